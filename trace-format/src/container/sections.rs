@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the sections of a `.hindsight` file hold, as typed values.
+
+use crate::ring::{Geometry, Position};
+
+/// Kinds of sections; the number is what the file holds. Readers skip unknown ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum SectionKind {
+    /// [`ProcessFacts`]; exactly one.
+    Process = 1,
+    /// [`Clocks`]; exactly one.
+    Clocks = 2,
+    /// [`RingHeader`] followed by the ring's raw bytes; one a thread, `index` is 0, 1, ….
+    Ring = 3,
+    /// `[Anchor]`; `index` is that of the ring it belongs to.
+    Anchors = 4,
+    /// [`Symbols`]; at most one.
+    Symbols = 5,
+    /// The journal of linked classes; reserved.
+    Journal = 6,
+    /// [`Losses`]; at most one.
+    Losses = 7,
+}
+
+/// Facts about the process that was traced: `key = value` strings, plus the ones every reader needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Process id.
+    pub pid: u32,
+    /// User id.
+    pub uid: u32,
+    /// Process or package name.
+    pub name: String,
+    /// Instruction set: `x86_64`, `arm64`, `arm`.
+    pub isa: String,
+    /// Why the rings were persisted, in the words of whoever asked.
+    pub reason: String,
+    /// Thread id of the thread that raised the anomaly, 0 if it came from outside.
+    pub raised_by: u32,
+    /// Anything else (`art.release`, `build.fingerprint`, `device.hash`, …).
+    pub extra: Vec<(String, String)>,
+}
+
+/// One moment on all clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ClockSample {
+    /// The whole 64-bit counter, in ticks.
+    pub counter: u64,
+    /// CLOCK_MONOTONIC, ns.
+    pub monotonic_ns: u64,
+    /// CLOCK_BOOTTIME, ns.
+    pub boottime_ns: u64,
+    /// CLOCK_REALTIME, ns since 1970.
+    pub realtime_ns: u64,
+}
+
+/// The counter and how to turn it into time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// Ticks per second: CNTFRQ, or the calibrated TSC rate.
+    pub ticks_per_second: u64,
+    /// Which counter: `tsc`, `cntvct`, `clock_monotonic`.
+    pub source: String,
+    /// Whether reading the counter traps to the kernel (slow, but right).
+    pub read_traps: bool,
+    /// Samples in the order taken; the last one is the reference, taken at the persist.
+    pub samples: Vec<ClockSample>,
+}
+
+/// What stands before a ring's raw bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RingHeader {
+    /// Thread id (the kernel's).
+    pub tid: u32,
+    /// Thread name.
+    pub name: String,
+    /// Size of the ring.
+    pub geometry: Geometry,
+    /// Where the ring stood when it was swapped out.
+    pub position: Position,
+    /// The whole counter when recording into this ring began, ticks.
+    pub started_counter: u64,
+    /// The whole counter when the thread passed the checkpoint that took the ring, ticks. No slot is
+    /// newer.
+    pub stopped_counter: u64,
+}
+
+/// Binds a counter value to a place in a ring: every slot before `position` was written no later than
+/// `counter`, every slot from it on no earlier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Anchor {
+    /// The whole counter, ticks.
+    pub counter: u64,
+    /// Slots written since the start of the ring.
+    pub slots_written: u64,
+}
+
+/// A method's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Symbol {
+    /// Address of the `ArtMethod`.
+    pub address: u64,
+    /// Counter value, in ticks, from which on the address has this name (0: always).
+    pub valid_from: u64,
+    /// Class, as people write it: `android.os.Looper`.
+    pub class: String,
+    /// Method name: `loop`.
+    pub name: String,
+    /// Signature as in the dex file: `(I)V`. Empty if unknown.
+    pub signature: String,
+    /// Source file, or empty.
+    pub source_file: String,
+    /// Adler-32 checksum in the header of the dex file, 0 if there is none.
+    pub dex_checksum: u32,
+    /// Index of the method in that dex file.
+    pub dex_method_index: u32,
+}
+
+/// The methods that the rings name, ordered by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Symbols {
+    /// Ordered by `(address, valid_from)`.
+    pub symbols: Vec<Symbol>,
+}
+
+/// What was lost, and why: `(reason, count)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// For instance `("symbols of unloaded classes", 3)`.
+    pub counts: Vec<(String, u64)>,
+}

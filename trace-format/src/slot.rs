@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Slots: what one trace point writes.
+//!
+//! A slot is a little-endian `u64`. Its upper half holds the low 32 bits of the counter (ticks; the
+//! TSC on x86-64, CNTVCT on ARM), its lower half says what happened:
+//!
+//! | low 32 bits | meaning |
+//! |---|---|
+//! | `0` | method exit |
+//! | `1` | end of a wide entry: the slot before it is a whole 64-bit `ArtMethod*` |
+//! | `2 ..= 4095` | extension event; `number & 7` slots of payload stand before it |
+//! | anything else | method entry: the low 32 bits of the `ArtMethod*`, whose upper half is zero |
+//!
+//! Page zero is never mapped, so no method has one of the reserved addresses. Reading backwards is
+//! unambiguous: the low half of an event's last slot says how many slots stand before it.
+
+/// Size of a slot in bytes.
+pub const SLOT_BYTES: usize = 8;
+/// Byte offset, inside a slot, of the half that says what happened.
+pub const LOW_OFFSET: usize = 0;
+/// Byte offset, inside a slot, of the low 32 bits of the counter.
+pub const COUNTER_OFFSET: usize = 4;
+/// Low half of a method exit.
+pub const TAG_EXIT: u32 = 0;
+/// Low half of the second slot of a wide entry.
+pub const TAG_WIDE_ENTRY: u32 = 1;
+/// The first low half that is an extension number.
+pub const FIRST_EXTENSION: u32 = 2;
+/// The first low half that is a method address: the end of page zero.
+pub const FIRST_METHOD: u32 = 4096;
+/// `number & PAYLOAD_MASK` is how many payload slots stand before an extension's slot.
+pub const PAYLOAD_MASK: u32 = 7;
+
+/// Extension events. A decoder skips the ones it does not know, by [`payload_slots`].
+///
+/// The numbers are part of the format; once published, one is never reused for something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum Extension {
+    /// Tracing of this thread stopped (no payload).
+    Stopped = 0x008,
+    /// Frames were left by an exception. Payload: number of traced frames unwound, whole slot.
+    Unwound = 0x011,
+    /// Tracing of this thread started. Payload: reason, whole slot (0 configuration, 1 request).
+    Started = 0x019,
+    /// A native call was entered. Payload: the `ArtMethod*`, whole slot.
+    NativeEntered = 0x021,
+    /// The innermost native call returned (no payload).
+    NativeLeft = 0x028,
+    /// A class loader was unloaded. Payload: its identity, whole slot.
+    LoaderUnloaded = 0x031,
+    /// A message was enqueued. Payload: message identity, target thread.
+    MessageEnqueued = 0x03a,
+    /// A message's dispatch began. Payload: message identity.
+    MessageDispatched = 0x041,
+    /// The thread waits for a lock. Payload: owner's thread id, the lock's identity.
+    LockWait = 0x04a,
+    /// The thread was woken. Payload: the waker's thread id.
+    WokenBy = 0x051,
+    /// Thread CPU time. Payload: ns.
+    ThreadCpuTime = 0x059,
+    /// Allocation counters. Payload: objects, bytes.
+    Allocations = 0x062,
+    /// Page faults and context switches. Payload: minor, major, voluntary, involuntary.
+    ResourceUse = 0x06c,
+    /// A mark set by the program. Payload: string id.
+    UserMark = 0x071,
+}
+
+impl Extension {
+    /// Every extension this version knows, in the order of their numbers.
+    pub const ALL: [Extension; 14] = [
+        Extension::Stopped,
+        Extension::Unwound,
+        Extension::Started,
+        Extension::NativeEntered,
+        Extension::NativeLeft,
+        Extension::LoaderUnloaded,
+        Extension::MessageEnqueued,
+        Extension::MessageDispatched,
+        Extension::LockWait,
+        Extension::WokenBy,
+        Extension::ThreadCpuTime,
+        Extension::Allocations,
+        Extension::ResourceUse,
+        Extension::UserMark,
+    ];
+
+    /// The number stored in the low half of the event's slot.
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// The extension with this number, or `None` where a newer writer used one we do not know.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|e| e.number() == number)
+    }
+}
+
+/// How many payload slots stand before a slot with this low half (0 for exits and narrow entries).
+pub const fn payload_slots(low: u32) -> usize {
+    match low {
+        TAG_EXIT => 0,
+        TAG_WIDE_ENTRY => 1,
+        FIRST_EXTENSION..FIRST_METHOD => (low & PAYLOAD_MASK) as usize,
+        _ => 0,
+    }
+}
+
+/// What the last slot of an event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Entry of the method at this address (low 4 GiB).
+    Entry {
+        /// Low 32 bits of the `ArtMethod*`; the upper ones are zero.
+        method: u32,
+    },
+    /// Entry of a method whose 64-bit address is in the slot before.
+    WideEntry,
+    /// Exit of the innermost method.
+    Exit,
+    /// An extension event, known or not; see [`Extension::from_number`].
+    Extension {
+        /// The extension's number.
+        number: u32,
+    },
+}
+
+/// One slot. `repr(transparent)`, so a ring can be viewed as `&[Slot]`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct Slot(pub u64);
+
+impl Slot {
+    /// A slot from its halves; of `counter` (ticks) the low 32 bits are kept.
+    pub const fn new(low: u32, counter: u64) -> Self {
+        Slot((counter << 32) | low as u64)
+    }
+
+    /// Narrow entry of `method`, which must be at least [`FIRST_METHOD`].
+    pub const fn entry(method: u32, counter: u64) -> Self {
+        debug_assert!(method >= FIRST_METHOD);
+        Self::new(method, counter)
+    }
+
+    /// Method exit.
+    pub const fn exit(counter: u64) -> Self {
+        Self::new(TAG_EXIT, counter)
+    }
+
+    /// Closing slot of a wide entry; the slot before it holds the whole `ArtMethod*`.
+    pub const fn wide_entry(counter: u64) -> Self {
+        Self::new(TAG_WIDE_ENTRY, counter)
+    }
+
+    /// Closing slot of an extension event; its payload stands before it.
+    pub const fn extension(extension: Extension, counter: u64) -> Self {
+        Self::new(extension.number(), counter)
+    }
+
+    /// The half that says what happened.
+    pub const fn low(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The low 32 bits of the counter, in ticks.
+    pub const fn counter(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// What happened, for a slot that closes an event.
+    pub const fn event(self) -> Event {
+        match self.low() {
+            TAG_EXIT => Event::Exit,
+            TAG_WIDE_ENTRY => Event::WideEntry,
+            number @ FIRST_EXTENSION..FIRST_METHOD => Event::Extension { number },
+            method => Event::Entry { method },
+        }
+    }
+}
+
+impl core::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:08x}:{:08x}", self.counter(), self.low())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slot_bytes_are_low_half_then_counter_little_endian() {
+        let bytes = Slot::entry(0x7012_3456, 0xaaaa_bbbb_89ab_cdef)
+            .0
+            .to_le_bytes();
+        assert_eq!(
+            bytes[LOW_OFFSET..LOW_OFFSET + 4],
+            0x7012_3456_u32.to_le_bytes()
+        );
+        assert_eq!(
+            bytes[COUNTER_OFFSET..COUNTER_OFFSET + 4],
+            0x89ab_cdef_u32.to_le_bytes()
+        );
+    }
+
+    #[test]
+    fn extension_numbers_are_distinct_reserved_and_carry_their_payload_length() {
+        let expected = [0, 1, 1, 1, 0, 1, 2, 1, 2, 1, 1, 2, 4, 1];
+        for (i, (e, payload)) in Extension::ALL.into_iter().zip(expected).enumerate() {
+            assert!(
+                (FIRST_EXTENSION..FIRST_METHOD).contains(&e.number()),
+                "{e:?}"
+            );
+            assert_eq!(payload_slots(e.number()), payload, "{e:?}");
+            assert_eq!(Extension::from_number(e.number()), Some(e));
+            assert!(
+                Extension::ALL[..i].iter().all(|o| o.number() < e.number()),
+                "{e:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_low_half_is_exactly_one_kind_of_event() {
+        assert_eq!(Slot::new(0, 7).event(), Event::Exit);
+        assert_eq!(Slot::new(1, 7).event(), Event::WideEntry);
+        assert_eq!(Slot::new(2, 7).event(), Event::Extension { number: 2 });
+        assert_eq!(
+            Slot::new(4095, 7).event(),
+            Event::Extension { number: 4095 }
+        );
+        assert_eq!(Slot::new(4096, 7).event(), Event::Entry { method: 4096 });
+        assert_eq!(
+            Slot::new(u32::MAX, 7).event(),
+            Event::Entry { method: u32::MAX }
+        );
+        assert_eq!(Extension::from_number(4095), None);
+    }
+}
