@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.hindsight;
+
+import android.os.Looper;
+import android.os.Message;
+import android.os.SystemClock;
+
+/**
+ * Finds messages that hold up a looper, and saves the trace of the moments before.
+ *
+ * <p><b>When it reports.</b> A message that took longer than the limit is reported when it <em>ends</em>: then
+ * the trace holds the whole stall, with the true length of each call in it, and the ring, which covers many
+ * seconds, still holds what led to it. A message that has not ended after {@value #STUCK_FACTOR} times the
+ * limit may never end (a deadlock), or the process may be killed first, so it is reported then, while it is
+ * still running; its calls are open-ended in the trace. No message is reported twice.
+ *
+ * <p><b>What it costs.</b> Two reads of the clock and two stores a message on the watched thread, by {@link
+ * Looper.Observer}; {@code Looper.setMessageLogging}, the public way, builds two strings for each message. The
+ * trace is saved on the watchdog's own thread.
+ *
+ * <p>The observer is one for the whole process: a watchdog replaces any other, and watches one looper.
+ */
+public final class Watchdog implements Looper.Observer {
+    /** A usual limit, in milliseconds: a stall that everybody notices, far from an ANR's 5 seconds. */
+    public static final long DEFAULT_LIMIT_MILLIS = 400;
+
+    /** After how many times the limit a message that is still running is reported. */
+    public static final int STUCK_FACTOR = 3;
+
+    /** After a report, further stalls are only counted for this long: saving costs storage and power. */
+    public static final long QUIET_MILLIS = 10_000;
+
+    /** Told about each report, on the watchdog's thread. */
+    public interface Listener {
+        /**
+         * @param reason what happened, as it stands in the trace
+         * @param file the saved trace; null if tracing is off
+         */
+        void onStall(String reason, String file);
+    }
+
+    private static final long IDLE = 0;
+
+    private final Thread watched;
+    private final long limitMillis;
+    private final Listener listener;
+    private final Thread reporter;
+
+    /** Start of the message that runs now, in uptime milliseconds. Written by the watched thread only. */
+    private volatile long startedAt = IDLE;
+
+    private final Object lock = new Object();
+    // The rest is guarded by `lock`, which the watched thread takes only after a message over the limit.
+    private long reportedStart = IDLE;
+    private String pendingReason;
+    private boolean stopped;
+
+    private Watchdog(Looper looper, long limitMillis, Listener listener) {
+        this.watched = looper.getThread();
+        this.limitMillis = limitMillis;
+        this.listener = listener;
+        this.reporter = new Thread(this::report, "hindsight-watchdog");
+        this.reporter.setDaemon(true);
+    }
+
+    /**
+     * Starts to watch a looper.
+     *
+     * @param limitMillis the longest time a message may take, in milliseconds of uptime
+     * @param listener told about each report; may be null
+     */
+    public static Watchdog watch(Looper looper, long limitMillis, Listener listener) {
+        if (limitMillis <= 0) {
+            throw new IllegalArgumentException("limitMillis must be positive, not " + limitMillis);
+        }
+        Watchdog watchdog = new Watchdog(looper, limitMillis, listener);
+        watchdog.reporter.start();
+        Looper.setObserver(watchdog);
+        return watchdog;
+    }
+
+    /** Ends the watch; a report that is being written is completed. */
+    public void stop() {
+        Looper.setObserver(null);
+        synchronized (lock) {
+            stopped = true;
+            lock.notifyAll();
+        }
+    }
+
+    @Override
+    public Object messageDispatchStarting() {
+        if (Thread.currentThread() == watched) {
+            startedAt = SystemClock.uptimeMillis();
+        }
+        return null;
+    }
+
+    @Override
+    public void messageDispatched(Object token, Message msg) {
+        if (Thread.currentThread() != watched) {
+            return;
+        }
+        long start = startedAt;
+        startedAt = IDLE;
+        long took = SystemClock.uptimeMillis() - start;
+        // The watchdog may have been installed in the middle of a message, whose start it has not seen.
+        if (start != IDLE && took > limitMillis) {
+            ended(start, took, msg);
+        }
+    }
+
+    @Override
+    public void dispatchingThrewException(Object token, Message msg, Exception exception) {
+        if (Thread.currentThread() == watched) {
+            startedAt = IDLE;
+        }
+    }
+
+    private void ended(long start, long took, Message msg) {
+        synchronized (lock) {
+            if (reportedStart == start) {
+                return;
+            }
+            reportedStart = start;
+            pendingReason = "a message on " + watched.getName() + " took " + took + " ms, over "
+                    + limitMillis + " ms: " + describe(msg);
+            lock.notifyAll();
+        }
+    }
+
+    private static String describe(Message msg) {
+        return msg.getTarget().getClass().getName() + ", " + msg.getTarget().getMessageName(msg);
+    }
+
+    /** The watchdog's thread. */
+    private void report() {
+        boolean reportedBefore = false;
+        long lastReport = 0;
+        while (true) {
+            String reason = awaitStall();
+            if (reason == null) {
+                return;
+            }
+            long now = SystemClock.uptimeMillis();
+            if (reportedBefore && now - lastReport < QUIET_MILLIS) {
+                continue;
+            }
+            reportedBefore = true;
+            lastReport = now;
+            String file = Hindsight.anomaly(reason);
+            if (listener != null) {
+                listener.onStall(reason, file);
+            }
+        }
+    }
+
+    /** Waits for a message that has ended too late, or runs too long; null when the watch has ended. */
+    private String awaitStall() {
+        synchronized (lock) {
+            while (true) {
+                if (stopped) {
+                    return null;
+                }
+                if (pendingReason != null) {
+                    String reason = pendingReason;
+                    pendingReason = null;
+                    return reason;
+                }
+                long start = startedAt;
+                long running = SystemClock.uptimeMillis() - start;
+                if (start != IDLE && start != reportedStart && running > STUCK_FACTOR * limitMillis) {
+                    reportedStart = start;
+                    return "a message on " + watched.getName() + " has been running for " + running
+                            + " ms, over " + limitMillis + " ms: now in " + topOfStack();
+                }
+                try {
+                    lock.wait(limitMillis);
+                } catch (InterruptedException e) {
+                    stopped = true;
+                }
+            }
+        }
+    }
+
+    private String topOfStack() {
+        StackTraceElement[] stack = watched.getStackTrace();
+        return stack.length == 0 ? "native code" : stack[0].getClassName() + "." + stack[0].getMethodName();
+    }
+}
