@@ -15,5 +15,6 @@
 
 #[cfg(feature = "std")]
 pub mod container;
+pub mod reverse;
 pub mod ring;
 pub mod slot;

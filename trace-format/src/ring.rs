@@ -69,8 +69,22 @@ pub struct Position {
 
 impl Position {
     /// Slots written since the start of the ring.
+    ///
+    /// Saturates, so that positions read from a file cannot overflow it.
     pub const fn slots_written(self, geometry: Geometry) -> u64 {
-        self.laps * geometry.slots() as u64 + self.offset / SLOT_BYTES as u64
+        self.laps
+            .saturating_mul(geometry.slots() as u64)
+            .saturating_add(self.offset / SLOT_BYTES as u64)
+    }
+
+    /// How many bytes of the ring's memory, from its start, hold slots.
+    pub const fn used_bytes(self, geometry: Geometry) -> usize {
+        let bytes = geometry.bytes();
+        if self.laps == 0 && self.offset < bytes as u64 {
+            self.offset as usize
+        } else {
+            bytes
+        }
     }
 }
 
@@ -83,6 +97,14 @@ mod tests {
         assert_eq!(Geometry::new(MIN_LOG2_BYTES - 1), None);
         assert_eq!(Geometry::new(MAX_LOG2_BYTES + 1), None);
         assert_eq!(Geometry::default().slots(), 4 << 20);
+    }
+
+    #[test]
+    fn the_first_lap_uses_only_what_was_written() {
+        let g = Geometry::new(12).unwrap();
+        let used = |laps, offset| Position { laps, offset }.used_bytes(g);
+        assert_eq!([used(0, 0), used(0, 8), used(0, 4096)], [0, 8, 4096]);
+        assert_eq!([used(1, 0), used(1, 8), used(0, 9999)], [4096, 4096, 4096]);
     }
 
     #[test]

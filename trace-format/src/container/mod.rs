@@ -1,5 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `.hindsight` file.
+//! The `.hindsight` file: a header, 8-byte-aligned sections, and a table of them. The layout is
+//! written down in `docs/trace-format.md`.
+//!
+//! ```
+//! use hindsight_trace_format::container::{Losses, Reader, SectionKind, Writer};
+//!
+//! let mut file = std::io::Cursor::new(Vec::new());
+//! let mut writer = Writer::new(&mut file)?;
+//! let losses = Losses { counts: vec![("threads beyond the limit".into(), 3)] };
+//! writer.section(SectionKind::Losses, 0, &[&losses.encode()])?;
+//! writer.finish()?;
+//!
+//! let bytes = file.into_inner();
+//! assert_eq!(Reader::new(&bytes)?.losses()?, losses);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod codec;
+mod encoding;
+mod reader;
 mod sections;
+mod writer;
+
+pub use codec::MAX_STRING_BYTES;
+pub use encoding::{SymbolRef, SymbolTable, MAX_EXPANDED_SYMBOL_BYTES};
+pub use reader::{DecodeError, ReadError, Reader, SectionInfo};
 pub use sections::*;
+pub use writer::{write_file, Writer};
+
+/// The first bytes of every file. As in PNG, bytes that a transfer in text mode would destroy.
+pub const MAGIC: [u8; 8] = *b"\x89HSGT\r\n\x1a";
+/// Readers refuse files with a newer one.
+pub const MAJOR_VERSION: u16 = 1;
+/// Grows with additions that older readers can ignore.
+pub const MINOR_VERSION: u16 = 0;
+/// Size of the header, in bytes.
+pub const HEADER_BYTES: usize = 40;
+/// Size of an entry of the section table, in bytes.
+pub const TABLE_ENTRY_BYTES: usize = 32;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the sections of a `.hindsight` file hold, as typed values.
 
+use crate::reverse::Slots;
 use crate::ring::{Geometry, Position};
 
 /// Kinds of sections; the number is what the file holds. Readers skip unknown ones.
@@ -22,6 +23,30 @@ pub enum SectionKind {
     Journal = 6,
     /// [`Losses`]; at most one.
     Losses = 7,
+}
+
+impl SectionKind {
+    /// Every kind this version knows.
+    pub const ALL: [SectionKind; 7] = [
+        SectionKind::Process,
+        SectionKind::Clocks,
+        SectionKind::Ring,
+        SectionKind::Anchors,
+        SectionKind::Symbols,
+        SectionKind::Journal,
+        SectionKind::Losses,
+    ];
+
+    /// The kind with this number, or `None` where a newer writer used one we do not know.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+}
+
+impl From<SectionKind> for u32 {
+    fn from(kind: SectionKind) -> u32 {
+        kind as u32
+    }
 }
 
 /// Facts about the process that was traced: `key = value` strings, plus the ones every reader needs.
@@ -86,6 +111,22 @@ pub struct RingHeader {
     /// The whole counter when the thread passed the checkpoint that took the ring, ticks. No slot is
     /// newer.
     pub stopped_counter: u64,
+}
+
+/// A ring inside a file: what is known about it, and its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring<'a> {
+    /// Thread, size, position.
+    pub header: RingHeader,
+    /// The ring's memory from its start: [`RingHeader::stored_bytes`] of it.
+    pub raw: &'a [u8],
+}
+
+impl<'a> Ring<'a> {
+    /// The slots, oldest first; `slots().events()` reads them from the newest backwards.
+    pub fn slots(&self) -> Slots<'a> {
+        Slots::new(self.raw, self.header.position)
+    }
 }
 
 /// Binds a counter value to a place in a ring: every slot before `position` was written no later than

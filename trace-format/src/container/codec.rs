@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Little-endian fields and bounded reading of them.
+
+use super::DecodeError;
+
+/// Longest string that is written, in bytes; a longer one is cut at a character.
+pub const MAX_STRING_BYTES: usize = 64 * 1024;
+
+/// Rounds up to the alignment of sections.
+pub(super) const fn align8(n: usize) -> usize {
+    n.div_ceil(8) * 8
+}
+
+pub(super) fn clip(s: &str) -> &str {
+    let mut end = s.len().min(MAX_STRING_BYTES);
+    while !s.is_char_boundary(end) {
+        end -= 1;
+    }
+    &s[..end]
+}
+
+/// Appends fields.
+#[derive(Default)]
+pub(super) struct Encoder(pub(super) Vec<u8>);
+
+impl Encoder {
+    pub(super) fn u16(&mut self, v: u16) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    pub(super) fn u32(&mut self, v: u32) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    pub(super) fn u64(&mut self, v: u64) {
+        self.0.extend_from_slice(&v.to_le_bytes());
+    }
+
+    /// Length in bytes, then UTF-8.
+    pub(super) fn string(&mut self, s: &str) {
+        let s = clip(s);
+        self.u32(s.len() as u32);
+        self.0.extend_from_slice(s.as_bytes());
+    }
+
+    pub(super) fn pad8(&mut self) {
+        self.0.resize(align8(self.0.len()), 0);
+    }
+}
+
+/// Takes fields off the front of a section, and knows where it stands.
+pub(super) struct Decoder<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Decoder { bytes, at: 0 }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    pub(super) fn error(&self, what: impl Into<String>) -> DecodeError {
+        DecodeError {
+            offset: self.at,
+            what: what.into(),
+        }
+    }
+
+    pub(super) fn take(&mut self, n: usize, field: &str) -> Result<&'a [u8], DecodeError> {
+        let rest = &self.bytes[self.at..];
+        match rest.get(..n) {
+            Some(taken) => {
+                self.at += n;
+                Ok(taken)
+            }
+            None => Err(self.error(format!(
+                "{field} needs {n} bytes, but only {} are left in the section",
+                rest.len()
+            ))),
+        }
+    }
+
+    fn array<const N: usize>(&mut self, field: &str) -> Result<[u8; N], DecodeError> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(N, field)?);
+        Ok(out)
+    }
+
+    pub(super) fn u32(&mut self, field: &str) -> Result<u32, DecodeError> {
+        Ok(u32::from_le_bytes(self.array(field)?))
+    }
+
+    pub(super) fn u64(&mut self, field: &str) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.array(field)?))
+    }
+
+    pub(super) fn str(&mut self, field: &str) -> Result<&'a str, DecodeError> {
+        let start = self.at;
+        let length = self.u32(field)? as usize;
+        if length > MAX_STRING_BYTES {
+            self.at = start;
+            return Err(self.error(format!(
+                "{field} claims {length} bytes; at most {MAX_STRING_BYTES} are allowed"
+            )));
+        }
+        let bytes = self.take(length, field)?;
+        std::str::from_utf8(bytes).map_err(|e| DecodeError {
+            offset: start + 4 + e.valid_up_to(),
+            what: format!("{field} is not UTF-8"),
+        })
+    }
+
+    pub(super) fn string(&mut self, field: &str) -> Result<String, DecodeError> {
+        self.str(field).map(str::to_owned)
+    }
+
+    /// A count of things that take at least `min_bytes` each, checked against what is left.
+    pub(super) fn count(&mut self, min_bytes: usize, field: &str) -> Result<usize, DecodeError> {
+        let start = self.at;
+        let count = self.u32(field)? as usize;
+        if count > self.remaining() / min_bytes {
+            let left = self.remaining();
+            self.at = start;
+            return Err(self.error(format!(
+                "{field} claims {count} entries of at least {min_bytes} bytes, but only {left} bytes are left in the section"
+            )));
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Typed sections to bytes and back. The layouts are written down in `docs/trace-format.md`.
+//!
+//! A reader takes the fields it knows and ignores what follows them, so a newer minor version can
+//! append fields; entries of tables carry their size for the same reason.
+
+use std::collections::HashMap;
+
+use super::codec::{align8, clip, Decoder, Encoder, MAX_STRING_BYTES};
+use super::{
+    Anchor, ClockSample, Clocks, DecodeError, Losses, ProcessFacts, Ring, RingHeader, Symbol,
+    Symbols,
+};
+use crate::ring::{Geometry, Position};
+use crate::slot::SLOT_BYTES;
+
+const CLOCK_SAMPLE_BYTES: usize = 32;
+const ANCHOR_BYTES: usize = 16;
+const SYMBOL_BYTES: usize = 40;
+
+/// [`Symbols::decode`] refuses tables whose strings, written out for each symbol, take more bytes.
+/// [`SymbolTable`] has no such limit.
+pub const MAX_EXPANDED_SYMBOL_BYTES: usize = 512 << 20;
+
+/// Count and entry size of a table of fixed-size entries; the entries, at least `min_bytes` each.
+fn table<'a>(
+    d: &mut Decoder<'a>,
+    min_bytes: usize,
+    field: &str,
+) -> Result<impl ExactSizeIterator<Item = &'a [u8]>, DecodeError> {
+    let start = d.at();
+    let count = d.u32(field)? as usize;
+    let entry_bytes = d.u32(field)? as usize;
+    if entry_bytes < min_bytes {
+        return Err(DecodeError {
+            offset: start + 4,
+            what: format!(
+                "entries of {field} are {entry_bytes} bytes, at least {min_bytes} are needed"
+            ),
+        });
+    }
+    let total = count.saturating_mul(entry_bytes);
+    let bytes = d.take(total, field)?;
+    Ok(bytes.chunks_exact(entry_bytes))
+}
+
+impl ProcessFacts {
+    /// The section's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut e = Encoder::default();
+        e.u32(self.pid);
+        e.u32(self.uid);
+        e.u32(self.raised_by);
+        e.string(&self.name);
+        e.string(&self.isa);
+        e.string(&self.reason);
+        e.u32(self.extra.len() as u32);
+        for (key, value) in &self.extra {
+            e.string(key);
+            e.string(value);
+        }
+        e.0
+    }
+
+    /// From a section's bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let mut facts = ProcessFacts {
+            pid: d.u32("pid")?,
+            uid: d.u32("uid")?,
+            raised_by: d.u32("raised_by")?,
+            name: d.string("name")?,
+            isa: d.string("isa")?,
+            reason: d.string("reason")?,
+            extra: Vec::new(),
+        };
+        for _ in 0..d.count(8, "the number of extra facts")? {
+            let key = d.string("the key of an extra fact")?;
+            facts
+                .extra
+                .push((key, d.string("the value of an extra fact")?));
+        }
+        Ok(facts)
+    }
+}
+
+impl Clocks {
+    /// The section's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut e = Encoder::default();
+        e.u64(self.ticks_per_second);
+        e.u32(self.read_traps.into());
+        e.string(&self.source);
+        e.pad8();
+        e.u32(self.samples.len() as u32);
+        e.u32(CLOCK_SAMPLE_BYTES as u32);
+        for s in &self.samples {
+            e.u64(s.counter);
+            e.u64(s.monotonic_ns);
+            e.u64(s.boottime_ns);
+            e.u64(s.realtime_ns);
+        }
+        e.0
+    }
+
+    /// From a section's bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let ticks_per_second = d.u64("ticks_per_second")?;
+        let read_traps = d.u32("read_traps")? != 0;
+        let source = d.string("source")?;
+        d.take(align8(d.at()) - d.at(), "padding")?;
+        let samples = table(&mut d, CLOCK_SAMPLE_BYTES, "the clock samples")?
+            .map(|entry| {
+                let mut d = Decoder::new(entry);
+                Ok(ClockSample {
+                    counter: d.u64("counter")?,
+                    monotonic_ns: d.u64("monotonic_ns")?,
+                    boottime_ns: d.u64("boottime_ns")?,
+                    realtime_ns: d.u64("realtime_ns")?,
+                })
+            })
+            .collect::<Result<_, DecodeError>>()?;
+        Ok(Clocks {
+            ticks_per_second,
+            source,
+            read_traps,
+            samples,
+        })
+    }
+}
+
+impl RingHeader {
+    /// The bytes that stand before the ring's memory; a multiple of 8.
+    pub fn encode(&self) -> Vec<u8> {
+        let name = clip(&self.name);
+        let mut e = Encoder::default();
+        e.u32(align8(48 + name.len()) as u32);
+        e.u32(self.tid);
+        e.u32(self.geometry.log2_bytes());
+        e.u32(name.len() as u32);
+        e.u64(self.position.laps);
+        e.u64(self.position.offset);
+        e.u64(self.started_counter);
+        e.u64(self.stopped_counter);
+        e.0.extend_from_slice(name.as_bytes());
+        e.pad8();
+        e.0
+    }
+
+    /// How many bytes of the ring's memory follow the header in the file: what was written so far
+    /// in the first lap, the whole ring later.
+    pub fn stored_bytes(&self) -> usize {
+        self.position.used_bytes(self.geometry)
+    }
+}
+
+impl<'a> Ring<'a> {
+    /// From a section's bytes; the slots stay where they are.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let header_bytes = d.u32("the header's length")? as usize;
+        let tid = d.u32("tid")?;
+        let log2_bytes = d.u32("the ring's size")?;
+        let geometry = Geometry::new(log2_bytes)
+            .ok_or_else(|| d.error(format!("a ring of 2^{log2_bytes} bytes is out of bounds")))?;
+        let name_bytes = d.u32("the length of the name")? as usize;
+        let position = Position {
+            laps: d.u64("laps")?,
+            offset: d.u64("offset")?,
+        };
+        if position.offset > geometry.bytes() as u64 || position.offset % SLOT_BYTES as u64 != 0 {
+            return Err(d.error(format!(
+                "offset {} is not that of a slot in a ring of {} bytes",
+                position.offset,
+                geometry.bytes()
+            )));
+        }
+        let started_counter = d.u64("started_counter")?;
+        let stopped_counter = d.u64("stopped_counter")?;
+        let name_start = d.at();
+        let name = std::str::from_utf8(d.take(name_bytes.min(MAX_STRING_BYTES), "the name")?)
+            .map_err(|e| DecodeError {
+                offset: name_start + e.valid_up_to(),
+                what: "the thread's name is not UTF-8".into(),
+            })?;
+        if header_bytes < d.at() || header_bytes % SLOT_BYTES != 0 {
+            return Err(DecodeError {
+                offset: 0,
+                what: format!(
+                    "a header of {header_bytes} bytes cannot hold its {} bytes of fields, or is no multiple of 8",
+                    d.at()
+                ),
+            });
+        }
+        d.take(header_bytes - d.at(), "the rest of the header")?;
+        let header = RingHeader {
+            tid,
+            name: name.to_owned(),
+            geometry,
+            position,
+            started_counter,
+            stopped_counter,
+        };
+        let raw = d.take(header.stored_bytes(), "the ring's slots")?;
+        Ok(Ring { header, raw })
+    }
+}
+
+impl Anchor {
+    /// The bytes of a section of anchors.
+    pub fn encode_all(anchors: &[Anchor]) -> Vec<u8> {
+        let mut e = Encoder::default();
+        e.u32(anchors.len() as u32);
+        e.u32(ANCHOR_BYTES as u32);
+        for a in anchors {
+            e.u64(a.counter);
+            e.u64(a.slots_written);
+        }
+        e.0
+    }
+
+    /// From the bytes of a section of anchors.
+    pub fn decode_all(bytes: &[u8]) -> Result<Vec<Anchor>, DecodeError> {
+        table(&mut Decoder::new(bytes), ANCHOR_BYTES, "the anchors")?
+            .map(|entry| {
+                let mut d = Decoder::new(entry);
+                Ok(Anchor {
+                    counter: d.u64("counter")?,
+                    slots_written: d.u64("slots_written")?,
+                })
+            })
+            .collect()
+    }
+}
+
+impl Losses {
+    /// The section's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut e = Encoder::default();
+        e.u32(self.counts.len() as u32);
+        for (reason, count) in &self.counts {
+            e.u64(*count);
+            e.string(reason);
+        }
+        e.0
+    }
+
+    /// From a section's bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let mut counts = Vec::new();
+        for _ in 0..d.count(12, "the number of losses")? {
+            let count = d.u64("a count")?;
+            counts.push((d.string("a reason")?, count));
+        }
+        Ok(Losses { counts })
+    }
+}
+
+/// Strings, each kept once, and where each ends.
+#[derive(Default)]
+struct Pool<'a> {
+    ids: HashMap<&'a str, u32>,
+    ends: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Pool<'a> {
+    fn id(&mut self, s: &'a str) -> u32 {
+        let mut s = clip(s);
+        if self.bytes.len() + s.len() > u32::MAX as usize {
+            s = "";
+        }
+        *self.ids.entry(s).or_insert_with(|| {
+            self.bytes.extend_from_slice(s.as_bytes());
+            self.ends.push(self.bytes.len() as u32);
+            self.ends.len() as u32 - 1
+        })
+    }
+}
+
+impl Symbols {
+    /// The section's bytes: entries in the order of `(address, valid_from)`, every string once.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut sorted: Vec<&Symbol> = self.symbols.iter().collect();
+        sorted.sort_by_key(|s| (s.address, s.valid_from));
+        let mut pool = Pool::default();
+        let mut entries = Encoder::default();
+        for s in &sorted {
+            entries.u64(s.address);
+            entries.u64(s.valid_from);
+            for string in [&s.class, &s.name, &s.signature, &s.source_file] {
+                entries.u32(pool.id(string));
+            }
+            entries.u32(s.dex_checksum);
+            entries.u32(s.dex_method_index);
+        }
+        let mut e = Encoder::default();
+        e.u32(sorted.len() as u32);
+        e.u32(SYMBOL_BYTES as u32);
+        e.0.append(&mut entries.0);
+        e.u32(pool.ends.len() as u32);
+        e.u32(pool.bytes.len() as u32);
+        for end in &pool.ends {
+            e.u32(*end);
+        }
+        e.0.append(&mut pool.bytes);
+        e.0
+    }
+
+    /// From a section's bytes. [`SymbolTable`] reads the same without copying.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let table = SymbolTable::decode(bytes)?;
+        let expanded: usize = table.iter().map(|s| s.string_bytes()).sum();
+        if expanded > MAX_EXPANDED_SYMBOL_BYTES {
+            return Err(DecodeError {
+                offset: 0,
+                what: format!("the symbols' strings would take {expanded} bytes"),
+            });
+        }
+        Ok(Symbols {
+            symbols: table.iter().map(|s| s.to_symbol()).collect(),
+        })
+    }
+}
+
+/// A [`Symbol`] inside a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of Symbol")]
+pub struct SymbolRef<'a> {
+    pub address: u64,
+    pub valid_from: u64,
+    pub class: &'a str,
+    pub name: &'a str,
+    pub signature: &'a str,
+    pub source_file: &'a str,
+    pub dex_checksum: u32,
+    pub dex_method_index: u32,
+}
+
+impl SymbolRef<'_> {
+    fn string_bytes(&self) -> usize {
+        self.class.len() + self.name.len() + self.signature.len() + self.source_file.len()
+    }
+
+    /// A copy that owns its strings.
+    pub fn to_symbol(&self) -> Symbol {
+        Symbol {
+            address: self.address,
+            valid_from: self.valid_from,
+            class: self.class.to_owned(),
+            name: self.name.to_owned(),
+            signature: self.signature.to_owned(),
+            source_file: self.source_file.to_owned(),
+            dex_checksum: self.dex_checksum,
+            dex_method_index: self.dex_method_index,
+        }
+    }
+}
+
+/// The symbols of a file, read in place. Its strings are checked once, when it is made.
+#[derive(Clone, Debug)]
+pub struct SymbolTable<'a> {
+    entries: &'a [u8],
+    entry_bytes: usize,
+    strings: Vec<&'a str>,
+}
+
+impl<'a> SymbolTable<'a> {
+    /// From a section's bytes.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let count = d.u32("the number of symbols")? as usize;
+        let entry_bytes = d.u32("the size of a symbol")? as usize;
+        if entry_bytes < SYMBOL_BYTES {
+            return Err(d.error(format!(
+                "symbols are {entry_bytes} bytes, at least {SYMBOL_BYTES} are needed"
+            )));
+        }
+        let entries_at = d.at();
+        let total = count.saturating_mul(entry_bytes);
+        let entries = d.take(total, "the symbols")?;
+
+        let string_count = d.u32("the number of strings")? as usize;
+        let pool_bytes = d.u32("the size of the strings")? as usize;
+        let ends_at = d.at();
+        let ends = d.take(string_count.saturating_mul(4), "the ends of the strings")?;
+        let pool_at = d.at();
+        let pool = d.take(pool_bytes, "the strings")?;
+        let mut strings = Vec::with_capacity(string_count);
+        let mut start = 0;
+        for (i, end) in ends.chunks_exact(4).enumerate() {
+            let end = u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize;
+            let string = pool.get(start..end).ok_or_else(|| DecodeError {
+                offset: ends_at + 4 * i,
+                what: format!("string {i} ends at {end}, it starts at {start} of {pool_bytes}"),
+            })?;
+            strings.push(std::str::from_utf8(string).map_err(|e| DecodeError {
+                offset: pool_at + start + e.valid_up_to(),
+                what: format!("string {i} is not UTF-8"),
+            })?);
+            start = end;
+        }
+
+        let table = SymbolTable {
+            entries,
+            entry_bytes,
+            strings,
+        };
+        let mut previous = None;
+        for (i, entry) in entries.chunks_exact(entry_bytes).enumerate() {
+            let malformed = |what| DecodeError {
+                offset: entries_at + i * entry_bytes,
+                what,
+            };
+            let symbol = table
+                .read(entry)
+                .ok_or_else(|| malformed(format!("symbol {i} names a string that is not there")))?;
+            let key = Some((symbol.address, symbol.valid_from));
+            if previous > key {
+                return Err(malformed(format!("symbol {i} is out of order")));
+            }
+            previous = key;
+        }
+        Ok(table)
+    }
+
+    fn read(&self, entry: &[u8]) -> Option<SymbolRef<'a>> {
+        let u64_at = |at: usize| {
+            let bytes = entry.get(at..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let u32_at = |at: usize| {
+            let bytes = entry.get(at..)?.first_chunk()?;
+            Some(u32::from_le_bytes(*bytes))
+        };
+        let string_at = |at| self.strings.get(u32_at(at)? as usize).copied();
+        Some(SymbolRef {
+            address: u64_at(0)?,
+            valid_from: u64_at(8)?,
+            class: string_at(16)?,
+            name: string_at(20)?,
+            signature: string_at(24)?,
+            source_file: string_at(28)?,
+            dex_checksum: u32_at(32)?,
+            dex_method_index: u32_at(36)?,
+        })
+    }
+
+    /// How many symbols there are.
+    pub fn len(&self) -> usize {
+        self.entries.len() / self.entry_bytes
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The symbol at `index`, in the order of `(address, valid_from)`.
+    pub fn get(&self, index: usize) -> Option<SymbolRef<'a>> {
+        let start = index.checked_mul(self.entry_bytes)?;
+        let end = start.checked_add(self.entry_bytes)?;
+        self.read(self.entries.get(start..end)?)
+    }
+
+    /// All symbols, in the order of `(address, valid_from)`.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = SymbolRef<'a>> + '_ {
+        // Every entry was read once by `decode`; none fails now.
+        self.entries.chunks_exact(self.entry_bytes).map(|entry| {
+            self.read(entry).unwrap_or(SymbolRef {
+                address: 0,
+                valid_from: 0,
+                class: "",
+                name: "",
+                signature: "",
+                source_file: "",
+                dex_checksum: 0,
+                dex_method_index: 0,
+            })
+        })
+    }
+
+    /// The name that the method at `address` had when the counter stood at `counter`: the newest
+    /// one that was valid by then, or else the oldest.
+    pub fn lookup(&self, address: u64, counter: u64) -> Option<SymbolRef<'a>> {
+        let key = (address, counter);
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let mid = low + (high - low) / 2;
+            let s = self.get(mid)?;
+            if (s.address, s.valid_from) <= key {
+                low = mid + 1;
+            } else {
+                high = mid;
+            }
+        }
+        let at = |i: usize| self.get(i).filter(|s| s.address == address);
+        low.checked_sub(1).and_then(at).or_else(|| at(low))
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writing a `.hindsight` file.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::codec::{align8, Encoder};
+use super::{HEADER_BYTES, MAGIC, MAJOR_VERSION, MINOR_VERSION, TABLE_ENTRY_BYTES};
+
+struct Entry {
+    kind: u32,
+    index: u32,
+    offset: u64,
+    length: u64,
+    crc: u32,
+}
+
+/// Writes sections one after the other, then the table, then the header that makes it a file.
+///
+/// Without [`Writer::finish`] the header stays zero, and no reader accepts it.
+pub struct Writer<W: Write + Seek> {
+    out: W,
+    at: u64,
+    entries: Vec<Entry>,
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Starts a file at the current position of `out`, which must be its beginning.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        out.write_all(&[0; HEADER_BYTES])?;
+        Ok(Writer {
+            out,
+            at: HEADER_BYTES as u64,
+            entries: Vec::new(),
+        })
+    }
+
+    /// Appends a section: `parts`, one after the other, are written without being copied.
+    ///
+    /// Each `(kind, index)` once; a second one is an error, because readers could not tell them apart.
+    pub fn section(&mut self, kind: impl Into<u32>, index: u32, parts: &[&[u8]]) -> io::Result<()> {
+        let kind = kind.into();
+        if self
+            .entries
+            .iter()
+            .any(|e| (e.kind, e.index) == (kind, index))
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("section {kind}/{index} was written already"),
+            ));
+        }
+        let offset = self.at;
+        let mut crc = crc32fast::Hasher::new();
+        let mut length = 0;
+        for part in parts {
+            self.out.write_all(part)?;
+            crc.update(part);
+            length += part.len() as u64;
+        }
+        self.at += length;
+        self.pad()?;
+        self.entries.push(Entry {
+            kind,
+            index,
+            offset,
+            length,
+            crc: crc.finalize(),
+        });
+        Ok(())
+    }
+
+    fn pad(&mut self) -> io::Result<()> {
+        let padding = align8(self.at as usize % 8) - self.at as usize % 8;
+        self.out.write_all(&[0; 8][..padding])?;
+        self.at += padding as u64;
+        Ok(())
+    }
+
+    /// Writes the table and the header, and flushes.
+    pub fn finish(mut self) -> io::Result<W> {
+        let mut table = Encoder(Vec::with_capacity(self.entries.len() * TABLE_ENTRY_BYTES));
+        for e in &self.entries {
+            table.u32(e.kind);
+            table.u32(e.index);
+            table.u64(e.offset);
+            table.u64(e.length);
+            table.u32(e.crc);
+            table.u32(0);
+        }
+        self.out.write_all(&table.0)?;
+
+        let mut header = Encoder(MAGIC.to_vec());
+        header.u16(MAJOR_VERSION);
+        header.u16(MINOR_VERSION);
+        header.u32(self.entries.len() as u32);
+        header.u64(self.at);
+        header.u64(self.at + table.0.len() as u64);
+        header.u32(crc32fast::hash(&table.0));
+        header.u32(crc32fast::hash(&header.0));
+        self.out.seek(SeekFrom::Start(0))?;
+        self.out.write_all(&header.0)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// Removes the file unless told to keep it.
+struct Temporary {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A name next to `path` that no other writer uses: `.<file name>.<pid>.<n>.tmp`.
+fn temporary_name(path: &Path) -> io::Result<PathBuf> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} does not name a file", path.display()),
+        )
+    })?;
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(
+        ".{}.{}.tmp",
+        std::process::id(),
+        COUNTER.fetch_add(1, Ordering::Relaxed)
+    ));
+    Ok(path.with_file_name(temporary))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Writes a `.hindsight` file so that `path` names either a whole file or what it named before.
+///
+/// `sections` writes into a hidden file in the same folder, which is then synced and renamed. On an
+/// error the hidden file is removed; if the process dies, only the hidden file is left. Errors name
+/// the path.
+pub fn write_file(
+    path: &Path,
+    sections: impl FnOnce(&mut Writer<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let during = |what: &'static str, path: &Path| {
+        let path = path.to_owned();
+        move |e: io::Error| {
+            io::Error::new(
+                e.kind(),
+                format!("could not {what} {}: {e}", path.display()),
+            )
+        }
+    };
+    let name = temporary_name(path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        // A trace tells what a person did with an app.
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let file = options.open(&name).map_err(during("create", &name))?;
+    let mut temporary = Temporary {
+        path: name.clone(),
+        keep: false,
+    };
+    let mut writer = Writer::new(file).map_err(during("write", &name))?;
+    sections(&mut writer).map_err(during("write", &name))?;
+    let file = writer.finish().map_err(during("write", &name))?;
+    file.sync_all().map_err(during("sync", &name))?;
+    drop(file);
+    fs::rename(&name, path).map_err(during("rename the finished file to", path))?;
+    temporary.keep = true;
+    let directory = directory_of(path);
+    File::open(directory)
+        .and_then(|d| d.sync_all())
+        .map_err(during("sync the folder", directory))
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading a ring: its slots in the order of time, and its events from the newest backwards.
+//!
+//! Only backwards is unambiguous: the low half of an event's last slot says how many slots stand
+//! before it. Nothing here allocates, needs an alignment or can fail.
+
+use crate::ring::Position;
+use crate::slot::{payload_slots, Event, Slot, SLOT_BYTES};
+
+/// The slots of a ring, oldest first, wherever the ring wrapped. A view: cheap to copy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slots<'a> {
+    older: &'a [u8],
+    newer: &'a [u8],
+}
+
+impl<'a> Slots<'a> {
+    /// The slots of a ring that stands at `position`.
+    ///
+    /// `raw` is the ring's memory from its start; of a ring in its first lap it may be just the part
+    /// written so far. An offset beyond `raw` counts as its end; part of a slot is left out.
+    pub fn new(raw: &'a [u8], position: Position) -> Self {
+        let whole = raw.len() - raw.len() % SLOT_BYTES;
+        let raw = &raw[..whole];
+        let offset = usize::try_from(position.offset).map_or(whole, |o| o.min(whole));
+        let (newer, older) = raw.split_at(offset - offset % SLOT_BYTES);
+        Slots {
+            older: if position.laps == 0 { &[] } else { older },
+            newer,
+        }
+    }
+
+    /// How many slots there are.
+    pub const fn len(&self) -> usize {
+        (self.older.len() + self.newer.len()) / SLOT_BYTES
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The slot at `index`; 0 is the oldest.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Slot> {
+        let split = self.older.len() / SLOT_BYTES;
+        let (half, index) = if index < split {
+            (self.older, index)
+        } else {
+            (self.newer, index - split)
+        };
+        let start = index.checked_mul(SLOT_BYTES)?;
+        let bytes = half.get(start..)?.first_chunk::<SLOT_BYTES>()?;
+        Some(Slot(u64::from_le_bytes(*bytes)))
+    }
+
+    /// All slots, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Slot> + ExactSizeIterator + 'a {
+        let slots = *self;
+        (0..slots.len()).map(move |i| slots.get(i).unwrap_or_default())
+    }
+
+    /// The events, newest first.
+    pub const fn events(self) -> ReverseEvents<'a> {
+        ReverseEvents::new(self)
+    }
+}
+
+/// An event: its closing slot, and the payload slots before it.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRef<'a> {
+    slots: Slots<'a>,
+    /// The slot that closes the event.
+    pub slot: Slot,
+    /// Index of that slot among [`Slots`]; 0 is the oldest.
+    pub index: usize,
+}
+
+impl<'a> EventRef<'a> {
+    /// What happened.
+    #[inline]
+    pub const fn event(&self) -> Event {
+        self.slot.event()
+    }
+
+    /// The low 32 bits of the counter, ticks.
+    #[inline]
+    pub const fn counter(&self) -> u32 {
+        self.slot.counter()
+    }
+
+    /// How many payload slots the event has.
+    #[inline]
+    pub const fn payload_len(&self) -> usize {
+        payload_slots(self.slot.low())
+    }
+
+    /// Payload slot `i`, in the order they were written.
+    #[inline]
+    pub fn payload(&self, i: usize) -> Option<u64> {
+        let n = self.payload_len();
+        if i >= n {
+            return None;
+        }
+        self.slots.get(self.index - n + i).map(|slot| slot.0)
+    }
+
+    /// All payload slots, in the order they were written.
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
+        let event = *self;
+        (0..event.payload_len()).map(move |i| event.payload(i).unwrap_or_default())
+    }
+
+    /// The address of the method that was entered, narrow or wide.
+    #[inline]
+    pub fn entered_method(&self) -> Option<u64> {
+        match self.event() {
+            Event::Entry { method } => Some(method as u64),
+            Event::WideEntry => self.payload(0),
+            _ => None,
+        }
+    }
+}
+
+/// Iterator over the events of a ring, newest first.
+///
+/// ```
+/// use hindsight_trace_format::{reverse::Slots, ring::Position, slot::{Event, Slot}};
+///
+/// let written = [Slot::entry(0x7000_1000, 10), Slot(0x12_3456_7890), Slot::wide_entry(11)];
+/// let raw: Vec<u8> = written.iter().flat_map(|s| s.0.to_le_bytes()).collect();
+/// let mut events = Slots::new(&raw, Position { laps: 0, offset: 24 }).events();
+/// assert_eq!(events.next().unwrap().entered_method(), Some(0x12_3456_7890));
+/// assert_eq!(events.next().unwrap().event(), Event::Entry { method: 0x7000_1000 });
+/// assert!(events.next().is_none());
+/// assert_eq!(events.cut_slots(), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReverseEvents<'a> {
+    slots: Slots<'a>,
+    remaining: usize,
+    cut_slots: usize,
+}
+
+impl<'a> ReverseEvents<'a> {
+    /// Starts at the newest event.
+    pub const fn new(slots: Slots<'a>) -> Self {
+        ReverseEvents {
+            slots,
+            remaining: slots.len(),
+            cut_slots: 0,
+        }
+    }
+
+    /// After the last event: how many of the oldest slots belong to an event that was cut by the
+    /// wrap-around. 0 while there are events left.
+    pub const fn cut_slots(&self) -> usize {
+        self.cut_slots
+    }
+}
+
+impl<'a> Iterator for ReverseEvents<'a> {
+    type Item = EventRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<EventRef<'a>> {
+        let index = self.remaining.checked_sub(1)?;
+        let slot = self.slots.get(index)?;
+        let payload = payload_slots(slot.low());
+        if payload > index {
+            self.cut_slots = self.remaining;
+            self.remaining = 0;
+            return None;
+        }
+        self.remaining = index - payload;
+        Some(EventRef {
+            slots: self.slots,
+            slot,
+            index,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.remaining / 8, Some(self.remaining))
+    }
+}
+
+impl core::iter::FusedIterator for ReverseEvents<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Extension;
+
+    fn bytes(slots: &[Slot]) -> Vec<u8> {
+        slots.iter().flat_map(|s| s.0.to_le_bytes()).collect()
+    }
+
+    /// A ring of 8 slots after these writes.
+    fn ring(writes: &[Slot]) -> (Vec<u8>, Position) {
+        let mut memory = [Slot(0xdead_beef_dead_beef); 8];
+        for (i, slot) in writes.iter().enumerate() {
+            memory[i % 8] = *slot;
+        }
+        let position = Position {
+            laps: (writes.len() / 8) as u64,
+            offset: (writes.len() % 8 * SLOT_BYTES) as u64,
+        };
+        (bytes(&memory), position)
+    }
+
+    #[test]
+    fn slots_come_oldest_first_across_the_wrap() {
+        for count in 0..30_u64 {
+            let writes: Vec<Slot> = (0..count).map(|i| Slot::entry(5000, i)).collect();
+            let (raw, position) = ring(&writes);
+            let slots: Vec<Slot> = Slots::new(&raw, position).iter().collect();
+            assert_eq!(slots, writes[writes.len().saturating_sub(8)..]);
+        }
+    }
+
+    #[test]
+    fn a_cursor_at_the_rings_end_has_the_whole_ring_before_it() {
+        let writes: Vec<Slot> = (0..8).map(|i| Slot::entry(5000, i)).collect();
+        let at_end = Position {
+            laps: 0,
+            offset: 64,
+        };
+        let slots: Vec<Slot> = Slots::new(&bytes(&writes), at_end).iter().collect();
+        assert_eq!(slots, writes);
+    }
+
+    #[test]
+    fn payloads_that_look_like_events_are_not_taken_for_events() {
+        let writes = [
+            Slot::entry(0x7000, 1),
+            Slot(0),
+            Slot(1),
+            Slot(u64::MAX),
+            Slot(4095),
+            Slot::extension(Extension::ResourceUse, 2),
+            Slot::exit(3),
+        ];
+        let (raw, position) = ring(&writes);
+        let mut events = Slots::new(&raw, position).events();
+        assert_eq!(events.next().unwrap().event(), Event::Exit);
+        let extension = events.next().unwrap();
+        assert_eq!(extension.counter(), 2);
+        assert_eq!(
+            extension.payloads().collect::<Vec<_>>(),
+            [0, 1, u64::MAX, 4095]
+        );
+        assert_eq!(extension.payload(4), None);
+        assert_eq!(events.next().unwrap().entered_method(), Some(0x7000));
+        assert!(events.next().is_none());
+        assert_eq!(events.cut_slots(), 0);
+    }
+
+    #[test]
+    fn an_oldest_event_that_the_wrap_cut_is_dropped_and_counted() {
+        // Nine writes: the first payload slot of the first event is overwritten.
+        let mut writes = vec![Slot(77), Slot(88), Slot::extension(Extension::LockWait, 1)];
+        writes.extend((0..6).map(Slot::exit));
+        let (raw, position) = ring(&writes);
+        let mut events = Slots::new(&raw, position).events();
+        assert_eq!(events.by_ref().count(), 6);
+        assert_eq!(events.cut_slots(), 2);
+    }
+
+    #[test]
+    fn any_bytes_and_any_position_are_read_without_a_panic() {
+        let raw: Vec<u8> = (0..61_u8).map(|i| i.wrapping_mul(37)).collect();
+        for laps in [0, 1, u64::MAX] {
+            for offset in (0..80).chain([u64::MAX]) {
+                let slots = Slots::new(&raw, Position { laps, offset });
+                let events: usize = slots.events().map(|e| 1 + e.payload_len()).sum();
+                assert!(events <= slots.len());
+            }
+        }
+    }
+}
