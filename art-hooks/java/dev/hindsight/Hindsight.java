@@ -38,7 +38,7 @@ public final class Hindsight {
         }
     }
 
-    /** Whether any thread of this process is being traced. */
+    /** Whether the calling thread is being traced. */
     public static boolean isTracing() {
         if (!linked) {
             return false;
