@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The visitors of instruction sets that TracePointInsertion gives no trace points. nodes.h declares
+// them for every code generator; they are never reached.
+
+#ifdef ART_ENABLE_CODEGEN_arm
+#include "optimizing/code_generator_arm_vixl.h"
+#endif
+#ifdef ART_ENABLE_CODEGEN_arm64
+#include "optimizing/code_generator_arm64.h"
+#endif
+#ifdef ART_ENABLE_CODEGEN_x86
+#include "optimizing/code_generator_x86.h"
+#endif
+#ifdef ART_ENABLE_CODEGEN_mips
+#include "optimizing/code_generator_mips.h"
+#endif
+#ifdef ART_ENABLE_CODEGEN_mips64
+#include "optimizing/code_generator_mips64.h"
+#endif
+
+namespace art {
+
+#define DEFINE_UNREACHABLE_VISITORS(isa, suffix)                                                  \
+  namespace isa {                                                                                 \
+  void LocationsBuilder##suffix::VisitTraceStart(HTraceStart*) { LOG(FATAL) << "Unreachable"; }   \
+  void LocationsBuilder##suffix::VisitTraceEnd(HTraceEnd*) { LOG(FATAL) << "Unreachable"; }       \
+  void InstructionCodeGenerator##suffix::VisitTraceStart(HTraceStart*) {                          \
+    LOG(FATAL) << "Unreachable";                                                                  \
+  }                                                                                               \
+  void InstructionCodeGenerator##suffix::VisitTraceEnd(HTraceEnd*) { LOG(FATAL) << "Unreachable"; } \
+  }  // namespace isa
+
+#ifdef ART_ENABLE_CODEGEN_arm
+DEFINE_UNREACHABLE_VISITORS(arm, ARMVIXL)
+#endif
+#ifdef ART_ENABLE_CODEGEN_arm64
+DEFINE_UNREACHABLE_VISITORS(arm64, ARM64)
+#endif
+#ifdef ART_ENABLE_CODEGEN_x86
+DEFINE_UNREACHABLE_VISITORS(x86, X86)
+#endif
+#ifdef ART_ENABLE_CODEGEN_mips
+DEFINE_UNREACHABLE_VISITORS(mips, MIPS)
+#endif
+#ifdef ART_ENABLE_CODEGEN_mips64
+DEFINE_UNREACHABLE_VISITORS(mips64, MIPS64)
+#endif
+
+}  // namespace art

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "hindsight/runtime/art_services.h"
+
+#include <vector>
+
+#include "android-base/file.h"
+#include "android-base/logging.h"
+#include "art_method-inl.h"
+#include "base/mutex.h"
+#include "class_linker.h"
+#include "dex/dex_file-inl.h"
+#include "dex/descriptors_names.h"
+#include "gc/heap.h"
+#include "gc/space/image_space.h"
+#include "handle_scope-inl.h"
+#include "image.h"
+#include "linear_alloc.h"
+#include "mirror/class-inl.h"
+#include "mirror/class_loader.h"
+#include "runtime.h"
+#include "scoped_thread_state_change-inl.h"
+#include "thread-current-inl.h"
+#include "thread_list.h"
+
+#include "hindsight-art-hooks/src/bridge.rs.h"
+
+namespace art {
+namespace hindsight {
+
+namespace {
+
+thread_local bool is_control_thread = false;
+
+class RequestClosure final : public Closure {
+ public:
+  explicit RequestClosure(bridge::SafepointRequest& request) : request_(request) {}
+
+  void Run(Thread* thread ATTRIBUTE_UNUSED) override { request_.run(); }
+
+ private:
+  bridge::SafepointRequest& request_;
+};
+
+// The places that ArtMethods live in, as of its construction. Keeps the class loaders alive, and with
+// them their methods.
+class LiveMethods final : public ClassLoaderVisitor {
+ public:
+  explicit LiveMethods(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_) : loaders_(self) {
+    Runtime* runtime = Runtime::Current();
+    ReaderMutexLock lock(self, *Locks::classlinker_classes_lock_);
+    allocators_.push_back(runtime->GetLinearAlloc());
+    runtime->GetClassLinker()->VisitClassLoaders(this);
+  }
+
+  bool Contains(ArtMethod* method) const REQUIRES_SHARED(Locks::mutator_lock_) {
+    for (LinearAlloc* allocator : allocators_) {
+      if (allocator->Contains(method)) {
+        return true;
+      }
+    }
+    // Images are not unmapped while the process lives, but for those of unloaded app class loaders.
+    for (gc::space::ContinuousSpace* space : Runtime::Current()->GetHeap()->GetContinuousSpaces()) {
+      if (space->IsImageSpace()) {
+        gc::space::ImageSpace* image = space->AsImageSpace();
+        const size_t offset = reinterpret_cast<uint8_t*>(method) - image->Begin();
+        if (image->GetImageHeader().GetMethodsSection().Contains(offset) ||
+            image->GetImageHeader().GetRuntimeMethodsSection().Contains(offset)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+ private:
+  void Visit(ObjPtr<mirror::ClassLoader> loader) override
+      REQUIRES_SHARED(Locks::classlinker_classes_lock_, Locks::mutator_lock_) {
+    if (loader->GetAllocator() != nullptr) {
+      loaders_.NewHandle(loader);
+      allocators_.push_back(loader->GetAllocator());
+    }
+  }
+
+  VariableSizedHandleScope loaders_;
+  std::vector<LinearAlloc*> allocators_;
+
+  DISALLOW_COPY_AND_ASSIGN(LiveMethods);
+};
+
+void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Locks::mutator_lock_) {
+  const uint64_t address = reinterpret_cast<uintptr_t>(method);
+  if (method->IsRuntimeMethod()) {
+    sink.add(address, "", "<runtime method>", "", "", 0u, 0u);
+    return;
+  }
+  // A proxy's methods have the names of the interface's, but their own class.
+  ArtMethod* named = method->GetInterfaceMethodIfProxy(kRuntimePointerSize);
+  std::string storage;
+  const char* descriptor = method->GetDeclaringClass()->GetDescriptor(&storage);
+  const char* source_file = named->GetDeclaringClassSourceFile();
+  sink.add(address,
+           PrettyDescriptor(descriptor),
+           named->GetName(),
+           named->GetSignature().ToString(),
+           source_file != nullptr ? source_file : "",
+           named->GetDexFile()->GetHeader().checksum_,
+           named->GetDexMethodIndex());
+}
+
+}  // namespace
+
+bool AttachControlThread() {
+  is_control_thread = true;
+  return Runtime::Current()->AttachCurrentThread("hindsight",
+                                                 /* as_daemon= */ true,
+                                                 /* thread_group= */ nullptr,
+                                                 /* create_peer= */ false);
+}
+
+void DetachControlThread() {
+  Runtime::Current()->DetachCurrentThread();
+}
+
+bool IsControlThread() {
+  return is_control_thread;
+}
+
+// The thread list's lock is handed over to RequestSynchronousCheckpoint, which static analysis cannot
+// follow through the search.
+bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request) NO_THREAD_SAFETY_ANALYSIS {
+  Thread* self = Thread::Current();
+  ScopedObjectAccess soa(self);
+  Locks::thread_list_lock_->ExclusiveLock(self);
+  for (Thread* thread : Runtime::Current()->GetThreadList()->GetList()) {
+    if (static_cast<uint32_t>(thread->GetTid()) == tid) {
+      RequestClosure closure(request);
+      return thread->RequestSynchronousCheckpoint(&closure);
+    }
+  }
+  Locks::thread_list_lock_->ExclusiveUnlock(self);
+  return false;
+}
+
+void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {
+  Thread* self = Thread::Current();
+  // In parts, so that a garbage collection that wants to suspend us does not wait long.
+  constexpr size_t kPart = 1024u;
+  for (size_t start = 0u; start < addresses.size(); start += kPart) {
+    ScopedObjectAccess soa(self);
+    LiveMethods live(self);
+    for (size_t i = start; i < std::min(start + kPart, addresses.size()); ++i) {
+      ArtMethod* method = reinterpret_cast<ArtMethod*>(static_cast<uintptr_t>(addresses[i]));
+      if (IsAligned<4u>(method) && live.Contains(method)) {
+        AddSymbol(method, sink);
+      }
+    }
+  }
+}
+
+void Log(uint8_t severity, rust::Str message) {
+  const std::string text(message.data(), message.size());
+  switch (severity) {
+    case 0u: LOG(DEBUG) << "hindsight: " << text; break;
+    case 1u: LOG(INFO) << "hindsight: " << text; break;
+    case 2u: LOG(WARNING) << "hindsight: " << text; break;
+    default: LOG(ERROR) << "hindsight: " << text; break;
+  }
+}
+
+rust::String ProcessName() {
+  const std::string package = Runtime::Current()->GetProcessPackageName();
+  if (!package.empty()) {
+    return rust::String::lossy(package);
+  }
+  std::string name;
+  if (!android::base::ReadFileToString("/proc/self/cmdline", &name)) {
+    return "unknown";
+  }
+  name.resize(strlen(name.c_str()));
+  return rust::String::lossy(name.substr(name.rfind('/') + 1));
+}
+
+rust::String ArtRelease() {
+  return "10";
+}
+
+}  // namespace hindsight
+}  // namespace art

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "hindsight/runtime/frames.h"
+
+#include <vector>
+
+#include "art_method-inl.h"
+#include "hindsight/runtime/recorder_abi.h"
+#include "interpreter/shadow_frame-inl.h"
+#include "jit/jit.h"
+#include "jit/jit_code_cache.h"
+#include "oat_quick_method_header.h"
+#include "runtime.h"
+#include "stack.h"
+
+namespace art {
+namespace hindsight {
+
+namespace {
+
+// Whether `header` is code that was entered in the middle, from the interpreter.
+bool IsOsrCode(ArtMethod* method, const OatQuickMethodHeader* header)
+    REQUIRES_SHARED(Locks::mutator_lock_) {
+  jit::Jit* jit = Runtime::Current()->GetJit();
+  return jit != nullptr && jit->GetCodeCache()->LookupOsrMethodHeader(method) == header;
+}
+
+// Counts the compiled frames, from the top of the stack down to the frame of the catch handler (or
+// the upcall), that recorded an entry and will not record an exit.
+class UnwoundFrameCounter final : public StackVisitor {
+ public:
+  UnwoundFrameCounter(Thread* self, ArtMethod** handler_frame)
+      REQUIRES_SHARED(Locks::mutator_lock_)
+      // Inlined methods have no trace points.
+      : StackVisitor(self, /* context= */ nullptr, StackWalkKind::kSkipInlinedFrames),
+        handler_frame_(handler_frame),
+        count_(0u) {}
+
+  bool VisitFrame() override REQUIRES_SHARED(Locks::mutator_lock_) {
+    ArtMethod* method = GetMethod();
+    if (method == nullptr || GetCurrentQuickFrame() == handler_frame_) {
+      return false;
+    }
+    const OatQuickMethodHeader* header = GetCurrentOatQuickMethodHeader();
+    if (!method->IsRuntimeMethod() &&
+        !method->IsNative() &&
+        header != nullptr &&
+        header->IsOptimized() &&
+        !IsOsrCode(method, header)) {
+      ++count_;
+    }
+    return true;
+  }
+
+  size_t Count() const { return count_; }
+
+ private:
+  ArtMethod** const handler_frame_;
+  size_t count_;
+
+  DISALLOW_COPY_AND_ASSIGN(UnwoundFrameCounter);
+};
+
+}  // namespace
+
+void RecordEntry(Thread* self, ArtMethod* method) {
+  hindsight_record_entry(self->GetHindsightCursor(),
+                         *self->GetHindsightState(),
+                         reinterpret_cast<uintptr_t>(method));
+}
+
+void RecordExit(Thread* self) {
+  hindsight_record_exit(self->GetHindsightCursor(), *self->GetHindsightState());
+}
+
+DeoptimizedFrame::DeoptimizedFrame(Thread* self, ShadowFrame* frame)
+    : self_(self), records_exit_(!frame->IsTraceExitElsewhere()) {
+  if (LIKELY(!frame->IsTraceEntryMissing())) {
+    return;
+  }
+  std::vector<ArtMethod*> missing;
+  for (; frame != nullptr && frame->IsTraceEntryMissing(); frame = frame->GetLink()) {
+    frame->SetTraceEntryMissing(false);
+    missing.push_back(frame->GetMethod());
+  }
+  if (IsTraced(self)) {
+    for (auto it = missing.rbegin(); it != missing.rend(); ++it) {
+      RecordEntry(self, *it);
+    }
+  }
+}
+
+void MarkDeoptimizedFrame(const StackVisitor& visitor, ShadowFrame* new_frame) {
+  if (visitor.IsInInlinedFrame()) {
+    new_frame->SetTraceEntryMissing(true);
+  } else if (IsOsrCode(visitor.GetMethod(), visitor.GetCurrentOatQuickMethodHeader())) {
+    new_frame->SetTraceExitElsewhere();
+  }
+}
+
+void FramesUnwound(Thread* self, ArtMethod** handler_frame) {
+  if (LIKELY(!IsTraced(self))) {
+    return;
+  }
+  UnwoundFrameCounter counter(self, handler_frame);
+  counter.WalkStack(/* include_transitions= */ true);
+  if (counter.Count() != 0u) {
+    hindsight_record_unwound(
+        self->GetHindsightCursor(), *self->GetHindsightState(), counter.Count());
+  }
+}
+
+}  // namespace hindsight
+}  // namespace art

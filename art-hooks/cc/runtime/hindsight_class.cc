@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "hindsight_class.h"
+
+#include "class_linker.h"
+#include "dex/dex_file-inl.h"
+#include "dex/utf.h"
+#include "handle_scope-inl.h"
+#include "jni/jni_internal.h"
+#include "mirror/class-inl.h"
+#include "nativehelper/scoped_local_ref.h"
+#include "nativehelper/scoped_utf_chars.h"
+#include "oat_file.h"
+#include "runtime.h"
+#include "scoped_thread_state_change-inl.h"
+#include "thread-current-inl.h"
+
+#include "hindsight-art-hooks/src/bridge.rs.h"
+
+namespace art {
+namespace hindsight {
+
+namespace {
+
+constexpr const char* kDescriptor = "Ldev/hindsight/Hindsight;";
+
+// Hindsight.nativeAnomaly: the path of the file, or null if nothing was persisted.
+jstring NativeAnomaly(JNIEnv* env, jclass, jstring java_reason) {
+  ScopedUtfChars reason(env, java_reason);
+  if (reason.c_str() == nullptr) {
+    return nullptr;  // NullPointerException is pending.
+  }
+  const rust::String path =
+      bridge::raise_anomaly(rust::String::lossy(reason.c_str()), Thread::Current()->GetTid());
+  return path.empty() ? nullptr : env->NewStringUTF(std::string(path).c_str());
+}
+
+jboolean NativeIsTracing(JNIEnv*, jclass) {
+  return *Thread::Current()->GetHindsightCursor() != 0u ? JNI_TRUE : JNI_FALSE;
+}
+
+const JNINativeMethod kMethods[] = {
+    {"nativeAnomaly",
+     "(Ljava/lang/String;)Ljava/lang/String;",
+     reinterpret_cast<void*>(NativeAnomaly)},
+    {"nativeIsTracing", "()Z", reinterpret_cast<void*>(NativeIsTracing)},
+};
+
+// Asked first, because a failed look-up would leave an exception and a trace of itself in the runtime.
+bool IsOnBootClassPath(const char* descriptor) REQUIRES_SHARED(Locks::mutator_lock_) {
+  const size_t hash = ComputeModifiedUtf8Hash(descriptor);
+  for (const DexFile* dex_file : Runtime::Current()->GetClassLinker()->GetBootClassPath()) {
+    if (OatDexFile::FindClassDef(*dex_file, descriptor, hash) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void RegisterHindsightClass(JNIEnv* env) {
+  Thread* self = Thread::Current();
+  ScopedLocalRef<jclass> java_class(env, nullptr);
+  {
+    ScopedObjectAccess soa(self);
+    if (!IsOnBootClassPath(kDescriptor)) {
+      return;
+    }
+    java_class.reset(soa.AddLocalReference<jclass>(
+        Runtime::Current()->GetClassLinker()->FindSystemClass(self, kDescriptor)));
+  }
+  if (java_class.get() == nullptr ||
+      env->RegisterNatives(java_class.get(), kMethods, arraysize(kMethods)) != JNI_OK) {
+    LOG(ERROR) << "hindsight: cannot register the native methods of " << kDescriptor;
+    env->ExceptionClear();
+  }
+}
+
+}  // namespace hindsight
+}  // namespace art

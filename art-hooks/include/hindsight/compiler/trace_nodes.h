@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two graph nodes that stand for trace points. Included by compiler/optimizing/nodes.h, which
+// lists them among the concrete instructions and so declares their visitors; the visitors live in
+// art-hooks/cc/compiler/.
+
+#ifndef HINDSIGHT_COMPILER_TRACE_NODES_H_
+#define HINDSIGHT_COMPILER_TRACE_NODES_H_
+
+namespace art {
+
+// Records the entry of the method being compiled. Its input is the current method.
+//
+// Has no side effects that an optimization could observe: it calls nothing, throws nothing and
+// allocates nothing. It is inserted after every optimization anyway, so none ever sees it.
+class HTraceStart final : public HExpression<1> {
+ public:
+  HTraceStart(HInstruction* current_method, uint32_t dex_pc)
+      : HExpression(kTraceStart, SideEffects::None(), dex_pc) {
+    SetRawInputAt(0, current_method);
+  }
+
+  DECLARE_INSTRUCTION(TraceStart);
+
+ protected:
+  DEFAULT_COPY_CONSTRUCTOR(TraceStart);
+};
+
+// Records the exit of the method being compiled, right before an HReturn or HReturnVoid.
+//
+// Its only input, if it has one, is the value that is about to be returned: asking for it in the
+// return register makes every other caller-saved register free for the trace point to use.
+class HTraceEnd final : public HVariableInputSizeInstruction {
+ public:
+  HTraceEnd(ArenaAllocator* allocator, HInstruction* returned_or_null, uint32_t dex_pc)
+      : HVariableInputSizeInstruction(kTraceEnd,
+                                      SideEffects::None(),
+                                      dex_pc,
+                                      allocator,
+                                      returned_or_null == nullptr ? 0u : 1u,
+                                      kArenaAllocMisc) {
+    if (returned_or_null != nullptr) {
+      SetRawInputAt(0, returned_or_null);
+    }
+  }
+
+  bool ReturnsValueInCoreRegister() const { return InputCount() != 0u; }
+
+  DECLARE_INSTRUCTION(TraceEnd);
+
+ protected:
+  DEFAULT_COPY_CONSTRUCTOR(TraceEnd);
+};
+
+}  // namespace art
+
+#endif  // HINDSIGHT_COMPILER_TRACE_NODES_H_

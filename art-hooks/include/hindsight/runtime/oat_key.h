@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an OAT file says which trace points its code has.
+
+#ifndef HINDSIGHT_RUNTIME_OAT_KEY_H_
+#define HINDSIGHT_RUNTIME_OAT_KEY_H_
+
+#include <string>
+
+#include "arch/instruction_set.h"
+
+namespace art {
+
+class OatHeader;
+
+namespace hindsight {
+
+// Key in the OAT header's key-value store.
+static constexpr const char* kOatHeaderKey = "hindsight-trace-points";
+
+// Names everything that code and runtime must agree about: the form of the trace points and the
+// offset of the cursor in Thread. `none` where methods get no trace points.
+std::string TracePointsId(InstructionSet isa);
+
+// Whether the code described by `header` has the trace points that this runtime expects. Otherwise
+// false, and `*error_msg` says what differs and what to do.
+bool HasMatchingTracePoints(const OatHeader& header,
+                            const std::string& location,
+                            std::string* error_msg);
+
+}  // namespace hindsight
+}  // namespace art
+
+#endif  // HINDSIGHT_RUNTIME_OAT_KEY_H_

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The calls between ART's hooks (C++, in `cc/`) and Hindsight that have types on both sides.
+//!
+//! Calls at every event, and from signal handlers, are in [`crate::recorder`] instead.
+
+use crate::{control, emitter};
+use control::{SafepointRequest, SymbolSink};
+
+#[cxx::bridge(namespace = "art::hindsight::bridge")]
+#[expect(
+    clippy::missing_safety_doc,
+    reason = "the generated code documents nothing"
+)]
+pub(crate) mod ffi {
+    /// See `TracePointRequest` in `hindsight/compiler/trace_point_emitter.h`.
+    struct TracePointSpec {
+        is_entry: bool,
+        method_register: u8,
+        cursor_offset: i32,
+        returns_core_value: bool,
+    }
+
+    extern "Rust" {
+        type SafepointRequest<'a>;
+        /// Does what was asked for; called at most once.
+        unsafe fn run<'a>(self: &mut SafepointRequest<'a>);
+
+        type SymbolSink<'a>;
+        /// Names the method at `address`; see `hindsight_trace_format::container::Symbol`.
+        #[expect(
+            clippy::too_many_arguments,
+            reason = "one call for each method, with no C++ struct"
+        )]
+        unsafe fn add<'a>(
+            self: &mut SymbolSink<'a>,
+            address: u64,
+            class_name: &str,
+            name: &str,
+            signature: &str,
+            source_file: &str,
+            dex_checksum: u32,
+            dex_method_index: u32,
+        );
+
+        fn start(configuration: &str) -> bool;
+        fn shutdown();
+        fn thread_started(tid: u32, name: &str, cursor: usize, state: usize);
+        fn thread_exiting(state: usize);
+        fn thread_renamed(tid: u32, name: &str);
+        fn class_loader_unloading();
+        fn raise_anomaly(reason: String, tid: u32) -> String;
+
+        fn emit_x86_64(spec: &TracePointSpec, code: &mut Vec<u8>) -> String;
+    }
+
+    #[namespace = "art::hindsight"]
+    unsafe extern "C++" {
+        include!("hindsight/runtime/art_services.h");
+
+        fn AttachControlThread() -> bool;
+        fn DetachControlThread();
+        fn RunAtSafepoint<'a>(tid: u32, request: &mut SafepointRequest<'a>) -> bool;
+        fn Symbolize<'a>(addresses: &[u64], sink: &mut SymbolSink<'a>);
+        fn Log(severity: u8, message: &str);
+        fn ProcessName() -> String;
+        fn ArtRelease() -> String;
+    }
+}
+
+use control::{
+    class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_renamed,
+    thread_started,
+};
+use emitter::emit_x86_64;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process's one recorder, with ART as its host.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use hindsight_runtime::{
+    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, ThreadSelection, ThreadTrace,
+};
+use hindsight_trace_format::container::Symbol;
+
+use crate::bridge::ffi;
+
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+/// How long a Java caller waits for the file of its anomaly.
+const ANOMALY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Calls `f`; a panic is logged, and the result is then `fallback`. A panic that reached C++ would end
+/// the app.
+fn guarded<T>(what: &str, fallback: T, f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| {
+        ffi::Log(3, &format!("internal error in {what}; please report it"));
+        fallback
+    })
+}
+
+/// What the control thread wants done at a safepoint.
+pub(crate) struct SafepointRequest<'a> {
+    action: &'a mut (dyn FnMut() + Send),
+}
+
+impl SafepointRequest<'_> {
+    pub(crate) fn run(&mut self) {
+        guarded("a safepoint request", (), || (self.action)());
+    }
+}
+
+/// Where ART puts the names of methods.
+pub(crate) struct SymbolSink<'a> {
+    named: &'a mut dyn FnMut(Symbol),
+}
+
+impl SymbolSink<'_> {
+    #[expect(clippy::too_many_arguments, reason = "mirrors the bridge")]
+    pub(crate) fn add(
+        &mut self,
+        address: u64,
+        class_name: &str,
+        name: &str,
+        signature: &str,
+        source_file: &str,
+        dex_checksum: u32,
+        dex_method_index: u32,
+    ) {
+        guarded("naming a method", (), || {
+            (self.named)(Symbol {
+                address,
+                valid_from: 0,
+                class: class_name.to_owned(),
+                name: name.to_owned(),
+                signature: signature.to_owned(),
+                source_file: source_file.to_owned(),
+                dex_checksum,
+                dex_method_index,
+            });
+        });
+    }
+}
+
+/// ART, as the recorder sees it.
+struct Art;
+
+impl Host for Art {
+    fn attach_control_thread(&self) -> bool {
+        ffi::AttachControlThread()
+    }
+
+    fn detach_control_thread(&self) {
+        ffi::DetachControlThread();
+    }
+
+    fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool {
+        ffi::RunAtSafepoint(tid, &mut SafepointRequest { action })
+    }
+
+    fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol)) {
+        ffi::Symbolize(addresses, &mut SymbolSink { named });
+    }
+
+    fn identity(&self) -> ProcessIdentity {
+        ProcessIdentity {
+            name: ffi::ProcessName(),
+            extra: vec![("art.release".into(), ffi::ArtRelease())],
+        }
+    }
+
+    fn log(&self, severity: Severity, message: &str) {
+        let severity = match severity {
+            Severity::Debug => 0,
+            Severity::Info => 1,
+            Severity::Warning => 2,
+            Severity::Error => 3,
+        };
+        ffi::Log(severity, message);
+    }
+}
+
+/// Starts the recorder as configured; false if there is nothing to trace, or it cannot be.
+pub(crate) fn start(configuration: &str) -> bool {
+    guarded("start", false, || {
+        let config = match Config::parse(configuration) {
+            Ok(config) => config,
+            Err(e) => {
+                ffi::Log(
+                    3,
+                    &format!("not tracing, the configuration '{configuration}' is wrong: {e}"),
+                );
+                return false;
+            }
+        };
+        if config.threads == ThreadSelection::Off && config.socket.is_none() {
+            return false;
+        }
+        match Recorder::start(config, Box::new(Art)) {
+            Ok(recorder) => RECORDER.set(recorder).is_ok(),
+            Err(e) => {
+                ffi::Log(3, &format!("not tracing: {e}"));
+                false
+            }
+        }
+    })
+}
+
+pub(crate) fn shutdown() {
+    with_recorder("shutdown", (), Recorder::shutdown);
+}
+
+pub(crate) fn thread_started(tid: u32, name: &str, cursor: usize, state: usize) {
+    with_recorder("thread_started", (), |recorder| {
+        // SAFETY: ART's hook passes the calling thread's own words.
+        unsafe {
+            recorder.thread_started(
+                tid,
+                name,
+                cursor as *mut usize,
+                state as *mut *const ThreadTrace,
+            );
+        }
+    });
+}
+
+pub(crate) fn thread_exiting(state: usize) {
+    with_recorder("thread_exiting", (), |recorder| {
+        // SAFETY: as above.
+        unsafe { recorder.thread_exiting(state as *mut *const ThreadTrace) }
+    });
+}
+
+pub(crate) fn thread_renamed(tid: u32, name: &str) {
+    with_recorder("thread_renamed", (), |recorder| {
+        recorder.thread_renamed(tid, name)
+    });
+}
+
+pub(crate) fn class_loader_unloading() {
+    with_recorder(
+        "class_loader_unloading",
+        (),
+        Recorder::class_loader_unloading,
+    );
+}
+
+/// Persists the rings; the path of the file, or nothing (the log says why).
+pub(crate) fn raise_anomaly(reason: String, tid: u32) -> String {
+    with_recorder("raise_anomaly", String::new(), |recorder| {
+        match recorder.raise_anomaly(reason, tid, ANOMALY_PATIENCE) {
+            AnomalyOutcome::Persisted(path) => path.to_string_lossy().into_owned(),
+            AnomalyOutcome::Failed(_) => String::new(),
+            AnomalyOutcome::TimedOut => {
+                ffi::Log(2, "the control thread is busy; the trace may still appear");
+                String::new()
+            }
+        }
+    })
+}
+
+fn with_recorder<T>(what: &str, fallback: T, f: impl FnOnce(&Recorder) -> T) -> T {
+    match RECORDER.get() {
+        Some(recorder) => guarded(what, fallback, || f(recorder)),
+        None => fallback,
+    }
+}

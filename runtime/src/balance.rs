@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Checks that every recorded exit has an entry: how the recording itself is tested.
+
+use hindsight_trace_format::reverse::Slots;
+use hindsight_trace_format::slot::{Event, Extension};
+
+/// What a ring that never wrapped says about its thread's calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Events of all kinds.
+    pub events: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Frames that were left, by returning or by an exception, without having been entered.
+    pub unmatched_exits: u64,
+    /// Method of the newest entry before the first unmatched exit (0: there was none).
+    pub first_unmatched_after: u64,
+    /// Frames entered and not left.
+    pub open: u64,
+    /// Method of the innermost of them (0: there is none).
+    pub innermost_open: u64,
+}
+
+/// Follows the calls in `slots`, oldest first.
+pub fn check(slots: Slots<'_>) -> Balance {
+    let mut events: Vec<_> = slots.events().collect();
+    events.reverse();
+    let mut balance = Balance::default();
+    let mut stack = Vec::new();
+    let mut newest_entry = 0;
+    for event in events {
+        balance.events += 1;
+        let mut left = 0;
+        match event.event() {
+            Event::Entry { .. } | Event::WideEntry => {
+                balance.entries += 1;
+                newest_entry = event.entered_method().unwrap_or(0);
+                stack.push(newest_entry);
+            }
+            Event::Exit => left = 1,
+            Event::Extension { number } if number == Extension::Unwound.number() => {
+                left = event.payload(0).unwrap_or(0);
+            }
+            Event::Extension { .. } => {}
+        }
+        let matched = left.min(stack.len() as u64);
+        stack.truncate(stack.len() - matched as usize);
+        if left > matched {
+            if balance.unmatched_exits == 0 {
+                balance.first_unmatched_after = newest_entry;
+            }
+            balance.unmatched_exits += left - matched;
+        }
+    }
+    balance.open = stack.len() as u64;
+    balance.innermost_open = stack.last().copied().unwrap_or(0);
+    balance
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_trace_format::ring::Position;
+    use hindsight_trace_format::slot::Slot;
+
+    fn check_slots(slots: &[Slot]) -> Balance {
+        let raw: Vec<u8> = slots.iter().flat_map(|s| s.0.to_le_bytes()).collect();
+        check(Slots::new(
+            &raw,
+            Position {
+                laps: 0,
+                offset: raw.len() as u64,
+            },
+        ))
+    }
+
+    #[test]
+    fn calls_that_return_and_calls_that_throw_are_balanced() {
+        let balance = check_slots(&[
+            Slot::entry(0x1000, 1),
+            Slot::entry(0x2000, 2),
+            Slot::entry(0x3000, 3),
+            Slot(2),
+            Slot::extension(Extension::Unwound, 4),
+            Slot::exit(5),
+        ]);
+        assert_eq!(
+            balance,
+            Balance {
+                events: 5,
+                entries: 3,
+                ..Default::default()
+            }
+        );
+    }
+
+    #[test]
+    fn an_exit_too_many_and_a_frame_left_open_are_named() {
+        let balance = check_slots(&[
+            Slot::entry(0x1000, 1),
+            Slot::exit(2),
+            Slot::exit(3),
+            Slot::entry(0x2000, 4),
+        ]);
+        assert_eq!(
+            (balance.unmatched_exits, balance.first_unmatched_after),
+            (1, 0x1000)
+        );
+        assert_eq!((balance.open, balance.innermost_open), (1, 0x2000));
+    }
+
+    #[test]
+    fn more_frames_unwound_than_there_were_do_not_wrap_around() {
+        let balance = check_slots(&[Slot(u64::MAX), Slot::extension(Extension::Unwound, 4)]);
+        assert_eq!(balance.unmatched_exits, u64::MAX);
+    }
+}

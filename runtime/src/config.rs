@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Configuration: one line of `key=value` pairs, separated by commas.
+//!
+//! In the lab it is the environment variable `HINDSIGHT`, on a device the property
+//! `persist.hindsight.trace`. The keys are listed in `docs/configuration.md`.
+
+use std::path::PathBuf;
+
+use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
+
+/// Which threads are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadSelection {
+    /// None; nothing is started.
+    Off,
+    /// The main thread, and those that are started by request.
+    Main,
+    /// Every thread.
+    All,
+}
+
+/// What was configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `trace=off|main|all`.
+    pub threads: ThreadSelection,
+    /// `ring=K`: a ring has `2^K` bytes.
+    pub geometry: Geometry,
+    /// `dir=PATH`: where persisted rings go.
+    pub directory: PathBuf,
+    /// `socket=PATH`: a Unix socket that takes commands.
+    pub socket: Option<PathBuf>,
+    /// `persist-at-exit=yes|no`: persist the rings when the process ends in an orderly way.
+    pub persist_at_exit: bool,
+    /// `check-balance=DIR`: at the exit of every thread and of the process, check that each exit has
+    /// an entry, and write what was found to `DIR/<pid>.balance`.
+    pub check_balance: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            threads: ThreadSelection::Off,
+            geometry: Geometry::default(),
+            directory: std::env::temp_dir(),
+            socket: None,
+            persist_at_exit: false,
+            check_balance: None,
+        }
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// An item has no `=`.
+    #[error("'{0}' is not of the form key=value")]
+    NotAPair(String),
+    /// An unknown key.
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance)")]
+    UnknownKey(String),
+    /// A value that its key does not take.
+    #[error("'{value}' is no value for {key}: it takes {takes}")]
+    BadValue {
+        /// The key.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What would have been right.
+        takes: String,
+    },
+}
+
+impl Config {
+    /// Parses `trace=main,ring=25,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
+    ///
+    /// # Errors
+    /// The first item that cannot be used; nothing is guessed.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let mut config = Config::default();
+        for item in text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+        {
+            let (key, value) = item
+                .split_once('=')
+                .ok_or_else(|| ConfigError::NotAPair(item.to_owned()))?;
+            match key {
+                "trace" => {
+                    config.threads = match value {
+                        "off" => ThreadSelection::Off,
+                        "main" => ThreadSelection::Main,
+                        "all" => ThreadSelection::All,
+                        _ => return Err(bad("trace", value, "off, main or all")),
+                    }
+                }
+                "ring" => {
+                    config.geometry =
+                        value.parse().ok().and_then(Geometry::new).ok_or_else(|| {
+                            let takes = format!(
+                                "log2 of the ring's bytes, {MIN_LOG2_BYTES} to {MAX_LOG2_BYTES}"
+                            );
+                            bad("ring", value, &takes)
+                        })?;
+                }
+                "dir" => config.directory = absolute("dir", value)?,
+                "socket" => config.socket = Some(absolute("socket", value)?),
+                "persist-at-exit" => config.persist_at_exit = yes_or_no("persist-at-exit", value)?,
+                "check-balance" => {
+                    config.check_balance = Some(absolute("check-balance", value)?);
+                }
+                _ => return Err(ConfigError::UnknownKey(key.to_owned())),
+            }
+        }
+        Ok(config)
+    }
+}
+
+fn bad(key: &'static str, value: &str, takes: &str) -> ConfigError {
+    ConfigError::BadValue {
+        key,
+        value: value.to_owned(),
+        takes: takes.to_owned(),
+    }
+}
+
+fn yes_or_no(key: &'static str, value: &str) -> Result<bool, ConfigError> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(bad(key, value, "yes or no")),
+    }
+}
+
+/// Absolute, because the process may change its directory before the path is used.
+fn absolute(key: &'static str, value: &str) -> Result<PathBuf, ConfigError> {
+    let path = PathBuf::from(value);
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(bad(key, value, "an absolute path"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_text_is_off() {
+        assert_eq!(Config::parse("").unwrap().threads, ThreadSelection::Off);
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c";
+        assert_eq!(
+            Config::parse(text).unwrap(),
+            Config {
+                threads: ThreadSelection::All,
+                geometry: Geometry::new(16).unwrap(),
+                directory: "/a/b".into(),
+                socket: Some("/s".into()),
+                persist_at_exit: true,
+                check_balance: Some("/c".into()),
+            }
+        );
+    }
+
+    #[test]
+    fn errors_name_the_item_and_the_remedy() {
+        for (text, message) in [
+            ("trace", "'trace' is not of the form key=value"),
+            (
+                "trace=on",
+                "'on' is no value for trace: it takes off, main or all",
+            ),
+            (
+                "ring=31",
+                "'31' is no value for ring: it takes log2 of the ring's bytes, 12 to 30",
+            ),
+            (
+                "dir=here",
+                "'here' is no value for dir: it takes an absolute path",
+            ),
+            (
+                "persist-at-exit=1",
+                "'1' is no value for persist-at-exit: it takes yes or no",
+            ),
+        ] {
+            assert_eq!(Config::parse(text).unwrap_err().to_string(), message);
+        }
+        assert!(Config::parse("colour=red")
+            .unwrap_err()
+            .to_string()
+            .starts_with("unknown key"));
+    }
+}

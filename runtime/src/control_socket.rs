@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A Unix socket that takes commands, one a line:
+//!
+//! | line | answer |
+//! |---|---|
+//! | `anomaly REASON` | `ok PATH`, once the file is there |
+//! | `start TID`, `stop TID` | `ok` |
+//! | `status` | `ok JSON` |
+//!
+//! Whatever cannot be done is answered with `error MESSAGE`. Only the process's own user may connect.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::recorder::{AnomalyOutcome, Command};
+
+/// Longest line that is read, in bytes.
+const MAX_LINE: u64 = 4096;
+/// How long a client may take to send or receive a line.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a command may take.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The listening socket and the thread that serves it, one client after the other.
+pub(crate) struct ControlSocket {
+    path: PathBuf,
+    closing: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl ControlSocket {
+    /// Makes the socket, in place of one that another process left behind.
+    pub(crate) fn listen(path: &Path, commands: mpsc::Sender<Command>) -> io::Result<Self> {
+        match std::fs::symlink_metadata(path) {
+            Ok(existing) if existing.file_type().is_socket() => {
+                if UnixStream::connect(path).is_ok() {
+                    return Err(io::Error::new(
+                        io::ErrorKind::AddrInUse,
+                        "another process listens there",
+                    ));
+                }
+                std::fs::remove_file(path)?;
+            }
+            Ok(_) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "something that is no socket is there",
+                ))
+            }
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let closing = Arc::new(AtomicBool::new(false));
+        let is_closing = Arc::clone(&closing);
+        let thread = std::thread::Builder::new()
+            .name("hindsight-socket".into())
+            .spawn(move || {
+                for client in listener.incoming() {
+                    if is_closing.load(Ordering::Acquire) {
+                        break;
+                    }
+                    // A client that goes away is its own business.
+                    let _ = client.and_then(|client| serve(client, &commands));
+                }
+            })?;
+        Ok(ControlSocket {
+            path: path.to_owned(),
+            closing,
+            thread,
+        })
+    }
+
+    /// Stops listening, and removes the socket.
+    pub(crate) fn close(self) {
+        self.closing.store(true, Ordering::Release);
+        // Wakes the thread. It may be serving a client that waits for the control thread, which may
+        // be about to end; it is not waited for then.
+        if UnixStream::connect(&self.path).is_ok() && self.thread.is_finished() {
+            let _ = self.thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn serve(client: UnixStream, commands: &mpsc::Sender<Command>) -> io::Result<()> {
+    client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let mut reader = BufReader::new(client.try_clone()?);
+    let mut out = client;
+    loop {
+        let mut line = Vec::new();
+        if reader
+            .by_ref()
+            .take(MAX_LINE)
+            .read_until(b'\n', &mut line)?
+            == 0
+        {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') {
+            return out.write_all(b"error the line is longer than 4095 bytes, or has no end\n");
+        }
+        let answer = match execute(String::from_utf8_lossy(&line).trim(), commands) {
+            Ok(answer) if answer.is_empty() => "ok\n".to_owned(),
+            Ok(answer) => format!("ok {answer}\n"),
+            Err(message) => format!("error {}\n", message.replace('\n', " ")),
+        };
+        out.write_all(answer.as_bytes())?;
+    }
+}
+
+fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, String> {
+    let (command, argument) = line.split_once(' ').unwrap_or((line, ""));
+    let tid = || {
+        argument
+            .parse::<u32>()
+            .map_err(|_| format!("'{argument}' is no thread id; say for instance '{command} 1234'"))
+    };
+    match command {
+        "anomaly" if argument.is_empty() => Err("say why: anomaly REASON".into()),
+        "anomaly" => {
+            let reason = argument.to_owned();
+            match ask(commands, |reply| Command::Anomaly {
+                reason,
+                raised_by: 0,
+                reply,
+            })? {
+                AnomalyOutcome::Persisted(path) => Ok(path.display().to_string()),
+                AnomalyOutcome::Failed(message) => Err(message),
+                AnomalyOutcome::TimedOut => Err("the control thread does not answer".into()),
+            }
+        }
+        "start" => {
+            let tid = tid()?;
+            ask(commands, |reply| Command::Start { tid, reply })?.map(|()| String::new())
+        }
+        "stop" => {
+            let tid = tid()?;
+            ask(commands, |reply| Command::Stop { tid, reply })?.map(|()| String::new())
+        }
+        "status" => ask(commands, |reply| Command::Status { reply }),
+        _ => Err(format!(
+            "unknown command '{command}' (known: anomaly, start, stop, status)"
+        )),
+    }
+}
+
+/// Sends a command and waits for its answer.
+fn ask<T>(
+    commands: &mpsc::Sender<Command>,
+    command: impl FnOnce(mpsc::Sender<T>) -> Command,
+) -> Result<T, String> {
+    let (reply, answer) = mpsc::channel();
+    commands
+        .send(command(reply))
+        .map_err(|_| "tracing was shut down")?;
+    answer
+        .recv_timeout(COMMAND_TIMEOUT)
+        .map_err(|e| format!("no answer: {e}"))
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Records trace points into per-thread rings, all the time, and keeps the rings when something goes
+//! wrong.
+//!
+//! This crate knows nothing of ART: what it needs of a managed runtime is the [`Host`] trait. Compiled
+//! trace points write to a ring directly, through the thread's *cursor* (see `hindsight_trace_format`);
+//! everything else goes through here:
+//!
+//! ```text
+//! traced threads ──slots──► Ring ◄──swap at a safepoint── control thread ──► x.hindsight
+//!       ▲ ThreadTrace::append                                   ▲ Recorder::raise_anomaly, socket
+//! ```
+//!
+//! The control thread is the only one that persists, symbolizes, and starts or stops other threads.
+//! Memory of a ring is touched by its thread alone, until that thread has passed the safepoint at which
+//! the ring was taken from it.
+
+pub mod balance;
+pub mod clock;
+pub mod config;
+mod control_socket;
+mod persist;
+mod recorder;
+mod ring;
+mod thread_trace;
+
+pub use config::{Config, ConfigError, ThreadSelection};
+pub use recorder::{AnomalyOutcome, Host, ProcessIdentity, Recorder, Severity};
+pub use ring::{Ring, RingPool};
+pub use thread_trace::ThreadTrace;

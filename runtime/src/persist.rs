@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Turns taken rings into a `.hindsight` file.
+
+use std::path::{Path, PathBuf};
+
+use hindsight_trace_format::container::{
+    write_file, Anchor, Losses, ProcessFacts, SectionKind, Symbol, Symbols,
+};
+
+use crate::clock;
+use crate::recorder::Shared;
+use crate::thread_trace::TakenRing;
+
+/// The name of this instruction set, as in [`ProcessFacts::isa`].
+const ISA: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "aarch64") {
+    "arm64"
+} else if cfg!(target_arch = "arm") {
+    "arm"
+} else {
+    "unknown"
+};
+
+/// Writes the rings to a new file in the configured directory, and returns its path. On an error there
+/// is no file, and the message says what to do.
+pub(crate) fn write(
+    shared: &Shared,
+    rings: &[TakenRing],
+    reason: &str,
+    raised_by: u32,
+    number: u32,
+    mut losses: Vec<(String, u64)>,
+) -> Result<PathBuf, String> {
+    if rings.is_empty() {
+        return Err("nothing to persist: no thread is traced (is trace=main or all?)".into());
+    }
+    let clocks = clock::clocks_since(shared.started);
+    let addresses = method_addresses(rings);
+    let mut symbols: Vec<Symbol> = Vec::with_capacity(addresses.len());
+    shared
+        .host
+        .symbolize(&addresses, &mut |symbol| symbols.push(symbol));
+    if symbols.len() < addresses.len() {
+        let unnamed = addresses.len() - symbols.len();
+        losses.push(("methods without a name".into(), unnamed as u64));
+    }
+    symbols.sort_unstable();
+
+    let identity = shared.host.identity();
+    let facts = ProcessFacts {
+        pid: std::process::id(),
+        // SAFETY: no precondition.
+        uid: unsafe { libc::getuid() },
+        name: identity.name,
+        isa: ISA.into(),
+        reason: reason.into(),
+        raised_by,
+        extra: identity.extra,
+    };
+    let path = file_name(&shared.config.directory, &facts.name, facts.pid, number);
+    let written = write_file(&path, |writer| {
+        writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
+        writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+        for (index, taken) in (0..).zip(rings) {
+            let header = taken.header.encode();
+            writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
+            writer.section(
+                SectionKind::Anchors,
+                index,
+                &[&Anchor::encode_all(&taken.anchors)],
+            )?;
+        }
+        writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
+        writer.section(
+            SectionKind::Losses,
+            0,
+            &[&Losses { counts: losses }.encode()],
+        )
+    });
+    match written {
+        Ok(()) => Ok(path),
+        Err(e) => Err(format!(
+            "cannot persist to {}: {e}. Is the directory there and writable, with {} MiB free?",
+            path.display(),
+            rings.iter().map(|r| r.written_bytes().len()).sum::<usize>() >> 20
+        )),
+    }
+}
+
+/// `<dir>/<process>-<pid>-<number>.hindsight`
+fn file_name(directory: &Path, process: &str, pid: u32, number: u32) -> PathBuf {
+    let safe: String = process
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(64)
+        .collect();
+    directory.join(format!(
+        "{}-{pid}-{number}.hindsight",
+        safe.trim_start_matches('.')
+    ))
+}
+
+/// The addresses of all methods entered in the rings, in order, each once.
+fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
+    /// Sorting now and then keeps the list near the number of methods, not of calls.
+    const COMPACT_AT: usize = 1 << 16;
+    let mut addresses = Vec::with_capacity(COMPACT_AT);
+    let mut compact_at = COMPACT_AT;
+    for event in rings.iter().flat_map(|ring| ring.slots().events()) {
+        if let Some(method) = event.entered_method() {
+            addresses.push(method);
+            if addresses.len() == compact_at {
+                addresses.sort_unstable();
+                addresses.dedup();
+                compact_at = COMPACT_AT.max(addresses.len() * 2);
+            }
+        }
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_safe() {
+        let name = |process| {
+            file_name(Path::new("/d"), process, 7, 1)
+                .display()
+                .to_string()
+        };
+        assert_eq!(
+            name("com.example.app:remote"),
+            "/d/com.example.app_remote-7-1.hindsight"
+        );
+        assert_eq!(name("../../etc/passwd"), "/d/_.._etc_passwd-7-1.hindsight");
+        assert_eq!(name(""), "/d/-7-1.hindsight");
+    }
+}

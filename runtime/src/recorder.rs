@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process's recorder: its threads, and the control thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hindsight_trace_format::container::{ClockSample, Symbol};
+
+use crate::balance::{self, Balance};
+use crate::clock;
+use crate::config::{Config, ThreadSelection};
+use crate::control_socket::ControlSocket;
+use crate::persist;
+use crate::ring::RingPool;
+use crate::thread_trace::{TakenRing, ThreadTrace};
+
+/// How grave a message in the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Of interest to whoever develops Hindsight.
+    Debug,
+    /// Something was done.
+    Info,
+    /// Something is missing from the trace.
+    Warning,
+    /// Tracing does not work.
+    Error,
+}
+
+/// Facts about the process that only the managed runtime knows.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessIdentity {
+    /// Process or package name.
+    pub name: String,
+    /// Further facts for [`hindsight_trace_format::container::ProcessFacts::extra`].
+    pub extra: Vec<(String, String)>,
+}
+
+/// What the managed runtime does for the recorder. All of it but [`log`](Self::log) is called on the
+/// control thread only.
+pub trait Host: Send + Sync + 'static {
+    /// Makes the calling thread known to the managed runtime; false if that is shutting down.
+    fn attach_control_thread(&self) -> bool;
+    /// Undoes [`attach_control_thread`](Self::attach_control_thread).
+    fn detach_control_thread(&self);
+    /// Runs `action` while the thread `tid` is at a safepoint, suspended or in native code, on
+    /// whichever thread suits. Returns false, without having run it, if there is no such thread.
+    fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool;
+    /// Names the methods at those of `addresses` that are alive.
+    fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol));
+    /// Who the process is.
+    fn identity(&self) -> ProcessIdentity;
+    /// Writes to the log.
+    fn log(&self, severity: Severity, message: &str);
+}
+
+/// What became of an anomaly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnomalyOutcome {
+    /// The rings are in this file.
+    Persisted(PathBuf),
+    /// Nothing was kept, because of this.
+    Failed(String),
+    /// The control thread has not answered in time; the file may still appear.
+    TimedOut,
+}
+
+/// A command to the control thread, with where to send the answer.
+pub(crate) enum Command {
+    Anomaly {
+        reason: String,
+        raised_by: u32,
+        reply: mpsc::Sender<AnomalyOutcome>,
+    },
+    Start {
+        tid: u32,
+        reply: mpsc::Sender<Result<(), String>>,
+    },
+    Stop {
+        tid: u32,
+        reply: mpsc::Sender<Result<(), String>>,
+    },
+    Status {
+        reply: mpsc::Sender<String>,
+    },
+    Shutdown,
+}
+
+/// Rings of threads that have ended, kept for the next persist: the newest, this many.
+const MAX_FINISHED_RINGS: usize = 4;
+
+/// What all threads share.
+pub(crate) struct Shared {
+    pub(crate) host: Box<dyn Host>,
+    pub(crate) config: Config,
+    pool: RingPool,
+    /// When recording started.
+    pub(crate) started: ClockSample,
+    /// The threads registered with the managed runtime, by their kernel id.
+    threads: Mutex<HashMap<u32, Arc<ThreadTrace>>>,
+    finished: Mutex<VecDeque<TakenRing>>,
+    balance: Mutex<BalanceReport>,
+    /// Class loaders unloaded so far.
+    loaders_unloaded: std::sync::atomic::AtomicU64,
+}
+
+/// The sum of what `check-balance` found.
+#[derive(Default)]
+struct BalanceReport {
+    threads: u64,
+    wrapped_threads: u64,
+    events: u64,
+    entries: u64,
+    problems: Vec<(String, Balance)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The recorder of this process.
+///
+/// The thread hooks ([`thread_started`](Self::thread_started), …) may be called by any thread at any
+/// time between [`start`](Self::start) and the end of the process, also after
+/// [`shutdown`](Self::shutdown).
+pub struct Recorder {
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+    control_thread: Mutex<Option<JoinHandle<()>>>,
+    socket: Mutex<Option<ControlSocket>>,
+    stopped: AtomicBool,
+}
+
+impl Recorder {
+    /// Starts the control thread, and the control socket if one is configured. Returns when the
+    /// control thread is attached; a socket that cannot be made is logged, and done without.
+    ///
+    /// # Errors
+    /// If the control thread cannot be started or attached.
+    pub fn start(config: Config, host: Box<dyn Host>) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            pool: RingPool::new(config.geometry),
+            started: clock::sample(),
+            threads: Mutex::default(),
+            finished: Mutex::default(),
+            balance: Mutex::default(),
+            loaders_unloaded: Default::default(),
+            host,
+            config,
+        });
+        let (commands, receiver) = mpsc::channel();
+        let (attached, is_attached) = mpsc::channel();
+        let control = Arc::clone(&shared);
+        let control_thread =
+            std::thread::Builder::new()
+                .name("hindsight".into())
+                .spawn(move || {
+                    let ok = control.host.attach_control_thread();
+                    let _ = attached.send(ok);
+                    if ok {
+                        ControlThread {
+                            shared: &control,
+                            persisted: 0,
+                        }
+                        .run(&receiver);
+                        control.host.detach_control_thread();
+                    }
+                })?;
+        if !is_attached.recv().unwrap_or(false) {
+            let _ = control_thread.join();
+            return Err(io::Error::other("the control thread could not be attached"));
+        }
+        let socket = shared.config.socket.as_ref().and_then(|path| {
+            ControlSocket::listen(path, commands.clone())
+                .inspect_err(|e| {
+                    let message = format!("no control socket at {}: {e}", path.display());
+                    shared.host.log(Severity::Error, &message);
+                })
+                .ok()
+        });
+        Ok(Recorder {
+            shared,
+            commands,
+            control_thread: Mutex::new(Some(control_thread)),
+            socket: Mutex::new(socket),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// A thread was registered with the managed runtime; starts tracing it if that is configured.
+    ///
+    /// `cursor` is the word its trace points use, `state` where the address of its [`ThreadTrace`] is
+    /// kept for them.
+    ///
+    /// # Safety
+    /// Called by the thread itself; both words are valid until
+    /// [`thread_exiting`](Self::thread_exiting).
+    pub unsafe fn thread_started(
+        &self,
+        tid: u32,
+        name: &str,
+        cursor: *mut usize,
+        state: *mut *const ThreadTrace,
+    ) {
+        if self.stopped.load(Ordering::Acquire) {
+            return;
+        }
+        // SAFETY: passed on to the caller.
+        let trace = Arc::new(unsafe { ThreadTrace::new(tid, name, cursor) });
+        // SAFETY: valid, says the caller. The reference it holds is given up in `thread_exiting`.
+        unsafe { *state = Arc::into_raw(Arc::clone(&trace)) };
+        lock(&self.shared.threads).insert(tid, Arc::clone(&trace));
+        let selected = match self.shared.config.threads {
+            ThreadSelection::Off => false,
+            ThreadSelection::Main => tid == std::process::id(),
+            ThreadSelection::All => true,
+        };
+        if selected {
+            match self.shared.pool.take() {
+                Ok(ring) => {
+                    // SAFETY: the caller is the thread.
+                    let _ = unsafe { trace.begin(ring) };
+                }
+                Err(e) => self.shared.host.log(
+                    Severity::Warning,
+                    &format!("thread {tid} ({name}) is not traced: no memory for its ring: {e}"),
+                ),
+            }
+        }
+    }
+
+    /// The calling thread is about to be unregistered from the managed runtime.
+    ///
+    /// # Safety
+    /// The word given to [`thread_started`](Self::thread_started), by the same thread.
+    pub unsafe fn thread_exiting(&self, state: *mut *const ThreadTrace) {
+        // SAFETY: valid, says the caller; it holds the reference given away in `thread_started`.
+        let trace = unsafe { std::mem::replace(&mut *state, std::ptr::null()) };
+        if trace.is_null() {
+            return;
+        }
+        // SAFETY: as above.
+        let trace = unsafe { Arc::from_raw(trace) };
+        // SAFETY: the caller is the thread.
+        let taken = unsafe { trace.retire() };
+        {
+            let mut threads = lock(&self.shared.threads);
+            // The kernel may have given the id to a new thread already.
+            if threads
+                .get(&trace.tid())
+                .is_some_and(|other| Arc::ptr_eq(other, &trace))
+            {
+                threads.remove(&trace.tid());
+            }
+        }
+        if let Some(taken) = taken {
+            self.shared.check_balance(&taken, true);
+            self.shared.keep_finished(taken);
+        }
+    }
+
+    /// A thread has a new name.
+    pub fn thread_renamed(&self, tid: u32, name: &str) {
+        if let Some(trace) = lock(&self.shared.threads).get(&tid) {
+            trace.rename(name);
+        }
+    }
+
+    /// A class loader, and with it its methods, is about to be freed.
+    pub fn class_loader_unloading(&self) {
+        self.shared.loaders_unloaded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Persists what led here. Waits for the file at most `patience`.
+    ///
+    /// Tracing goes on meanwhile, in other rings. `raised_by` is the id of the thread that noticed, or
+    /// 0.
+    pub fn raise_anomaly(
+        &self,
+        reason: String,
+        raised_by: u32,
+        patience: Duration,
+    ) -> AnomalyOutcome {
+        let (reply, outcome) = mpsc::channel();
+        if self
+            .commands
+            .send(Command::Anomaly {
+                reason,
+                raised_by,
+                reply,
+            })
+            .is_err()
+        {
+            return AnomalyOutcome::Failed("tracing was shut down".into());
+        }
+        match outcome.recv_timeout(patience) {
+            Ok(outcome) => outcome,
+            Err(RecvTimeoutError::Timeout) => AnomalyOutcome::TimedOut,
+            Err(RecvTimeoutError::Disconnected) => {
+                AnomalyOutcome::Failed("tracing was shut down".into())
+            }
+        }
+    }
+
+    /// Persists the rings if that is configured, stops tracing every thread, and ends the control
+    /// thread. The second call does nothing.
+    pub fn shutdown(&self) {
+        if self.stopped.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(socket) = lock(&self.socket).take() {
+            socket.close();
+        }
+        let _ = self.commands.send(Command::Shutdown);
+        if let Some(thread) = lock(&self.control_thread).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn keep_finished(&self, taken: TakenRing) {
+        let mut finished = lock(&self.finished);
+        finished.push_back(taken);
+        if finished.len() > MAX_FINISHED_RINGS {
+            if let Some(oldest) = finished.pop_front() {
+                drop(finished);
+                self.pool.put(oldest.ring);
+            }
+        }
+    }
+
+    fn check_balance(&self, taken: &TakenRing, thread_ended: bool) {
+        if self.config.check_balance.is_none() {
+            return;
+        }
+        let mut report = lock(&self.balance);
+        report.threads += 1;
+        if taken.header.position.laps != 0 {
+            report.wrapped_threads += 1;
+            return;
+        }
+        let found = balance::check(taken.slots());
+        report.events += found.events;
+        report.entries += found.entries;
+        if found.unmatched_exits != 0 || (thread_ended && found.open != 0) {
+            let thread = format!("{} (tid {})", taken.header.name, taken.header.tid);
+            report.problems.push((thread, found));
+        }
+    }
+}
+
+/// The control thread's own state.
+struct ControlThread<'a> {
+    shared: &'a Shared,
+    /// Files written so far.
+    persisted: u32,
+}
+
+impl ControlThread<'_> {
+    fn run(&mut self, commands: &mpsc::Receiver<Command>) {
+        loop {
+            match commands.recv_timeout(self.anchor_interval()) {
+                Err(RecvTimeoutError::Timeout) => {
+                    for trace in self.threads() {
+                        trace.sample_anchor();
+                    }
+                }
+                Ok(Command::Anomaly {
+                    reason,
+                    raised_by,
+                    reply,
+                }) => {
+                    let _ = reply.send(self.persist(&reason, raised_by));
+                }
+                Ok(Command::Start { tid, reply }) => {
+                    let _ = reply.send(self.start_thread(tid));
+                }
+                Ok(Command::Stop { tid, reply }) => {
+                    let _ = reply.send(self.stop_thread(tid));
+                }
+                Ok(Command::Status { reply }) => {
+                    let _ = reply.send(self.status());
+                }
+                Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if self.shared.config.persist_at_exit {
+            self.persist("the process ends", 0);
+        }
+        for trace in self.threads() {
+            if let Some(taken) = self.take_ring(&trace, &mut None) {
+                self.shared.check_balance(&taken, false);
+            }
+        }
+        self.write_balance_report();
+    }
+
+    /// Less than half the time in which the low 32 bits of the counter wrap, so that the decoder can
+    /// tell any number of wraps between two trace points.
+    fn anchor_interval(&self) -> Duration {
+        let rate = clock::rate(&self.shared.started, &clock::sample()).unwrap_or(4_000_000_000);
+        Duration::from_secs_f64(((1u64 << 31) as f64 / rate.max(1) as f64 * 0.8).clamp(0.1, 60.0))
+    }
+
+    fn threads(&self) -> Vec<Arc<ThreadTrace>> {
+        lock(&self.shared.threads).values().cloned().collect()
+    }
+
+    /// Takes the thread's ring at a safepoint, leaving it `replacement`.
+    fn take_ring(
+        &self,
+        trace: &ThreadTrace,
+        replacement: &mut Option<crate::ring::Ring>,
+    ) -> Option<TakenRing> {
+        if !trace.is_traced() {
+            return None;
+        }
+        let mut taken = None;
+        self.shared.host.run_at_safepoint(trace.tid(), &mut || {
+            // SAFETY: the host runs this at a safepoint of the thread.
+            taken = unsafe { trace.take(replacement) };
+        });
+        taken
+    }
+
+    fn persist(&mut self, reason: &str, raised_by: u32) -> AnomalyOutcome {
+        let mut rings: Vec<TakenRing> = lock(&self.shared.finished).drain(..).collect();
+        let mut losses = Vec::new();
+        for trace in self.threads() {
+            if !trace.is_traced() {
+                continue;
+            }
+            let mut replacement = match self.shared.pool.take() {
+                Ok(ring) => Some(ring),
+                Err(e) => {
+                    let message = format!("tracing of thread {} ends: no memory: {e}", trace.tid());
+                    self.shared.host.log(Severity::Warning, &message);
+                    None
+                }
+            };
+            rings.extend(self.take_ring(&trace, &mut replacement));
+            if let Some(unused) = replacement {
+                self.shared.pool.put(unused);
+            }
+        }
+        let unloaded = self.shared.loaders_unloaded.load(Ordering::Relaxed);
+        if unloaded != 0 {
+            losses.push((
+                "class loaders unloaded, with the names of their methods".into(),
+                unloaded,
+            ));
+        }
+        // The anomaly's own thread first, then by id: readers show them in this order.
+        rings.sort_by_key(|r| (r.header.tid != std::process::id(), r.header.tid));
+        self.persisted += 1;
+        let outcome = persist::write(
+            self.shared,
+            &rings,
+            reason,
+            raised_by,
+            self.persisted,
+            losses,
+        );
+        for taken in rings {
+            self.shared.pool.put(taken.ring);
+        }
+        match outcome {
+            Ok(path) => {
+                let message = format!("persisted {}: {reason}", path.display());
+                self.shared.host.log(Severity::Info, &message);
+                AnomalyOutcome::Persisted(path)
+            }
+            Err(message) => {
+                self.shared.host.log(Severity::Error, &message);
+                AnomalyOutcome::Failed(message)
+            }
+        }
+    }
+
+    fn find(&self, tid: u32) -> Result<Arc<ThreadTrace>, String> {
+        lock(&self.shared.threads)
+            .get(&tid)
+            .cloned()
+            .ok_or_else(|| format!("no thread {tid} is registered with the runtime"))
+    }
+
+    fn start_thread(&self, tid: u32) -> Result<(), String> {
+        let trace = self.find(tid)?;
+        let ring = self
+            .shared
+            .pool
+            .take()
+            .map_err(|e| format!("no memory for a ring: {e}"))?;
+        let mut ring = Some(ring);
+        let mut begun = Ok(());
+        let ran = self.shared.host.run_at_safepoint(tid, &mut || {
+            if let Some(ring) = ring.take() {
+                // SAFETY: the host runs this at a safepoint of the thread.
+                begun = unsafe { trace.begin(ring) };
+            }
+        });
+        for unused in ring.into_iter().chain(begun.err()) {
+            self.shared.pool.put(unused);
+            if ran {
+                return Err(format!("thread {tid} is traced already"));
+            }
+        }
+        if ran {
+            Ok(())
+        } else {
+            Err(format!("thread {tid} has ended"))
+        }
+    }
+
+    fn stop_thread(&self, tid: u32) -> Result<(), String> {
+        let trace = self.find(tid)?;
+        let taken = self
+            .take_ring(&trace, &mut None)
+            .ok_or_else(|| format!("thread {tid} is not traced"))?;
+        self.shared.check_balance(&taken, false);
+        self.shared.pool.put(taken.ring);
+        Ok(())
+    }
+
+    /// One line of JSON.
+    fn status(&self) -> String {
+        let threads = self.threads();
+        let traced: Vec<_> = threads
+            .iter()
+            .filter(|t| t.is_traced())
+            .map(|t| t.tid().to_string())
+            .collect();
+        format!(
+            r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"persisted":{}}}"#,
+            std::process::id(),
+            threads.len(),
+            traced.join(","),
+            self.shared.config.geometry.bytes(),
+            self.persisted,
+        )
+    }
+
+    fn write_balance_report(&self) {
+        let Some(directory) = &self.shared.config.check_balance else {
+            return;
+        };
+        let report = lock(&self.shared.balance);
+        let mut addresses: Vec<u64> = report
+            .problems
+            .iter()
+            .flat_map(|(_, b)| [b.first_unmatched_after, b.innermost_open])
+            .filter(|address| *address != 0)
+            .collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let mut names = HashMap::new();
+        self.shared.host.symbolize(&addresses, &mut |symbol| {
+            names.insert(symbol.address, format!("{}.{}", symbol.class, symbol.name));
+        });
+        let name = |address| names.get(&address).map_or("?", String::as_str);
+        let mut text = format!(
+            "threads {} wrapped {} events {} entries {} unbalanced {}\n",
+            report.threads,
+            report.wrapped_threads,
+            report.events,
+            report.entries,
+            report.problems.len()
+        );
+        for (thread, balance) in &report.problems {
+            text += &format!(
+                "unbalanced: thread {thread}: {} unmatched exits (first after {}), {} open (innermost {})\n",
+                balance.unmatched_exits,
+                name(balance.first_unmatched_after),
+                balance.open,
+                name(balance.innermost_open),
+            );
+        }
+        let path = directory.join(format!("{}.balance", std::process::id()));
+        if let Err(e) = std::fs::write(&path, text) {
+            let message = format!("cannot write {}: {e}", path.display());
+            self.shared.host.log(Severity::Error, &message);
+        }
+    }
+}

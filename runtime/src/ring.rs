@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A ring's memory.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use hindsight_trace_format::ring::Geometry;
+
+/// `2^k` bytes of slots, and a page after them that cannot be touched: a store there is what makes the
+/// cursor wrap.
+///
+/// Memory is taken from the system when it is first written, so an unused ring costs address space
+/// only.
+#[derive(Debug)]
+pub struct Ring {
+    memory: NonNull<libc::c_void>,
+    geometry: Geometry,
+}
+
+// SAFETY: a Ring is just an owned mapping; who may write to it when is the business of ThreadTrace.
+unsafe impl Send for Ring {}
+
+/// The most that a page has on the systems we know (arm64 with 16 KiB and 64 KiB pages).
+fn page_bytes() -> usize {
+    // SAFETY: no precondition.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+impl Ring {
+    /// Maps a ring.
+    ///
+    /// # Errors
+    /// What `mmap` or `mprotect` says: usually that there is no address space left.
+    pub fn new(geometry: Geometry) -> io::Result<Self> {
+        let guard = page_bytes();
+        // SAFETY: a fresh anonymous mapping touches nothing of ours.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                geometry.bytes() + guard,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(memory).ok_or_else(|| io::Error::other("mmap returned null"))?;
+        let ring = Ring { memory, geometry };
+        // SAFETY: the last page of the mapping just made.
+        let guarded = unsafe {
+            libc::mprotect(
+                memory.byte_add(geometry.bytes()).as_ptr(),
+                guard,
+                libc::PROT_NONE,
+            )
+        };
+        if guarded != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(ring)
+    }
+
+    /// Address of the first slot.
+    pub fn base(&self) -> usize {
+        self.memory.as_ptr() as usize
+    }
+
+    /// Address after the last slot: of the guard page.
+    pub fn end(&self) -> usize {
+        self.base() + self.geometry.bytes()
+    }
+
+    /// Its size.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The ring's bytes.
+    ///
+    /// # Safety
+    /// No thread may be recording into the ring, as long as the slice is used.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped readable for its whole length; the caller rules out writers.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.geometry.bytes()) }
+    }
+
+    /// Gives the memory back to the system; the address space is kept. The slots become zero.
+    fn release_memory(&self) {
+        // SAFETY: the mapping is ours and has no reader (`&mut` would say so, but a pool has `Ring`s).
+        unsafe {
+            libc::madvise(
+                self.memory.as_ptr(),
+                self.geometry.bytes(),
+                libc::MADV_DONTNEED,
+            );
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, which nobody uses any more.
+        unsafe {
+            libc::munmap(self.memory.as_ptr(), self.geometry.bytes() + page_bytes());
+        }
+    }
+}
+
+/// Spare rings, so that a swap does not wait for `mmap`.
+#[derive(Debug)]
+pub struct RingPool {
+    geometry: Geometry,
+    spare: Mutex<Vec<Ring>>,
+}
+
+impl RingPool {
+    /// How many spare rings are kept mapped.
+    const MAX_SPARE: usize = 2;
+
+    /// An empty pool of rings of this size.
+    pub fn new(geometry: Geometry) -> Self {
+        RingPool {
+            geometry,
+            spare: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A ring, used before or new.
+    ///
+    /// # Errors
+    /// As [`Ring::new`].
+    pub fn take(&self) -> io::Result<Ring> {
+        let spare = self.spare.lock().unwrap_or_else(|e| e.into_inner()).pop();
+        spare.map_or_else(|| Ring::new(self.geometry), Ok)
+    }
+
+    /// Takes a ring back that nobody uses any more, and returns its memory to the system.
+    pub fn put(&self, ring: Ring) {
+        ring.release_memory();
+        let mut spare = self.spare.lock().unwrap_or_else(|e| e.into_inner());
+        if spare.len() < Self::MAX_SPARE {
+            spare.push(ring);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_trace_format::ring::MIN_LOG2_BYTES;
+
+    fn small() -> Geometry {
+        Geometry::new(MIN_LOG2_BYTES).unwrap()
+    }
+
+    #[test]
+    fn all_of_a_ring_can_be_written_and_a_recycled_one_is_empty() {
+        let pool = RingPool::new(small());
+        let ring = pool.take().unwrap();
+        // SAFETY: the ring is this test's alone.
+        unsafe { std::ptr::write_bytes(ring.base() as *mut u8, 0xab, ring.geometry().bytes()) };
+        let base = ring.base();
+        pool.put(ring);
+        let ring = pool.take().unwrap();
+        assert_eq!(ring.base(), base, "a spare ring is used again");
+        // SAFETY: as above.
+        assert!(unsafe { ring.bytes() }.iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn the_page_after_a_ring_cannot_be_written() {
+        let ring = Ring::new(small()).unwrap();
+        let mut pipe = [0; 2];
+        // SAFETY: plain system calls on our own descriptors. The kernel reports a bad address instead
+        // of raising a signal when it is the one to write.
+        unsafe {
+            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+            assert_eq!(libc::write(pipe[1], [1u8; 16].as_ptr().cast(), 16), 16);
+            assert_eq!(libc::read(pipe[0], (ring.end() - 8) as *mut _, 8), 8);
+            assert_eq!(libc::read(pipe[0], ring.end() as *mut _, 8), -1);
+            assert_eq!(
+                io::Error::last_os_error().raw_os_error(),
+                Some(libc::EFAULT)
+            );
+            libc::close(pipe[0]);
+            libc::close(pipe[1]);
+        }
+    }
+}

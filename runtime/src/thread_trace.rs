@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known of one thread: its ring, and the word that its trace points use as their cursor.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use hindsight_trace_format::container::{Anchor, RingHeader};
+use hindsight_trace_format::reverse::Slots;
+use hindsight_trace_format::ring::{Position, CURSOR_OFF};
+use hindsight_trace_format::slot::{Extension, Slot, FIRST_METHOD, SLOT_BYTES};
+
+use crate::clock;
+use crate::ring::Ring;
+
+/// The trace of one thread that is registered with the managed runtime.
+///
+/// Three kinds of access, and what keeps them apart:
+/// - the thread itself, at every event: [`append`](Self::append), and compiled trace points;
+/// - whoever acts at a safepoint of the thread: [`begin`](Self::begin), [`take`](Self::take). The
+///   thread is not recording then;
+/// - the control thread, at any time: [`sample_anchor`](Self::sample_anchor), which only reads.
+///
+/// The cursor word belongs to the managed runtime's thread object. It is used as long as the thread is
+/// registered; [`retire`](Self::retire) ends that, under the lock that the other two take.
+pub struct ThreadTrace {
+    /// Address of the ring's first slot; 0 without a ring.
+    base: AtomicUsize,
+    /// Address of the guard page.
+    end: AtomicUsize,
+    /// Completed laps.
+    laps: AtomicU64,
+    tid: u32,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    name: String,
+    /// Address of the cursor word; `None` once the thread has retired.
+    cursor: Option<CursorWord>,
+    ring: Option<Ring>,
+    started_counter: u64,
+    anchors: Vec<Anchor>,
+}
+
+/// Address of a word in the managed runtime's thread object.
+#[derive(Clone, Copy)]
+struct CursorWord(*mut usize);
+
+// SAFETY: an address; what may be done with it when is written at `ThreadTrace`.
+unsafe impl Send for CursorWord {}
+
+impl CursorWord {
+    fn as_atomic(&self) -> &AtomicUsize {
+        // SAFETY: aligned (`ThreadTrace::new` asks for it) and alive until the thread retires, which
+        // takes the lock that everyone who gets here holds. Compiled code writes it with plain
+        // aligned stores, which a relaxed load may race with.
+        unsafe { AtomicUsize::from_ptr(self.0) }
+    }
+}
+
+/// Anchors kept for a ring: at one every 0.4 s, half an hour; the oldest are dropped first.
+const MAX_ANCHORS: usize = 4096;
+
+/// A ring that was taken from its thread, with all that is needed to read it.
+#[derive(Debug)]
+pub struct TakenRing {
+    /// The memory; nobody writes to it any more.
+    pub ring: Ring,
+    /// Whose it was, and where it stood.
+    pub header: RingHeader,
+    /// When its cursor stood where.
+    pub anchors: Vec<Anchor>,
+}
+
+impl TakenRing {
+    /// The slots recorded, oldest first.
+    pub fn slots(&self) -> Slots<'_> {
+        // SAFETY: the ring was taken from its thread at a safepoint, so nobody writes to it.
+        Slots::new(unsafe { self.ring.bytes() }, self.header.position)
+    }
+
+    /// The part of the ring's memory that was written.
+    pub fn written_bytes(&self) -> &[u8] {
+        // SAFETY: as above.
+        let bytes = unsafe { self.ring.bytes() };
+        match self.header.position {
+            Position { laps: 0, offset } => &bytes[..(offset as usize).min(bytes.len())],
+            _ => bytes,
+        }
+    }
+}
+
+impl ThreadTrace {
+    /// A registered thread, not yet traced.
+    ///
+    /// # Safety
+    /// `cursor` is an aligned word that the thread's trace points use as their cursor, and stays valid
+    /// until [`retire`](Self::retire).
+    pub unsafe fn new(tid: u32, name: &str, cursor: *mut usize) -> Self {
+        ThreadTrace {
+            base: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            laps: AtomicU64::new(0),
+            tid,
+            inner: Mutex::new(Inner {
+                name: name.to_owned(),
+                cursor: Some(CursorWord(cursor)),
+                ring: None,
+                started_counter: 0,
+                anchors: Vec::new(),
+            }),
+        }
+    }
+
+    /// The kernel's id of the thread.
+    pub fn tid(&self) -> u32 {
+        self.tid
+    }
+
+    /// The thread's name.
+    pub fn name(&self) -> String {
+        self.lock().name.clone()
+    }
+
+    /// Takes note of a new name.
+    pub fn rename(&self, name: &str) {
+        name.clone_into(&mut self.lock().name);
+    }
+
+    /// Whether the thread has a ring.
+    pub fn is_traced(&self) -> bool {
+        self.base.load(Ordering::Relaxed) != 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Starts recording into `ring`; gives it back if the thread already records, or has retired.
+    ///
+    /// # Safety
+    /// The thread is at a safepoint, or is the caller.
+    pub unsafe fn begin(&self, ring: Ring) -> Result<(), Ring> {
+        let mut inner = self.lock();
+        if inner.ring.is_some() {
+            return Err(ring);
+        }
+        let Some(cursor) = inner.cursor else {
+            return Err(ring);
+        };
+        self.install(&mut inner, ring);
+        cursor
+            .as_atomic()
+            .store(self.base.load(Ordering::Relaxed), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn install(&self, inner: &mut Inner, ring: Ring) {
+        self.base.store(ring.base(), Ordering::Relaxed);
+        self.end.store(ring.end(), Ordering::Relaxed);
+        self.laps.store(0, Ordering::Relaxed);
+        inner.started_counter = clock::counter();
+        inner.anchors.clear();
+        inner.ring = Some(ring);
+    }
+
+    /// Takes the ring. With a `replacement` recording goes on in that, without a gap; without one it
+    /// stops. `None`, and the replacement given back, if the thread was not recording.
+    ///
+    /// # Safety
+    /// The thread is at a safepoint, or is the caller.
+    pub unsafe fn take(&self, replacement: &mut Option<Ring>) -> Option<TakenRing> {
+        let mut inner = self.lock();
+        let cursor = inner.cursor?;
+        let ring = inner.ring.take()?;
+        let position = Position {
+            laps: self.laps.load(Ordering::Relaxed),
+            offset: cursor
+                .as_atomic()
+                .load(Ordering::Relaxed)
+                .wrapping_sub(ring.base()) as u64,
+        };
+        let taken = TakenRing {
+            header: RingHeader {
+                tid: self.tid,
+                name: inner.name.clone(),
+                geometry: ring.geometry(),
+                position,
+                started_counter: inner.started_counter,
+                stopped_counter: clock::counter(),
+            },
+            anchors: std::mem::take(&mut inner.anchors),
+            ring,
+        };
+        let next = match replacement.take() {
+            Some(ring) => {
+                self.install(&mut inner, ring);
+                self.base.load(Ordering::Relaxed)
+            }
+            None => {
+                self.base.store(0, Ordering::Relaxed);
+                self.end.store(0, Ordering::Relaxed);
+                CURSOR_OFF as usize
+            }
+        };
+        cursor.as_atomic().store(next, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    /// The thread will record no more, and its cursor word is about to go. Returns its ring.
+    ///
+    /// # Safety
+    /// Called by the thread itself.
+    pub unsafe fn retire(&self) -> Option<TakenRing> {
+        // SAFETY: the caller is the thread.
+        let taken = unsafe { self.take(&mut None) };
+        self.lock().cursor = None;
+        taken
+    }
+
+    /// Appends words to the ring; `cursor` is the thread's cursor word. Does nothing while the thread
+    /// is not traced.
+    ///
+    /// # Safety
+    /// Called by the thread itself, with the word given to [`new`](Self::new).
+    unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
+        // SAFETY: the thread's own, aligned word.
+        let cursor = unsafe { AtomicUsize::from_ptr(cursor) };
+        let mut at = cursor.load(Ordering::Relaxed);
+        if at as u64 == CURSOR_OFF {
+            return;
+        }
+        for word in words {
+            if at == self.end.load(Ordering::Relaxed) {
+                self.laps.fetch_add(1, Ordering::Relaxed);
+                at = self.base.load(Ordering::Relaxed);
+            }
+            // SAFETY: a slot of the ring: at least one, since `at` is not the end; aligned, since the
+            // ring starts at a page and the cursor advances by slots.
+            unsafe { (at as *mut u64).write(word.to_le()) };
+            at += SLOT_BYTES;
+        }
+        cursor.store(at, Ordering::Relaxed);
+    }
+
+    /// Records the entry of the method at this address: one slot, or two above 4 GiB.
+    ///
+    /// # Safety
+    /// As `append`: called by the thread itself, with its cursor word.
+    pub unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
+        let counter = clock::counter();
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match u32::try_from(method) {
+                Ok(low) if low >= FIRST_METHOD => {
+                    self.append(cursor, &[Slot::entry(low, counter).0]);
+                }
+                _ => self.append(cursor, &[method, Slot::wide_entry(counter).0]),
+            }
+        }
+    }
+
+    /// Records a method exit.
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_exit(&self, cursor: *mut usize) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.append(cursor, &[Slot::exit(clock::counter()).0]) }
+    }
+
+    /// Records an extension event with one word of payload.
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_extension(&self, cursor: *mut usize, extension: Extension, payload: u64) {
+        debug_assert_eq!(
+            hindsight_trace_format::slot::payload_slots(extension.number()),
+            1
+        );
+        let closing = Slot::extension(extension, clock::counter()).0;
+        // SAFETY: passed on to the caller.
+        unsafe { self.append(cursor, &[payload, closing]) }
+    }
+
+    /// Whether a fault at this address, with this in the cursor register, is a store onto this thread's
+    /// guard page. Async-signal-safe.
+    pub fn is_at_guard(&self, fault_address: usize, cursor: usize) -> bool {
+        let end = self.end.load(Ordering::Relaxed);
+        end != 0 && cursor == end && (end..end + SLOT_BYTES).contains(&fault_address)
+    }
+
+    /// For the handler of a fault: where to go on, if a trace point that had `cursor` in its cursor
+    /// register ran onto this thread's guard page. Counts the lap. Async-signal-safe.
+    pub fn wrap(&self, fault_address: usize, cursor: usize) -> Option<usize> {
+        if !self.is_at_guard(fault_address, cursor) {
+            return None;
+        }
+        self.laps.fetch_add(1, Ordering::Relaxed);
+        Some(self.base.load(Ordering::Relaxed))
+    }
+
+    /// Notes when the cursor stood where. Skipped in the moment of a wrap, when lap and cursor do not
+    /// belong together.
+    pub fn sample_anchor(&self) {
+        let mut inner = self.lock();
+        let (Some(cursor), Some(ring)) = (inner.cursor, inner.ring.as_ref()) else {
+            return;
+        };
+        let geometry = ring.geometry();
+        let (base, end) = (ring.base(), ring.end());
+        let laps = self.laps.load(Ordering::Acquire);
+        let counter = clock::counter();
+        let at = cursor.as_atomic().load(Ordering::Acquire);
+        if !(base..end).contains(&at) || self.laps.load(Ordering::Acquire) != laps {
+            return;
+        }
+        let slots_written = Position {
+            laps,
+            offset: (at - base) as u64,
+        }
+        .slots_written(geometry);
+        // While the thread stands still, only the newest of its anchors says anything new; the oldest
+        // is kept too, so that the stretch in between is bounded on both sides.
+        if let [.., before, last] = inner.anchors.as_mut_slice() {
+            if before.slots_written == slots_written && last.slots_written == slots_written {
+                last.counter = counter;
+                return;
+            }
+        }
+        if inner.anchors.len() == MAX_ANCHORS {
+            inner.anchors.drain(..MAX_ANCHORS / 4);
+        }
+        inner.anchors.push(Anchor {
+            counter,
+            slots_written,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};
+    use hindsight_trace_format::slot::Event;
+
+    fn ring() -> Ring {
+        Ring::new(Geometry::new(MIN_LOG2_BYTES).unwrap()).unwrap()
+    }
+
+    /// A thread of this test's own, and its cursor word.
+    fn traced(word: &mut usize) -> ThreadTrace {
+        // SAFETY: the word outlives the trace in every test.
+        let trace = unsafe { ThreadTrace::new(1, "test", word) };
+        // SAFETY: this test is the thread.
+        unsafe { trace.begin(ring()) }.unwrap();
+        trace
+    }
+
+    #[test]
+    fn what_is_recorded_is_what_is_taken() {
+        let mut word = 0;
+        let trace = traced(&mut word);
+        // SAFETY: this test is the thread.
+        let taken = unsafe {
+            trace.record_entry(&mut word, 0x7000_1000);
+            trace.record_entry(&mut word, 0x12_3456_7890);
+            trace.record_extension(&mut word, Extension::Unwound, 1);
+            trace.record_exit(&mut word);
+            trace.take(&mut None).unwrap()
+        };
+        assert_eq!(word, 0, "tracing is off");
+        let mut events: Vec<_> = taken
+            .slots()
+            .events()
+            .map(|e| (e.event(), e.payloads().collect::<Vec<_>>()))
+            .collect();
+        events.reverse();
+        assert_eq!(
+            events,
+            [
+                (
+                    Event::Entry {
+                        method: 0x7000_1000
+                    },
+                    vec![]
+                ),
+                (Event::WideEntry, vec![0x12_3456_7890]),
+                (
+                    Event::Extension {
+                        number: Extension::Unwound.number()
+                    },
+                    vec![1]
+                ),
+                (Event::Exit, vec![]),
+            ]
+        );
+        assert_eq!(taken.written_bytes().len(), 6 * SLOT_BYTES);
+    }
+
+    #[test]
+    fn a_swap_loses_nothing_and_recording_goes_on() {
+        let mut word = 0;
+        let trace = traced(&mut word);
+        // SAFETY: this test is the thread.
+        unsafe {
+            trace.record_exit(&mut word);
+            let first = trace.take(&mut Some(ring())).unwrap();
+            trace.record_exit(&mut word);
+            trace.record_exit(&mut word);
+            let second = trace.retire().unwrap();
+            assert_eq!((first.slots().len(), second.slots().len()), (1, 2));
+            assert!(second.header.started_counter >= first.header.stopped_counter);
+            assert!(trace.begin(ring()).is_err(), "a retired thread stays so");
+        }
+    }
+
+    #[test]
+    fn appending_wraps_before_the_guard_page() {
+        let mut word = 0;
+        let trace = traced(&mut word);
+        let slots = 4096 / SLOT_BYTES;
+        // SAFETY: this test is the thread.
+        let taken = unsafe {
+            for i in 0..slots + 3 {
+                trace.record_entry(&mut word, 0x1_0000 + i as u64);
+            }
+            trace.take(&mut None).unwrap()
+        };
+        assert_eq!(
+            taken.header.position,
+            Position {
+                laps: 1,
+                offset: 3 * 8
+            }
+        );
+        let newest = taken.slots().events().next().unwrap();
+        assert_eq!(newest.entered_method(), Some(0x1_0000 + slots as u64 + 2));
+        assert_eq!(taken.slots().get(0).unwrap().low(), 0x1_0000 + 3);
+    }
+
+    #[test]
+    fn only_the_cursor_at_the_end_wraps() {
+        let mut word = 0;
+        let trace = traced(&mut word);
+        let (base, end) = (word, word + 4096);
+        assert_eq!(trace.wrap(end, end), Some(base));
+        assert_eq!(trace.wrap(end + 4, end), Some(base));
+        assert_eq!(trace.wrap(end + 8, end), None);
+        assert_eq!(trace.wrap(end, base), None);
+        assert_eq!(trace.wrap(0, 0), None);
+        assert_eq!(trace.laps.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn anchors_of_a_thread_that_stands_still_are_two() {
+        let mut word = 0;
+        let trace = traced(&mut word);
+        for _ in 0..5 {
+            trace.sample_anchor();
+        }
+        // SAFETY: this test is the thread.
+        let anchors = unsafe {
+            trace.record_exit(&mut word);
+            trace.sample_anchor();
+            trace.take(&mut None).unwrap().anchors
+        };
+        assert_eq!(
+            anchors.iter().map(|a| a.slots_written).collect::<Vec<_>>(),
+            [0, 0, 1]
+        );
+        assert!(anchors.windows(2).all(|w| w[0].counter <= w[1].counter));
+    }
+}
