@@ -7,10 +7,6 @@ use crate::{control, emitter};
 use control::{SafepointRequest, SymbolSink};
 
 #[cxx::bridge(namespace = "art::hindsight::bridge")]
-#[expect(
-    clippy::missing_safety_doc,
-    reason = "the generated code documents nothing"
-)]
 pub(crate) mod ffi {
     /// See `TracePointRequest` in `hindsight/compiler/trace_point_emitter.h`.
     struct TracePointSpec {
@@ -27,10 +23,6 @@ pub(crate) mod ffi {
 
         type SymbolSink<'a>;
         /// Names the method at `address`; see `hindsight_trace_format::container::Symbol`.
-        #[expect(
-            clippy::too_many_arguments,
-            reason = "one call for each method, with no C++ struct"
-        )]
         unsafe fn add<'a>(
             self: &mut SymbolSink<'a>,
             address: u64,

@@ -38,9 +38,14 @@ void InstructionCodeGeneratorX86_64::VisitTraceStart(HTraceStart* instruction) {
 
 void LocationsBuilderX86_64::VisitTraceEnd(HTraceEnd* instruction) {
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
+  // Nothing but the value to be returned is alive here, so these temporaries are free; but that value
+  // could be in one of them until the return moves it, so they have to be asked for.
+  locations->AddTemp(Location::RegisterLocation(RDX));
+  locations->AddTemp(Location::RegisterLocation(R10));
   if (instruction->ReturnsValueInCoreRegister()) {
-    // Where the return will want it. Nothing else is alive here, so no temporary has to be asked for.
-    locations->SetInAt(0, Location::RegisterLocation(RAX));
+    locations->SetInAt(0, Location::RegisterLocation(RAX));  // Where the return will want it.
+  } else {
+    locations->AddTemp(Location::RegisterLocation(RAX));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "dex/descriptors_names.h"
 #include "gc/heap.h"
 #include "gc/space/image_space.h"
+#include "gc/space/space-inl.h"
 #include "handle_scope-inl.h"
 #include "image.h"
 #include "linear_alloc.h"
