@@ -44,10 +44,14 @@ public final class Main {
                 VMDebug.startMethodTracing(command[1], METHOD_TRACE_BUFFER_BYTES, 0, false, 0);
                 return "{\"method_tracing\":true}";
             case "persist":
-                return "{\"file\":\"" + Hindsight.anomaly(command[1]) + "\"}";
+                return persisted(Hindsight.anomaly(command[1]));
             default:
                 return "{\"error\":\"unknown command " + command[0] + "\"}";
         }
+    }
+
+    private static String persisted(String file) {
+        return "{\"file\":" + (file == null ? "null" : '"' + file + '"') + "}";
     }
 
     private static String measure(int work, int recursions) {

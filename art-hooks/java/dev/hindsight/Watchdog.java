@@ -79,7 +79,7 @@ public final class Watchdog implements Looper.Observer {
         return watchdog;
     }
 
-    /** Ends the watch; a report that is being written is completed. */
+    /** Ends the watch. What has been found is still reported. */
     public void stop() {
         Looper.setObserver(null);
         synchronized (lock) {
@@ -159,13 +159,13 @@ public final class Watchdog implements Looper.Observer {
     private String awaitStall() {
         synchronized (lock) {
             while (true) {
-                if (stopped) {
-                    return null;
-                }
                 if (pendingReason != null) {
                     String reason = pendingReason;
                     pendingReason = null;
                     return reason;
+                }
+                if (stopped) {
+                    return null;
                 }
                 long start = startedAt;
                 long running = SystemClock.uptimeMillis() - start;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `dev.hindsight.Watchdog` on the original looper: a slow message is reported when it ends, a stuck one
+//! while it runs; on an ART without tracing no file is named.
+
+use std::path::Path;
+
+use hindsight_lab::{Execution, Framework, Isa, Lab, Release, Variant};
+
+const EXPECTED: &str = "\
+ended: a message on watched took N ms, over 100 ms: WatchdogTest$1, 0x7
+stuck: a message on watched has been running for N ms, over 100 ms: now in ...
+";
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build --stock"]
+fn watchdog_reports_slow_messages() {
+    let lab = Lab::open(Release::Android10, Isa::X86_64, Variant::Stock).unwrap();
+    let framework = Framework::build(&lab, &|_| ()).unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/watchdog");
+    let app = framework.compile_app("watchdog-test", &sources).unwrap();
+    for execution in [Execution::Interpreter, Execution::Jit, Execution::Aot] {
+        let output = framework.app_command(&app, "WatchdogTest", execution).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text, EXPECTED, "{execution:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
