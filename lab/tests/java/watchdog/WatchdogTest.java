@@ -10,6 +10,7 @@ import dev.hindsight.Watchdog;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 
 /** Makes messages of a looper take long, and prints what the watchdog says about them. */
 public final class WatchdogTest {
@@ -40,7 +41,7 @@ public final class WatchdogTest {
         Watchdog watchdog = watch();
         handler.obtainMessage(1, (int) LIMIT_MILLIS / 2, 0).sendToTarget();
         handler.obtainMessage(MSG_SLOW, (int) LIMIT_MILLIS * 2, 0).sendToTarget();
-        String reason = reports.take();
+        String reason = awaitReport();
         System.out.println("ended: " + reason.replaceAll("[0-9]{3,} ms, over", "N ms, over"));
         watchdog.stop();
     }
@@ -51,7 +52,7 @@ public final class WatchdogTest {
         CountDownLatch reported = new CountDownLatch(1);
         Watchdog watchdog = watch();
         handler.post(() -> awaitQuietly(reported));
-        String reason = reports.take();
+        String reason = awaitReport();
         System.out.println("stuck: " + reason.replaceAll("[0-9]{3,} ms, over", "N ms, over")
                 .replaceAll("now in .*", "now in ..."));
         reported.countDown();
@@ -65,6 +66,11 @@ public final class WatchdogTest {
                 System.out.println("saved although tracing is off: " + file);
             }
         });
+    }
+
+    /** Far longer than any report takes: only so that a watchdog that says nothing fails the test. */
+    private String awaitReport() throws InterruptedException {
+        return String.valueOf(reports.poll(20, TimeUnit.SECONDS));
     }
 
     private static void awaitQuietly(CountDownLatch latch) {
