@@ -215,7 +215,9 @@ pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
             Saved::In(place) => {
                 dynasm!(ops; .arch x64; mov Rq(place.number()), Rq(register.number()))
             }
-            Saved::OnStack => dynasm!(ops; .arch x64; push Rq(register.number())),
+            // (A register known only at run time would get a needless prefix.)
+            Saved::OnStack if register == Reg::Rax => dynasm!(ops; .arch x64; push rax),
+            Saved::OnStack => dynasm!(ops; .arch x64; push rdx),
         }
     }
     match method {
@@ -255,7 +257,8 @@ pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
             Saved::In(place) => {
                 dynasm!(ops; .arch x64; mov Rq(register.number()), Rq(place.number()))
             }
-            Saved::OnStack => dynasm!(ops; .arch x64; pop Rq(register.number())),
+            Saved::OnStack if register == Reg::Rax => dynasm!(ops; .arch x64; pop rax),
+            Saved::OnStack => dynasm!(ops; .arch x64; pop rdx),
         }
     }
     dynasm!(ops; .arch x64; done:);

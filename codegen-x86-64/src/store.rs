@@ -3,29 +3,46 @@
 
 use crate::Reg;
 
-/// As many bytes of code [`wraps_at`] looks at.
+/// As many bytes of code as [`wraps_at`] looks at.
 pub const MAX_STORE_BYTES: usize = 9;
 
-const RDTSC: [u8; 2] = [0x0f, 0x31];
+// mov dword [r11], 0; rdtsc
+const EXIT: [u8; 9] = [0x41, 0xc7, 0x03, 0, 0, 0, 0, 0x0f, 0x31];
+// mov dword [r11], 1; jmp
+const WIDE_CLOSE: [u8; 8] = [0x41, 0xc7, 0x03, 1, 0, 0, 0, 0xeb];
+// rdtsc
+const AFTER_METHOD: [u8; 2] = [0x0f, 0x31];
+// add r11, 8
+const AFTER_WIDE_METHOD: [u8; 4] = [0x49, 0x83, 0xc3, 0x08];
 
 /// Whether `code` starts with a store of a trace point that may run onto the guard page, followed by
 /// what follows it there. `code` is what the program counter points at; [`MAX_STORE_BYTES`] suffice.
 ///
+/// It may be cut short, by the end of a page that nobody dares to read across: then what is there
+/// must match. That weakens the check where it is not the only one; the handler has compared the
+/// faulting address and the cursor register with the ring's end already.
+///
 /// Async-signal-safe: it only looks at the bytes.
 pub fn wraps_at(code: &[u8]) -> bool {
-    match *code {
-        // mov dword [r11], 0; rdtsc
-        [0x41, 0xc7, 0x03, 0, 0, 0, 0, ref rest @ ..] => rest.starts_with(&RDTSC),
-        // mov dword [r11], 1; jmp
-        [0x41, 0xc7, 0x03, 1, 0, 0, 0, 0xeb, ..] => true,
-        // mov [r11], r32; rdtsc
-        [rex @ (0x41 | 0x45), 0x89, modrm, ref rest @ ..] => {
-            stores_method(rex, modrm) && rest.starts_with(&RDTSC)
-        }
-        // mov [r11], r64; add r11, 8
-        [rex @ (0x49 | 0x4d), 0x89, modrm, 0x49, 0x83, 0xc3, 0x08, ..] => stores_method(rex, modrm),
-        _ => false,
+    let Some(&rex) = code.first() else {
+        return false;
+    };
+    if agree(code, &EXIT) || agree(code, &WIDE_CLOSE) {
+        return true;
     }
+    let after: &[u8] = match rex {
+        0x41 | 0x45 => &AFTER_METHOD,
+        0x49 | 0x4d => &AFTER_WIDE_METHOD,
+        _ => return false,
+    };
+    code.get(1).is_none_or(|opcode| *opcode == 0x89)
+        && code.get(2).is_none_or(|modrm| stores_method(rex, *modrm))
+        && agree(code.get(3..).unwrap_or_default(), after)
+}
+
+/// Whether two pieces of code are equal as far as both go.
+fn agree(a: &[u8], b: &[u8]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 /// Whether these bytes of a `mov` address `[r11]` and name a register that can hold a method.
