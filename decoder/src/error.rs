@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a trace cannot be decoded.
+
+use std::io;
+use std::path::PathBuf;
+
+use hindsight_trace_format::container::ReadError;
+
+/// Why a trace cannot be decoded. Each message names the file, what is wrong with it, and a remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read at all.
+    #[error("cannot open {}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It can be read, but is not a whole and sound `.hindsight` file.
+    #[error("{}: {source}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, where, and what to do.
+        source: ReadError,
+    },
+    /// Its clocks cannot turn the counter into time.
+    #[error("{}: section Clocks: {what}; the program that wrote the file is faulty, or was stopped before it could calibrate its counter: record again", path.display())]
+    Clocks {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The methods that a trace names.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+use hindsight_trace_format::container::SymbolTable;
+
+/// Index into [`Methods`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct MethodId(pub u32);
+
+impl MethodId {
+    /// The method of a call whose entry is not in the ring.
+    pub const NOT_RECORDED: MethodId = MethodId(u32::MAX);
+}
+
+/// A method, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Method {
+    /// Address of the `ArtMethod`.
+    pub address: u64,
+    /// Class, as people write it: `android.os.Looper`; empty if there is no symbol.
+    pub class: String,
+    /// Name: `loop`; empty if there is no symbol.
+    pub name: String,
+    /// Signature as in the dex file: `(I)V`, or empty.
+    pub signature: String,
+    /// Source file, or empty.
+    pub source_file: String,
+}
+
+impl Method {
+    /// Whether a symbol names it.
+    pub fn is_named(&self) -> bool {
+        !self.name.is_empty() || !self.class.is_empty()
+    }
+
+    /// `android.os.Looper.loop`, or `<method 0x70001000>` if there is no symbol.
+    pub fn full_name(&self) -> String {
+        if self.is_named() {
+            format!("{}.{}", self.class, self.name)
+        } else {
+            format!("<method {:#x}>", self.address)
+        }
+    }
+}
+
+/// The methods that a trace names, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Methods {
+    methods: Vec<Method>,
+}
+
+impl Methods {
+    /// Name of a call whose entry is not in the ring.
+    pub const NOT_RECORDED_NAME: &'static str = "<entered before the trace>";
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.methods.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.methods.is_empty()
+    }
+
+    /// The method; `None` for [`MethodId::NOT_RECORDED`].
+    pub fn get(&self, id: MethodId) -> Option<&Method> {
+        self.methods.get(id.0 as usize)
+    }
+
+    /// All, in the order of their ids.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (MethodId, &Method)> {
+        self.methods
+            .iter()
+            .enumerate()
+            .map(|(i, m)| (MethodId(i as u32), m))
+    }
+
+    /// `class.name`, `<method 0x…>`, or [`Methods::NOT_RECORDED_NAME`].
+    pub fn name(&self, id: MethodId) -> Cow<'static, str> {
+        match self.get(id) {
+            Some(method) => method.full_name().into(),
+            None => Self::NOT_RECORDED_NAME.into(),
+        }
+    }
+}
+
+/// What tells methods apart: an address may have had several names.
+type Key = (u64, Option<u32>);
+
+/// Makes the [`Methods`] of a file out of those of its threads.
+#[derive(Default)]
+pub(crate) struct Merger {
+    ids: HashMap<Key, MethodId>,
+    methods: Vec<Method>,
+}
+
+impl Merger {
+    /// The ids, in the file, of the methods of one thread.
+    pub(crate) fn merge(
+        &mut self,
+        local: &[Key],
+        symbols: Option<&SymbolTable<'_>>,
+    ) -> Vec<MethodId> {
+        let methods = &mut self.methods;
+        local
+            .iter()
+            .map(|&key| {
+                *self.ids.entry(key).or_insert_with(|| {
+                    let (address, symbol) = key;
+                    let symbol = symbol.and_then(|i| symbols?.get(i as usize));
+                    methods.push(match symbol {
+                        Some(s) => Method {
+                            address,
+                            class: s.class.to_owned(),
+                            name: s.name.to_owned(),
+                            signature: s.signature.to_owned(),
+                            source_file: s.source_file.to_owned(),
+                        },
+                        None => Method {
+                            address,
+                            ..Method::default()
+                        },
+                    });
+                    MethodId((methods.len() - 1) as u32)
+                })
+            })
+            .collect()
+    }
+
+    pub(crate) fn finish(self) -> Methods {
+        Methods {
+            methods: self.methods,
+        }
+    }
+}
+
+/// How an address was resolved, and for which counter values that holds.
+#[derive(Clone, Copy)]
+struct Resolved {
+    address: u64,
+    from: u64,
+    /// Inclusive.
+    until: u64,
+    id: u32,
+    named: bool,
+}
+
+/// Entries of the direct-mapped cache in front of the hash map. 128 KiB: it stays in the L2 cache.
+const CACHE_ENTRIES: usize = 1 << 12;
+
+/// Turns addresses into ids, for one thread.
+pub(crate) struct Resolver<'a, 'b> {
+    symbols: Option<&'b SymbolTable<'a>>,
+    cache: Box<[Resolved]>,
+    by_address: HashMap<u64, Resolved>,
+    ids: HashMap<Key, u32>,
+    keys: Vec<Key>,
+}
+
+impl<'a, 'b> Resolver<'a, 'b> {
+    pub(crate) fn new(symbols: Option<&'b SymbolTable<'a>>) -> Self {
+        // No counter value is in the range of an empty entry.
+        let empty = Resolved {
+            address: 0,
+            from: 1,
+            until: 0,
+            id: 0,
+            named: false,
+        };
+        Resolver {
+            symbols,
+            cache: vec![empty; CACHE_ENTRIES].into_boxed_slice(),
+            by_address: HashMap::new(),
+            ids: HashMap::new(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// The thread's id of the method that was at `address` at the time `counter`, and whether it has
+    /// a name.
+    #[inline]
+    pub(crate) fn resolve(&mut self, address: u64, counter: u64) -> (u32, bool) {
+        // ArtMethods are 8-byte aligned, and those of a class follow each other.
+        let at = (address >> 3) as usize % CACHE_ENTRIES;
+        let hit = self.cache[at];
+        if hit.address == address && hit.from <= counter && counter <= hit.until {
+            return (hit.id, hit.named);
+        }
+        let resolved = self.resolve_slowly(address, counter);
+        self.cache[at] = resolved;
+        (resolved.id, resolved.named)
+    }
+
+    #[cold]
+    fn resolve_slowly(&mut self, address: u64, counter: u64) -> Resolved {
+        if let Some(r) = self.by_address.get(&address) {
+            if r.from <= counter && counter <= r.until {
+                return *r;
+            }
+        }
+        let (symbol, from, until) = match self.symbols {
+            Some(table) => Self::find(table, address, counter),
+            None => (None, 0, u64::MAX),
+        };
+        let key = (address, symbol);
+        let keys = &mut self.keys;
+        let id = *self.ids.entry(key).or_insert_with(|| {
+            keys.push(key);
+            (keys.len() - 1) as u32
+        });
+        let resolved = Resolved {
+            address,
+            from,
+            until,
+            id,
+            named: symbol.is_some(),
+        };
+        self.by_address.insert(address, resolved);
+        resolved
+    }
+
+    /// The symbol's index, and the counter values for which it holds. As
+    /// [`SymbolTable::lookup`]: before the first name of an address, that name is used.
+    fn find(table: &SymbolTable<'_>, address: u64, counter: u64) -> (Option<u32>, u64, u64) {
+        let key = |i: usize| {
+            table
+                .get(i)
+                .map_or((u64::MAX, u64::MAX), |s| (s.address, s.valid_from))
+        };
+        let partition = |before: &dyn Fn((u64, u64)) -> bool| {
+            let (mut low, mut high) = (0, table.len());
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if before(key(middle)) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            low
+        };
+        let newer = partition(&|(a, from)| a < address || (a == address && from <= counter));
+        let until = match key(newer) {
+            (a, from) if newer < table.len() && a == address => from.saturating_sub(1),
+            _ => u64::MAX,
+        };
+        match newer.checked_sub(1).map(|i| (i, key(i))) {
+            Some((i, (a, from))) if a == address => {
+                let first = i == 0 || key(i - 1).0 != address;
+                (u32::try_from(i).ok(), if first { 0 } else { from }, until)
+            }
+            // Older than its oldest name.
+            _ if newer < table.len() && key(newer).0 == address => {
+                (u32::try_from(newer).ok(), 0, until)
+            }
+            _ => (None, 0, u64::MAX),
+        }
+    }
+
+    pub(crate) fn into_keys(self) -> Vec<Key> {
+        self.keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_trace_format::container::{Symbol, Symbols};
+
+    #[test]
+    fn an_address_has_the_name_of_its_time() {
+        let symbol = |address, valid_from, name: &str| Symbol {
+            address,
+            valid_from,
+            class: "C".into(),
+            name: name.into(),
+            ..Symbol::default()
+        };
+        let bytes = Symbols {
+            symbols: vec![
+                symbol(0x1000, 0, "always"),
+                symbol(0x2000, 100, "first"),
+                symbol(0x2000, 200, "second"),
+                symbol(0x3000, 0, "last"),
+            ],
+        }
+        .encode();
+        let table = SymbolTable::decode(&bytes).unwrap();
+        let mut resolver = Resolver::new(Some(&table));
+        let asked = [
+            (0x1000, 0, "C.always"),
+            (0x1000, u64::MAX, "C.always"),
+            (0x2000, 250, "C.second"),
+            (0x2000, 200, "C.second"),
+            (0x2000, 199, "C.first"),
+            (0x2000, 100, "C.first"),
+            (0x2000, 99, "C.first"),
+            (0x2000, 250, "C.second"),
+            (0x3000, 5, "C.last"),
+            (0x4000, 5, "<method 0x4000>"),
+            (0x0800, 5, "<method 0x800>"),
+        ];
+        // Once in this order, once backwards: nothing that is remembered may change an answer.
+        let got: Vec<_> = (asked.iter().chain(asked.iter().rev()))
+            .map(|&(address, counter, _)| resolver.resolve(address, counter))
+            .collect();
+        let keys = resolver.into_keys();
+        let mut merger = Merger::default();
+        let ids = merger.merge(&keys, Some(&table));
+        let methods = merger.finish();
+        for (&(address, counter, name), (id, named)) in
+            asked.iter().chain(asked.iter().rev()).zip(got)
+        {
+            assert_eq!(
+                methods.name(ids[id as usize]),
+                name,
+                "{address:#x} at {counter}"
+            );
+            assert_eq!(named, name.starts_with('C'));
+        }
+        assert_eq!(methods.len(), 6);
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From the 32 bits of the counter that a slot holds to the whole counter.
+
+use hindsight_trace_format::container::{Anchor, RingHeader};
+
+/// The counter's low half wraps after so many ticks.
+const WRAP: u64 = 1 << 32;
+
+/// What anchors at one place of the ring say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bound {
+    /// Number of the slot, counted since the start of the ring.
+    slot: u64,
+    /// Slots before it are no newer.
+    before: u64,
+    /// It and those after it are no older.
+    after: u64,
+}
+
+/// Whole counter values for the slots of a ring, from the newest to the oldest.
+///
+/// A value greater than its successor's means that the low half wrapped in between. How often it did
+/// can only be seen from the anchors: they bound each stretch of slots.
+pub(crate) struct Timeline {
+    /// Oldest first; those at or before the current slot.
+    bounds: Vec<Bound>,
+    /// The current slot is no newer than this: that is the time of the one after it, or an anchor's.
+    upper: u64,
+    /// The current stretch is no older.
+    lower: u64,
+    /// The stretch starts with this slot.
+    stretch: u64,
+    /// Slots before the stretch are no newer.
+    before: u64,
+    /// Whether the stretch is so long that the low half may have wrapped unseen.
+    unbounded: bool,
+    /// Slots in such stretches.
+    pub(crate) unbounded_slots: u64,
+    /// Slots whose time contradicted the anchors, and was taken to be that of the next event.
+    pub(crate) contradictions: u64,
+    /// Anchors that contradicted the others.
+    pub(crate) anchors_ignored: u64,
+}
+
+impl Timeline {
+    /// For a ring and its anchors. The next slot to ask for is its newest one.
+    pub(crate) fn new(header: &RingHeader, anchors: &[Anchor]) -> Self {
+        let end = header.position.slots_written(header.geometry);
+        let stopped = header.stopped_counter;
+        let mut sorted: Vec<Anchor> = anchors.to_vec();
+        sorted.sort_by_key(|a| (a.counter, a.slots_written));
+        let mut anchors_ignored = 0;
+        let mut bounds: Vec<Bound> = vec![Bound {
+            slot: 0,
+            before: 0,
+            after: if header.started_counter <= stopped {
+                header.started_counter
+            } else {
+                0
+            },
+        }];
+        for anchor in sorted {
+            let last = bounds.last_mut().filter(|b| b.slot <= anchor.slots_written);
+            match last {
+                Some(last) if anchor.slots_written <= end && anchor.counter <= stopped => {
+                    if last.slot == anchor.slots_written {
+                        last.after = last.after.max(anchor.counter);
+                    } else if anchor.counter >= last.after {
+                        bounds.push(Bound {
+                            slot: anchor.slots_written,
+                            before: anchor.counter,
+                            after: anchor.counter,
+                        });
+                    } else {
+                        anchors_ignored += 1;
+                    }
+                }
+                _ => anchors_ignored += 1,
+            }
+        }
+        let mut timeline = Timeline {
+            bounds,
+            upper: stopped,
+            lower: 0,
+            stretch: u64::MAX,
+            before: u64::MAX,
+            unbounded: false,
+            unbounded_slots: 0,
+            contradictions: 0,
+            anchors_ignored,
+        };
+        timeline.enter_stretch(end.saturating_sub(1));
+        timeline
+    }
+
+    /// Goes back to the stretch that slot `number` is in.
+    #[cold]
+    fn enter_stretch(&mut self, number: u64) {
+        self.upper = self.upper.min(self.before);
+        while let Some(bound) = self.bounds.pop() {
+            if bound.slot <= number {
+                self.lower = bound.after;
+                self.stretch = bound.slot;
+                self.before = bound.before;
+                self.unbounded = self.upper.saturating_sub(self.lower) >= WRAP;
+                return;
+            }
+            self.upper = self.upper.min(bound.before);
+        }
+    }
+
+    /// The whole counter of slot `number`, whose low half is `low`. Numbers must decrease.
+    #[inline]
+    pub(crate) fn extend(&mut self, number: u64, low: u32) -> u64 {
+        if number < self.stretch {
+            self.enter_stretch(number);
+        }
+        let same_wrap = (self.upper & !(WRAP - 1)) | u64::from(low);
+        let value = if same_wrap <= self.upper {
+            same_wrap
+        } else {
+            same_wrap.wrapping_sub(WRAP)
+        };
+        self.unbounded_slots += u64::from(self.unbounded);
+        if value > self.upper || value < self.lower {
+            self.contradictions += 1;
+            return self.upper;
+        }
+        self.upper = value;
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_trace_format::ring::{Geometry, Position};
+
+    fn header(slots: u64, started: u64, stopped: u64) -> RingHeader {
+        RingHeader {
+            geometry: Geometry::new(12).unwrap(),
+            position: Position {
+                laps: 0,
+                offset: slots * 8,
+            },
+            started_counter: started,
+            stopped_counter: stopped,
+            ..RingHeader::default()
+        }
+    }
+
+    fn anchor(counter: u64, slots_written: u64) -> Anchor {
+        Anchor {
+            counter,
+            slots_written,
+        }
+    }
+
+    /// The extended times of slots with these times, oldest first, and the timeline after that.
+    fn extend(times: &[u64], header: &RingHeader, anchors: &[Anchor]) -> (Vec<u64>, Timeline) {
+        let mut timeline = Timeline::new(header, anchors);
+        let mut out: Vec<u64> = (times.iter().enumerate().rev())
+            .map(|(i, &t)| timeline.extend(i as u64, t as u32))
+            .collect();
+        out.reverse();
+        (out, timeline)
+    }
+
+    #[test]
+    fn a_value_above_its_successors_is_one_wrap_older() {
+        let times = [
+            0x1_ffff_fff0,
+            0x1_ffff_ffff,
+            0x2_0000_0000,
+            0x2_0000_0000,
+            0x2_8000_0001,
+        ];
+        let (got, timeline) = extend(&times, &header(5, 0x1_0000_0000, 0x3_8000_0000), &[]);
+        assert_eq!(got, times);
+        assert_eq!(timeline.contradictions, 0);
+        // Without anchors nobody can know.
+        assert_eq!(timeline.unbounded_slots, 5);
+    }
+
+    #[test]
+    fn anchors_make_a_gap_of_several_wraps_exact() {
+        let times = [0x1_0000_0010, 0x1_0000_0020, 0x9_0000_0005, 0x9_0000_0030];
+        let header = header(4, 0x1_0000_0000, 0x20_0000_0000);
+        let anchors = [
+            anchor(0x1_0000_0040, 2),
+            anchor(0x8_ffff_0000, 2),
+            anchor(0x9_0000_0031, 4),
+        ];
+        let (got, timeline) = extend(&times, &header, &anchors);
+        assert_eq!(got, times);
+        assert_eq!(
+            (
+                timeline.unbounded_slots,
+                timeline.contradictions,
+                timeline.anchors_ignored
+            ),
+            (0, 0, 0)
+        );
+        // The test can fail: without them it is not exact.
+        assert_ne!(extend(&times, &header, &[]).0, times);
+    }
+
+    #[test]
+    fn a_slot_that_contradicts_its_anchors_takes_the_time_of_the_next_one() {
+        // The counter of another core is 5 ticks ahead.
+        let (got, timeline) = extend(&[100, 205, 200], &header(3, 90, 1000), &[anchor(95, 0)]);
+        assert_eq!(got, [100, 200, 200]);
+        assert_eq!(timeline.contradictions, 1);
+    }
+
+    #[test]
+    fn anchors_that_contradict_each_other_are_left_out() {
+        let times = [10, 20, 30];
+        let anchors = [
+            anchor(25, 2),
+            anchor(26, 1),
+            anchor(5000, 3),
+            anchor(28, 900),
+        ];
+        let (got, timeline) = extend(&times, &header(3, 0, 100), &anchors);
+        assert_eq!(got, times);
+        assert_eq!(timeline.anchors_ignored, 3);
+    }
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Random programs → slots → decoder = what the programs did.
+//!
+//! The model below runs forwards and knows everything; the decoder runs backwards and knows only what
+//! the ring still holds. They share no code.
+
+use std::path::Path;
+
+use hindsight_decoder::{Extension, Flags, MethodId, Slice, Trace, NO_PARENT};
+use hindsight_testkit::{Script, EPOCH, FIRST_METHOD};
+use proptest::prelude::*;
+
+/// The smallest ring: random programs fill it more than once.
+const RING_LOG2: u32 = 12;
+const RING_SLOTS: usize = 512;
+/// The control thread samples at less than half a wrap of the 32-bit counter.
+const SAMPLE_PERIOD: u64 = (1 << 31) - 1000;
+/// Wide methods are above 4 GiB.
+const WIDE: u64 = 0x7f00_0000_0000;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Enter(u64),
+    Exit,
+    Unwind(u64),
+    LockWait,
+    /// Of a newer writer, with this many payload slots.
+    Unknown(usize),
+    /// Tracing was stopped for a while; this many methods were entered or left meanwhile.
+    Restart(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        10 => (0..20_u64).prop_map(|m| Op::Enter(FIRST_METHOD + 40 * m)),
+        2 => (0..5_u64).prop_map(|m| Op::Enter(WIDE + 40 * m)),
+        10 => Just(Op::Exit),
+        1 => (0..6_u64).prop_map(Op::Unwind),
+        1 => Just(Op::LockWait),
+        1 => (0..8_usize).prop_map(Op::Unknown),
+    ]
+}
+
+/// Mostly short, sometimes equal times, sometimes many wraps of the counter.
+fn delay() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        5 => Just(0_u64),
+        80 => 1..5_000_u64,
+        2 => 1..(3_u64 << 32),
+    ]
+}
+
+fn program() -> impl Strategy<Value = Vec<(u64, Op)>> {
+    let restart = (0..4_usize).prop_map(Op::Restart);
+    let with_restarts = prop_oneof![400 => op(), 1 => restart];
+    prop_oneof![
+        prop::collection::vec((delay(), op()), 0..60),
+        prop::collection::vec((delay(), with_restarts), 0..1_500),
+    ]
+}
+
+/// One event as the model sees it.
+struct Event {
+    at: u64,
+    op: Op,
+    /// Index of the first slot it took.
+    first_slot: usize,
+}
+
+/// A frame on the model's stack.
+#[derive(Clone, Copy)]
+struct Frame {
+    /// Index into the expected slices, if its entry or its exit is in the ring.
+    slice: Option<usize>,
+}
+
+/// What a decoder that sees the events from `kept` on must find. `before`: frames at the very start.
+fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slice> {
+    // First: which exit ends which entry? Frames are numbered in the order of entry.
+    #[derive(Clone, Copy)]
+    struct Life {
+        entry: Option<usize>,
+        exit: Option<(usize, bool)>,
+        segment: usize,
+        method: u64,
+    }
+    let mut lives: Vec<Life> = Vec::new();
+    let mut stack: Vec<usize> = Vec::new();
+    let mut segment = 0;
+    let unseen = |lives: &mut Vec<Life>, stack: &mut Vec<usize>, n: usize, segment: usize| {
+        for _ in 0..n {
+            stack.push(lives.len());
+            lives.push(Life {
+                entry: None,
+                exit: None,
+                segment,
+                method: 0,
+            });
+        }
+    };
+    unseen(&mut lives, &mut stack, before, segment);
+    for (i, event) in events.iter().enumerate() {
+        match event.op {
+            Op::Enter(method) => {
+                stack.push(lives.len());
+                lives.push(Life {
+                    entry: Some(i),
+                    exit: None,
+                    segment,
+                    method,
+                });
+            }
+            Op::Exit => {
+                let life = stack.pop().expect("programs are balanced");
+                lives[life].exit = Some((i, false));
+            }
+            Op::Unwind(n) => {
+                for _ in 0..n {
+                    let life = stack.pop().expect("programs are balanced");
+                    lives[life].exit = Some((i, true));
+                }
+            }
+            Op::Restart(n) => {
+                segment += 1;
+                stack.clear();
+                unseen(&mut lives, &mut stack, n, segment);
+            }
+            Op::LockWait | Op::Unknown(_) => {}
+        }
+    }
+    // Where each segment starts and ends, as far as the ring shows it. The restart belongs to the
+    // segment that it starts.
+    let mut segments = vec![(u64::MAX, stopped)];
+    for (i, event) in events.iter().enumerate() {
+        if matches!(event.op, Op::Restart(_)) {
+            let last = if i > kept { events[i - 1].at } else { stopped };
+            segments.last_mut().unwrap().1 = last;
+            segments.push((u64::MAX, stopped));
+        }
+        let start = &mut segments.last_mut().unwrap().0;
+        if i >= kept {
+            *start = (*start).min(event.at);
+        }
+    }
+
+    // Then: lay them out in the order of their starts, callers first.
+    let is_kept = |i: usize| i >= kept;
+    let mut out: Vec<Slice> = Vec::new();
+    let mut open: Vec<(usize, Frame)> = Vec::new();
+    let mut current = 0;
+    for (number, life) in lives.iter().enumerate() {
+        let entry = life.entry.filter(|&i| is_kept(i));
+        let exit = life.exit.filter(|&(i, _)| is_kept(i));
+        // Frames that had ended when this one began are no callers of it.
+        let began = life.entry;
+        if life.segment != current {
+            current = life.segment;
+            open.clear();
+        }
+        open.retain(|&(other, _)| {
+            let other: &Life = &lives[other];
+            match (other.exit, began) {
+                (Some((exit, _)), Some(began)) => exit > began,
+                _ => true,
+            }
+        });
+        let mut frame = Frame { slice: None };
+        if entry.is_some() || exit.is_some() {
+            let callers: Vec<usize> = open.iter().filter_map(|(_, f)| f.slice).collect();
+            let (segment_start, segment_end) = segments[life.segment];
+            let mut flags = Flags::default();
+            if entry.is_none() {
+                flags = flags.with(Flags::OPEN_START);
+            }
+            if exit.is_none() {
+                flags = flags.with(Flags::OPEN_END);
+            }
+            if exit.is_some_and(|(_, exception)| exception) {
+                flags = flags.with(Flags::BY_EXCEPTION);
+            }
+            frame.slice = Some(out.len());
+            out.push(Slice {
+                start_ns: entry.map_or(segment_start, |i| events[i].at),
+                end_ns: exit.map_or(segment_end, |(i, _)| events[i].at),
+                // Compared by address.
+                method: match entry {
+                    Some(_) => MethodId((life.method & 0xffff_ffff) as u32),
+                    None => MethodId::NOT_RECORDED,
+                },
+                depth: callers.len() as u32,
+                parent: callers.last().map_or(NO_PARENT, |&i| i as u32),
+                flags,
+            });
+        }
+        open.push((number, frame));
+    }
+    out
+}
+
+/// Records the program, decodes the trace, and compares.
+fn check(before: usize, program: &[(u64, Op)], after: u64) -> Result<(), TestCaseError> {
+    let mut script = Script::new("random");
+    script.ring_log2_bytes(RING_LOG2);
+    for i in 0..20 {
+        script.method(&format!("C.m{i}"), "()V");
+    }
+    let thread = script.thread(7, "random");
+
+    let (mut now, mut slots, mut depth) = (0, 0, before);
+    let mut next_sample = SAMPLE_PERIOD;
+    let mut events: Vec<Event> = Vec::new();
+    let mut sample = |script: &mut Script, until: u64| {
+        while next_sample <= until {
+            script.at(thread, next_sample).anchor();
+            next_sample += SAMPLE_PERIOD;
+        }
+    };
+    for (delay, op) in program {
+        let op = match *op {
+            Op::Exit if depth == 0 => continue,
+            Op::Unwind(n) => Op::Unwind(n.min(depth as u64)),
+            ref other => other.clone(),
+        };
+        now += delay;
+        sample(&mut script, now);
+        let first_slot = slots;
+        let mut r = script.at(thread, now);
+        match op {
+            Op::Enter(method) => {
+                r.enter(method);
+                slots += if method >= 1 << 32 { 2 } else { 1 };
+                depth += 1;
+            }
+            Op::Exit => {
+                r.exit();
+                slots += 1;
+                depth -= 1;
+            }
+            Op::Unwind(n) => {
+                r.unwind(n);
+                slots += 2;
+                depth -= n as usize;
+            }
+            Op::LockWait => {
+                r.extension(Extension::LockWait, &[9, 10]);
+                slots += 3;
+            }
+            Op::Unknown(n) => {
+                // Payload that looks like anything.
+                let payload = [0, 1, 0x11, 7 << 32, u64::MAX, 0x7000_1000, 0xf0f];
+                r.raw_extension(0xf00 + n as u32, &payload[..n]);
+                slots += 1 + n;
+            }
+            Op::Restart(n) => {
+                r.extension(Extension::Started, &[1]);
+                slots += 2;
+                depth = n;
+            }
+        }
+        events.push(Event {
+            at: EPOCH + now,
+            op,
+            first_slot,
+        });
+    }
+    now += after;
+    sample(&mut script, now);
+    script.stop_at(now);
+
+    let kept_slots = slots.saturating_sub(RING_SLOTS);
+    let kept = events.partition_point(|e| e.first_slot < kept_slots);
+    let mut expected = model(&events, kept, before, EPOCH + now);
+
+    let trace = Trace::decode(Path::new("random"), &script.encode()).expect("a sound file");
+    let decoded = &trace.threads[0];
+    let mut got: Vec<Slice> = decoded.slices.iter().collect();
+    for slice in &mut got {
+        if let Some(method) = trace.methods.get(slice.method) {
+            slice.method = MethodId(method.address as u32);
+        }
+    }
+    // The model lists frames that were entered before anything was recorded in the order of their
+    // depth, as the decoder does; all else is in the order of starts.
+    expected.retain(|s| s.start_ns != u64::MAX);
+    prop_assert_eq!(&got, &expected);
+
+    let stats = decoded.stats;
+    let count = |flags: Flags| expected.iter().filter(|s| s.flags.contains(flags)).count() as u64;
+    prop_assert_eq!(stats.open_starts, count(Flags::OPEN_START));
+    prop_assert_eq!(stats.open_ends, count(Flags::OPEN_END));
+    prop_assert_eq!(stats.left_by_exception, count(Flags::BY_EXCEPTION));
+    prop_assert_eq!(stats.overwritten_slots, kept_slots as u64);
+    let cut = events.get(kept).map_or(slots, |e| e.first_slot) - kept_slots;
+    prop_assert_eq!(stats.cut_slots, cut as u64);
+    let wide = events[kept..]
+        .iter()
+        .filter(|e| matches!(e.op, Op::Enter(m) if m >= WIDE))
+        .count();
+    prop_assert_eq!(stats.unnamed_entries, wide as u64);
+    let unknown = events[kept..]
+        .iter()
+        .filter(|e| matches!(e.op, Op::Unknown(_)))
+        .count();
+    prop_assert_eq!(stats.unknown_extensions, unknown as u64);
+    prop_assert_eq!(stats.unbounded_slots, 0);
+    prop_assert_eq!(stats.contradicting_times, 0);
+    prop_assert_eq!(stats.anchors_ignored, 0);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_decoded_is_what_was_called(
+        before in 0..20_usize,
+        program in program(),
+        after in delay(),
+    ) {
+        check(before, &program, after)?;
+    }
+
+    /// Any bytes in a ring: no panic, and no more slices than slots can give.
+    #[test]
+    fn any_ring_can_be_decoded(
+        words in prop::collection::vec(
+            prop_oneof![any::<u64>(), 0..5_000_u64, (0..5_000_u64, any::<u32>()).prop_map(|(l, t)| u64::from(t) << 32 | l)],
+            0..512,
+        ),
+        anchors in prop::collection::vec((any::<u64>(), 0..600_u64), 0..5),
+        started in any::<u64>(),
+        stopped in any::<u64>(),
+    ) {
+        use hindsight_trace_format::container::*;
+        use hindsight_trace_format::ring::{Geometry, Position};
+        let header = RingHeader {
+            geometry: Geometry::new(RING_LOG2).unwrap(),
+            position: Position { laps: 0, offset: words.len() as u64 * 8 },
+            started_counter: started,
+            stopped_counter: stopped,
+            ..RingHeader::default()
+        };
+        let clocks = Clocks {
+            ticks_per_second: 1_000_000,
+            samples: vec![ClockSample { counter: stopped, boottime_ns: started, ..ClockSample::default() }],
+            ..Clocks::default()
+        };
+        let anchors: Vec<Anchor> = anchors
+            .into_iter()
+            .map(|(counter, slots_written)| Anchor { counter, slots_written })
+            .collect();
+        let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let mut file = std::io::Cursor::new(Vec::new());
+        let mut writer = Writer::new(&mut file).unwrap();
+        writer.section(SectionKind::Process, 0, &[&ProcessFacts::default().encode()]).unwrap();
+        writer.section(SectionKind::Clocks, 0, &[&clocks.encode()]).unwrap();
+        writer.section(SectionKind::Ring, 0, &[&header.encode(), &raw]).unwrap();
+        writer.section(SectionKind::Anchors, 0, &[&Anchor::encode_all(&anchors)]).unwrap();
+        writer.finish().unwrap();
+        let bytes = file.into_inner();
+        if let Ok(trace) = Trace::decode(Path::new("any"), &bytes) {
+            let slices = &trace.threads[0].slices;
+            prop_assert!(slices.len() <= words.len() + (1 << 16));
+            for slice in slices.iter() {
+                prop_assert!(slice.start_ns <= slice.end_ns);
+                if slice.parent != NO_PARENT {
+                    let parent = slices.get(slice.parent as usize);
+                    prop_assert!(parent.start_ns <= slice.start_ns && slice.end_ns <= parent.end_ns);
+                    prop_assert_eq!(parent.depth + 1, slice.depth);
+                }
+            }
+        }
+    }
+}

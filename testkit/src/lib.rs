@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes `.hindsight` files from scripted calls, so that host tools can be tested without ART.
+//!
+//! ```
+//! use hindsight_testkit::Script;
+//!
+//! let mut script = Script::new("com.example");
+//! let work = script.method("com.example.Main.work", "()V");
+//! let main = script.thread(100, "main");
+//! script.at(main, 10).enter(work).at(30).exit();
+//! let bytes = script.encode();
+//! assert!(hindsight_trace_format::container::Reader::new(&bytes).is_ok());
+//! ```
+
+use std::io::{Cursor, Result};
+use std::path::Path;
+
+use hindsight_trace_format::container::{
+    write_file, Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, SectionKind, Symbol,
+    Symbols, Writer,
+};
+use hindsight_trace_format::ring::{Geometry, Position};
+use hindsight_trace_format::slot::{Extension, Slot, SLOT_BYTES};
+
+mod scenes;
+pub use scenes::{busy, stall, STALL_NS};
+
+/// The counter of scripts ticks once a nanosecond, so that ticks and ns can be compared.
+pub const TICKS_PER_SECOND: u64 = 1_000_000_000;
+/// The counter, and CLOCK_BOOTTIME, at the scripts' time 0.
+pub const EPOCH: u64 = 50_000_000_000;
+/// CLOCK_REALTIME less CLOCK_BOOTTIME, ns: scripts happen in November 2026.
+pub const REALTIME_OFFSET: u64 = 1_795_000_000_000_000_000;
+/// Address of the first method; they are 40 bytes apart, as ArtMethods are.
+pub const FIRST_METHOD: u64 = 0x7000_1000;
+
+/// A thread of a [`Script`].
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadIndex(usize);
+
+struct ThreadScript {
+    header: RingHeader,
+    slots: Vec<Slot>,
+    anchors: Vec<Anchor>,
+}
+
+/// What happens in a process, and how its trace is written.
+pub struct Script {
+    /// Facts; pid is that of the first thread unless set.
+    pub process: ProcessFacts,
+    /// The clocks, without the reference, which is taken at the end.
+    pub clocks: Clocks,
+    /// What the writer claims to have lost.
+    pub losses: Losses,
+    /// Names of methods.
+    pub symbols: Vec<Symbol>,
+    geometry: Geometry,
+    threads: Vec<ThreadScript>,
+    stopped: Option<u64>,
+    now: u64,
+}
+
+impl Script {
+    /// An empty process.
+    pub fn new(process: &str) -> Self {
+        Script {
+            process: ProcessFacts {
+                uid: 10_123,
+                name: process.into(),
+                isa: "x86_64".into(),
+                extra: vec![("art.release".into(), "10".into())],
+                ..ProcessFacts::default()
+            },
+            clocks: Clocks {
+                ticks_per_second: TICKS_PER_SECOND,
+                source: "tsc".into(),
+                ..Clocks::default()
+            },
+            losses: Losses::default(),
+            symbols: Vec::new(),
+            geometry: Geometry::default(),
+            threads: Vec::new(),
+            stopped: None,
+            now: EPOCH,
+        }
+    }
+
+    /// Size of the rings of threads added from now on; default 32 MiB.
+    ///
+    /// # Panics
+    /// If the size is out of bounds.
+    pub fn ring_log2_bytes(&mut self, log2: u32) -> &mut Self {
+        self.geometry = Geometry::new(log2).expect("a ring size within the bounds");
+        self
+    }
+
+    /// Adds a method, named `package.Class.method`, and returns its address.
+    pub fn method(&mut self, full_name: &str, signature: &str) -> u64 {
+        let address = FIRST_METHOD + 40 * self.symbols.len() as u64;
+        let (class, name) = full_name.rsplit_once('.').unwrap_or(("", full_name));
+        let file = class.rsplit('.').next().unwrap_or_default();
+        self.symbols.push(Symbol {
+            address,
+            class: class.into(),
+            name: name.into(),
+            signature: signature.into(),
+            source_file: format!("{}.java", file.split('$').next().unwrap_or_default()),
+            ..Symbol::default()
+        });
+        address
+    }
+
+    /// Adds a thread, whose recording begins at time 0.
+    pub fn thread(&mut self, tid: u32, name: &str) -> ThreadIndex {
+        self.threads.push(ThreadScript {
+            header: RingHeader {
+                tid,
+                name: name.into(),
+                geometry: self.geometry,
+                started_counter: EPOCH,
+                ..RingHeader::default()
+            },
+            slots: Vec::new(),
+            anchors: Vec::new(),
+        });
+        ThreadIndex(self.threads.len() - 1)
+    }
+
+    /// What `thread` does, from `ns` after time 0 on.
+    pub fn at(&mut self, thread: ThreadIndex, ns: u64) -> Recorder<'_> {
+        self.now = self.now.max(EPOCH + ns);
+        Recorder {
+            thread: &mut self.threads[thread.0],
+            latest: &mut self.now,
+            at: EPOCH + ns,
+        }
+    }
+
+    /// The rings are taken `ns` after time 0; by default with the last event.
+    pub fn stop_at(&mut self, ns: u64) -> &mut Self {
+        self.stopped = Some(EPOCH + ns);
+        self
+    }
+
+    /// Writes the sections of a file.
+    pub fn sections<W: std::io::Write + std::io::Seek>(
+        &self,
+        writer: &mut Writer<W>,
+    ) -> Result<()> {
+        let stopped = self.stopped.unwrap_or(self.now);
+        let mut process = self.process.clone();
+        if process.pid == 0 {
+            process.pid = self.threads.first().map_or(1, |t| t.header.tid);
+        }
+        writer.section(SectionKind::Process, 0, &[&process.encode()])?;
+        let mut clocks = self.clocks.clone();
+        clocks.samples.push(ClockSample {
+            counter: stopped,
+            monotonic_ns: stopped,
+            boottime_ns: stopped,
+            realtime_ns: REALTIME_OFFSET + stopped,
+        });
+        writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+        for (i, thread) in self.threads.iter().enumerate() {
+            let (header, raw) = thread.ring(stopped);
+            writer.section(SectionKind::Ring, i as u32, &[&header.encode(), &raw])?;
+            if !thread.anchors.is_empty() {
+                let anchors = Anchor::encode_all(&thread.anchors);
+                writer.section(SectionKind::Anchors, i as u32, &[&anchors])?;
+            }
+        }
+        let symbols = Symbols {
+            symbols: self.symbols.clone(),
+        };
+        writer.section(SectionKind::Symbols, 0, &[&symbols.encode()])?;
+        writer.section(SectionKind::Losses, 0, &[&self.losses.encode()])
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Panics
+    /// Never: memory can be written.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Cursor::new(Vec::new());
+        let mut writer = Writer::new(&mut out).expect("memory can be written");
+        self.sections(&mut writer).expect("memory can be written");
+        writer.finish().expect("memory can be written");
+        out.into_inner()
+    }
+
+    /// Writes the file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        write_file(path, |writer| self.sections(writer))
+    }
+}
+
+impl ThreadScript {
+    /// The ring, after all that was recorded went through it.
+    fn ring(&self, stopped: u64) -> (RingHeader, Vec<u8>) {
+        let capacity = self.header.geometry.slots();
+        let laps = self.slots.len() / capacity;
+        let header = RingHeader {
+            position: Position {
+                laps: laps as u64,
+                offset: ((self.slots.len() % capacity) * SLOT_BYTES) as u64,
+            },
+            stopped_counter: stopped,
+            ..self.header.clone()
+        };
+        let mut raw = vec![0; header.stored_bytes()];
+        let kept = self.slots.len().saturating_sub(capacity);
+        for (i, slot) in self.slots.iter().enumerate().skip(kept) {
+            let at = (i % capacity) * SLOT_BYTES;
+            raw[at..at + SLOT_BYTES].copy_from_slice(&slot.0.to_le_bytes());
+        }
+        (header, raw)
+    }
+}
+
+/// Records what one thread does.
+pub struct Recorder<'a> {
+    thread: &'a mut ThreadScript,
+    latest: &'a mut u64,
+    at: u64,
+}
+
+impl Recorder<'_> {
+    /// Goes on at `ns` after the script's time 0.
+    pub fn at(&mut self, ns: u64) -> &mut Self {
+        self.at = EPOCH + ns;
+        *self.latest = self.at.max(*self.latest);
+        self
+    }
+
+    /// Goes on `ns` later.
+    pub fn after(&mut self, ns: u64) -> &mut Self {
+        self.at(self.at - EPOCH + ns)
+    }
+
+    /// Enters the method at `address`, in the wide form if it needs it.
+    pub fn enter(&mut self, address: u64) -> &mut Self {
+        match u32::try_from(address) {
+            Ok(narrow) => self.thread.slots.push(Slot::entry(narrow, self.at)),
+            Err(_) => self
+                .thread
+                .slots
+                .extend([Slot(address), Slot::wide_entry(self.at)]),
+        }
+        self
+    }
+
+    /// Leaves the innermost method.
+    pub fn exit(&mut self) -> &mut Self {
+        self.thread.slots.push(Slot::exit(self.at));
+        self
+    }
+
+    /// Enters a method, and leaves it `ns` later.
+    pub fn call(&mut self, address: u64, ns: u64) -> &mut Self {
+        self.enter(address).after(ns).exit()
+    }
+
+    /// An extension event.
+    ///
+    /// # Panics
+    /// If the number of payload slots isn't that of the extension.
+    pub fn extension(&mut self, extension: Extension, payload: &[u64]) -> &mut Self {
+        self.raw_extension(extension.number(), payload)
+    }
+
+    /// An extension event that this version may not know.
+    ///
+    /// # Panics
+    /// If the number of payload slots isn't the one that the number says.
+    pub fn raw_extension(&mut self, number: u32, payload: &[u64]) -> &mut Self {
+        assert_eq!(
+            hindsight_trace_format::slot::payload_slots(number),
+            payload.len()
+        );
+        self.thread.slots.extend(payload.iter().map(|&p| Slot(p)));
+        self.thread.slots.push(Slot::new(number, self.at));
+        self
+    }
+
+    /// An exception leaves `frames` methods.
+    pub fn unwind(&mut self, frames: u64) -> &mut Self {
+        self.extension(Extension::Unwound, &[frames])
+    }
+
+    /// The control thread samples counter and cursor.
+    pub fn anchor(&mut self) -> &mut Self {
+        self.thread.anchors.push(Anchor {
+            counter: self.at,
+            slots_written: self.thread.slots.len() as u64,
+        });
+        self
+    }
+
+    /// The time on the script's clock, ns.
+    pub fn now(&self) -> u64 {
+        self.at - EPOCH
+    }
+}
