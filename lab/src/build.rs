@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The steps of a build, in order.
+
+use crate::error::IoContext;
+use crate::fetch::{fetch_all, Fetched};
+use crate::lock::Lock;
+use crate::manifest::Manifest;
+use crate::paths::{Folders, Isa, Release, Variant};
+use crate::progress::Progress;
+use crate::run::{Lab, CORE_JARS};
+use crate::source::{hindsight_patches, port_patches, Tree};
+use crate::util::{create_dir, remove, run, symlink, write_atomic, write_if_changed};
+use crate::{check, fdlibm, graph, java, ninja, tzdata, Error, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What to build.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// The release of Android.
+    pub release: Release,
+    /// The instruction set.
+    pub isa: Isa,
+    /// Stock ART or Hindsight's.
+    pub variant: Variant,
+    /// A work tree of ART (see [`checkout`](crate::checkout)) to build in the place of the pinned
+    /// sources and patches.
+    pub art_source: Option<PathBuf>,
+}
+
+/// The source folders that both variants share, in the order of the manifest.
+const SHARED: [&str; 5] = ["libcore", "system_core", "frameworks_base", "fdlibm", "dx"];
+
+/// Downloads and verifies what a release needs.
+///
+/// # Errors
+/// If Debian's archive can't be reached, or a file is not the pinned one.
+pub fn fetch(release: Release) -> Result<()> {
+    let folders = Folders::new(release)?;
+    let _lock = Lock::take(&folders.release)?;
+    let progress = Progress::new();
+    let manifest = Manifest::load(&folders.data)?;
+    fetch_all(&folders, &manifest, &progress)?;
+    progress.finish();
+    Ok(())
+}
+
+/// Removes everything of a release but the downloads and the compiler cache.
+///
+/// # Errors
+/// If something can't be removed.
+pub fn clean(release: Release) -> Result<()> {
+    let folders = Folders::new(release)?;
+    let _lock = Lock::take(&folders.release)?;
+    for dir in [
+        folders.variant(Variant::Stock),
+        folders.variant(Variant::Hindsight),
+        folders.java(),
+        folders.shared_sources(),
+    ] {
+        remove(&dir)?;
+    }
+    Ok(())
+}
+
+/// Builds a variant: fetches, unpacks, patches, compiles. What is up to date is left alone, and an
+/// interrupted build goes on where it was.
+///
+/// # Errors
+/// See [`Error`]: among others missing packages, no space, no network, a wrong checksum, a patch
+/// that doesn't apply, a source that doesn't compile.
+pub fn build(options: &BuildOptions) -> Result<Lab> {
+    let lab = Lab::locate(options.release, options.isa, options.variant)?;
+    let folders = lab.folders.clone();
+    check::packages(&folders.data)?;
+    let _lock = Lock::take(&folders.release)?;
+    check::disk_space(&folders.release, !lab.finished_stamp().exists())?;
+    let progress = Progress::new();
+
+    let manifest = Manifest::load(&folders.data)?;
+    let fetched = fetch_all(&folders, &manifest, &progress)?;
+    sources(&folders, &manifest, &fetched, options, &progress)?;
+
+    java_part(&folders, options.release, &progress)?;
+    native_part(&lab, options, &progress)?;
+    write_atomic(&lab.finished_stamp(), b"")?;
+    progress.finish();
+    eprintln!("{} is up to date ({})", lab.dir().display(), progress.elapsed());
+    Ok(lab)
+}
+
+fn find<'a>(fetched: &'a [(String, Fetched)], folder: &str) -> Result<&'a Fetched> {
+    fetched
+        .iter()
+        .find(|(name, _)| name == folder)
+        .map(|(_, fetched)| fetched)
+        .ok_or_else(|| Error::Other(format!("sources.toml has no package for `{folder}`")))
+}
+
+/// Brings all source trees up to date.
+fn sources(
+    folders: &Folders,
+    manifest: &Manifest,
+    fetched: &[(String, Fetched)],
+    options: &BuildOptions,
+    progress: &Progress,
+) -> Result<()> {
+    let shared = folders.shared_sources();
+    for folder in SHARED {
+        Tree {
+            package: manifest.package(folder)?,
+            fetched: find(fetched, folder)?,
+            patches: port_patches(folders, folder)?,
+            target: shared.join(folder),
+        }
+        .update(progress)?;
+    }
+    let variant = folders.variant(options.variant);
+    for dir in [folders.java(), variant.clone()] {
+        for folder in SHARED {
+            symlink(&Path::new("../../src").join(folder), &dir.join("src").join(folder))?;
+        }
+        symlink(&folders.checkout, &dir.join("hindsight"))?;
+    }
+    // Where AOSP's scripts look for ART below ANDROID_BUILD_TOP.
+    symlink(Path::new("src/art"), &variant.join("art"))?;
+    let art = variant.join("src/art");
+    match &options.art_source {
+        Some(dir) => {
+            let dir = std::fs::canonicalize(dir).context("find", dir)?;
+            if !dir.join("runtime/Android.bp").exists() {
+                return Err(Error::Other(format!("{} is no source tree of ART", dir.display())));
+            }
+            symlink(&dir, &art)?;
+        }
+        None => {
+            let mut patches = port_patches(folders, "art")?;
+            if options.variant == Variant::Hindsight {
+                patches.extend(hindsight_patches(folders, options.release, "art")?);
+            }
+            Tree {
+                package: manifest.package("art")?,
+                fetched: find(fetched, "art")?,
+                patches,
+                target: art.clone(),
+            }
+            .update(progress)?;
+        }
+    }
+    // Ninja compares times, not contents: after a change between trees everything is compiled
+    // again (mostly from the compiler cache).
+    let origin = std::fs::canonicalize(&art).context("find", &art)?.display().to_string();
+    let note = variant.join("out/art-source");
+    if std::fs::read_to_string(&note).unwrap_or_default() != origin {
+        remove(&variant.join("out").join(options.isa.name()))?;
+        write_atomic(&note, origin.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn java_part(folders: &Folders, release: Release, progress: &Progress) -> Result<()> {
+    let dir = folders.java();
+    let text = java::write(folders, release)?;
+    write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
+    ninja::run(&dir, "core libraries", &dir.join("out/build.log"), folders, progress)
+}
+
+fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<()> {
+    let folders = &lab.folders;
+    let dir = lab.dir();
+    let out = dir.join("out").join(options.isa.name());
+    let java = dir.join("src/fdlibm/src/java.base/share/classes/java/lang/FdLibm.java");
+    let cpp = fdlibm::translate(&crate::util::read(&java)?)?;
+    write_if_changed(&out.join("gen/fdlibm_java.cc"), cpp.as_bytes())?;
+    root_files(lab)?;
+    let hooks = art_hooks(lab, options, progress)?;
+    let text = graph::write(folders, options.isa, options.variant, hooks.as_deref())?;
+    let changed = write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
+    if changed {
+        remove(&lab.finished_stamp())?;
+    }
+    let title = format!("ART ({})", options.variant.name());
+    ninja::run(dir, &title, &out.join("build.log"), folders, progress)
+}
+
+/// The parts of `ANDROID_ROOT` that aren't compiled.
+fn root_files(lab: &Lab) -> Result<()> {
+    let root = lab.root();
+    for dir in ["bin", "lib64", "nativetest64", "framework", "com.android.runtime/etc/icu"] {
+        create_dir(&root.join(dir))?;
+    }
+    create_dir(&lab.data_dir().join("dalvik-cache"))?;
+    for jar in CORE_JARS {
+        let up = Path::new("../../../../../java/out").join(jar);
+        debug_assert_eq!(lab.folders.java().join("out").join(jar), java::core_jar(&lab.folders, jar));
+        symlink(&up, &root.join("framework").join(jar))?;
+    }
+    symlink(Path::new("dalvikvm"), &root.join("bin/dalvikvm64"))?;
+    let zones = tzdata::bundle(Path::new("/usr/share/zoneinfo"))?;
+    for module in ["com.android.tzdata", "com.android.runtime"] {
+        write_if_changed(&root.join(module).join("etc/tz/tzdata"), &zones)?;
+    }
+    Ok(())
+}
+
+/// Builds the Rust part of Hindsight's ART; its static library, relative to the variant's folder.
+///
+/// Cargo runs before Ninja, not under it: Ninja has to see the generated headers' times as they
+/// are when it decides what to compile.
+fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<Option<String>> {
+    if options.variant == Variant::Stock {
+        return Ok(None);
+    }
+    let patched = options.art_source.is_some()
+        || !hindsight_patches(&lab.folders, options.release, "art")?.is_empty();
+    if !patched {
+        return Ok(None);
+    }
+    progress.message("compiling art-hooks");
+    let target = format!("out/{}/cargo", options.isa.name());
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--quiet", "--profile", "device", "-p", "hindsight-art-hooks"]);
+    command.arg("--target-dir").arg(lab.dir().join(&target));
+    // The C++ half of the bridge has to have the ABI of ART's own objects.
+    command.env("CXX", "clang++-14").env("CC", "clang-14");
+    // xtask's own cargo run must not leak its settings into this one.
+    for name in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+        command.env_remove(name);
+    }
+    command.current_dir(&lab.folders.checkout);
+    run(command, "compiling art-hooks")?;
+    Ok(Some(format!("{target}/device/libhindsight_art_hooks.a")))
+}

@@ -1,0 +1,766 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Ninja graph of the native part.
+//!
+//! Which files a library consists of is read from the `Android.bp` files. What they don't say
+//! outside Soong (flags, include folders, Debian's names of libraries) is in the tables here.
+//!
+//! All paths are relative to the variant's folder, so that both variants run the same commands
+//! and share the compiler cache.
+
+use crate::ninja::{Edge, Writer};
+use crate::paths::{Folders, Isa, Variant};
+use crate::run::{ANDROID_LIBRARIES, CORE_JARS};
+use crate::{Error, Result};
+use hindsight_blueprint::{Source, Tree, Value, Variation};
+use std::path::Path;
+
+const CXX: &str = "clang++-14";
+const CC: &str = "clang-14";
+
+/// The instruction sets that the compiler generates code for.
+const CODE_GENERATORS: [&str; 4] = ["arm", "arm64", "x86", "x86_64"];
+
+/// The `Android.bp` files, relative to the variant's folder.
+const BLUEPRINTS: [&str; 26] = [
+    "src/art/build/Android.bp",
+    "src/art/libartbase/Android.bp",
+    "src/art/libartpalette/Android.bp",
+    "src/art/libdexfile/Android.bp",
+    "src/art/libelffile/Android.bp",
+    "src/art/libprofile/Android.bp",
+    "src/art/runtime/Android.bp",
+    "src/art/compiler/Android.bp",
+    "src/art/disassembler/Android.bp",
+    "src/art/dexlayout/Android.bp",
+    "src/art/dex2oat/Android.bp",
+    "src/art/oatdump/Android.bp",
+    "src/art/profman/Android.bp",
+    "src/art/dexdump/Android.bp",
+    "src/art/tools/hiddenapi/Android.bp",
+    "src/art/openjdkjvm/Android.bp",
+    "src/art/openjdkjvmti/Android.bp",
+    "src/art/sigchainlib/Android.bp",
+    "src/art/dalvikvm/Android.bp",
+    "src/art/test/Android.bp",
+    "src/libcore/NativeCode.bp",
+    "src/libcore/luni/src/main/native/Android.bp",
+    "src/libcore/ojluni/src/main/native/Android.bp",
+    "src/libcore/openjdk_java_files.bp",
+    "src/system_core/libnativebridge/Android.bp",
+    "src/system_core/libnativeloader/Android.bp",
+];
+
+/// Include folders of everything in ART, in this order. `OUT` is the output folder.
+///
+/// Those of Hindsight are there for the stock variant too (and may not exist): were its command
+/// lines different, the variants could not share the compiler cache.
+const ART_INCLUDES: [&str; 18] = [
+    "OUT/gen",
+    "src/art",
+    "src/art/runtime",
+    "src/art/libartbase",
+    "src/art/libartpalette/include",
+    "src/art/libdexfile",
+    "src/art/libdexfile/external/include",
+    "src/art/libelffile",
+    "src/art/libprofile",
+    "src/art/cmdline",
+    "src/art/sigchainlib",
+    "src/art/tools/cpp-define-generator",
+    "src/system_core/libnativebridge/include",
+    "src/system_core/libnativeloader/include",
+    "/usr/include/android",
+    "/usr/include/android/nativehelper",
+    "hindsight/art-hooks/include",
+    "OUT/cargo/cxxbridge",
+];
+
+const COMPILER_INCLUDES: [&str; 6] = [
+    "src/art/compiler",
+    "src/art/disassembler",
+    "src/art/dexlayout",
+    "src/art/dex2oat",
+    "src/art/dex2oat/include",
+    "/usr/include/vixl",
+];
+
+const JVMTI_INCLUDES: [&str; 6] = [
+    "src/art/openjdkjvmti/include",
+    "src/art/openjdkjvmti",
+    "src/art/dexlayout",
+    "src/art/compiler",
+    "src/art/test",
+    "src/art/test/ti-agent",
+];
+
+const LIBCORE_INCLUDES: [&str; 7] = [
+    "src/libcore/include",
+    "src/libcore/luni/src/main/native",
+    "src/libcore/ojluni/src/main/native",
+    "hindsight/lab/android-10/shim",
+    "OUT/gen",
+    "/usr/include/android",
+    "/usr/include/android/nativehelper",
+];
+
+/// What AOSP's build defines for ART on a Linux host, in its release form.
+const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_DELTA=-0x1000000 \
+    -DART_BASE_ADDRESS_MAX_DELTA=0x1000000 -DART_DEFAULT_COMPACT_DEX_LEVEL=fast \
+    -DART_DEFAULT_GC_TYPE_IS_CMS -DART_FRAME_SIZE_LIMIT=1736 -DART_READ_BARRIER_TYPE_IS_BAKER=1 \
+    -DART_USE_READ_BARRIER=1 -DART_USE_GENERATIONAL_CC=1 -DART_STACK_OVERFLOW_GAP_arm=8192 \
+    -DART_STACK_OVERFLOW_GAP_arm64=8192 -DART_STACK_OVERFLOW_GAP_mips=16384 \
+    -DART_STACK_OVERFLOW_GAP_mips64=16384 -DART_STACK_OVERFLOW_GAP_x86=8192 \
+    -DART_STACK_OVERFLOW_GAP_x86_64=8192 -DBUILDING_LIBART=1 -DIMT_SIZE=43 -DUSE_D8_DESUGAR=1 \
+    -DNDEBUG -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE -D__STDC_FORMAT_MACROS \
+    -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS";
+
+/// Machine and code flags of C, C++ and assembly. ART's sources are not ours to warn about.
+const COMMON: &str =
+    "-fPIC -fno-omit-frame-pointer -fno-strict-aliasing -msse4.2 -mpopcnt -w -pthread";
+
+/// Debian's VIXL is built with its simulator, which changes the layout of some classes: these are
+/// the defines of its vixl.pc.
+const VIXL_DEFINES: &str = "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 \
+    -DVIXL_INCLUDE_TARGET_A64 -DVIXL_INCLUDE_SIMULATOR_AARCH64 -DVIXL_CODE_BUFFER_MMAP";
+
+/// Headers that the native parts of the run-tests get from libc++ without including them.
+const TEST_FORCED_INCLUDES: &str =
+    "-include string.h -include functional -include atomic -include android-base/macros.h";
+
+/// A set of compiler flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flags {
+    /// ART itself.
+    Art,
+    /// What uses VIXL and the compiler's headers.
+    Compiler,
+    /// JVMTI.
+    Jvmti,
+    /// Parts of system/core in libart: their functions are exported.
+    System,
+    /// The native parts of the run-tests, which use RTTI and are looked up by name.
+    Test,
+    /// libcore.
+    Libcore,
+    /// fdlibm, whose results must be those of strict IEEE arithmetic.
+    Fdlibm,
+}
+
+impl Flags {
+    const ALL: [Flags; 7] = [
+        Flags::Art,
+        Flags::Compiler,
+        Flags::Jvmti,
+        Flags::System,
+        Flags::Test,
+        Flags::Libcore,
+        Flags::Fdlibm,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Flags::Art => "art",
+            Flags::Compiler => "compiler",
+            Flags::Jvmti => "jvmti",
+            Flags::System => "system",
+            Flags::Test => "test",
+            Flags::Libcore => "libcore",
+            Flags::Fdlibm => "fdlibm",
+        }
+    }
+
+    fn cxx(self, out: &str) -> String {
+        let art = |visibility: &str, extra: &str, more: &[&str]| {
+            format!(
+                "-std=gnu++17 -O2 {visibility} {COMMON} {ART_DEFINES} {} {} {} {extra}",
+                code_generator_defines(),
+                includes(&ART_INCLUDES, out),
+                includes(more, out),
+            )
+        };
+        let protected = "-fno-rtti -fvisibility=protected";
+        match self {
+            Flags::Art => art(protected, "", &[]),
+            Flags::Compiler => art(protected, VIXL_DEFINES, &COMPILER_INCLUDES),
+            Flags::Jvmti => art(protected, "", &JVMTI_INCLUDES),
+            Flags::System => art("-fno-rtti", "", &[]),
+            Flags::Test => art("", TEST_FORCED_INCLUDES, &JVMTI_INCLUDES),
+            Flags::Libcore => format!(
+                "-std=gnu++17 -O2 -fPIC -w -pthread -DU_USING_ICU_NAMESPACE=0 -DNDEBUG {} {}",
+                LIBCORE_DEFINES,
+                includes(&LIBCORE_INCLUDES, out),
+            ),
+            // The functions that OpenJDK has in Java are translated to C++.
+            Flags::Fdlibm => format!("-std=gnu++17 {FDLIBM_FLAGS}"),
+        }
+    }
+
+    fn c(self, out: &str) -> String {
+        match self {
+            Flags::Libcore => self.cxx(out).replace("-std=gnu++17", "-std=gnu11"),
+            Flags::Fdlibm => {
+                format!("-std=gnu11 {FDLIBM_FLAGS} -Isrc/fdlibm/src/java.base/share/native/libfdlibm")
+            }
+            _ => self.cxx(out).replace("-std=gnu++17", "-std=gnu11").replace("-fno-rtti ", ""),
+        }
+    }
+
+    fn assembly(self, out: &str) -> String {
+        let (defines, codegen) = (ART_DEFINES, code_generator_defines());
+        format!("{COMMON} {defines} {codegen} {}", includes(&ART_INCLUDES, out))
+    }
+}
+
+const LIBCORE_DEFINES: &str = "-D_LARGEFILE64_SOURCE -D_GNU_SOURCE -DLINUX -D__GLIBC__";
+
+const FDLIBM_FLAGS: &str = "-O2 -fPIC -w -fno-strict-aliasing -ffp-contract=off -fno-builtin \
+    -fwrapv -fvisibility=hidden -D_IEEE_LIBM -D_LITTLE_ENDIAN";
+
+fn code_generator_defines() -> String {
+    CODE_GENERATORS.map(|isa| format!("-DART_ENABLE_CODEGEN_{isa}")).join(" ")
+}
+
+fn includes(dirs: &[&str], out: &str) -> String {
+    dirs.iter()
+        .map(|dir| format!("-I{}", dir.replace("OUT", out)))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Where a part's sources come from.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// A module of an `Android.bp`.
+    Module(&'static str),
+    /// Files, relative to the variant's folder.
+    Files(&'static [&'static str]),
+    /// All files with this extension in a folder.
+    Folder(&'static str, &'static str),
+    /// A file that the lab generates, relative to the output folder.
+    Generated(&'static str),
+    /// The C++ files of Hindsight in this folder; none in the stock variant.
+    Hooks(&'static str),
+}
+
+use Origin::{Files, Folder, Generated, Hooks, Module};
+
+enum Kind {
+    Shared,
+    Program,
+}
+
+/// A library or program.
+struct Target {
+    /// The output, relative to `root/`.
+    output: &'static str,
+    kind: Kind,
+    parts: &'static [(Origin, Flags)],
+    /// Libraries of the lab that it is linked with, without `lib` and `.so`.
+    uses: &'static [&'static str],
+    /// Debian's libraries.
+    libs: &'static str,
+}
+
+/// A shared library that leaves nothing undefined.
+const CLOSED: &str = "-Wl,--no-undefined";
+
+const TARGETS: &[Target] = &[
+    // The functions do nothing in libart's own copy; dalvikvm has the real ones.
+    Target {
+        output: "lib64/libsigchain.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libsigchain_dummy"), Flags::Art)],
+        uses: &[],
+        libs: "",
+    },
+    Target {
+        output: "lib64/libart.so",
+        kind: Kind::Shared,
+        parts: &[
+            (Module("libartbase"), Flags::Art),
+            (Module("libdexfile"), Flags::Art),
+            (Module("libelffile"), Flags::Art),
+            (Module("libprofile"), Flags::Art),
+            (Module("libartpalette-system"), Flags::Art),
+            (Module("libart"), Flags::Art),
+            (Module("libnativebridge"), Flags::System),
+            (Module("libnativeloader"), Flags::System),
+            (Hooks("runtime"), Flags::Art),
+        ],
+        uses: &["sigchain"],
+        libs: "-lbacktrace -lziparchive -lbase -llog -lnativehelper -llz4 -llzma -lz -ldl -lpthread -latomic",
+    },
+    Target {
+        output: "lib64/libart-compiler.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libart-compiler"), Flags::Compiler), (Hooks("compiler"), Flags::Compiler)],
+        uses: &["art"],
+        libs: "-lvixl -lbase -llog",
+    },
+    Target {
+        output: "lib64/libart-disassembler.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libart-disassembler"), Flags::Compiler)],
+        uses: &["art"],
+        libs: "-lvixl -lbase -llog",
+    },
+    Target {
+        output: "lib64/libart-dexlayout.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libart-dexlayout"), Flags::Compiler)],
+        uses: &["art"],
+        libs: "-lbase -llog -lz",
+    },
+    Target {
+        output: "bin/dex2oat",
+        kind: Kind::Program,
+        parts: &[(Module("libart-dex2oat"), Flags::Compiler), (Module("dex2oat"), Flags::Compiler)],
+        uses: &["art-compiler", "art-dexlayout", "art", "sigchain"],
+        libs: "-lcrypto -lbase -llog -llz4 -lz -lpthread",
+    },
+    Target {
+        output: "bin/oatdump",
+        kind: Kind::Program,
+        parts: &[(Module("oatdump"), Flags::Compiler)],
+        uses: &["art-compiler", "art-dexlayout", "art-disassembler", "art", "sigchain"],
+        libs: "-lbase -llog -lz -lpthread",
+    },
+    Target {
+        output: "bin/profman",
+        kind: Kind::Program,
+        parts: &[(Module("profman"), Flags::Compiler)],
+        uses: &["art", "sigchain"],
+        libs: "-lbase -llog -lz -lpthread",
+    },
+    Target {
+        output: "bin/hiddenapi",
+        kind: Kind::Program,
+        parts: &[(Module("hiddenapi"), Flags::Compiler)],
+        uses: &["art", "sigchain"],
+        libs: "-lbase -llog -lz -lpthread",
+    },
+    Target {
+        output: "bin/dexdump2",
+        kind: Kind::Program,
+        parts: &[(Module("dexdump2"), Flags::Art)],
+        uses: &["art", "sigchain"],
+        libs: "-lbase -llog -lz -lpthread",
+    },
+    Target {
+        output: "bin/dalvikvm",
+        kind: Kind::Program,
+        parts: &[(Module("dalvikvm"), Flags::Art), (Files(&["src/art/sigchainlib/sigchain.cc"]), Flags::Art)],
+        uses: &[],
+        // libart finds the real sigchain functions in the program.
+        libs: "-lnativehelper -llog -ldl -lpthread -Wl,--export-dynamic",
+    },
+    Target {
+        output: "lib64/libopenjdkjvm.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libopenjdkjvm"), Flags::Art)],
+        uses: &["art"],
+        libs: "-lbase -llog -lnativehelper",
+    },
+    Target {
+        output: "lib64/libopenjdkjvmti.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libopenjdkjvmti"), Flags::Jvmti)],
+        uses: &["art", "art-compiler", "art-dexlayout"],
+        libs: "-lbase -llog -lnativehelper",
+    },
+    Target {
+        output: "lib64/libandroidio.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libandroidio"), Flags::Libcore)],
+        uses: &[],
+        libs: "-llog",
+    },
+    Target {
+        output: "lib64/libjavacore.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libjavacore"), Flags::Libcore)],
+        uses: &["androidio"],
+        libs: "-lnativehelper -lziparchive -lbase -llog -lcrypto -lexpat -licuuc -licui18n -licudata -lz",
+    },
+    Target {
+        output: "lib64/libopenjdk.so",
+        kind: Kind::Shared,
+        parts: &[
+            (Module("libopenjdk"), Flags::Libcore),
+            (Folder("src/fdlibm/src/java.base/share/native/libfdlibm", "c"), Flags::Fdlibm),
+            (Generated("gen/fdlibm_java.cc"), Flags::Fdlibm),
+        ],
+        uses: &["androidio", "openjdkjvm"],
+        libs: "-lnativehelper -lbase -llog -lcrypto -licuuc -licudata -lz -lm -ldl",
+    },
+    Target {
+        output: "nativetest64/libarttest.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libarttest"), Flags::Test)],
+        uses: &["art"],
+        libs: "-lbase -llog -lbacktrace -lnativehelper",
+    },
+    Target {
+        output: "nativetest64/libtiagent.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libtiagent"), Flags::Test)],
+        uses: &["art"],
+        libs: "-lbase -llog -lbacktrace -lnativehelper",
+    },
+    Target {
+        output: "nativetest64/libartagent.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libartagent"), Flags::Test)],
+        uses: &["art"],
+        libs: "-lbase -llog -lbacktrace -lnativehelper",
+    },
+    Target {
+        output: "nativetest64/libnativebridgetest.so",
+        kind: Kind::Shared,
+        parts: &[(Module("libnativebridgetest"), Flags::Test)],
+        uses: &["art"],
+        libs: "-lbase -llog",
+    },
+];
+
+/// Test libraries may refer to symbols that the agent or runtime that loads them has.
+fn closed(target: &Target) -> &'static str {
+    match target.kind {
+        Kind::Shared if !target.output.starts_with("nativetest64/") => CLOSED,
+        _ => "",
+    }
+}
+
+/// Writes the graph of a variant whose sources are in place.
+pub(crate) fn write(
+    folders: &Folders,
+    isa: Isa,
+    variant: Variant,
+    hooks: Option<&str>,
+) -> Result<String> {
+    let dir = folders.variant(variant);
+    let out = format!("out/{}", isa.name());
+    let mut tree = Tree::new();
+    for file in BLUEPRINTS {
+        tree.load(&dir, Path::new(file))?;
+    }
+    let variation = Variation {
+        arch: vec![isa.name().to_owned()],
+        target: ["host", "linux", "linux_glibc", "not_windows"].map(str::to_owned).to_vec(),
+        codegen: CODE_GENERATORS.map(str::to_owned).to_vec(),
+    };
+    let mut graph = Graph { dir: &dir, out, isa, hooks, tree, variation, ninja: Writer::default() };
+    graph.ninja = Writer::new(&graph.out);
+    graph.rules();
+    graph.generated()?;
+    for target in TARGETS {
+        graph.target(target)?;
+    }
+    graph.boot_images(&dir)?;
+    Ok(graph.ninja.finish())
+}
+
+struct Graph<'a> {
+    dir: &'a Path,
+    out: String,
+    isa: Isa,
+    /// The static library of art-hooks, relative to the variant's folder.
+    hooks: Option<&'a str>,
+    tree: Tree,
+    variation: Variation,
+    ninja: Writer,
+}
+
+impl Graph<'_> {
+    fn rules(&mut self) {
+        let n = &mut self.ninja;
+        for flags in Flags::ALL {
+            n.variable(&format!("cxx_{}", flags.name()), &flags.cxx(&self.out));
+            n.variable(&format!("c_{}", flags.name()), &flags.c(&self.out));
+        }
+        n.variable("asm_art", &Flags::Art.assembly(&self.out));
+        let depfile = [("depfile", "$out.d"), ("deps", "gcc")];
+        let rule = |n: &mut Writer, name: &str, compiler: &str| {
+            let command = format!("ccache {compiler} -MD -MF $out.d $flags -c $in -o $out");
+            let described = [depfile[0], depfile[1], ("description", "compile $in")];
+            n.rule(name, &command, &described);
+        };
+        rule(n, "cxx", CXX);
+        rule(n, "cc", CC);
+        n.rule(
+            "asm_text",
+            &format!("{CXX} -MD -MF $out.d $flags -S $in -o $out"),
+            &[depfile[0], depfile[1], ("description", "compile $in")],
+        );
+        // Headers that stay the same don't make everything out of date.
+        let keep = "if cmp -s $out.new $out; then rm $out.new; else mv $out.new $out; fi";
+        n.rule(
+            "asm_header",
+            &format!("python3 src/art/tools/cpp-define-generator/make_header.py $in > $out.new && {keep}"),
+            &[("restat", "1"), ("description", "generate $out")],
+        );
+        n.rule(
+            "mterp",
+            "python3 src/art/runtime/interpreter/mterp/gen_mterp.py $out $in",
+            &[("description", "generate $out")],
+        );
+        n.rule(
+            "operator_out",
+            &format!("python3 src/art/tools/generate_operator_out.py $dir $in > $out.new && {keep}"),
+            &[("restat", "1"), ("description", "generate $out")],
+        );
+        n.rule(
+            "shared",
+            &format!("{CXX} -fuse-ld=lld -shared -Wl,-soname,$soname -o $out $in $ldflags"),
+            &[("description", "link $out")],
+        );
+        n.rule(
+            "program",
+            &format!("{CXX} -fuse-ld=lld -o $out $in $ldflags"),
+            &[("description", "link $out")],
+        );
+        n.rule("link", "ln -sf $target $out", &[("description", "link $out")]);
+    }
+
+    fn asm_defines(&self) -> String {
+        format!("{}/gen/asm_defines.h", self.out)
+    }
+
+    /// What ART's build generates, except the sources of single modules.
+    fn generated(&mut self) -> Result<()> {
+        let text = format!("{}/gen/asm_defines.s", self.out);
+        let header = self.asm_defines();
+        self.ninja.edge(&Edge {
+            rule: "asm_text",
+            outputs: vec![text.clone()],
+            inputs: vec!["src/art/tools/cpp-define-generator/asm_defines.cc".to_owned()],
+            variables: vec![("flags", "$cxx_art".to_owned())],
+            ..Edge::default()
+        });
+        self.ninja.edge(&Edge {
+            rule: "asm_header",
+            outputs: vec![header],
+            inputs: vec![text],
+            implicit: vec!["src/art/tools/cpp-define-generator/make_header.py".to_owned()],
+            ..Edge::default()
+        });
+        let mterp = format!("src/art/runtime/interpreter/mterp/{}", self.isa.name());
+        self.ninja.edge(&Edge {
+            rule: "mterp",
+            outputs: vec![self.mterp()],
+            inputs: files_in(self.dir, &mterp, "S")?,
+            implicit: vec!["src/art/runtime/interpreter/mterp/gen_mterp.py".to_owned()],
+            ..Edge::default()
+        });
+        Ok(())
+    }
+
+    fn mterp(&self) -> String {
+        format!("{}/gen/mterp_{}.S", self.out, self.isa.name())
+    }
+
+    /// The source files of a part; edges that generate some of them are written.
+    fn sources(&mut self, from: Origin) -> Result<Vec<String>> {
+        let module = match from {
+            Files(files) => return Ok(files.iter().map(|&file| file.to_owned()).collect()),
+            Folder(folder, extension) => return files_in(self.dir, folder, extension),
+            Generated(file) => return Ok(vec![format!("{}/{file}", self.out)]),
+            Hooks(_) if self.hooks.is_none() => return Ok(Vec::new()),
+            Hooks(folder) => {
+                return files_in(self.dir, &format!("hindsight/art-hooks/cc/{folder}"), "cc")
+            }
+            Module(module) => module,
+        };
+        let mut files = Vec::new();
+        for source in self.tree.sources(module, &self.variation)? {
+            match source {
+                Source::File(path) => {
+                    let path = path.display().to_string();
+                    if !self.needs_slicer(&path)? {
+                        files.push(path);
+                    }
+                }
+                Source::Output(name) if name == format!("libart_mterp.{}", self.isa.name()) => {
+                    files.push(self.mterp());
+                }
+                Source::Output(name) => {
+                    return Err(Error::Other(format!(
+                        "module `{module}` needs the output of `{name}`, which the lab can't generate"
+                    )))
+                }
+            }
+        }
+        for generator in self.tree.strings(module, "generated_sources", &self.variation)? {
+            files.extend(self.operator_outs(&generator)?);
+        }
+        if files.is_empty() {
+            return Err(Error::Other(format!("module `{module}` has no sources")));
+        }
+        Ok(files)
+    }
+
+    /// Whether a test needs dexter's slicer, which Debian doesn't package.
+    fn needs_slicer(&self, path: &str) -> Result<bool> {
+        Ok(path.starts_with("src/art/test/")
+            && crate::util::read(&self.dir.join(path))?.contains("\"slicer/"))
+    }
+
+    /// The `operator<<` of enumerations: one generated file for each header.
+    fn operator_outs(&mut self, module: &str) -> Result<Vec<String>> {
+        if self.tree.module(module).is_none_or(|m| m.kind != "gensrcs") {
+            return Err(Error::Other(format!("`{module}` is not a gensrcs module of the loaded files")));
+        }
+        let dir = self.tree.dir(module).unwrap_or(Path::new("")).display().to_string();
+        let extension = match self.tree.module(module).and_then(|m| m.properties.get("output_extension")) {
+            Some(Value::String(extension)) => extension.clone(),
+            _ => "operator_out.cc".to_owned(),
+        };
+        let mut outputs = Vec::new();
+        for source in self.tree.sources(module, &self.variation)? {
+            let Source::File(header) = source else { continue };
+            let header = header.display().to_string();
+            // Enumerations of instruction sets that no code is generated for.
+            if header.contains("mips") {
+                continue;
+            }
+            let output = format!("{}/gen/{header}.{extension}", self.out);
+            self.ninja.edge(&Edge {
+                rule: "operator_out",
+                outputs: vec![output.clone()],
+                inputs: vec![header],
+                implicit: vec!["src/art/tools/generate_operator_out.py".to_owned()],
+                variables: vec![("dir", dir.clone())],
+                ..Edge::default()
+            });
+            outputs.push(output);
+        }
+        Ok(outputs)
+    }
+
+    fn object(&mut self, target: &str, source: &str, flags: Flags) -> String {
+        let name = Path::new(target).file_name().unwrap_or_default().to_string_lossy();
+        let short = source.trim_start_matches("src/").trim_start_matches(&format!("{}/", self.out));
+        let object = format!("{}/obj/{name}/{short}.o", self.out);
+        let (rule, flags) = match Path::new(source).extension().and_then(|e| e.to_str()) {
+            Some("S") => ("cc", "$asm_art".to_owned()),
+            Some("c") => ("cc", format!("$c_{}", flags.name())),
+            _ => ("cxx", format!("$cxx_{}", flags.name())),
+        };
+        let order_only = match flags.as_str() {
+            "$cxx_libcore" | "$c_libcore" | "$cxx_fdlibm" | "$c_fdlibm" => Vec::new(),
+            _ => vec![self.asm_defines()],
+        };
+        self.ninja.edge(&Edge {
+            rule,
+            outputs: vec![object.clone()],
+            inputs: vec![source.to_owned()],
+            order_only,
+            variables: vec![("flags", flags)],
+            ..Edge::default()
+        });
+        object
+    }
+
+    fn target(&mut self, target: &Target) -> Result<()> {
+        let mut objects = Vec::new();
+        for &(from, flags) in target.parts {
+            for source in self.sources(from)? {
+                objects.push(self.object(target.output, &source, flags));
+            }
+        }
+        let lib64 = format!("{}/root/lib64", self.out);
+        let mut libs = Vec::new();
+        let mut implicit: Vec<String> = Vec::new();
+        if let Some(hooks) = self.hooks.filter(|_| target.output == "lib64/libart.so") {
+            // All of it: libart-compiler uses functions that libart itself doesn't.
+            libs.push(format!("-Wl,--whole-archive {hooks} -Wl,--no-whole-archive"));
+            implicit.push(hooks.to_owned());
+        }
+        for name in target.uses {
+            libs.push(format!("-l{name}"));
+            implicit.push(format!("{lib64}/lib{name}.so"));
+        }
+        let name = target.output.rsplit('/').next().unwrap_or(target.output);
+        let ldflags = format!(
+            "-L{lib64} -L{ANDROID_LIBRARIES} -Wl,-rpath,'$$ORIGIN/../lib64' \
+             -Wl,-rpath,{ANDROID_LIBRARIES} {} {} {}",
+            libs.join(" "),
+            target.libs,
+            closed(target),
+        );
+        let output = format!("{}/root/{}", self.out, target.output);
+        self.ninja.edge(&Edge {
+            rule: if matches!(target.kind, Kind::Shared) { "shared" } else { "program" },
+            outputs: vec![output.clone()],
+            inputs: objects,
+            implicit,
+            variables: vec![("soname", name.to_owned()), ("ldflags", ldflags)],
+            ..Edge::default()
+        });
+        Ok(())
+    }
+
+    /// `core.art`, compiled, and `core-interpreter.art`, for the interpreter.
+    fn boot_images(&mut self, _dir: &Path) -> Result<()> {
+        let root = format!("{}/root", self.out);
+        let isa = self.isa.name();
+        let jars = CORE_JARS.map(|jar| format!("{root}/framework/{jar}"));
+        let programs: Vec<String> = TARGETS
+            .iter()
+            .map(|target| format!("{root}/{}", target.output))
+            .filter(|output| !output.contains("/nativetest64/"))
+            .collect();
+        let mut options = Vec::new();
+        // dex2oat opens the jars by absolute paths, and records locations relative to the top.
+        let absolute = jars.clone().map(|jar| format!("$$PWD/{jar}")).join(":");
+        options.push(format!("--runtime-arg -Xbootclasspath:{absolute}"));
+        options.push(format!("--runtime-arg -Xbootclasspath-locations:{}", jars.join(":")));
+        for jar in &jars {
+            options.push(format!("--dex-file=$$PWD/{jar} --dex-location={jar}"));
+        }
+        options.push("--image-classes=src/frameworks_base/config/preloaded-classes".to_owned());
+        options.extend(crate::boot::image_options(isa, &format!("$$PWD/{root}"), "$filter"));
+        let work = format!("{}/boot/$name", self.out);
+        let command = format!(
+            "rm -rf {work} && mkdir -p {work} {root}/framework/{isa} && \
+             ANDROID_ROOT=$$PWD/{root} ANDROID_DATA=$$PWD/data \
+             ANDROID_RUNTIME_ROOT=$$PWD/{root}/com.android.runtime \
+             ANDROID_TZDATA_ROOT=$$PWD/{root}/com.android.tzdata ANDROID_LOG_TAGS='*:e' \
+             LD_LIBRARY_PATH=$$PWD/{root}/lib64:{ANDROID_LIBRARIES} \
+             {root}/bin/dex2oat {} --image={work}/$name.art --oat-file={work}/$name.oat && \
+             mv -f {work}/* {root}/framework/{isa}/",
+            options.join(" "),
+        );
+        self.ninja.rule("boot_image", &command, &[("description", "boot image $out")]);
+        for (name, filter) in [("core", "speed"), ("core-interpreter", "quicken")] {
+            self.ninja.edge(&Edge {
+                rule: "boot_image",
+                outputs: vec![format!("{root}/framework/{isa}/{name}.art")],
+                inputs: jars.to_vec(),
+                implicit: programs.clone(),
+                variables: vec![("name", name.to_owned()), ("filter", filter.to_owned())],
+                ..Edge::default()
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The files of a folder with this extension, sorted.
+fn files_in(dir: &Path, folder: &str, extension: &str) -> Result<Vec<String>> {
+    let path = dir.join(folder);
+    let mut files = Vec::new();
+    let entries = std::fs::read_dir(&path).map_err(|source| Error::Io {
+        what: "list",
+        path: path.clone(),
+        source,
+    })?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if Path::new(&name).extension().is_some_and(|e| e == extension) {
+            files.push(format!("{folder}/{name}"));
+        }
+    }
+    files.sort();
+    Ok(files)
+}

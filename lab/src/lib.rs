@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lab: a real ART for Linux, built from Debian's source packages.
+//!
+//! [`build`] fetches, patches and compiles a [`Variant`] of ART, its core libraries and its boot
+//! image into the cache folder. [`Lab::open`] finds such a build and starts its programs:
+//!
+//! ```no_run
+//! use hindsight_lab::{Isa, Lab, Release, Variant};
+//! # fn main() -> hindsight_lab::Result<()> {
+//! let lab = Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight)?;
+//! let status = lab.dalvikvm_command().args(["-cp", "hello.jar", "Hello"]).status();
+//! # Ok(()) }
+//! ```
+//!
+//! Everything lives under one folder, `$HINDSIGHT_CACHE` (default `~/.cache/hindsight`); its
+//! layout is described in `docs/lab.md`.
+
+mod apt;
+mod boot;
+mod build;
+mod check;
+mod error;
+mod fdlibm;
+mod fetch;
+mod graph;
+mod java;
+mod lock;
+mod manifest;
+mod ninja;
+mod paths;
+mod progress;
+mod run;
+mod source;
+mod tzdata;
+mod util;
+
+pub use boot::{BootImage, BootImageSpec, BootJar};
+pub use build::{build, clean, fetch, BuildOptions};
+pub use error::{Error, Result};
+pub use java::JavaLibrary;
+pub use paths::{cache_dir, Isa, Release, Variant};
+pub use run::Lab;
+pub use source::checkout;

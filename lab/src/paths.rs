@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which builds there are, and where they live.
+
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A release of Android whose ART the lab builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Android 10 (ART 10.0.0_r36).
+    Android10,
+}
+
+impl Release {
+    /// The name of the release's folders: `android-10`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Release::Android10 => "android-10",
+        }
+    }
+}
+
+impl FromStr for Release {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Release, String> {
+        match text {
+            "10" | "android-10" => Ok(Release::Android10),
+            _ => Err(format!("the lab has no release `{text}`; known: 10")),
+        }
+    }
+}
+
+/// The instruction set that the lab's programs are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// 64-bit x86.
+    X86_64,
+}
+
+impl Isa {
+    /// ART's name of the instruction set.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::X86_64 => "x86_64",
+        }
+    }
+}
+
+impl FromStr for Isa {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Isa, String> {
+        match text {
+            "x86_64" | "x86-64" => Ok(Isa::X86_64),
+            _ => Err(format!("the lab has no instruction set `{text}`; known: x86_64")),
+        }
+    }
+}
+
+/// Which ART: the original, or the one with Hindsight's patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// ART as released, ported to Linux: the baseline of every comparison.
+    Stock,
+    /// ART with the patches of `aosp-patches/` and the code of `art-hooks/`.
+    Hindsight,
+}
+
+impl Variant {
+    /// The name of the variant's folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Stock => "stock",
+            Variant::Hindsight => "hindsight",
+        }
+    }
+}
+
+/// The folder of all caches: `$HINDSIGHT_CACHE`, or `~/.cache/hindsight`.
+///
+/// # Errors
+/// If neither `HINDSIGHT_CACHE` nor `HOME` is set, or the folder can't be made.
+pub fn cache_dir() -> Result<PathBuf> {
+    let dir = match std::env::var_os("HINDSIGHT_CACHE") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+        _ => match std::env::var_os("HOME") {
+            Some(home) if !home.is_empty() => Path::new(&home).join(".cache/hindsight"),
+            _ => return Err(Error::Other("set HINDSIGHT_CACHE: there is no HOME".to_owned())),
+        },
+    };
+    crate::util::create_dir(&dir)?;
+    std::fs::canonicalize(&dir).map_err(|source| Error::Io { what: "find", path: dir, source })
+}
+
+/// The folder of this checkout: where the patches, the Java tools and `art-hooks` are.
+pub(crate) fn checkout_dir() -> Result<PathBuf> {
+    // xtask and the tests run from the checkout that they were compiled in.
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::fs::canonicalize(&dir).map_err(|source| Error::Io { what: "find", path: dir, source })
+}
+
+/// The folders of one release in the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Folders {
+    /// `$HINDSIGHT_CACHE`
+    pub(crate) cache: PathBuf,
+    /// `$HINDSIGHT_CACHE/lab/<release>`
+    pub(crate) release: PathBuf,
+    /// The checkout.
+    pub(crate) checkout: PathBuf,
+    /// The release's folder in the checkout, `lab/<release>`.
+    pub(crate) data: PathBuf,
+}
+
+impl Folders {
+    pub(crate) fn new(release: Release) -> Result<Folders> {
+        let cache = cache_dir()?;
+        let checkout = checkout_dir()?;
+        Ok(Folders {
+            release: cache.join("lab").join(release.name()),
+            data: checkout.join("lab").join(release.name()),
+            cache,
+            checkout,
+        })
+    }
+
+    /// Downloaded packages.
+    pub(crate) fn downloads(&self) -> PathBuf {
+        self.release.join("downloads")
+    }
+
+    /// Sources that both variants share.
+    pub(crate) fn shared_sources(&self) -> PathBuf {
+        self.release.join("src")
+    }
+
+    /// The Java part, which both variants share.
+    pub(crate) fn java(&self) -> PathBuf {
+        self.release.join("java")
+    }
+
+    /// A variant's folder.
+    pub(crate) fn variant(&self, variant: Variant) -> PathBuf {
+        self.release.join(variant.name())
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Starting the programs of a finished build.
+
+use crate::boot::{BootImage, BootJar};
+use crate::paths::Folders;
+use crate::{Error, Isa, Release, Result, Variant};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The core jars, in the order of the boot class path.
+pub(crate) const CORE_JARS: [&str; 3] =
+    ["core-oj-hostdex.jar", "core-libart-hostdex.jar", "core-icu4j-hostdex.jar"];
+
+/// Debian's folder of Android libraries.
+pub(crate) const ANDROID_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu/android";
+
+/// A finished build of ART.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    pub(crate) folders: Folders,
+    pub(crate) isa: Isa,
+    pub(crate) variant: Variant,
+    dir: PathBuf,
+    root: PathBuf,
+}
+
+impl Lab {
+    /// Finds a build that [`build`](crate::build) has finished.
+    ///
+    /// # Errors
+    /// [`Error::NotBuilt`], which names the command that builds it.
+    pub fn open(release: Release, isa: Isa, variant: Variant) -> Result<Lab> {
+        let lab = Lab::locate(release, isa, variant)?;
+        if !lab.finished_stamp().exists() {
+            let stock = if variant == Variant::Stock { " --stock" } else { "" };
+            return Err(Error::NotBuilt {
+                variant: variant.name(),
+                release: release.name(),
+                isa: isa.name(),
+                dir: lab.dir,
+                command: format!("cargo xtask lab build{stock}"),
+            });
+        }
+        Ok(lab)
+    }
+
+    /// The same, whether it is built or not.
+    pub(crate) fn locate(release: Release, isa: Isa, variant: Variant) -> Result<Lab> {
+        let folders = Folders::new(release)?;
+        let dir = folders.variant(variant);
+        let root = dir.join("out").join(isa.name()).join("root");
+        Ok(Lab { folders, isa, variant, dir, root })
+    }
+
+    /// Written when a build is complete, removed when one begins to change things.
+    pub(crate) fn finished_stamp(&self) -> PathBuf {
+        self.root.with_file_name("finished")
+    }
+
+    /// The variant's folder. It serves as `ANDROID_BUILD_TOP`: boot class path locations are
+    /// relative to it.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// `ANDROID_ROOT` and `ANDROID_HOST_OUT`: the folder of `bin`, `lib64`, `nativetest64` and
+    /// `framework`.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Which ART this is.
+    pub fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    /// The patched sources: `art`, `libcore`, `frameworks_base`, `system_core` or `fdlibm`.
+    pub fn source_dir(&self, name: &str) -> PathBuf {
+        self.dir.join("src").join(name)
+    }
+
+    /// The core jars, whose boot image is part of the build.
+    pub fn boot_class_path(&self) -> Vec<BootJar> {
+        let framework = self.root.join("framework");
+        CORE_JARS
+            .iter()
+            .map(|jar| BootJar {
+                path: framework.join(jar),
+                location: format!("out/{}/root/framework/{jar}", self.isa.name()),
+            })
+            .collect()
+    }
+
+    /// The boot image of the core jars, compiled with the filter `speed`.
+    pub fn core_image(&self) -> BootImage {
+        BootImage {
+            jars: self.boot_class_path(),
+            image: self.root.join("framework/core.art"),
+        }
+    }
+
+    /// The boot image of the core jars with the filter `quicken`, for the interpreter.
+    pub fn core_interpreter_image(&self) -> BootImage {
+        BootImage {
+            jars: self.boot_class_path(),
+            image: self.root.join("framework/core-interpreter.art"),
+        }
+    }
+
+    /// The class path of the core classes for javac's `-bootclasspath` (folders and jars of class
+    /// files, joined with `:`).
+    pub fn core_classes(&self) -> OsString {
+        crate::java::boot_classes(&self.folders)
+    }
+
+    /// The folder of the stand-ins for tools of the Android SDK (`d8`, `smali`, `python`); to be
+    /// put in front of `PATH`.
+    pub fn tools_dir(&self) -> PathBuf {
+        self.folders.checkout.join("lab/tools/bin")
+    }
+
+    /// The class path of the lab's Java tools with dx and ASM, which the programs in
+    /// [`Lab::tools_dir`] expect in `LAB_TOOLS_CLASS_PATH`.
+    pub fn tools_class_path(&self) -> OsString {
+        crate::java::tools_class_path(&self.folders)
+    }
+
+    /// The environment that ART's programs need.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let root = &self.root;
+        let mut library_path = root.join("lib64").into_os_string();
+        library_path.push(":");
+        library_path.push(ANDROID_LIBRARIES);
+        vec![
+            ("ANDROID_BUILD_TOP", self.dir.clone().into()),
+            ("ANDROID_HOST_OUT", root.into()),
+            ("ANDROID_ROOT", root.into()),
+            ("ANDROID_DATA", self.data_dir().into()),
+            ("ANDROID_RUNTIME_ROOT", root.join("com.android.runtime").into()),
+            ("ANDROID_TZDATA_ROOT", root.join("com.android.tzdata").into()),
+            ("LD_LIBRARY_PATH", library_path),
+        ]
+    }
+
+    /// `ANDROID_DATA`: where the programs may write (the dalvik-cache, for one).
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// A program of `bin/` with its environment; warnings are logged unless the caller's own
+    /// `ANDROID_LOG_TAGS` says otherwise.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.root.join("bin").join(program));
+        command.envs(self.environment());
+        if std::env::var_os("ANDROID_LOG_TAGS").is_none() {
+            command.env("ANDROID_LOG_TAGS", "*:w");
+        }
+        command
+    }
+
+    /// `dalvikvm` with the core jars and their boot image; add options, `-cp`, and the main class.
+    pub fn dalvikvm_command(&self) -> Command {
+        self.dalvikvm_command_with(&self.core_image())
+    }
+
+    /// `dalvikvm` with another boot image (see [`Lab::build_boot_image`]).
+    pub fn dalvikvm_command_with(&self, image: &BootImage) -> Command {
+        self.dalvikvm_command_extended(image, &[])
+    }
+
+    /// `dalvikvm` with a boot image and more jars on the boot class path, which are not in it.
+    pub fn dalvikvm_command_extended(&self, image: &BootImage, more: &[BootJar]) -> Command {
+        let jars: Vec<BootJar> = image.jars.iter().chain(more).cloned().collect();
+        let mut command = self.command("dalvikvm64");
+        command.args(crate::boot::class_path_options(&jars));
+        let mut option = OsString::from("-Ximage:");
+        option.push(&image.image);
+        command.arg(option).arg("-Xnorelocate");
+        // libbacktrace prints the native stacks of a SIGQUIT dump slowly, and nobody needs them.
+        command.arg("-XX:DumpNativeStackOnSigQuit:false");
+        command
+    }
+
+    /// `dex2oat` with the core jars as its boot class path and their boot image; add `--dex-file`,
+    /// `--oat-file` and so on.
+    pub fn dex2oat_command(&self) -> Command {
+        let image = self.core_image();
+        let mut command = self.command("dex2oat");
+        for option in crate::boot::class_path_options(&image.jars) {
+            command.arg("--runtime-arg").arg(option);
+        }
+        let mut option = OsString::from("--boot-image=");
+        option.push(&image.image);
+        command.arg(option);
+        let mut option = OsString::from("--android-root=");
+        option.push(&self.root);
+        command.arg(option);
+        command.args(["--runtime-arg", "-Xnorelocate"]);
+        command.arg(format!("--instruction-set={}", self.isa.name()));
+        command
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Building a test: once per contents of the test and its tools, for all modes and variants of ART.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{anyhow, Context, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{process, tools, Context_};
+
+/// Changes when the way in which tests are built does.
+const VERSION: &str = "1";
+
+/// A built test in the cache.
+pub(super) struct Built {
+    folder: PathBuf,
+    /// Exit status of the build script.
+    pub(super) exit: i32,
+    /// Wall-clock time, if it was built just now.
+    pub(super) elapsed: Duration,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    exit: i32,
+}
+
+impl Built {
+    /// The test's folder as it was after the build.
+    pub(super) fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    /// What the build printed.
+    pub(super) fn output(&self) -> PathBuf {
+        self.folder.join("build-output.txt")
+    }
+
+    /// Forgets this build, so that the next run builds again.
+    pub(super) fn forget(&self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Builds a test or takes it from the cache. `Err(Ok(text))` says why the build could not even fail properly.
+pub(super) fn build(context: &Context_, name: &str, server: &tools::Server) -> Result<Result<Built, String>> {
+    let layout = context.layout;
+    let source = layout.art.join("test").join(name);
+    let key = key(context, &source)?;
+    let folder = layout.cache.join("builds").join(format!("{name}-{key}"));
+    if let Ok(text) = std::fs::read(folder.join("build.json")) {
+        if let Ok(r) = serde_json::from_slice::<Record>(&text) {
+            return Ok(Ok(Built { folder, exit: r.exit, elapsed: Duration::ZERO }));
+        }
+    }
+    let parent = layout.cache.join("builds");
+    std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
+    let temporary = tempfile::Builder::new().prefix(".building-").tempdir_in(&parent)?;
+    let tree = temporary.path().join("tree");
+    copy_tree(&source, &tree, true)?;
+    add_default_scripts(context, &tree)?;
+
+    let exe = std::env::current_exe().context("can't find out what program this is")?;
+    let tool = |t: &str| format!("{} lab run-test-tool {t}", exe.display());
+    let javac = format!("{} -g -Xlint:-options -source 1.8 -target 1.8", tool("javac"));
+    let output = temporary.path().join("build-output.txt");
+    let mut command = Command::new("./build");
+    command
+        .arg("--host")
+        .current_dir(&tree)
+        .env(tools::SOCKET, server.socket()?)
+        .env("JAVAC", javac)
+        .env("D8", tool("d8"))
+        .env("DEXMERGER", tool("d8"))
+        .env("SMALI", tool("smali"))
+        .env("JASMIN", tool("jasmin"))
+        .env("HINDSIGHT_BOOT_CLASSES", std::env::join_paths(&layout.boot_classes).context("a path with a colon")?)
+        .env("DEX_LOCATION", &tree);
+    environment(context, name, &mut command);
+    let marker = format!("{}-{name}-build", std::process::id());
+    let finished = process::run(&mut command, &output, Duration::from_secs(context.options.timeout), &marker)?;
+    if finished.status.is_none() {
+        // It may still be busy with this test.
+        server.stop();
+        let text = String::from_utf8_lossy(&std::fs::read(&output)?).into_owned();
+        return Ok(Err(format!("{text}\n{}", finished.hang)));
+    }
+    let exit = finished.shell_status();
+    remove_class_files(&tree)?;
+    let record = temporary.path().join("build.json");
+    std::fs::File::create(&record)?.write_all(&serde_json::to_vec(&Record { exit })?)?;
+    std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755))?;
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::rename(temporary.keep(), &folder).with_context(|| super::io_context("make", &folder))?;
+    Ok(Ok(Built { folder, exit, elapsed: finished.elapsed }))
+}
+
+/// What AOSP's `run-test` gives to a test's scripts.
+pub(super) fn environment(context: &Context_, name: &str, command: &mut Command) {
+    let s = &context.scripts;
+    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
+    command
+        .env("PATH", format!("{}:{path}", s.bin.display()))
+        .env("JAVA", "java")
+        .env("RUN", s.etc.join("run-test-jar"))
+        .env("NEED_DEX", "true")
+        .env("USE_D8", "true")
+        .env("USE_DESUGAR", "true")
+        .env("SMALI_ARGS", "")
+        .env("DX", "false")
+        .env("DESUGAR", "true")
+        .env("ZIPALIGN", "zipalign")
+        .env("HIDDENAPI", s.host_out.join("bin/hiddenapi"))
+        .env("ANDROID_BUILD_TOP", &s.top)
+        .env("ANDROID_HOST_OUT", &s.host_out)
+        .env("OUT_DIR", s.top.join("out"))
+        .env("TEST_NAME", name)
+        .env("TEST_RUNTIME", "art")
+        .env("USER", "root")
+        .env("LC_ALL", "C.UTF-8")
+        .env("HINDSIGHT_BOOT_MODULES", context.layout.boot_modules.join(" "))
+        .env("HINDSIGHT_BOOT_LOCATION", &context.layout.boot_location)
+        .env_remove("JAVA_TOOL_OPTIONS")
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("D8_FLAGS")
+        .env_remove("JAVAC_ARGS")
+        .envs(&context.layout.environment);
+}
+
+/// Identifies everything that the result of a build depends on.
+fn key(context: &Context_, source: &Path) -> Result<String> {
+    static COMMON: OnceLock<Result<String, String>> = OnceLock::new();
+    let common = COMMON
+        .get_or_init(|| {
+            let mut h = Sha256::new();
+            h.update(VERSION);
+            let add = |h: &mut Sha256| -> Result<()> {
+                h.update(tools::fingerprint(context.layout)?);
+                for f in ["default-build", "default-run", "default-check"] {
+                    tools::hash_tree(h, &context.scripts.etc.join(f))?;
+                }
+                tools::hash_tree(h, &context.scripts.top.join("art/tools/javac-helper.sh"))
+            };
+            add(&mut h).map(|()| tools::hex(&h.finalize())).map_err(|e| format!("{e:#}"))
+        })
+        .as_ref()
+        .map_err(|e| anyhow!("{e}"))?;
+    let mut h = Sha256::new();
+    h.update(common);
+    tools::hash_tree(&mut h, source)?;
+    Ok(tools::hex(&h.finalize())[..20].to_owned())
+}
+
+/// Puts the default scripts beside the test's own, or in their place, as AOSP's `run-test` does.
+fn add_default_scripts(context: &Context_, tree: &Path) -> Result<()> {
+    for name in ["build", "run", "check"] {
+        let own = tree.join(name);
+        let default = format!("default-{name}");
+        let to = if own.exists() { tree.join(&default) } else { own.clone() };
+        std::fs::copy(context.scripts.etc.join(&default), &to).with_context(|| super::io_context("write", &to))?;
+        for f in [&own, &to] {
+            std::fs::set_permissions(f, std::fs::Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(())
+}
+
+/// Class files are only for runs on a JVM; some tests have ten thousand.
+fn remove_class_files(tree: &Path) -> Result<()> {
+    for e in std::fs::read_dir(tree)? {
+        let e = e?;
+        if e.file_name().to_string_lossy().starts_with("classes") && e.file_type()?.is_dir() {
+            std::fs::remove_dir_all(e.path()).with_context(|| super::io_context("remove", &e.path()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a folder with its permissions; symbolic links are followed if `follow`, else copied as links.
+pub(super) fn copy_tree(from: &Path, to: &Path, follow: bool) -> Result<()> {
+    std::fs::create_dir_all(to).with_context(|| super::io_context("make", to))?;
+    for e in std::fs::read_dir(from).with_context(|| super::io_context("read", from))? {
+        let e = e?;
+        let (a, b) = (e.path(), to.join(e.file_name()));
+        let kind = if follow { std::fs::metadata(&a)?.file_type() } else { e.file_type()? };
+        if kind.is_dir() {
+            copy_tree(&a, &b, follow)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(&a)?, &b)?;
+        } else {
+            std::fs::copy(&a, &b).with_context(|| super::io_context("copy", &a))?;
+        }
+    }
+    Ok(())
+}

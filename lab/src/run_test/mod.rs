@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `lab run-test`: ART's own run-tests (`art/test/NNN-*`), built, run and checked as AOSP's `art/test/run-test` does.
+//!
+//! A test is a folder with sources, `expected.txt` and, where the defaults don't do, its own `build`, `run` and `check`
+//! scripts. Those scripts, `default-build` and `run-test-jar` are AOSP's and are used as they are (a handful of lines are
+//! adapted, see [`scripts`]); what AOSP's top-level `run-test` does around them is done here, so that
+//! * a test is built once and its build kept, whatever the mode and the variant of ART it then runs on ([`build`]);
+//! * the Java tools stay warm in one JVM per worker instead of starting one JVM per call ([`tools`]);
+//! * a test that hangs is killed with everything that it started ([`process`]).
+
+mod build;
+mod execute;
+mod process;
+mod report;
+mod scripts;
+mod suite;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub use report::{Outcome, Report, Status};
+pub use tools::client as tool_client;
+
+/// Where the lab's parts are; made by the lab's builder.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// ART's source tree, with `test/` and `tools/checker/`.
+    pub art: PathBuf,
+    /// AOSP's `ANDROID_HOST_OUT`: `bin`, `lib64`, `nativetest64`, `framework`, `com.android.runtime`, `com.android.tzdata`.
+    pub host_out: PathBuf,
+    /// Folder of the boot class path as the boot image names it (`-Xbootclasspath-locations`).
+    pub boot_location: String,
+    /// Stems of the boot class path's jars, in order, without `-hostdex.jar`.
+    pub boot_modules: Vec<String>,
+    /// Class files of the boot class path (folders or jars), for javac.
+    pub boot_classes: Vec<PathBuf>,
+    /// Jars and folders with dx (`com.android.dx`) and the `Desugar` class with its libraries.
+    pub dex_tools: Vec<PathBuf>,
+    /// `lab/android-10/run-tests` of this repository.
+    pub data: PathBuf,
+    /// Folder for cached builds and logs.
+    pub cache: PathBuf,
+    /// What this ART is called in logs and reports, such as `stock` or `patched`.
+    pub variant: String,
+    /// Extra environment of every process of a test.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// How tests are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Everything interpreted (`-Xint`, dex code quickened).
+    Interpreter,
+    /// Interpreted at first, hot methods compiled.
+    Jit,
+    /// Compiled by dex2oat beforehand; checker tests compare the compiler's graphs too.
+    Aot,
+}
+
+impl Mode {
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Interpreter => "interpreter",
+            Mode::Jit => "jit",
+            Mode::Aot => "aot",
+        }
+    }
+}
+
+/// Arguments of `lab run-test`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Tests, by name (`001-HelloWorld`) or number (`001`).
+    #[arg(required_unless_present_any = ["all", "set"])]
+    pub names: Vec<String>,
+    /// All tests but those that AOSP or known-failures.toml says can't pass.
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// The tests listed in FILE, one a line, `#` starts a comment.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "all"])]
+    pub set: Option<PathBuf>,
+    /// Interpreter, JIT or AOT.
+    #[arg(long, value_enum, default_value_t = Mode::Aot)]
+    pub mode: Mode,
+    /// Trace every thread, and fail tests whose traces are not balanced.
+    #[arg(long)]
+    pub trace: bool,
+    /// Run the tests of known-failures.toml and of AOSP's knownfailures.json too.
+    #[arg(long)]
+    pub include_known: bool,
+    /// Only tests whose name contains TEXT.
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Tests at a time (default: as many as there are CPUs).
+    #[arg(short = 'j', long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Seconds that a test may take to build, and again to run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    pub timeout: u64,
+    /// Write the results to FILE (JSON).
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Name the tests that pass here and fail in the results in FILE, or the reverse; fail if one got worse.
+    #[arg(long, value_name = "FILE")]
+    pub compare_with: Option<PathBuf>,
+    /// Keep the working folders of all tests, not only their logs.
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Everything a worker needs to know.
+struct Context_<'a> {
+    layout: &'a Layout,
+    options: &'a Options,
+    scripts: scripts::Scripts,
+    /// Logs of failed tests.
+    logs: PathBuf,
+    /// Parent of the tests' working folders.
+    work: PathBuf,
+}
+
+/// Runs the tests and prints the results; the last line is `N passed, N failed, N skipped`.
+///
+/// Returns whether nothing failed.
+pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
+    let mut suite = suite::Suite::load(&layout.art.join("test"), &layout.data.join("known-failures.toml"))?;
+    let selected = suite.select(options)?;
+    let skipped: Vec<_> = selected.iter().filter_map(|(t, s)| s.as_ref().map(|s| (t.clone(), s.clone()))).collect();
+    let todo: Vec<_> = selected.into_iter().filter(|(_, s)| s.is_none()).map(|(t, _)| t).collect();
+    if todo.is_empty() && skipped.is_empty() {
+        bail!("no test is called so: see {}", layout.art.join("test").display());
+    }
+    let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())).max(1);
+    let suffix = if options.trace { "-traced" } else { "" };
+    let logs = layout.cache.join("logs").join(format!("{}-{}{suffix}", layout.variant, options.mode.name()));
+    let work = layout.cache.join("work").join(std::process::id().to_string());
+    for d in [&logs, &work] {
+        std::fs::create_dir_all(d).with_context(|| format!("can't make {}", d.display()))?;
+    }
+    process::become_subreaper();
+    let scripts = scripts::Scripts::prepare(layout)?;
+    let context = Context_ { layout, options, scripts, logs, work: work.clone() };
+    let report = run_all(&context, &todo, &skipped, jobs);
+    if !options.keep {
+        // Only what failed tests left, and their logs tell where that was.
+        let _ = std::fs::remove_dir(&work);
+    }
+    let report = report?;
+    if let Some(f) = &options.report {
+        report.save(f)?;
+    }
+    let mut good = report.count(Status::Failed) == 0;
+    if let Some(f) = &options.compare_with {
+        let worse = report.compare(&Report::load(f)?);
+        good = worse == 0;
+    }
+    println!("{}", report.summary());
+    Ok(good)
+}
+
+fn run_all(context: &Context_, todo: &[String], skipped: &[(String, String)], jobs: usize) -> Result<Report> {
+    let started = Instant::now();
+    let bar = ProgressBar::new(todo.len() as u64);
+    bar.set_style(
+        ProgressStyle::with_template("{elapsed_precise} [{bar:32}] {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar.enable_steady_tick(Duration::from_millis(500));
+    let plain = bar.is_hidden();
+    let next = AtomicUsize::new(0);
+    let failed = AtomicUsize::new(0);
+    let outcomes = Mutex::new(BTreeMap::new());
+    let broken: Mutex<Option<anyhow::Error>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for worker in 0..jobs.min(todo.len()).max(1) {
+            let (bar, next, failed, outcomes, broken) = (&bar, &next, &failed, &outcomes, &broken);
+            scope.spawn(move || {
+                let server = tools::Server::new(context.layout, worker);
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(name) = todo.get(i) else { break };
+                    if broken.lock().is_ok_and(|b| b.is_some()) {
+                        break;
+                    }
+                    match execute::test(context, name, &server) {
+                        Ok(o) => {
+                            if o.status == Status::Failed {
+                                let line = format!(
+                                    "FAILED {name} ({}): {}; log: {}",
+                                    context.options.mode.name(),
+                                    o.reason.as_deref().unwrap_or("?"),
+                                    context.logs.join(format!("{name}.log")).display()
+                                );
+                                if plain {
+                                    println!("{line}");
+                                } else {
+                                    bar.println(line);
+                                }
+                                failed.fetch_add(1, Ordering::Relaxed);
+                            }
+                            if let Ok(mut m) = outcomes.lock() {
+                                m.insert(name.clone(), o);
+                            }
+                        }
+                        Err(e) => {
+                            if let Ok(mut b) = broken.lock() {
+                                b.get_or_insert(e.context(format!("test {name}")));
+                            }
+                            break;
+                        }
+                    }
+                    bar.inc(1);
+                    let f = failed.load(Ordering::Relaxed);
+                    bar.set_message(if f == 0 { name.clone() } else { format!("{f} failed, {name}") });
+                    if plain && bar.position() % 25 == 0 {
+                        println!("{}/{} tests, {f} failed, {} s", bar.position(), todo.len(), started.elapsed().as_secs());
+                    }
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    if let Some(e) = broken.into_inner().ok().flatten() {
+        return Err(e);
+    }
+    let mut tests = outcomes.into_inner().unwrap_or_default();
+    for (t, why) in skipped {
+        tests.insert(t.clone(), Outcome::skipped(why));
+    }
+    Ok(Report {
+        variant: context.layout.variant.clone(),
+        mode: context.options.mode,
+        trace: context.options.trace,
+        seconds: started.elapsed().as_secs_f64(),
+        tests,
+    })
+}
+
+fn io_context(what: &str, path: &Path) -> String {
+    format!("can't {what} {}", path.display())
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Results of a run, their file form, and the comparison of two runs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::Mode;
+
+/// How a test ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Output and exit status were as expected.
+    Passed,
+    /// They were not, or the test took too long.
+    Failed,
+    /// It was not run.
+    Skipped,
+}
+
+/// The result of one test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// Wall-clock seconds of the build (0 if it came from the cache).
+    #[serde(default)]
+    pub build_seconds: f64,
+    /// Wall-clock seconds of run and check.
+    #[serde(default)]
+    pub run_seconds: f64,
+    /// Why it failed or was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Outcome {
+    /// A test that was not run.
+    pub fn skipped(why: &str) -> Outcome {
+        Outcome { status: Status::Skipped, build_seconds: 0.0, run_seconds: 0.0, reason: Some(why.to_owned()) }
+    }
+}
+
+/// The results of one run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// Which ART: `stock`, `patched`, …
+    pub variant: String,
+    /// How tests were executed.
+    pub mode: Mode,
+    /// Whether Hindsight traced them.
+    pub trace: bool,
+    /// Wall-clock seconds of the whole run.
+    pub seconds: f64,
+    /// Results by test.
+    pub tests: BTreeMap<String, Outcome>,
+}
+
+impl Report {
+    /// Reads a report that [`Report::save`] wrote.
+    pub fn load(file: &Path) -> Result<Report> {
+        let text = std::fs::read(file).with_context(|| format!("can't read the results in {}", file.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} holds no run-test results (made with --report?)", file.display()))
+    }
+
+    /// Writes the report as JSON; the file is complete or not there.
+    pub fn save(&self, file: &Path) -> Result<()> {
+        let dir = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
+        let temporary = dir.join(format!(".run-test-report-{}", std::process::id()));
+        std::fs::write(&temporary, serde_json::to_vec_pretty(self)?).with_context(|| format!("can't write {}", temporary.display()))?;
+        std::fs::rename(&temporary, file).with_context(|| format!("can't write {}", file.display()))
+    }
+
+    /// Number of tests that ended so.
+    pub fn count(&self, status: Status) -> usize {
+        self.tests.values().filter(|o| o.status == status).count()
+    }
+
+    /// `N passed, N failed, N skipped`.
+    pub fn summary(&self) -> String {
+        format!("{} passed, {} failed, {} skipped", self.count(Status::Passed), self.count(Status::Failed), self.count(Status::Skipped))
+    }
+
+    /// Prints where this run differs from `base`, and returns how many tests passed there and do not here.
+    ///
+    /// A test that was not run here but passed in `base` counts only if it is in this report, so that a part of the
+    /// suite can be compared with the whole.
+    pub fn compare(&self, base: &Report) -> usize {
+        let (worse, better) = self.differences(base);
+        let name = |r: &Report| format!("{} {}{}", r.variant, r.mode.name(), if r.trace { " traced" } else { "" });
+        for t in &worse {
+            let why = self.tests.get(*t).and_then(|o| o.reason.as_deref()).unwrap_or("");
+            println!("passes on {} but not on {}: {t} ({why})", name(base), name(self));
+        }
+        for t in &better {
+            println!("passes on {} but not on {}: {t}", name(self), name(base));
+        }
+        if worse.is_empty() && better.is_empty() {
+            println!("the same tests pass on {} and {}", name(self), name(base));
+        }
+        worse.len()
+    }
+
+    fn differences<'a>(&'a self, base: &Report) -> (Vec<&'a str>, Vec<&'a str>) {
+        let passes = |r: &Report, t: &str| r.tests.get(t).is_some_and(|o| o.status == Status::Passed);
+        let (mut worse, mut better) = (Vec::new(), Vec::new());
+        for t in self.tests.keys() {
+            match (passes(base, t), passes(self, t)) {
+                (true, false) => worse.push(t.as_str()),
+                (false, true) if base.tests.contains_key(t) => better.push(t.as_str()),
+                _ => {}
+            }
+        }
+        (worse, better)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(tests: &[(&str, Status)]) -> Report {
+        Report {
+            variant: "stock".into(),
+            mode: Mode::Jit,
+            trace: false,
+            seconds: 1.0,
+            tests: tests
+                .iter()
+                .map(|(n, s)| (n.to_string(), Outcome { status: *s, build_seconds: 0.0, run_seconds: 0.5, reason: None }))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn comparison_counts_only_what_got_worse() {
+        use Status::*;
+        let base = report(&[("a", Passed), ("b", Failed), ("c", Passed), ("d", Passed)]);
+        let new = report(&[("a", Failed), ("b", Passed), ("c", Passed), ("new", Passed)]);
+        assert_eq!(new.differences(&base), (vec!["a"], vec!["b"]));
+        let skipped = report(&[("a", Skipped)]);
+        assert_eq!(skipped.differences(&base), (vec!["a"], vec![]));
+    }
+
+    #[test]
+    fn reports_survive_a_round_trip() {
+        let d = tempfile::tempdir().unwrap();
+        let f = d.path().join("deep/er.json");
+        let r = report(&[("001-HelloWorld", Status::Passed), ("002-sleep", Status::Skipped)]);
+        r.save(&f).unwrap();
+        let back = Report::load(&f).unwrap();
+        assert_eq!(back.tests, r.tests);
+        assert_eq!(back.summary(), "1 passed, 0 failed, 1 skipped");
+        std::fs::write(&f, "{").unwrap();
+        let e = Report::load(&f).unwrap_err();
+        assert!(format!("{e:#}").contains("er.json"), "{e:#}");
+    }
+}

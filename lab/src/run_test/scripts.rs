@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! AOSP's scripts, laid out as they expect their surroundings, with the few changes that the lab needs.
+
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{bail, Context, Result};
+
+use super::Layout;
+
+/// A stand-in for an Android source tree (`ANDROID_BUILD_TOP`).
+pub(super) struct Scripts {
+    /// `ANDROID_BUILD_TOP`.
+    pub(super) top: PathBuf,
+    /// `default-build`, `default-run`, `default-check`, `run-test-jar`.
+    pub(super) etc: PathBuf,
+    /// To be put first in PATH.
+    pub(super) bin: PathBuf,
+    /// `ANDROID_HOST_OUT`, which has to be below `top`.
+    pub(super) host_out: PathBuf,
+    /// Preloaded into dalvikvm: prints log messages as the tests expect them.
+    pub(super) brief_log: PathBuf,
+}
+
+/// Changes of `run-test-jar`: what to find, what to put there, why.
+const RUN_TEST_JAR: [(&str, &str, &str); 4] = [
+    ("\nbpath_modules=\"", "\nbpath_modules=\"${HINDSIGHT_BOOT_MODULES}\" # was: \"", "the lab has no okhttp, bouncycastle, apache-xml and conscrypt"),
+    (
+        "framework_location=\"${ANDROID_HOST_OUT:${#ANDROID_BUILD_TOP}+1}/framework\"",
+        "framework_location=\"${HINDSIGHT_BOOT_LOCATION}\"",
+        "must be as the boot image has it",
+    ),
+    ("\nTIME_OUT=\"gdb\"", "\nTIME_OUT=\"n\"", "the runner itself limits the time"),
+    ("$INVOKE_WITH $GDB $BIN_DIR/$DALVIKVM", "$INVOKE_WITH $HINDSIGHT_LAUNCHER $GDB $BIN_DIR/$DALVIKVM", "tracing is for the VM, not for dex2oat"),
+];
+
+const JAVAC_HELPER: &str = r#"#!/bin/bash
+# Stands in for AOSP's, which asks the Android build where libcore's classes are.
+while true; do
+  case "$1" in
+    --mode=*|--core-only|--show-commands) shift;;
+    *) break;;
+  esac
+done
+${JAVAC} -nowarn -XDstringConcat=inline -proc:none -bootclasspath "$HINDSIGHT_BOOT_CLASSES" "$@"
+"#;
+
+/// d8 would need the boot class path to desugar interfaces' methods; dx does not.
+const BOOTJARS: &str = "#!/bin/bash\nexit 0\n";
+
+impl Scripts {
+    /// Lays everything out in the cache.
+    pub(super) fn prepare(layout: &Layout) -> Result<Scripts> {
+        let parent = layout.cache.join("top");
+        std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
+        let s = Scripts::at(parent.join(&layout.variant), layout);
+        // Made anew each time, beside the old one, since another run may be using that.
+        let temporary = Scripts::at(tempfile::tempdir_in(&parent)?.keep(), layout);
+        temporary.fill(layout)?;
+        // Runs of one variant lay out the same things, so that it doesn't matter whose is used.
+        let old = parent.join(format!("old-{}", std::process::id()));
+        let moved = std::fs::rename(&s.top, &old).is_ok();
+        let renamed = std::fs::rename(&temporary.top, &s.top);
+        if moved {
+            let _ = std::fs::remove_dir_all(&old);
+        }
+        renamed.with_context(|| super::io_context("make", &s.top))?;
+        Ok(s)
+    }
+
+    fn at(top: PathBuf, layout: &Layout) -> Scripts {
+        // The jars must be where a relative location says, seen from `top`: the class loader of resources looks there.
+        let framework = Path::new(&layout.boot_location);
+        let host_out = if framework.is_absolute() { None } else { framework.parent().map(|p| top.join(p)) };
+        Scripts { etc: top.join("etc"), bin: top.join("bin"), brief_log: top.join("libbrief_log.so"), host_out: host_out.unwrap_or_else(|| top.join("host")), top }
+    }
+
+    fn fill(&self, layout: &Layout) -> Result<()> {
+        let test = layout.art.join("test");
+        for d in [self.top.join("art/tools"), self.etc.clone(), self.bin.clone(), self.top.join("prebuilts/misc/common/asm")] {
+            std::fs::create_dir_all(&d).with_context(|| super::io_context("make", &d))?;
+        }
+        link(&test, &self.top.join("art/test"))?;
+        if let Some(parent) = self.host_out.parent() {
+            std::fs::create_dir_all(parent).with_context(|| super::io_context("make", parent))?;
+        }
+        // Links, so that a d8 can be added to `bin` for a test that looks for it there.
+        let bin = self.host_out.join("bin");
+        std::fs::create_dir_all(&bin).with_context(|| super::io_context("make", &bin))?;
+        link_entries(&layout.host_out, &self.host_out, &["bin"])?;
+        link_entries(&layout.host_out.join("bin"), &bin, &["d8"])?;
+        let exe = std::env::current_exe().context("can't find out what program this is")?;
+        script(&bin.join("d8"), &format!("#!/bin/sh\nexec {} lab run-test-tool d8 \"$@\"\n", exe.display()))?;
+        let asm = layout.dex_tools.iter().find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("asm")));
+        if let Some(asm) = asm {
+            link(asm, &self.top.join("prebuilts/misc/common/asm/asm-6.0.jar"))?;
+        }
+        script(&self.top.join("art/tools/javac-helper.sh"), JAVAC_HELPER)?;
+        script(&self.top.join("art/tools/bootjars.sh"), BOOTJARS)?;
+        // Python 2 is gone from Debian; the scripts that say `python` run with Python 3 too.
+        script(&self.bin.join("python"), "#!/bin/sh\nexec python3 \"$@\"\n")?;
+        if let Some(converter) = in_path("hprof-conv") {
+            link(&converter, &bin.join("hprof-conv"))?;
+        }
+        // Headers of generated sources.
+        let copyright = self.top.join("development/docs/copyright-templates");
+        std::fs::create_dir_all(&copyright).with_context(|| super::io_context("make", &copyright))?;
+        for (file, comment) in [("java.txt", "//"), ("smali.txt", "#")] {
+            std::fs::write(copyright.join(file), format!("{comment} generated\n"))?;
+        }
+        compile_shim(&layout.data.join("shims/brief_log.c"), &self.brief_log)?;
+        for name in ["default-build", "default-run", "default-check"] {
+            let text = read(&test.join("etc").join(name))?;
+            script(&self.etc.join(name), &text)?;
+        }
+        let from = test.join("etc/run-test-jar");
+        script(&self.etc.join("run-test-jar"), &adapt(&read(&from)?, &RUN_TEST_JAR).with_context(|| format!("in {}", from.display()))?)
+    }
+}
+
+fn compile_shim(source: &Path, library: &Path) -> Result<()> {
+    let out = super::process::spawn(
+        Command::new("clang-14")
+            .args(["-O2", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-o"])
+            .arg(library)
+            .arg(source)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped()),
+    )
+    .context("can't run clang-14: install it")?
+    .wait_with_output()?;
+    if !out.status.success() {
+        bail!("clang-14 failed on {}:\n{}", source.display(), String::from_utf8_lossy(&out.stderr));
+    }
+    Ok(())
+}
+
+fn adapt(text: &str, changes: &[(&str, &str, &str)]) -> Result<String> {
+    let mut text = text.to_owned();
+    for (find, put, why) in changes {
+        if text.matches(find).count() != 1 {
+            bail!("{find:?} is not there exactly once; it is to be replaced since {why}");
+        }
+        text = text.replacen(find, put, 1);
+    }
+    Ok(text)
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| super::io_context("read", path))
+}
+
+fn link(target: &Path, at: &Path) -> Result<()> {
+    symlink(target, at).with_context(|| super::io_context("make the link", at))
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|d| d.join(program)).find(|p| p.is_file())
+}
+
+fn link_entries(from: &Path, to: &Path, except: &[&str]) -> Result<()> {
+    for e in std::fs::read_dir(from).with_context(|| super::io_context("read", from))? {
+        let e = e?;
+        if !except.iter().any(|x| e.file_name() == *x) {
+            link(&e.path(), &to.join(e.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn script(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| super::io_context("write", path))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).with_context(|| super::io_context("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_does_not_apply_is_an_error() {
+        let changes = [("a=1", "a=2", "of the test")];
+        assert_eq!(adapt("x\na=1\n", &changes).unwrap(), "x\na=2\n");
+        for text in ["x\n", "a=1 a=1"] {
+            let e = adapt(text, &changes).unwrap_err();
+            assert!(e.to_string().contains("since of the test"), "{e}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The warm JVM that builds of tests send their javac, d8, smali and jasmin calls to.
+
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+
+use anyhow::{bail, Context, Result};
+use sha2::{Digest, Sha256};
+
+use super::{process, Layout};
+
+/// Names the server's socket to the client.
+pub(super) const SOCKET: &str = "HINDSIGHT_TOOL_SOCKET";
+
+/// Folder of Debian's jars.
+const JARS: &str = "/usr/share/java";
+
+/// What smali and jasmin need, of Debian's libsmali-java and jasmin-sable.
+const TOOL_JARS: [&str; 8] = [
+    "antlr3-runtime.jar",
+    "dexlib2.jar",
+    "guava.jar",
+    "jcommander.jar",
+    "smali.jar",
+    "smali-util.jar",
+    "jasmin-sable.jar",
+    "cup.jar",
+];
+
+/// One worker's server, started at its first use.
+pub(super) struct Server<'a> {
+    layout: &'a Layout,
+    worker: usize,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    child: Child,
+    // Closing it ends the server.
+    _stdin: Option<ChildStdin>,
+    folder: tempfile::TempDir,
+}
+
+impl Running {
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+}
+
+impl<'a> Server<'a> {
+    /// A server for the worker of this number.
+    pub(super) fn new(layout: &'a Layout, worker: usize) -> Server<'a> {
+        Server { layout, worker, running: Mutex::new(None) }
+    }
+
+    /// The socket of the server, which is started if it isn't running.
+    pub(super) fn socket(&self) -> Result<PathBuf> {
+        let mut running = self.running.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(r) = running.as_mut() {
+            if r.child.try_wait().is_ok_and(|s| s.is_none()) {
+                return Ok(r.socket());
+            }
+        }
+        let r = start(self.layout, self.worker)?;
+        let socket = r.socket();
+        *running = Some(r);
+        Ok(socket)
+    }
+
+    /// Ends the server; a call of a tool that is still under way ends with it.
+    pub(super) fn stop(&self) {
+        *self.running.lock().unwrap_or_else(|e| e.into_inner()) = None;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Compiles the server once, for all workers.
+fn compiled(layout: &Layout) -> Result<PathBuf> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let source = source(layout);
+    let text = std::fs::read(&source).with_context(|| super::io_context("read", &source))?;
+    let folder = layout.cache.join("tools").join(&hex(&Sha256::digest(&text))[..16]);
+    if folder.join("ToolServer.class").is_file() {
+        return Ok(folder);
+    }
+    let parent = layout.cache.join("tools");
+    std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
+    let temporary = tempfile::tempdir_in(&parent)?;
+    let out = process::spawn(
+        Command::new("javac")
+            .args(["-nowarn", "-d"])
+            .arg(temporary.path())
+            .arg(&source)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    )
+    .context("can't run javac: install openjdk-17-jdk-headless")?
+    .wait_with_output()?;
+    if !out.status.success() {
+        bail!("javac failed on {}:\n{}", source.display(), String::from_utf8_lossy(&out.stderr));
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::rename(temporary.keep(), &folder).with_context(|| super::io_context("make", &folder))?;
+    Ok(folder)
+}
+
+fn source(layout: &Layout) -> PathBuf {
+    layout.data.join("tools/ToolServer.java")
+}
+
+fn start(layout: &Layout, worker: usize) -> Result<Running> {
+    let classes = compiled(layout)?;
+    let mut class_path = vec![classes];
+    class_path.extend(layout.dex_tools.iter().cloned());
+    class_path.extend(TOOL_JARS.iter().map(|j| Path::new(JARS).join(j)));
+    for p in &class_path {
+        if !p.exists() {
+            bail!("{} is missing: install the packages libsmali-java and jasmin-sable, and build the lab", p.display());
+        }
+    }
+    // Short, since a socket's path may have 107 bytes.
+    let folder = tempfile::Builder::new().prefix("hs-").tempdir()?;
+    let log = layout.cache.join("logs").join(format!("tool-server-{worker}.log"));
+    std::fs::create_dir_all(layout.cache.join("logs"))?;
+    let log_file = std::fs::File::create(&log).with_context(|| super::io_context("write", &log))?;
+    let mut child = process::spawn(
+        Command::new("java")
+            // Short-lived work on few cores: a simple collector and the quick compiler win.
+            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms256m", "-Xmx1500m", "-Xss8m"])
+            .args(["-Djava.security.manager=allow", "-cp"])
+            .arg(std::env::join_paths(&class_path).context("a path with a colon")?)
+            .arg("ToolServer")
+            .arg(folder.path().join("s"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log_file),
+    )
+    .context("can't run java: install openjdk-17-jdk-headless")?;
+    let stdin = child.stdin.take();
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        BufReader::new(out).read_line(&mut line)?;
+    }
+    let running = Running { child, _stdin: stdin, folder };
+    if line.trim() != "ready" {
+        bail!("the tool server did not start: see {}", log.display());
+    }
+    Ok(running)
+}
+
+/// What the results of the tools depend on, besides their arguments.
+pub(super) fn fingerprint(layout: &Layout) -> Result<String> {
+    let mut h = Sha256::new();
+    let mut all: Vec<PathBuf> = vec![source(layout)];
+    all.extend(layout.dex_tools.iter().cloned());
+    all.extend(layout.boot_classes.iter().cloned());
+    all.extend(["smali.jar", "dexlib2.jar", "jasmin-sable.jar"].iter().map(|j| Path::new(JARS).join(j)));
+    for p in &all {
+        hash_tree(&mut h, p)?;
+    }
+    Ok(hex(&h.finalize()))
+}
+
+/// Adds names, executable bits and contents of a file or folder to a hash.
+pub(super) fn hash_tree(h: &mut Sha256, path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fn add(h: &mut Sha256, path: &Path, name: &str) -> Result<()> {
+        let meta = std::fs::metadata(path).with_context(|| super::io_context("read", path))?;
+        h.update(name.as_bytes());
+        h.update([0, meta.is_dir() as u8, (meta.permissions().mode() & 0o111 != 0) as u8]);
+        if meta.is_dir() {
+            let mut entries: Vec<_> = std::fs::read_dir(path)?.collect::<std::io::Result<_>>()?;
+            entries.sort_by_key(|e| e.file_name());
+            for e in &entries {
+                add(h, &e.path(), &e.file_name().to_string_lossy())?;
+            }
+            h.update([1]);
+        } else {
+            h.update(meta.len().to_le_bytes());
+            h.update(std::fs::read(path).with_context(|| super::io_context("read", path))?);
+        }
+        Ok(())
+    }
+    // Not the folder's own name: the same tools may lie elsewhere.
+    add(h, path, "")
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// `run-test-tool TOOL ARGUMENTS…`: has the server run a tool, and passes on its output. Returns its exit status.
+pub fn client(tool: &str, arguments: &[String]) -> Result<i32> {
+    let socket = std::env::var_os(SOCKET).with_context(|| format!("{SOCKET} isn't set: this command is for the builds of run-tests"))?;
+    let stream = UnixStream::connect(&socket).with_context(|| format!("can't reach the tool server at {}", Path::new(&socket).display()))?;
+    let mut w = BufWriter::new(&stream);
+    let mut send = |b: &[u8]| -> std::io::Result<()> {
+        w.write_all(&(b.len() as u32).to_be_bytes())?;
+        w.write_all(b)
+    };
+    let cwd = std::env::current_dir()?;
+    send(tool.as_bytes())?;
+    send(cwd.to_str().context("the working directory isn't UTF-8")?.as_bytes())?;
+    w.write_all(&(arguments.len() as u32).to_be_bytes())?;
+    for a in arguments {
+        w.write_all(&(a.len() as u32).to_be_bytes())?;
+        w.write_all(a.as_bytes())?;
+    }
+    w.flush()?;
+    let mut r = BufReader::new(&stream);
+    let mut receive = || -> std::io::Result<Vec<u8>> {
+        let mut n = [0; 4];
+        r.read_exact(&mut n)?;
+        let mut b = Vec::new();
+        (&mut r).take(u32::from_be_bytes(n).into()).read_to_end(&mut b)?;
+        Ok(b)
+    };
+    let out = receive().context("the tool server broke off")?;
+    let err = receive().context("the tool server broke off")?;
+    let mut status = [0; 4];
+    r.read_exact(&mut status).context("the tool server broke off")?;
+    std::io::stdout().write_all(&out)?;
+    std::io::stderr().write_all(&err)?;
+    Ok(i32::from_be_bytes(status))
+}

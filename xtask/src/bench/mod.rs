@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask bench NAME`: measurements, written to `target/bench/NAME.json`.
+
+mod floor;
+mod machine;
+mod statistics;
+mod subject;
+mod trace_point;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use machine::Machine;
+
+/// Which measurement.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Name {
+    /// What a trace point costs in JIT-compiled code: Listing 1 of the Hubble paper.
+    TracePoint,
+}
+
+/// What `target/bench/NAME.json` holds.
+#[derive(Serialize)]
+struct Report {
+    metrics: BTreeMap<String, f64>,
+    machine: Machine,
+}
+
+/// Measures, prints, and writes the report.
+pub(crate) fn run(name: Name, checkout: &Path) -> Result<()> {
+    let (file, metrics) = match name {
+        Name::TracePoint => ("trace-point.json", trace_point::bench(checkout)?),
+    };
+    let report = Report {
+        metrics,
+        machine: Machine::current(),
+    };
+    let folder = checkout.join("target/bench");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = folder.join(file);
+    let mut temporary = tempfile::NamedTempFile::new_in(&folder)?;
+    serde_json::to_writer_pretty(&mut temporary, &report)?;
+    temporary.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("\nall metrics: target/bench/{file}");
+    Ok(())
+}

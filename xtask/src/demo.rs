@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask demo`: an app with a stall in it, traced, saved, and explained. See `docs/demo.md`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{bail, ensure, Context as _, Result};
+use hindsight_analysis::stall::{self, Stall};
+use hindsight_decoder::Trace;
+use hindsight_lab::{Execution, Framework, Lab};
+
+/// The demo's program, below `lab/demo`.
+const MAIN_CLASS: &str = "com.example.notes.NotesApp";
+/// Lines of the program's output.
+const TRACE_LINE: &str = "notes: trace: ";
+const STALL_LINE: &str = "notes: stall: ";
+/// The program gives up by itself after 20 seconds.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the demo must find, by the source of the program in `lab/demo`: the main thread opens a note, and
+/// `NoteStore.find` waits for the lock that `NoteStore.saveAll` holds while `NoteFile.syncToFlash` sleeps.
+mod expected {
+    pub(super) const WAITING: [&str; 2] =
+        ["com.example.notes.NoteListScreen.openNote", "com.example.notes.NoteStore.find"];
+    pub(super) const HOLDING: [&str; 4] = [
+        "com.example.notes.NoteStore.saveAll",
+        "com.example.notes.NoteFile.writeAll",
+        "com.example.notes.NoteFile.syncToFlash",
+        "java.lang.Thread.sleep",
+    ];
+    pub(super) const HOLDER: &str = "com.example.notes.NoteStore.saveAll";
+    pub(super) const THREAD: &str = "notes-sync";
+    /// The watchdog's limit: a shorter stall would not have been reported.
+    pub(super) const LIMIT_NS: u64 = 400_000_000;
+}
+
+/// Options of the demo.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// How the app's code is executed.
+    #[arg(long, value_enum, default_value_t = Mode::Aot)]
+    mode: Mode,
+    /// Compare the result with what the app's source says must come out; fail if it differs.
+    #[arg(long)]
+    check: bool,
+    /// Folder for demo.hindsight and demo.pftrace.
+    #[arg(long, default_value = ".")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Mode {
+    Interpreter,
+    Jit,
+    Aot,
+}
+
+impl From<Mode> for Execution {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Interpreter => Execution::Interpreter,
+            Mode::Jit => Execution::Jit,
+            Mode::Aot => Execution::Aot,
+        }
+    }
+}
+
+/// Runs the demo on a lab that is built.
+pub(crate) fn run(options: &Options, lab: &Lab, checkout: &Path) -> Result<()> {
+    let framework = Framework::build(lab, &|step| eprintln!("demo: building {step}"))?;
+    let app = framework.compile_app("notes", &checkout.join("lab/demo"))?;
+
+    eprintln!("demo: running the app");
+    let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = fs::canonicalize(scratch.path())?;
+    let mut command = framework.app_command(&app, MAIN_CLASS, options.mode.into());
+    command.arg(&folder);
+    command.env("HINDSIGHT", format!("trace=all,dir={}", folder.display()));
+    let saved = run_app(command)?;
+
+    let trace_file = options.out.join("demo.hindsight");
+    let perfetto_file = options.out.join("demo.pftrace");
+    replace(&saved, &trace_file)?;
+    let hindsight = hindsight_program(checkout)?;
+    let mut export = Command::new(&hindsight);
+    export.arg("export").arg("--format=perfetto").arg("-o").arg(&perfetto_file).arg(&trace_file);
+    succeed(&mut export)?;
+
+    let trace = Trace::open(&trace_file)?;
+    let stall = stall::find(&trace)
+        .with_context(|| format!("{} holds no message of the main thread", trace_file.display()))?;
+    println!("\n{stall}\n");
+    if options.check {
+        check(&stall)?;
+        println!("demo: the explanation is the one that the app's source says");
+    }
+    println!(
+        "\nThe trace:     {trace}\n\
+         Look at it:    drop {perfetto} onto https://ui.perfetto.dev (it stays on this machine)\n\
+         Or here:       hindsight top {trace}\n\
+         \u{20}              hindsight info {trace}",
+        trace = trace_file.display(),
+        perfetto = perfetto_file.display(),
+    );
+    Ok(())
+}
+
+/// Runs the app to its end, shows what it says, and returns the file that it saved.
+fn run_app(mut command: Command) -> Result<PathBuf> {
+    let mut app = KillOnDrop(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?,
+    );
+    let output = app.0.stdout.take().context("the app has no output")?;
+    let (lines, received) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if lines.send(line).is_err() {
+                return;
+            }
+        }
+    });
+
+    let mut saved = None;
+    let mut stalled = false;
+    let end = std::time::Instant::now() + TIME_LIMIT;
+    loop {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        match received.recv_timeout(left) {
+            Ok(line) => {
+                // The folder is gone after the demo: no use in showing it.
+                if let Some(path) = line.strip_prefix(TRACE_LINE) {
+                    saved = Some(PathBuf::from(path));
+                } else {
+                    stalled |= line.starts_with(STALL_LINE);
+                    println!("{line}");
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                bail!("the app did not end within {} s", TIME_LIMIT.as_secs())
+            }
+        }
+    }
+    let status = app.0.wait()?;
+    ensure!(status.success(), "the app failed ({status})");
+    ensure!(stalled, "the app ended without a stall");
+    let saved = saved.context("the app did not say where its trace is")?;
+    ensure!(
+        saved.exists(),
+        "the app's stall was not traced: is this ART built with Hindsight, and HINDSIGHT not overridden?"
+    );
+    Ok(saved)
+}
+
+struct KillOnDrop(Child);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        // Ended already, unless something went wrong.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Copies a file; an old one of the final name is replaced when the copy is complete.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    let folder = match to.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut copy = tempfile::NamedTempFile::new_in(folder)
+        .with_context(|| format!("cannot write to {}", folder.display()))?;
+    let mut source =
+        fs::File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
+    std::io::copy(&mut source, &mut copy)
+        .with_context(|| format!("cannot write {}", to.display()))?;
+    copy.persist(to).with_context(|| format!("cannot write {}", to.display()))?;
+    Ok(())
+}
+
+/// Builds the `hindsight` program, which takes no time if nothing has changed.
+fn hindsight_program(checkout: &Path) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    succeed(
+        Command::new(cargo)
+            .current_dir(checkout)
+            .args(["build", "--quiet", "--release", "--package", "hindsight-cli"]),
+    )?;
+    Ok(checkout.join("target/release/hindsight"))
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed ({status})");
+    Ok(())
+}
+
+/// Compares what was found with what the source of the program says.
+fn check(stall: &Stall) -> Result<()> {
+    let names = |chain: &[stall::Call]| -> Vec<String> {
+        chain.iter().map(|call| call.name.clone()).collect()
+    };
+    let waiting = names(&stall.chain);
+    ensure!(
+        ends_with_in_order(&waiting, &expected::WAITING),
+        "the main thread's chain is {waiting:?}; it must end with {:?}",
+        expected::WAITING
+    );
+    ensure!(
+        stall.chain[0].duration_ns > expected::LIMIT_NS,
+        "the stall took {} ns, less than the watchdog's limit",
+        stall.chain[0].duration_ns
+    );
+    let blocker = stall.blocker.as_ref().context("no thread was found that held the lock")?;
+    ensure!(
+        blocker.thread == expected::THREAD,
+        "the blamed thread is {:?}; it must be {:?}",
+        blocker.thread,
+        expected::THREAD
+    );
+    let holding = names(&blocker.chain);
+    ensure!(
+        ends_with_in_order(&holding, &expected::HOLDING),
+        "the blamed chain is {holding:?}; it must contain {:?} in this order",
+        expected::HOLDING
+    );
+    let holder = &holding[blocker.released];
+    ensure!(
+        blocker.same_class && holder == expected::HOLDER,
+        "the call said to hold the lock is {holder}; it must be {}",
+        expected::HOLDER
+    );
+    Ok(())
+}
+
+/// Whether `expected` are in `names`, in this order, the last of them last. Compiled code may have inlined
+/// some callers, and framework methods may be between.
+fn ends_with_in_order(names: &[String], expected: &[&str]) -> bool {
+    let mut rest = names.iter();
+    expected.iter().all(|wanted| rest.any(|name| name == wanted))
+        && names.last().is_some_and(|last| expected.last() == Some(&last.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn order_and_last_name_matter() {
+        assert!(ends_with_in_order(&names(&["x", "a", "y", "b"]), &["a", "b"]));
+        assert!(!ends_with_in_order(&names(&["b", "a"]), &["a", "b"]));
+        assert!(!ends_with_in_order(&names(&["a", "b", "c"]), &["a", "b"]));
+        assert!(!ends_with_in_order(&[], &["a"]));
+    }
+}

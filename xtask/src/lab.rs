@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask lab …`
+
+use clap::{Args, Subcommand};
+use hindsight_lab::{build, checkout, clean, fetch, BuildOptions, Isa, Lab, Release, Variant};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Downloads and verifies the sources
+    Fetch(ReleaseArgument),
+    /// Builds ART, its core libraries and boot images (fetches first if needed)
+    Build {
+        #[command(flatten)]
+        build: BuildArguments,
+        /// Build this work tree of ART instead of the pinned sources and patches
+        #[arg(long, value_name = "DIR", env = "HINDSIGHT_ART_SRC")]
+        art_src: Option<PathBuf>,
+    },
+    /// Runs dalvikvm with the lab's boot class path
+    Run {
+        #[command(flatten)]
+        build: BuildArguments,
+        /// What dalvikvm gets: options, -cp, main class, its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "DALVIKVM ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
+    /// Makes a git work tree of the patched ART, for development
+    Checkout {
+        #[command(flatten)]
+        release: ReleaseArgument,
+        /// Leave out Hindsight's patches
+        #[arg(long)]
+        stock: bool,
+        /// A folder that is new or empty
+        dir: PathBuf,
+    },
+    /// Removes builds and sources, but not downloads and the compiler cache
+    Clean(ReleaseArgument),
+}
+
+#[derive(Args)]
+pub(crate) struct ReleaseArgument {
+    /// The release of Android
+    #[arg(long, default_value = "10")]
+    release: Release,
+}
+
+#[derive(Args)]
+pub(crate) struct BuildArguments {
+    #[command(flatten)]
+    release: ReleaseArgument,
+    /// The instruction set
+    #[arg(long, default_value = "x86_64")]
+    isa: Isa,
+    /// ART without Hindsight's patches
+    #[arg(long)]
+    stock: bool,
+}
+
+impl BuildArguments {
+    fn variant(&self) -> Variant {
+        variant(self.stock)
+    }
+
+    /// The finished build that the arguments mean.
+    pub(crate) fn open(&self) -> hindsight_lab::Result<Lab> {
+        Lab::open(self.release.release, self.isa, self.variant())
+    }
+}
+
+fn variant(stock: bool) -> Variant {
+    if stock {
+        Variant::Stock
+    } else {
+        Variant::Hindsight
+    }
+}
+
+pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match command {
+        Command::Fetch(release) => fetch(release.release)?,
+        Command::Build { build: arguments, art_src } => {
+            build(&BuildOptions {
+                release: arguments.release.release,
+                isa: arguments.isa,
+                variant: arguments.variant(),
+                art_source: art_src,
+            })?;
+        }
+        Command::Run { build, arguments } => {
+            let mut command = build.open()?.dalvikvm_command();
+            command.args(arguments);
+            // Only returns if there is no such program.
+            let error = command.exec();
+            return Err(format!("cannot run {:?}: {error}", command.get_program()).into());
+        }
+        Command::Checkout { release, stock, dir } => checkout(release.release, variant(stock), &dir)?,
+        Command::Clean(release) => clean(release.release)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
