@@ -7,9 +7,11 @@
 //! | `start TID`, `stop TID` | `ok` |
 //! | `status` | `ok JSON` |
 //!
-//! Whatever cannot be done is answered with `error MESSAGE`. Only the process's own user may connect.
+//! Whatever cannot be done is answered with `error MESSAGE`. Only the process's own user, and root, are
+//! served.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -89,7 +91,32 @@ impl ControlSocket {
     }
 }
 
-fn serve(client: UnixStream, commands: &mpsc::Sender<Command>) -> io::Result<()> {
+/// The user at the other end. The socket's mode says the same, but only from a moment after it was
+/// made.
+fn is_allowed(client: &UnixStream) -> bool {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: 0,
+    };
+    let mut length = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` takes the `length` bytes that this option has; geteuid has no precondition.
+    unsafe {
+        let done = libc::getsockopt(
+            client.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &mut length,
+        );
+        done == 0 && (peer.uid == 0 || peer.uid == libc::geteuid())
+    }
+}
+
+fn serve(mut client: UnixStream, commands: &mpsc::Sender<Command>) -> io::Result<()> {
+    if !is_allowed(&client) {
+        return client.write_all(b"error only the process's own user may send commands\n");
+    }
     client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut reader = BufReader::new(client.try_clone()?);

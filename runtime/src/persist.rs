@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Turns taken rings into a `.hindsight` file.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use hindsight_trace_format::container::{
     write_file, Anchor, Losses, ProcessFacts, SectionKind, Symbol, Symbols,
@@ -24,23 +28,29 @@ const ISA: &str = if cfg!(target_arch = "x86_64") {
 
 /// Writes the rings to a new file in the configured directory, and returns its path. On an error there
 /// is no file, and the message says what to do.
+///
+/// The threads record on, so `sample` is called all the time, at the latest after the time that it
+/// returns.
 pub(crate) fn write(
     shared: &Shared,
     rings: &[TakenRing],
     reason: &str,
     raised_by: u32,
-    number: u32,
     mut losses: Vec<(String, u64)>,
+    sample: &mut dyn FnMut() -> Duration,
 ) -> Result<PathBuf, String> {
     if rings.is_empty() {
         return Err("nothing to persist: no thread is traced (is trace=main or all?)".into());
     }
     let clocks = clock::clocks_since(shared.started);
-    let addresses = method_addresses(rings);
+    let addresses = method_addresses(rings, sample);
     let mut symbols: Vec<Symbol> = Vec::with_capacity(addresses.len());
-    shared
-        .host
-        .symbolize(&addresses, &mut |symbol| symbols.push(symbol));
+    shared.host.symbolize(&addresses, &mut |symbol| {
+        symbols.push(symbol);
+        if symbols.len() % 256 == 0 {
+            sample();
+        }
+    });
     if symbols.len() < addresses.len() {
         let unnamed = addresses.len() - symbols.len();
         losses.push(("methods without a name".into(), unnamed as u64));
@@ -58,27 +68,29 @@ pub(crate) fn write(
         raised_by,
         extra: identity.extra,
     };
-    let path = file_name(&shared.config.directory, &facts.name, facts.pid, number);
-    let written = write_file(&path, |writer| {
-        writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
-        writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-        for (index, taken) in (0..).zip(rings) {
-            let header = taken.header.encode();
-            writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
+    let path = file_name(&shared.config.directory, &facts.name, facts.pid);
+    let write = || {
+        write_file(&path, |writer| {
+            writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
+            writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+            for (index, taken) in (0..).zip(rings) {
+                let header = taken.header.encode();
+                writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
+                writer.section(
+                    SectionKind::Anchors,
+                    index,
+                    &[&Anchor::encode_all(&taken.anchors)],
+                )?;
+            }
+            writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
             writer.section(
-                SectionKind::Anchors,
-                index,
-                &[&Anchor::encode_all(&taken.anchors)],
-            )?;
-        }
-        writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
-        writer.section(
-            SectionKind::Losses,
-            0,
-            &[&Losses { counts: losses }.encode()],
-        )
-    });
-    match written {
+                SectionKind::Losses,
+                0,
+                &[&Losses { counts: losses }.encode()],
+            )
+        })
+    };
+    match aside(write, sample) {
         Ok(()) => Ok(path),
         Err(e) => Err(format!(
             "cannot persist to {}: {e}. Is the directory there and writable, with {} MiB free?",
@@ -88,8 +100,30 @@ pub(crate) fn write(
     }
 }
 
-/// `<dir>/<process>-<pid>-<number>.hindsight`
-fn file_name(directory: &Path, process: &str, pid: u32, number: u32) -> PathBuf {
+/// Runs `work`, which may wait for a disk, on a thread of its own, and `sample` on this one meanwhile.
+fn aside<T: Send>(
+    work: impl FnOnce() -> io::Result<T> + Send,
+    sample: &mut dyn FnMut() -> Duration,
+) -> io::Result<T> {
+    thread::scope(|scope| {
+        let (done, is_done) = mpsc::channel::<()>();
+        let worker = thread::Builder::new()
+            .name("hindsight-write".into())
+            .spawn_scoped(scope, move || {
+                let _done = done;
+                work()
+            })?;
+        // Nothing is ever sent: the sender goes away with the work.
+        while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(sample()) {}
+        worker
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("internal error; please report it")))
+    })
+}
+
+/// `<dir>/<process>-<pid>-<number>.hindsight`, with the first number that is not taken: the system
+/// uses process ids again, and an older process's file must stay.
+fn file_name(directory: &Path, process: &str, pid: u32) -> PathBuf {
     let safe: String = process
         .chars()
         .map(|c| {
@@ -101,14 +135,19 @@ fn file_name(directory: &Path, process: &str, pid: u32, number: u32) -> PathBuf 
         })
         .take(64)
         .collect();
-    directory.join(format!(
-        "{}-{pid}-{number}.hindsight",
-        safe.trim_start_matches('.')
-    ))
+    let safe = safe.trim_start_matches('.');
+    let mut number = 1_u32;
+    loop {
+        let path = directory.join(format!("{safe}-{pid}-{number}.hindsight"));
+        if !path.exists() || number == u32::MAX {
+            return path;
+        }
+        number += 1;
+    }
 }
 
 /// The addresses of all methods entered in the rings, in order, each once.
-fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
+fn method_addresses(rings: &[TakenRing], sample: &mut dyn FnMut() -> Duration) -> Vec<u64> {
     /// Sorting now and then keeps the list near the number of methods, not of calls.
     const COMPACT_AT: usize = 1 << 16;
     let mut addresses = Vec::with_capacity(COMPACT_AT);
@@ -117,6 +156,7 @@ fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
         if let Some(method) = event.entered_method() {
             addresses.push(method);
             if addresses.len() == compact_at {
+                sample();
                 addresses.sort_unstable();
                 addresses.dedup();
                 compact_at = COMPACT_AT.max(addresses.len() * 2);
@@ -134,16 +174,22 @@ mod tests {
 
     #[test]
     fn file_names_are_safe() {
-        let name = |process| {
-            file_name(Path::new("/d"), process, 7, 1)
-                .display()
-                .to_string()
-        };
+        let name = |process| file_name(Path::new("/d"), process, 7).display().to_string();
         assert_eq!(
             name("com.example.app:remote"),
             "/d/com.example.app_remote-7-1.hindsight"
         );
         assert_eq!(name("../../etc/passwd"), "/d/_.._etc_passwd-7-1.hindsight");
         assert_eq!(name(""), "/d/-7-1.hindsight");
+    }
+
+    #[test]
+    fn an_older_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = file_name(folder.path(), "app", 7);
+        std::fs::write(&first, "old").unwrap();
+        let second = file_name(folder.path(), "app", 7);
+        assert_eq!(first.file_name().unwrap(), "app-7-1.hindsight");
+        assert_eq!(second.file_name().unwrap(), "app-7-2.hindsight");
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hindsight_trace_format::container::{ClockSample, Symbol};
 
@@ -135,6 +136,8 @@ pub struct Recorder {
     control_thread: Mutex<Option<JoinHandle<()>>>,
     socket: Mutex<Option<ControlSocket>>,
     stopped: AtomicBool,
+    /// The process that has the control thread; a forked child has none.
+    pid: u32,
 }
 
 impl Recorder {
@@ -164,11 +167,7 @@ impl Recorder {
                     let ok = control.host.attach_control_thread();
                     let _ = attached.send(ok);
                     if ok {
-                        ControlThread {
-                            shared: &control,
-                            persisted: 0,
-                        }
-                        .run(&receiver);
+                        ControlThread::new(&control).run(&receiver);
                         control.host.detach_control_thread();
                     }
                 })?;
@@ -190,6 +189,7 @@ impl Recorder {
             control_thread: Mutex::new(Some(control_thread)),
             socket: Mutex::new(socket),
             stopped: AtomicBool::new(false),
+            pid: std::process::id(),
         })
     }
 
@@ -287,6 +287,9 @@ impl Recorder {
         raised_by: u32,
         patience: Duration,
     ) -> AnomalyOutcome {
+        if std::process::id() != self.pid {
+            return AnomalyOutcome::Failed("a forked child is not traced".into());
+        }
         let (reply, outcome) = mpsc::channel();
         if self
             .commands
@@ -309,9 +312,10 @@ impl Recorder {
     }
 
     /// Persists the rings if that is configured, stops tracing every thread, and ends the control
-    /// thread. The second call does nothing.
+    /// thread. The second call does nothing, nor does one in a forked child: neither the control
+    /// thread nor the rings' threads are there.
     pub fn shutdown(&self) {
-        if self.stopped.swap(true, Ordering::AcqRel) {
+        if std::process::id() != self.pid || self.stopped.swap(true, Ordering::AcqRel) {
             return;
         }
         if let Some(socket) = lock(&self.socket).take() {
@@ -349,11 +353,34 @@ impl Shared {
         let found = balance::check(taken.slots());
         report.events += found.events;
         report.entries += found.entries;
-        if found.unmatched_exits != 0 || (thread_ended && found.open != 0) {
+        // Where a ring continues another, its first exits belong to entries in that.
+        let unmatched = !taken.continues && found.unmatched_exits != 0;
+        if unmatched || (thread_ended && found.open != 0) {
             let thread = format!("{} (tid {})", taken.header.name, taken.header.tid);
             report.problems.push((thread, found));
         }
     }
+}
+
+/// Notes where the traced threads stand, if it is time to. Returns for how long nothing is due.
+///
+/// That is less than half the time in which the low 32 bits of the counter wrap, so that the decoder
+/// can tell any number of wraps between two trace points.
+fn sample_due_anchors(shared: &Shared, next: &mut Instant) -> Duration {
+    let now = Instant::now();
+    if now >= *next {
+        let rate = clock::rate(&shared.started, &clock::sample()).unwrap_or(4_000_000_000);
+        let interval = (1u64 << 31) as f64 / rate.max(1) as f64 * 0.8;
+        let mut pause = Duration::from_secs_f64(interval.clamp(0.1, 60.0));
+        let threads: Vec<_> = lock(&shared.threads).values().cloned().collect();
+        // None may be missed: a thread that was too busy is asked again soon.
+        let missed = threads.iter().filter(|t| !t.sample_anchor()).count();
+        if missed != 0 {
+            pause /= 16;
+        }
+        *next = now + pause;
+    }
+    next.saturating_duration_since(Instant::now())
 }
 
 /// The control thread's own state.
@@ -361,52 +388,79 @@ struct ControlThread<'a> {
     shared: &'a Shared,
     /// Files written so far.
     persisted: u32,
+    /// When anchors are due.
+    next_anchors: Instant,
 }
 
-impl ControlThread<'_> {
+impl<'a> ControlThread<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        ControlThread {
+            shared,
+            persisted: 0,
+            next_anchors: Instant::now(),
+        }
+    }
+
     fn run(&mut self, commands: &mpsc::Receiver<Command>) {
         loop {
-            match commands.recv_timeout(self.anchor_interval()) {
-                Err(RecvTimeoutError::Timeout) => {
-                    for trace in self.threads() {
-                        trace.sample_anchor();
-                    }
-                }
-                Ok(Command::Anomaly {
-                    reason,
-                    raised_by,
-                    reply,
-                }) => {
-                    let _ = reply.send(self.persist(&reason, raised_by));
-                }
-                Ok(Command::Start { tid, reply }) => {
-                    let _ = reply.send(self.start_thread(tid));
-                }
-                Ok(Command::Stop { tid, reply }) => {
-                    let _ = reply.send(self.stop_thread(tid));
-                }
-                Ok(Command::Status { reply }) => {
-                    let _ = reply.send(self.status());
-                }
+            let pause = sample_due_anchors(self.shared, &mut self.next_anchors);
+            let command = match commands.recv_timeout(pause) {
+                Err(RecvTimeoutError::Timeout) => continue,
                 Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
-            }
+                Ok(command) => command,
+            };
+            self.guarded("a command", |control| control.handle(command));
         }
         if self.shared.config.persist_at_exit {
-            self.persist("the process ends", 0);
+            self.guarded("the last persist", |control| {
+                control.persist("the process ends", 0, true);
+            });
         }
+        self.guarded("the end of tracing", |control| {
+            control.stop_all();
+            control.write_balance_report();
+        });
+    }
+
+    /// A bug of ours must not end the app: it ends tracing.
+    fn guarded(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
+            let message = format!("internal error in {what}, tracing ends; please report it");
+            self.shared.host.log(Severity::Error, &message);
+            let _ = catch_unwind(AssertUnwindSafe(|| self.stop_all()));
+        }
+    }
+
+    fn handle(&mut self, command: Command) {
+        // A caller that has stopped waiting is its own business.
+        match command {
+            Command::Anomaly {
+                reason,
+                raised_by,
+                reply,
+            } => {
+                let _ = reply.send(self.persist(&reason, raised_by, false));
+            }
+            Command::Start { tid, reply } => {
+                let _ = reply.send(self.start_thread(tid));
+            }
+            Command::Stop { tid, reply } => {
+                let _ = reply.send(self.stop_thread(tid));
+            }
+            Command::Status { reply } => {
+                let _ = reply.send(self.status());
+            }
+            Command::Shutdown => {}
+        }
+    }
+
+    fn stop_all(&self) {
         for trace in self.threads() {
             if let Some(taken) = self.take_ring(&trace, &mut None) {
                 self.shared.check_balance(&taken, false);
+                self.shared.pool.put(taken.ring);
             }
         }
-        self.write_balance_report();
-    }
-
-    /// Less than half the time in which the low 32 bits of the counter wrap, so that the decoder can
-    /// tell any number of wraps between two trace points.
-    fn anchor_interval(&self) -> Duration {
-        let rate = clock::rate(&self.shared.started, &clock::sample()).unwrap_or(4_000_000_000);
-        Duration::from_secs_f64(((1u64 << 31) as f64 / rate.max(1) as f64 * 0.8).clamp(0.1, 60.0))
     }
 
     fn threads(&self) -> Vec<Arc<ThreadTrace>> {
@@ -430,25 +484,44 @@ impl ControlThread<'_> {
         taken
     }
 
-    fn persist(&mut self, reason: &str, raised_by: u32) -> AnomalyOutcome {
+    /// Persists all rings. With `last` set, the threads are not traced any more afterwards.
+    fn persist(&mut self, reason: &str, raised_by: u32, last: bool) -> AnomalyOutcome {
         let mut rings: Vec<TakenRing> = lock(&self.shared.finished).drain(..).collect();
         let mut losses = Vec::new();
+        let mut without_memory = 0;
         for trace in self.threads() {
             if !trace.is_traced() {
                 continue;
             }
-            let mut replacement = match self.shared.pool.take() {
-                Ok(ring) => Some(ring),
-                Err(e) => {
-                    let message = format!("tracing of thread {} ends: no memory: {e}", trace.tid());
-                    self.shared.host.log(Severity::Warning, &message);
-                    None
-                }
+            let mut replacement = if last {
+                None
+            } else {
+                self.shared
+                    .pool
+                    .take()
+                    .inspect_err(|e| {
+                        let tid = trace.tid();
+                        let message = format!("tracing of thread {tid} ends: no memory: {e}");
+                        self.shared.host.log(Severity::Warning, &message);
+                        without_memory += 1;
+                    })
+                    .ok()
             };
-            rings.extend(self.take_ring(&trace, &mut replacement));
+            let taken = self.take_ring(&trace, &mut replacement);
+            if let Some(taken) = &taken {
+                self.shared.check_balance(taken, false);
+            }
+            rings.extend(taken);
             if let Some(unused) = replacement {
                 self.shared.pool.put(unused);
             }
+            sample_due_anchors(self.shared, &mut self.next_anchors);
+        }
+        if without_memory != 0 {
+            losses.push((
+                "threads no longer traced, for want of memory".into(),
+                without_memory,
+            ));
         }
         let unloaded = self.shared.loaders_unloaded.load(Ordering::Relaxed);
         if unloaded != 0 {
@@ -457,22 +530,22 @@ impl ControlThread<'_> {
                 unloaded,
             ));
         }
-        // The anomaly's own thread first, then by id: readers show them in this order.
-        rings.sort_by_key(|r| (r.header.tid != std::process::id(), r.header.tid));
-        self.persisted += 1;
-        let outcome = persist::write(
-            self.shared,
-            &rings,
-            reason,
-            raised_by,
-            self.persisted,
-            losses,
-        );
+        // The anomaly's own thread first, then the main thread, then by id: readers show them in this
+        // order.
+        let main = std::process::id();
+        rings.sort_by_key(|r| {
+            let tid = r.header.tid;
+            (tid != raised_by, tid != main, tid)
+        });
+        let outcome = persist::write(self.shared, &rings, reason, raised_by, losses, &mut || {
+            sample_due_anchors(self.shared, &mut self.next_anchors)
+        });
         for taken in rings {
             self.shared.pool.put(taken.ring);
         }
         match outcome {
             Ok(path) => {
+                self.persisted += 1;
                 let message = format!("persisted {}: {reason}", path.display());
                 self.shared.host.log(Severity::Info, &message);
                 AnomalyOutcome::Persisted(path)

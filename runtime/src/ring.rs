@@ -20,6 +20,8 @@ pub struct Ring {
 
 // SAFETY: a Ring is just an owned mapping; who may write to it when is the business of ThreadTrace.
 unsafe impl Send for Ring {}
+// SAFETY: as above; through a shared reference memory is only read, and that is unsafe to ask for.
+unsafe impl Sync for Ring {}
 
 /// The most that a page has on the systems we know (arm64 with 16 KiB and 64 KiB pages).
 fn page_bytes() -> usize {
@@ -89,8 +91,8 @@ impl Ring {
     }
 
     /// Gives the memory back to the system; the address space is kept. The slots become zero.
-    fn release_memory(&self) {
-        // SAFETY: the mapping is ours and has no reader (`&mut` would say so, but a pool has `Ring`s).
+    fn release_memory(&mut self) {
+        // SAFETY: the mapping is ours and has no reader.
         unsafe {
             libc::madvise(
                 self.memory.as_ptr(),
@@ -139,7 +141,7 @@ impl RingPool {
     }
 
     /// Takes a ring back that nobody uses any more, and returns its memory to the system.
-    pub fn put(&self, ring: Ring) {
+    pub fn put(&self, mut ring: Ring) {
         ring.release_memory();
         let mut spare = self.spare.lock().unwrap_or_else(|e| e.into_inner());
         if spare.len() < Self::MAX_SPARE {

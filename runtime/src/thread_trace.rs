@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of one thread: its ring, and the word that its trace points use as their cursor.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{fence, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use hindsight_trace_format::container::{Anchor, RingHeader};
@@ -22,6 +22,10 @@ use crate::ring::Ring;
 ///
 /// The cursor word belongs to the managed runtime's thread object. It is used as long as the thread is
 /// registered; [`retire`](Self::retire) ends that, under the lock that the other two take.
+///
+/// The laps and the cursor change together when the ring wraps. Like a sequence lock's counter,
+/// `lap_changes` is odd meanwhile, so that the control thread can tell that it saw both before or both
+/// after.
 pub struct ThreadTrace {
     /// Address of the ring's first slot; 0 without a ring.
     base: AtomicUsize,
@@ -29,15 +33,19 @@ pub struct ThreadTrace {
     end: AtomicUsize,
     /// Completed laps.
     laps: AtomicU64,
+    lap_changes: AtomicU32,
     tid: u32,
+    cursor: CursorWord,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     name: String,
-    /// Address of the cursor word; `None` once the thread has retired.
-    cursor: Option<CursorWord>,
+    /// The thread has ended, or is about to: its cursor word must not be touched any more.
+    retired: bool,
     ring: Option<Ring>,
+    /// Calls that were under way when recording into the ring began are in an earlier ring.
+    continues: bool,
     started_counter: u64,
     anchors: Vec<Anchor>,
 }
@@ -48,12 +56,15 @@ struct CursorWord(*mut usize);
 
 // SAFETY: an address; what may be done with it when is written at `ThreadTrace`.
 unsafe impl Send for CursorWord {}
+// SAFETY: as above.
+unsafe impl Sync for CursorWord {}
 
 impl CursorWord {
-    fn as_atomic(&self) -> &AtomicUsize {
-        // SAFETY: aligned (`ThreadTrace::new` asks for it) and alive until the thread retires, which
-        // takes the lock that everyone who gets here holds. Compiled code writes it with plain
-        // aligned stores, which a relaxed load may race with.
+    /// # Safety
+    /// The thread has not retired: the caller is the thread, or holds the lock and has looked.
+    unsafe fn as_atomic(&self) -> &AtomicUsize {
+        // SAFETY: aligned (`ThreadTrace::new` asks for it) and alive, says the caller. Compiled code
+        // writes it with plain aligned stores, which a relaxed load may race with.
         unsafe { AtomicUsize::from_ptr(self.0) }
     }
 }
@@ -70,6 +81,9 @@ pub struct TakenRing {
     pub header: RingHeader,
     /// When its cursor stood where.
     pub anchors: Vec<Anchor>,
+    /// It goes on where another ring of the thread was taken: its first exits may belong to entries
+    /// recorded there.
+    pub continues: bool,
 }
 
 impl TakenRing {
@@ -101,11 +115,14 @@ impl ThreadTrace {
             base: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             laps: AtomicU64::new(0),
+            lap_changes: AtomicU32::new(0),
             tid,
+            cursor: CursorWord(cursor),
             inner: Mutex::new(Inner {
                 name: name.to_owned(),
-                cursor: Some(CursorWord(cursor)),
+                retired: false,
                 ring: None,
+                continues: false,
                 started_counter: 0,
                 anchors: Vec::new(),
             }),
@@ -142,26 +159,31 @@ impl ThreadTrace {
     /// The thread is at a safepoint, or is the caller.
     pub unsafe fn begin(&self, ring: Ring) -> Result<(), Ring> {
         let mut inner = self.lock();
-        if inner.ring.is_some() {
+        if inner.ring.is_some() || inner.retired {
             return Err(ring);
         }
-        let Some(cursor) = inner.cursor else {
-            return Err(ring);
-        };
-        self.install(&mut inner, ring);
-        cursor
-            .as_atomic()
-            .store(self.base.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.install(&mut inner, Some(ring), false);
         Ok(())
     }
 
-    fn install(&self, inner: &mut Inner, ring: Ring) {
-        self.base.store(ring.base(), Ordering::Relaxed);
-        self.end.store(ring.end(), Ordering::Relaxed);
+    /// Points the thread to this ring, or to none.
+    fn install(&self, inner: &mut Inner, ring: Option<Ring>, continues: bool) {
+        debug_assert!(!inner.retired);
+        let (base, end) = ring.as_ref().map_or((0, 0), |r| (r.base(), r.end()));
+        self.base.store(base, Ordering::Relaxed);
+        self.end.store(end, Ordering::Relaxed);
         self.laps.store(0, Ordering::Relaxed);
-        inner.started_counter = clock::counter();
+        inner.started_counter = clock::counter_in_order();
         inner.anchors.clear();
-        inner.ring = Some(ring);
+        inner.continues = continues;
+        let cursor = if ring.is_some() {
+            base
+        } else {
+            CURSOR_OFF as usize
+        };
+        inner.ring = ring;
+        // SAFETY: the callers hold the lock, and the thread has not retired.
+        unsafe { self.cursor.as_atomic() }.store(cursor, Ordering::Relaxed);
     }
 
     /// Takes the ring. With a `replacement` recording goes on in that, without a gap; without one it
@@ -170,40 +192,33 @@ impl ThreadTrace {
     /// # Safety
     /// The thread is at a safepoint, or is the caller.
     pub unsafe fn take(&self, replacement: &mut Option<Ring>) -> Option<TakenRing> {
-        let mut inner = self.lock();
-        let cursor = inner.cursor?;
+        self.take_locked(&mut self.lock(), replacement)
+    }
+
+    fn take_locked(&self, inner: &mut Inner, replacement: &mut Option<Ring>) -> Option<TakenRing> {
+        if inner.retired {
+            return None;
+        }
         let ring = inner.ring.take()?;
-        let position = Position {
-            laps: self.laps.load(Ordering::Relaxed),
-            offset: cursor
-                .as_atomic()
-                .load(Ordering::Relaxed)
-                .wrapping_sub(ring.base()) as u64,
-        };
+        // SAFETY: the thread has not retired, and the lock is held.
+        let cursor = unsafe { self.cursor.as_atomic() }.load(Ordering::Relaxed);
         let taken = TakenRing {
             header: RingHeader {
                 tid: self.tid,
                 name: inner.name.clone(),
                 geometry: ring.geometry(),
-                position,
+                position: Position {
+                    laps: self.laps.load(Ordering::Relaxed),
+                    offset: cursor.wrapping_sub(ring.base()) as u64,
+                },
                 started_counter: inner.started_counter,
-                stopped_counter: clock::counter(),
+                stopped_counter: clock::counter_in_order(),
             },
             anchors: std::mem::take(&mut inner.anchors),
+            continues: inner.continues,
             ring,
         };
-        let next = match replacement.take() {
-            Some(ring) => {
-                self.install(&mut inner, ring);
-                self.base.load(Ordering::Relaxed)
-            }
-            None => {
-                self.base.store(0, Ordering::Relaxed);
-                self.end.store(0, Ordering::Relaxed);
-                CURSOR_OFF as usize
-            }
-        };
-        cursor.as_atomic().store(next, Ordering::Relaxed);
+        self.install(inner, replacement.take(), true);
         Some(taken)
     }
 
@@ -212,9 +227,9 @@ impl ThreadTrace {
     /// # Safety
     /// Called by the thread itself.
     pub unsafe fn retire(&self) -> Option<TakenRing> {
-        // SAFETY: the caller is the thread.
-        let taken = unsafe { self.take(&mut None) };
-        self.lock().cursor = None;
+        let mut inner = self.lock();
+        let taken = self.take_locked(&mut inner, &mut None);
+        inner.retired = true;
         taken
     }
 
@@ -224,6 +239,7 @@ impl ThreadTrace {
     /// # Safety
     /// Called by the thread itself, with the word given to [`new`](Self::new).
     unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
+        debug_assert_eq!(cursor, self.cursor.0);
         // SAFETY: the thread's own, aligned word.
         let cursor = unsafe { AtomicUsize::from_ptr(cursor) };
         let mut at = cursor.load(Ordering::Relaxed);
@@ -232,8 +248,7 @@ impl ThreadTrace {
         }
         for word in words {
             if at == self.end.load(Ordering::Relaxed) {
-                self.laps.fetch_add(1, Ordering::Relaxed);
-                at = self.base.load(Ordering::Relaxed);
+                at = self.next_lap();
             }
             // SAFETY: a slot of the ring: at least one, since `at` is not the end; aligned, since the
             // ring starts at a page and the cursor advances by slots.
@@ -241,6 +256,25 @@ impl ThreadTrace {
             at += SLOT_BYTES;
         }
         cursor.store(at, Ordering::Relaxed);
+    }
+
+    /// Starts the next lap; returns the address of the ring's first slot. Called by the thread itself.
+    ///
+    /// The cursor stands at the ring's start from here on, though the event being recorded is not
+    /// complete: an event that wraps in its middle has slots before that, which count as written.
+    fn next_lap(&self) -> usize {
+        let base = self.base.load(Ordering::Relaxed);
+        let changes = self.lap_changes.load(Ordering::Relaxed);
+        self.lap_changes
+            .store(changes.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        let laps = self.laps.load(Ordering::Relaxed);
+        self.laps.store(laps.wrapping_add(1), Ordering::Relaxed);
+        // SAFETY: the caller is the thread.
+        unsafe { self.cursor.as_atomic() }.store(base, Ordering::Relaxed);
+        self.lap_changes
+            .store(changes.wrapping_add(2), Ordering::Release);
+        base
     }
 
     /// Records the entry of the method at this address: one slot, or two above 4 GiB.
@@ -296,28 +330,40 @@ impl ThreadTrace {
         if !self.is_at_guard(fault_address, cursor) {
             return None;
         }
-        self.laps.fetch_add(1, Ordering::Relaxed);
-        Some(self.base.load(Ordering::Relaxed))
+        Some(self.next_lap())
     }
 
-    /// Notes when the cursor stood where. Skipped in the moment of a wrap, when lap and cursor do not
-    /// belong together.
-    pub fn sample_anchor(&self) {
+    /// Notes when the cursor stood where. False if the thread recorded so busily that no moment
+    /// between two events was found.
+    ///
+    /// The counter is read between two looks at the cursor that agree: slots before it were written
+    /// no later, slots from it on are published later.
+    pub fn sample_anchor(&self) -> bool {
+        /// At some 50 ns each, while events are rarely closer than that.
+        const TRIES: u32 = 1000;
         let mut inner = self.lock();
-        let (Some(cursor), Some(ring)) = (inner.cursor, inner.ring.as_ref()) else {
-            return;
+        let Some(ring) = inner.ring.as_ref().filter(|_| !inner.retired) else {
+            return true;
         };
-        let geometry = ring.geometry();
-        let (base, end) = (ring.base(), ring.end());
-        let laps = self.laps.load(Ordering::Acquire);
-        let counter = clock::counter();
-        let at = cursor.as_atomic().load(Ordering::Acquire);
-        if !(base..end).contains(&at) || self.laps.load(Ordering::Acquire) != laps {
-            return;
-        }
+        let (base, geometry) = (ring.base(), ring.geometry());
+        // SAFETY: the thread has not retired, and the lock is held.
+        let cursor = unsafe { self.cursor.as_atomic() };
+        let found = (0..TRIES).find_map(|_| {
+            let changes = self.lap_changes.load(Ordering::Acquire);
+            let laps = self.laps.load(Ordering::Relaxed);
+            let at = cursor.load(Ordering::Acquire);
+            let counter = clock::counter_in_order();
+            let still = cursor.load(Ordering::Relaxed) == at;
+            fence(Ordering::Acquire);
+            let same_lap = self.lap_changes.load(Ordering::Relaxed) == changes;
+            (changes % 2 == 0 && same_lap && still).then_some((counter, laps, at))
+        });
+        let Some((counter, laps, at)) = found else {
+            return false;
+        };
         let slots_written = Position {
             laps,
-            offset: (at - base) as u64,
+            offset: at.wrapping_sub(base) as u64,
         }
         .slots_written(geometry);
         // While the thread stands still, only the newest of its anchors says anything new; the oldest
@@ -325,7 +371,7 @@ impl ThreadTrace {
         if let [.., before, last] = inner.anchors.as_mut_slice() {
             if before.slots_written == slots_written && last.slots_written == slots_written {
                 last.counter = counter;
-                return;
+                return true;
             }
         }
         if inner.anchors.len() == MAX_ANCHORS {
@@ -335,6 +381,7 @@ impl ThreadTrace {
             counter,
             slots_written,
         });
+        true
     }
 }
 
