@@ -113,7 +113,11 @@ impl Framework {
         let dir = self.dir.join("apps").join(name);
         let jar = dir.join(name).with_extension("jar");
         let compiled_jar = dir.join("compiled").join(name).with_extension("jar");
-        let wanted = format!("{}\n{}", digest(&[sources])?, read(&self.dir.join("finished"))?);
+        let wanted = format!(
+            "{}\n{}",
+            digest(&[sources])?,
+            read(&self.dir.join("finished"))?
+        );
         let stamp_file = dir.join("finished");
         if std::fs::read_to_string(&stamp_file).ok().as_deref() != Some(&wanted) {
             remove(&dir)?;
@@ -157,7 +161,10 @@ impl Framework {
             "--class-loader-context=PCL[]",
             "--host",
         ]);
-        run(command, &format!("compiling {} ahead of time", jar.display()))?;
+        run(
+            command,
+            &format!("compiling {} ahead of time", jar.display()),
+        )?;
         Ok(())
     }
 
@@ -292,7 +299,10 @@ impl Build<'_> {
         // Own headers stand in for two originals, so they come first.
         command.arg("-I").arg(own.join("include"));
         command.arg("-I").arg(self.originals.join("core/jni"));
-        command.args(["-I/usr/include/android", "-I/usr/include/android/nativehelper"]);
+        command.args([
+            "-I/usr/include/android",
+            "-I/usr/include/android/nativehelper",
+        ]);
         command.args(&inputs);
         command.args(["-Wl,-soname,libandroid_runtime.so", "-Wl,--no-undefined"]);
         command.arg(format!("-L{ANDROID_LIBRARIES}"));
@@ -307,7 +317,10 @@ impl Build<'_> {
 /// Fails if the build did not need one of the stubs, which would stay in the checkout unseen otherwise.
 fn check_stubs(stubs: &Path, classes: &Path) -> Result<()> {
     for stub in java_files(stubs)? {
-        let class = stub.strip_prefix(stubs).unwrap_or(&stub).with_extension("class");
+        let class = stub
+            .strip_prefix(stubs)
+            .unwrap_or(&stub)
+            .with_extension("class");
         if !classes.join(&class).exists() {
             return Err(Error::Other(format!(
                 "nothing in framework.jar needs the stub {}: remove it, and its line in the README",
@@ -337,7 +350,11 @@ fn files_with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in walkdir::WalkDir::new(dir).sort_by_file_name() {
         let entry = entry.map_err(|error| Error::Other(error.to_string()))?;
-        if entry.path().extension().is_some_and(|found| found == extension) {
+        if entry
+            .path()
+            .extension()
+            .is_some_and(|found| found == extension)
+        {
             files.push(entry.into_path());
         }
     }
@@ -348,7 +365,12 @@ fn files_with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
 fn fingerprint(lab: &Lab) -> Result<String> {
     let mut text = String::new();
     let core_image = format!("framework/{}/core.art", lab.isa.name());
-    for name in [&core_image, "bin/dex2oat", "lib64/libart.so", "lib64/libart-compiler.so"] {
+    for name in [
+        &core_image,
+        "bin/dex2oat",
+        "lib64/libart.so",
+        "lib64/libart-compiler.so",
+    ] {
         let path = lab.root().join(name);
         let data = std::fs::metadata(&path).context("find", &path)?;
         let modified = data.modified().context("find", &path)?;

@@ -55,7 +55,11 @@ pub(crate) fn generate(files: &[(String, String)]) -> Result<BTreeMap<String, St
     }
     let messages: Vec<String> = parsed
         .iter()
-        .flat_map(|file| file.message_type.iter().map(|message| message.name().to_owned()))
+        .flat_map(|file| {
+            file.message_type
+                .iter()
+                .map(|message| message.name().to_owned())
+        })
         .collect();
 
     let mut classes = BTreeMap::new();
@@ -149,25 +153,45 @@ mod tests {
     /// Expected values: `ProtoStream`'s documented layout, by hand.
     #[test]
     fn field_ids_hold_count_type_and_number() {
-        let classes = generate(&files(&[("queue.proto", QUEUE), ("message.proto", MESSAGE)])).unwrap();
+        let classes = generate(&files(&[
+            ("queue.proto", QUEUE),
+            ("message.proto", MESSAGE),
+        ]))
+        .unwrap();
         let queue = &classes["android/os/MessageQueueProto.java"];
         assert!(queue.contains("package android.os;"));
-        assert!(queue.contains("long MESSAGES = 0x0000020b00000001L;"), "{queue}");
-        assert!(queue.contains("long IS_POLLING_LOCKED = 0x0000010800000002L;"), "{queue}");
+        assert!(
+            queue.contains("long MESSAGES = 0x0000020b00000001L;"),
+            "{queue}"
+        );
+        assert!(
+            queue.contains("long IS_POLLING_LOCKED = 0x0000010800000002L;"),
+            "{queue}"
+        );
         let message = &classes["android/os/MessageProto.java"];
-        assert!(message.contains("long WHEN = 0x0000010300000001L;"), "{message}");
-        assert!(message.contains("long OBJ = 0x0000010900000006L;"), "{message}");
+        assert!(
+            message.contains("long WHEN = 0x0000010300000001L;"),
+            "{message}"
+        );
+        assert!(
+            message.contains("long OBJ = 0x0000010900000006L;"),
+            "{message}"
+        );
     }
 
     #[test]
     fn an_unknown_field_type_is_named() {
-        let error = generate(&files(&[("queue.proto", QUEUE)])).unwrap_err().to_string();
+        let error = generate(&files(&[("queue.proto", QUEUE)]))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("MessageQueueProto.messages"), "{error}");
     }
 
     #[test]
     fn a_syntax_error_names_the_file() {
-        let error = generate(&files(&[("broken.proto", "message {")])).unwrap_err().to_string();
+        let error = generate(&files(&[("broken.proto", "message {")]))
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("broken.proto: "), "{error}");
     }
 }

@@ -19,8 +19,16 @@ fn watchdog_reports_slow_messages() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/watchdog");
     let app = framework.compile_app("watchdog-test", &sources).unwrap();
     for execution in [Execution::Interpreter, Execution::Jit, Execution::Aot] {
-        let output = framework.app_command(&app, "WatchdogTest", execution).output().unwrap();
+        let output = framework
+            .app_command(&app, "WatchdogTest", execution)
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(text, EXPECTED, "{execution:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            text,
+            EXPECTED,
+            "{execution:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

@@ -24,8 +24,10 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// What the demo must find, by the source of the program in `lab/demo`: the main thread opens a note, and
 /// `NoteStore.find` waits for the lock that `NoteStore.saveAll` holds while `NoteFile.syncToFlash` sleeps.
 mod expected {
-    pub(super) const WAITING: [&str; 2] =
-        ["com.example.notes.NoteListScreen.openNote", "com.example.notes.NoteStore.find"];
+    pub(super) const WAITING: [&str; 2] = [
+        "com.example.notes.NoteListScreen.openNote",
+        "com.example.notes.NoteStore.find",
+    ];
     pub(super) const HOLDING: [&str; 4] = [
         "com.example.notes.NoteStore.saveAll",
         "com.example.notes.NoteFile.writeAll",
@@ -87,12 +89,21 @@ pub(crate) fn run(options: &Options, lab: &Lab, checkout: &Path) -> Result<()> {
     replace(&saved, &trace_file)?;
     let hindsight = hindsight_program(checkout)?;
     let mut export = Command::new(&hindsight);
-    export.arg("export").arg("--format=perfetto").arg("-o").arg(&perfetto_file).arg(&trace_file);
+    export
+        .arg("export")
+        .arg("--format=perfetto")
+        .arg("-o")
+        .arg(&perfetto_file)
+        .arg(&trace_file);
     succeed(&mut export)?;
 
     let trace = Trace::open(&trace_file)?;
-    let stall = stall::find(&trace)
-        .with_context(|| format!("{} holds no message of the main thread", trace_file.display()))?;
+    let stall = stall::find(&trace).with_context(|| {
+        format!(
+            "{} holds no message of the main thread",
+            trace_file.display()
+        )
+    })?;
     println!("\n{stall}\n");
     if options.check {
         check(&stall)?;
@@ -182,23 +193,28 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
         fs::File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
     std::io::copy(&mut source, &mut copy)
         .with_context(|| format!("cannot write {}", to.display()))?;
-    copy.persist(to).with_context(|| format!("cannot write {}", to.display()))?;
+    copy.persist(to)
+        .with_context(|| format!("cannot write {}", to.display()))?;
     Ok(())
 }
 
 /// Builds the `hindsight` program, which takes no time if nothing has changed.
 fn hindsight_program(checkout: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    succeed(
-        Command::new(cargo)
-            .current_dir(checkout)
-            .args(["build", "--quiet", "--release", "--package", "hindsight-cli"]),
-    )?;
+    succeed(Command::new(cargo).current_dir(checkout).args([
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "hindsight-cli",
+    ]))?;
     Ok(checkout.join("target/release/hindsight"))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?} failed ({status})");
     Ok(())
 }
@@ -219,7 +235,10 @@ fn check(stall: &Stall) -> Result<()> {
         "the stall took {} ns, less than the watchdog's limit",
         stall.chain[0].duration_ns
     );
-    let blocker = stall.blocker.as_ref().context("no thread was found that held the lock")?;
+    let blocker = stall
+        .blocker
+        .as_ref()
+        .context("no thread was found that held the lock")?;
     ensure!(
         blocker.thread == expected::THREAD,
         "the blamed thread is {:?}; it must be {:?}",
@@ -245,8 +264,12 @@ fn check(stall: &Stall) -> Result<()> {
 /// some callers, and framework methods may be between.
 fn ends_with_in_order(names: &[String], expected: &[&str]) -> bool {
     let mut rest = names.iter();
-    expected.iter().all(|wanted| rest.any(|name| name == wanted))
-        && names.last().is_some_and(|last| expected.last() == Some(&last.as_str()))
+    expected
+        .iter()
+        .all(|wanted| rest.any(|name| name == wanted))
+        && names
+            .last()
+            .is_some_and(|last| expected.last() == Some(&last.as_str()))
 }
 
 #[cfg(test)]
@@ -259,7 +282,10 @@ mod tests {
 
     #[test]
     fn order_and_last_name_matter() {
-        assert!(ends_with_in_order(&names(&["x", "a", "y", "b"]), &["a", "b"]));
+        assert!(ends_with_in_order(
+            &names(&["x", "a", "y", "b"]),
+            &["a", "b"]
+        ));
         assert!(!ends_with_in_order(&names(&["b", "a"]), &["a", "b"]));
         assert!(!ends_with_in_order(&names(&["a", "b", "c"]), &["a", "b"]));
         assert!(!ends_with_in_order(&[], &["a"]));

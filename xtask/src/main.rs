@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask`: the project's own commands.
 
+mod bench;
 mod lab;
 
 use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -18,14 +20,33 @@ enum Command {
     /// Builds and runs ART for Linux
     #[command(subcommand)]
     Lab(lab::Command),
+    /// Measures, and writes target/bench/NAME.json
+    Bench {
+        /// What to measure
+        name: bench::Name,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Lab(command) => lab::run(command),
+        Command::Bench { name } => done(bench::run(name, &checkout())),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
         ExitCode::FAILURE
     })
+}
+
+/// The folder that cargo runs xtask from: this checkout.
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap_or_else(|_| ".".into())
+}
+
+fn done(result: anyhow::Result<()>) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match result {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // With its causes, in one line.
+        Err(error) => Err(format!("{error:#}").into()),
+    }
 }

@@ -71,6 +71,8 @@ mod tests {
         floor.measure(1000);
         assert!(floor.buffer[..2000].iter().all(|&slot| slot != 1));
         assert_eq!(floor.buffer[2000], 1);
-        assert!(floor.buffer[..2000].windows(2).any(|pair| pair[0] != pair[1]));
+        assert!(floor.buffer[..2000]
+            .windows(2)
+            .any(|pair| pair[0] != pair[1]));
     }
 }

@@ -30,7 +30,10 @@ impl Machine {
         };
         let first_word = |path: &str| {
             let text = fs::read_to_string(path).unwrap_or_default();
-            text.split_whitespace().next().unwrap_or_default().to_owned()
+            text.split_whitespace()
+                .next()
+                .unwrap_or_default()
+                .to_owned()
         };
         Machine {
             cpu: field("model name"),

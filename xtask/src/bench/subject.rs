@@ -126,7 +126,10 @@ impl Subject {
             let mut line = String::new();
             if self.answers.read_line(&mut line)? == 0 {
                 let status = self.process.wait()?;
-                bail!("the variant {} ended ({status}) instead of answering", self.name);
+                bail!(
+                    "the variant {} ended ({status}) instead of answering",
+                    self.name
+                );
             }
             // Libraries print lines of their own ("JNI_OnLoad called").
             if line.starts_with('{') {

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{ensure, Context as _, Result};
-use hindsight_trace_format::container::Reader;
 use hindsight_lab::{App, Execution, Framework, Isa, Lab, Release, Variant};
+use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::{Event, SLOT_BYTES};
 
 use super::floor::Floor;
@@ -66,7 +66,13 @@ pub(crate) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
     };
     let method_trace = Subject::start("method trace", stock.command(false), false)?;
     let progress = |what: &str| eprintln!("bench: {what}");
-    let metrics = run(subjects(false)?, subjects(true)?, method_trace, scratch.path(), &progress)?;
+    let metrics = run(
+        subjects(false)?,
+        subjects(true)?,
+        method_trace,
+        scratch.path(),
+        &progress,
+    )?;
     print(&metrics);
     Ok(metrics)
 }
@@ -104,7 +110,10 @@ fn with_tracing(mut command: Command, configuration: &str) -> Command {
 
 fn print(metrics: &BTreeMap<String, f64>) {
     println!("JIT-compiled recursive method, inlining off; medians over {ROUNDS} rounds");
-    println!("{:>6} {:>12} {:>14} {:>14} {:>9} {:>9}", "work", "stock ns", "off ns/point", "on ns/point", "off %", "on %");
+    println!(
+        "{:>6} {:>12} {:>14} {:>14} {:>9} {:>9}",
+        "work", "stock ns", "off ns/point", "on ns/point", "off %", "on %"
+    );
     for work in WORKS {
         let m = |name: &str| metrics[&format!("{name}_w{work}")];
         println!(
@@ -117,7 +126,10 @@ fn print(metrics: &BTreeMap<String, f64>) {
         );
     }
     println!("\nthe same with ART's default inlining");
-    println!("{:>6} {:>12} {:>9} {:>9}", "work", "stock ns", "off %", "on %");
+    println!(
+        "{:>6} {:>12} {:>9} {:>9}",
+        "work", "stock ns", "off %", "on %"
+    );
     for work in WORKS {
         let m = |name: &str| metrics[&format!("{name}_w{work}_default_inlining")];
         println!(
@@ -163,7 +175,10 @@ pub(crate) fn run(
     let stock_w0 = median(paper.stock[&0].iter().copied());
     let art_ns = (art - stock_w0) / POINTS_PER_CALL;
     metrics.insert("art_tracing_ns_w0".into(), art_ns);
-    metrics.insert("art_tracing_over_on_w0".into(), art_ns / metrics["on_ns_w0"]);
+    metrics.insert(
+        "art_tracing_over_on_w0".into(),
+        art_ns / metrics["on_ns_w0"],
+    );
     metrics.insert("bytes_per_point".into(), bytes_per_point);
     Ok(metrics)
 }
@@ -247,7 +262,12 @@ fn bytes_per_point(subject: &mut Subject) -> Result<f64> {
             points += ring
                 .slots()
                 .events()
-                .filter(|e| matches!(e.event(), Event::Entry { .. } | Event::WideEntry | Event::Exit))
+                .filter(|e| {
+                    matches!(
+                        e.event(),
+                        Event::Entry { .. } | Event::WideEntry | Event::Exit
+                    )
+                })
                 .count();
         }
     }
@@ -261,10 +281,23 @@ fn per_call(timings: &Timings, suffix: &str) -> BTreeMap<String, f64> {
     let mut metrics = BTreeMap::new();
     let mut put = |name: String, value: f64| metrics.insert(name + suffix, value);
     for work in WORKS {
-        let (stock, off, on) = (&timings.stock[&work], &timings.off[&work], &timings.on[&work]);
-        put(format!("stock_call_ns_w{work}"), median(stock.iter().copied()));
-        put(format!("off_overhead_pct_w{work}"), median_of_pairs(off, stock, percent));
-        put(format!("on_overhead_pct_w{work}"), median_of_pairs(on, stock, percent));
+        let (stock, off, on) = (
+            &timings.stock[&work],
+            &timings.off[&work],
+            &timings.on[&work],
+        );
+        put(
+            format!("stock_call_ns_w{work}"),
+            median(stock.iter().copied()),
+        );
+        put(
+            format!("off_overhead_pct_w{work}"),
+            median_of_pairs(off, stock, percent),
+        );
+        put(
+            format!("on_overhead_pct_w{work}"),
+            median_of_pairs(on, stock, percent),
+        );
     }
     metrics
 }
@@ -274,12 +307,22 @@ fn per_point(timings: &Timings) -> BTreeMap<String, f64> {
     let price = |traced: f64, stock: f64| (traced - stock) / POINTS_PER_CALL;
     let mut metrics = BTreeMap::new();
     for work in WORKS {
-        let (stock, off, on) = (&timings.stock[&work], &timings.off[&work], &timings.on[&work]);
-        metrics.insert(format!("off_ns_w{work}"), median_of_pairs(off, stock, price));
+        let (stock, off, on) = (
+            &timings.stock[&work],
+            &timings.off[&work],
+            &timings.on[&work],
+        );
+        metrics.insert(
+            format!("off_ns_w{work}"),
+            median_of_pairs(off, stock, price),
+        );
         metrics.insert(format!("on_ns_w{work}"), median_of_pairs(on, stock, price));
     }
-    let on: Vec<f64> =
-        timings.on[&0].iter().zip(&timings.stock[&0]).map(|(&on, &stock)| price(on, stock)).collect();
+    let on: Vec<f64> = timings.on[&0]
+        .iter()
+        .zip(&timings.stock[&0])
+        .map(|(&on, &stock)| price(on, stock))
+        .collect();
     metrics.insert("floor_ns".into(), median(timings.floor.iter().copied()));
     metrics.insert(
         "on_over_floor_w0".into(),
@@ -294,7 +337,12 @@ mod tests {
 
     #[test]
     fn a_point_is_half_of_what_a_call_costs_more() {
-        let rounds = |w0: f64| WORKS.iter().map(|&work| (work, vec![w0 + f64::from(work); 3])).collect();
+        let rounds = |w0: f64| {
+            WORKS
+                .iter()
+                .map(|&work| (work, vec![w0 + f64::from(work); 3]))
+                .collect()
+        };
         let timings = Timings {
             stock: rounds(2.0),
             off: rounds(2.5),
