@@ -34,6 +34,9 @@ pub(crate) struct Package {
     /// Whether Debian's patches are applied at all.
     #[serde(default)]
     pub(crate) debian_patches: bool,
+    /// What to keep of Debian's own folder, because its patches refer to it.
+    #[serde(default)]
+    pub(crate) debian_files: Vec<String>,
     /// Top-level folders to leave out of the tarball's paths.
     #[serde(default)]
     pub(crate) strip: usize,

@@ -185,7 +185,11 @@ impl Lab {
     /// `dex2oat` with the core jars as its boot class path and their boot image; add `--dex-file`,
     /// `--oat-file` and so on.
     pub fn dex2oat_command(&self) -> Command {
-        let image = self.core_image();
+        self.dex2oat_command_with(&self.core_image())
+    }
+
+    /// `dex2oat` with another boot image and its jars as the boot class path.
+    pub fn dex2oat_command_with(&self, image: &BootImage) -> Command {
         let mut command = self.command("dex2oat");
         for option in crate::boot::class_path_options(&image.jars) {
             command.arg("--runtime-arg").arg(option);

@@ -164,6 +164,11 @@ fn unpack(package: &Package, fetched: &Fetched, to: &Path) -> Result<()> {
                 apply(&patches.join(name), &package.folder, to)?;
             }
         }
+        for file in &package.debian_files {
+            let (from, to) = (parts.path().join("debian").join(file), to.join("debian").join(file));
+            create_dir(to.parent().unwrap_or(&to))?;
+            std::fs::rename(&from, &to).context("move", &from)?;
+        }
     }
     Ok(())
 }
