@@ -38,6 +38,11 @@ pub const FIRST_METHOD: u64 = 0x7000_1000;
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadIndex(usize);
 
+impl ThreadIndex {
+    /// The thread that was added first.
+    pub const FIRST: ThreadIndex = ThreadIndex(0);
+}
+
 struct ThreadScript {
     header: RingHeader,
     slots: Vec<Slot>,

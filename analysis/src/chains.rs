@@ -1,0 +1,700 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Chains of calls that held a thread up, and what other threads did meanwhile.
+
+use std::cmp::Reverse;
+
+use hindsight_decoder::{Extension, Flags, Method, Slices, Thread, Trace};
+use serde::Serialize;
+
+use crate::known;
+
+/// A chain goes on into a call that takes at least this part of the whole.
+const DOMINANT: f64 = 0.5;
+/// Stalls that ended so long before the thread's ring was taken are told after those that ended later:
+/// a trace is persisted right after its anomaly.
+const RECENT_NS: u64 = 2_000_000_000;
+/// Shorter chains are no stalls: a message that took less didn't cost more than a few frames.
+const STALL_NS: u64 = 100_000_000;
+/// A call covers at least this part of a wait that it is said to have caused.
+const COVERED: f64 = 0.9;
+/// How far apart the end of a wait and the end of the call that caused it may be: a woken thread has to be
+/// scheduled first, and on a busy machine the other one may be held up between unlocking and returning.
+const WAKE_UP_NS: u64 = 20_000_000;
+/// Callees told of a call that isn't dominated by one of them.
+const MAX_CALLEES: usize = 3;
+
+/// A chain of calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chain {
+    /// Thread id.
+    pub tid: u32,
+    /// Thread name.
+    pub thread: String,
+    /// When the time that the chain explains began, CLOCK_BOOTTIME, ns.
+    pub start_ns: u64,
+    /// How long it held the thread, ns.
+    pub held_ns: u64,
+    /// Whether it still held the thread when the ring was taken.
+    pub still_running: bool,
+    /// How long before the ring was taken it ended, ns.
+    pub ended_before_ns: u64,
+    /// What called the head, outermost first.
+    pub callers: Vec<String>,
+    /// The head (the dispatch of a message, or an outermost call), …, the call where the time went.
+    pub links: Vec<Link>,
+    /// What the last link did with the time.
+    pub rest: Rest,
+    /// Who owned the lock that the last link waited for, if the trace says so.
+    pub lock_owner: Option<LockOwner>,
+    /// What other threads did while the last link was waiting or busy; most telling first.
+    pub evidence: Vec<Evidence>,
+    /// The method that is to blame as far as can be told, and its thread.
+    pub culprit: Option<(String, String)>,
+}
+
+/// A call in a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// `class.name`.
+    pub method: String,
+    /// Source file, or empty.
+    pub source_file: String,
+    /// How much of the time in question it covers, with what it called, ns.
+    pub ns: u64,
+    /// Time in itself, ns.
+    pub self_ns: u64,
+    /// Whether it is the program's own, not the platform's or the language's.
+    pub own: bool,
+}
+
+/// What the last link of a chain did with its time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rest {
+    /// Its longest stretch without a traced call, ns: there it waited, or computed.
+    pub longest_gap_ns: u64,
+    /// Whether the method is one that sleeps or waits.
+    pub sleeps: bool,
+    /// What it called most, if that is where the time went.
+    pub callees: Vec<Callee>,
+}
+
+/// Calls of one method by another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Callee {
+    /// `class.name`.
+    pub method: String,
+    /// How often.
+    pub calls: u64,
+    /// How long, together, ns.
+    pub ns: u64,
+}
+
+/// Who owned a lock that was waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LockOwner {
+    /// Thread id.
+    pub tid: u32,
+    /// Its name, if its ring is in the trace.
+    pub thread: Option<String>,
+    /// Identity of the lock.
+    pub lock: u64,
+}
+
+/// What another thread did while the chain's last link was waiting or busy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// Thread id.
+    pub tid: u32,
+    /// Thread name.
+    pub thread: String,
+    /// What called the first link and went on after the wait, outermost first.
+    pub callers: Vec<String>,
+    /// Its chain of calls; times are those inside the wait.
+    pub links: Vec<Link>,
+    /// The part of the wait that the last one covers, 0 ..= 1.
+    pub share: f64,
+    /// Whether the last one sleeps or waits.
+    pub sleeps: bool,
+    /// Index of a link that ended together with the wait: it may have released what was waited for.
+    pub ended_together: Option<usize>,
+    /// How far apart those ends were, ns.
+    pub end_distance_ns: u64,
+    /// Whether that link is of the same class as the one that waited.
+    pub same_class: bool,
+    /// Whether the trace says that this thread owned the lock.
+    pub owns_lock: bool,
+}
+
+/// The chains that held `thread` up longest, at most `limit`, the most telling one first: that is the
+/// longest stall that ended just before the ring was taken, or was still going on.
+///
+/// Where the thread has a looper, a chain begins at a message; otherwise at an outermost call.
+pub fn chains(trace: &Trace, thread: &Thread, limit: usize) -> Vec<Chain> {
+    let slices = &thread.slices;
+    let mut heads = heads(trace, slices);
+    heads.sort_by_key(|&i| {
+        let ns = slices.end_ns[i] - slices.start_ns[i];
+        let recent = thread.end_ns - slices.end_ns[i] <= RECENT_NS;
+        Reverse((recent && ns >= STALL_NS, ns))
+    });
+    heads.truncate(limit);
+    let self_ns = slices.self_ns();
+    heads
+        .into_iter()
+        .map(|head| chain(trace, thread, &self_ns, head))
+        .collect()
+}
+
+/// The calls that chains may begin with: messages, or else outermost calls.
+///
+/// A looper runs messages through `Handler.dispatchMessage`, which may have been inlined into it: so they
+/// are all the calls it makes, but for the wait for the next one. In a ring that has wrapped around, the
+/// looper itself isn't known any more: then they are the outermost calls.
+fn heads(trace: &Trace, slices: &Slices) -> Vec<usize> {
+    let marked = |is: fn(&Method) -> bool| -> Vec<bool> {
+        trace.methods.iter().map(|(_, m)| is(m)).collect()
+    };
+    let (looper, idle) = (
+        marked(known::is_message_loop),
+        marked(known::waits_for_work),
+    );
+    let has = |marks: &[bool], i: usize| {
+        marks
+            .get(slices.method[i].0 as usize)
+            .copied()
+            .unwrap_or(false)
+    };
+    // Loopers can be nested; what is above one isn't a message.
+    let mut above_looper = vec![false; slices.len()];
+    for i in (0..slices.len()).filter(|&i| has(&looper, i)) {
+        let mut above = Some(i);
+        while let Some(caller) = above.filter(|&caller| !above_looper[caller]) {
+            above_looper[caller] = true;
+            above = slices.parent_of(caller);
+        }
+    }
+    let is_head = |i: usize| {
+        let called_by_looper = slices
+            .parent_of(i)
+            .is_none_or(|parent| has(&looper, parent));
+        called_by_looper && !above_looper[i] && !has(&idle, i)
+    };
+    (0..slices.len()).filter(|&i| is_head(i)).collect()
+}
+
+fn chain(trace: &Trace, thread: &Thread, self_ns: &[u64], head: usize) -> Chain {
+    let slices = &thread.slices;
+    let whole = (slices.start_ns[head], slices.end_ns[head]);
+    let path = heaviest_path(slices, head, whole);
+    let last = path[path.len() - 1];
+    let gap = longest_gap(slices, last);
+    let link = |&i: &usize| link(trace, slices, self_ns, i, whole);
+    let last_method = trace.methods.get(slices.method[last]);
+    let lock_owner = lock_owner(trace, thread, gap);
+    let evidence = evidence(trace, thread, gap, last_method, lock_owner.as_ref());
+    let mut path_to_head = slices.path_to(head);
+    path_to_head.pop();
+    let links: Vec<Link> = path.iter().map(link).collect();
+    let culprit = culprit(&links, &thread.name, &evidence);
+    Chain {
+        tid: thread.tid,
+        thread: thread.name.clone(),
+        start_ns: whole.0,
+        held_ns: whole.1 - whole.0,
+        still_running: slices.flags[head].contains(Flags::OPEN_END),
+        ended_before_ns: thread.end_ns - whole.1,
+        callers: path_to_head
+            .into_iter()
+            .map(|i| trace.methods.name(slices.method[i]).into_owned())
+            .collect(),
+        rest: Rest {
+            longest_gap_ns: gap.1 - gap.0,
+            sleeps: last_method.is_some_and(known::sleeps_or_waits),
+            callees: callees(trace, slices, self_ns, last),
+        },
+        lock_owner,
+        links,
+        evidence,
+        culprit,
+    }
+}
+
+/// How much of `span` a call covers, ns.
+fn overlap(slices: &Slices, i: usize, span: (u64, u64)) -> u64 {
+    slices.end_ns[i]
+        .min(span.1)
+        .saturating_sub(slices.start_ns[i].max(span.0))
+}
+
+/// `head`, then always the callee that covers most of `span`, as long as that is the better part.
+fn heaviest_path(slices: &Slices, head: usize, span: (u64, u64)) -> Vec<usize> {
+    let dominant = ((span.1 - span.0) as f64 * DOMINANT) as u64;
+    let end = slices.subtree_end(head);
+    let mut path = vec![head];
+    // Children follow their parent, so one pass finds each link; a later child that covers more than
+    // half cannot exist beside one that does.
+    for i in head + 1..end {
+        let last = path[path.len() - 1];
+        if slices.parent[i] as usize == last && overlap(slices, i, span) > dominant {
+            path.push(i);
+        }
+    }
+    path
+}
+
+/// The longest stretch of a call in which it called nothing.
+fn longest_gap(slices: &Slices, i: usize) -> (u64, u64) {
+    let (start, end) = (slices.start_ns[i], slices.end_ns[i]);
+    let children = (i + 1..slices.subtree_end(i)).filter(|&c| slices.parent[c] as usize == i);
+    let mut longest = (start, start);
+    let mut from = start;
+    let edges = children.map(|c| (slices.start_ns[c], slices.end_ns[c]));
+    for (child_start, child_end) in edges.chain([(end, end)]) {
+        if child_start - from > longest.1 - longest.0 {
+            longest = (from, child_start);
+        }
+        from = child_end;
+    }
+    longest
+}
+
+fn link(trace: &Trace, slices: &Slices, self_ns: &[u64], i: usize, span: (u64, u64)) -> Link {
+    let method = trace.methods.get(slices.method[i]);
+    Link {
+        method: trace.methods.name(slices.method[i]).into_owned(),
+        source_file: method.map_or_else(String::new, |m| m.source_file.clone()),
+        ns: overlap(slices, i, span),
+        self_ns: self_ns[i],
+        own: method.is_some_and(|m| m.is_named() && !known::is_platform(m)),
+    }
+}
+
+fn callees(trace: &Trace, slices: &Slices, self_ns: &[u64], last: usize) -> Vec<Callee> {
+    let duration = slices.end_ns[last] - slices.start_ns[last];
+    if self_ns[last] as f64 > duration as f64 * DOMINANT {
+        return Vec::new();
+    }
+    let mut calls: Vec<(u32, u64)> = (last + 1..slices.subtree_end(last))
+        .filter(|&c| slices.parent[c] as usize == last)
+        .map(|c| (slices.method[c].0, slices.end_ns[c] - slices.start_ns[c]))
+        .collect();
+    calls.sort_unstable();
+    let mut sums: Vec<Callee> = calls
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|group| Callee {
+            method: trace
+                .methods
+                .name(hindsight_decoder::MethodId(group[0].0))
+                .into_owned(),
+            calls: group.len() as u64,
+            ns: group.iter().map(|g| g.1).sum(),
+        })
+        .collect();
+    sums.sort_by_key(|c| Reverse(c.ns));
+    sums.truncate(MAX_CALLEES);
+    sums
+}
+
+/// Who owned the lock that was waited for during `gap`, by the thread's own events.
+fn lock_owner(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Option<LockOwner> {
+    let event = thread
+        .events
+        .iter()
+        .find(|e| e.kind == Extension::LockWait && gap.0 <= e.at_ns && e.at_ns <= gap.1)?;
+    let tid = u32::try_from(event.payload[0])
+        .ok()
+        .filter(|&tid| tid != 0)?;
+    Some(LockOwner {
+        tid,
+        thread: trace
+            .threads
+            .iter()
+            .find(|t| t.tid == tid)
+            .map(|t| t.name.clone()),
+        lock: event.payload[1],
+    })
+}
+
+fn evidence(
+    trace: &Trace,
+    waiting: &Thread,
+    gap: (u64, u64),
+    waited_in: Option<&Method>,
+    owner: Option<&LockOwner>,
+) -> Vec<Evidence> {
+    if gap.1 == gap.0 {
+        return Vec::new();
+    }
+    let mut found: Vec<Evidence> = trace
+        .threads
+        .iter()
+        .filter(|t| t.tid != waiting.tid && t.tid != trace.process.raised_by)
+        .filter_map(|t| evidence_of(trace, t, gap, waited_in, owner))
+        .collect();
+    found.sort_by(|a, b| {
+        let rank = |e: &Evidence| (e.owns_lock, e.same_class, e.ended_together.is_some());
+        rank(b).cmp(&rank(a)).then(b.share.total_cmp(&a.share))
+    });
+    found
+}
+
+fn evidence_of(
+    trace: &Trace,
+    thread: &Thread,
+    gap: (u64, u64),
+    waited_in: Option<&Method>,
+    owner: Option<&LockOwner>,
+) -> Option<Evidence> {
+    let slices = &thread.slices;
+    let owns_lock = owner.is_some_and(|o| o.tid == thread.tid);
+    let length = gap.1 - gap.0;
+    let outermost = (0..slices.len())
+        .filter(|&i| slices.depth[i] == 0)
+        .max_by_key(|&i| overlap(slices, i, gap))?;
+    if (overlap(slices, outermost, gap) as f64) < length as f64 * DOMINANT {
+        return None;
+    }
+    let path = heaviest_path(slices, outermost, gap);
+    let method = |i: usize| trace.methods.get(slices.method[i]);
+    if !owns_lock
+        && path
+            .iter()
+            .any(|&i| method(i).is_some_and(known::waits_for_work))
+    {
+        return None;
+    }
+    let last = path[path.len() - 1];
+    // Calls that went on after the wait are context.
+    let ended = |i: usize| {
+        !slices.flags[i].contains(Flags::OPEN_END) && slices.end_ns[i] <= gap.1 + WAKE_UP_NS
+    };
+    let context = path
+        .iter()
+        .position(|&i| ended(i))
+        .unwrap_or(path.len() - 1);
+    let (callers, path) = path.split_at(context);
+
+    let distance = |p: usize| slices.end_ns[path[p]].abs_diff(gap.1);
+    let may_have_caused_it = |p: &usize| {
+        let i = path[*p];
+        let covered = overlap(slices, i, gap) as f64 >= COVERED * length as f64;
+        ended(i) && covered && distance(*p) <= WAKE_UP_NS
+    };
+    let is_same_class = |p: &usize| match (waited_in, method(path[*p])) {
+        (Some(a), Some(b)) => {
+            a.is_named() && known::outer_class(&a.class) == known::outer_class(&b.class)
+        }
+        _ => false,
+    };
+    // A method that synchronizes on an object of the same class is the best guess, the outermost one if
+    // there are several: it released the lock last. Otherwise it is the call whose end is nearest, which
+    // must not have ended later: it may just as well have been woken by the one who waited.
+    let same_class = (0..path.len())
+        .filter(may_have_caused_it)
+        .find(is_same_class);
+    let ended_together = same_class.or_else(|| {
+        let ended_first = |p: &usize| slices.end_ns[path[*p]] <= gap.1;
+        (0..path.len())
+            .filter(may_have_caused_it)
+            .filter(ended_first)
+            .min_by_key(|&p| distance(p))
+    });
+    let self_ns = slices.self_ns();
+    Some(Evidence {
+        tid: thread.tid,
+        thread: thread.name.clone(),
+        callers: callers
+            .iter()
+            .map(|&i| trace.methods.name(slices.method[i]).into_owned())
+            .collect(),
+        links: path
+            .iter()
+            .map(|&i| link(trace, slices, &self_ns, i, gap))
+            .collect(),
+        share: overlap(slices, last, gap) as f64 / length as f64,
+        sleeps: method(last).is_some_and(known::sleeps_or_waits),
+        ended_together,
+        end_distance_ns: ended_together.map_or(0, distance),
+        same_class: same_class.is_some(),
+        owns_lock,
+    })
+}
+
+/// The innermost method of the program itself, in the thread that was waited for, or else in the chain.
+fn culprit(links: &[Link], thread: &str, evidence: &[Evidence]) -> Option<(String, String)> {
+    let innermost = |links: &[Link]| {
+        let own = links.iter().rev().find(|l| l.own);
+        own.or(links.last()).map(|l| l.method.clone())
+    };
+    match evidence.first() {
+        Some(e) if e.owns_lock || e.ended_together.is_some() => {
+            Some((innermost(&e.links)?, e.thread.clone()))
+        }
+        _ => Some((innermost(links)?, thread.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_testkit::{stall, Script, ThreadIndex, STALL_NS as WAIT_NS};
+
+    fn decode(script: &Script) -> Trace {
+        Trace::decode("test".as_ref(), &script.encode()).unwrap()
+    }
+
+    fn first(trace: &Trace) -> Chain {
+        chains(trace, trace.main_thread().unwrap(), 1).remove(0)
+    }
+
+    fn names(links: &[Link]) -> Vec<&str> {
+        links
+            .iter()
+            .map(|l| l.method.rsplit_once("notes.").map_or(&*l.method, |m| m.1))
+            .collect()
+    }
+
+    #[test]
+    fn the_chain_that_waited_and_the_method_that_slept_are_found() {
+        let trace = decode(&stall());
+        let chain = first(&trace);
+        assert_eq!(
+            names(&chain.links),
+            [
+                "android.os.Handler.dispatchMessage",
+                "NoteListScreen.handleMessage",
+                "NoteListScreen.openNote",
+                "NoteStore.find"
+            ]
+        );
+        assert!(chain.held_ns > WAIT_NS && chain.held_ns < WAIT_NS + 2_000_000);
+        assert_eq!(chain.rest.longest_gap_ns, WAIT_NS);
+        assert!(!chain.still_running);
+        assert_eq!(
+            chain.callers,
+            ["com.example.notes.NotesApp.main", "android.os.Looper.loop"]
+        );
+
+        let evidence = &chain.evidence[0];
+        assert_eq!(evidence.thread, "notes-sync");
+        assert_eq!(
+            names(&evidence.links),
+            [
+                "android.os.Handler.dispatchMessage",
+                "SyncWorker.handleMessage",
+                "SyncWorker.save",
+                "NoteStore.saveAll",
+                "NoteFile.writeAll",
+                "NoteFile.syncToFlash",
+                "java.lang.Thread.sleep"
+            ]
+        );
+        assert!(evidence.share > 0.98 && evidence.sleeps && evidence.same_class);
+        let together = &evidence.links[evidence.ended_together.unwrap()];
+        assert_eq!(together.method, "com.example.notes.NoteStore.saveAll");
+        assert_eq!(
+            chain.culprit,
+            Some((
+                "com.example.notes.NoteFile.syncToFlash".into(),
+                "notes-sync".into()
+            ))
+        );
+        assert_eq!(chain.lock_owner, None);
+    }
+
+    /// Main waits 500 ms in a.Main.need; a worker does `other` meanwhile.
+    fn waits(record: impl FnOnce(&mut Script)) -> Trace {
+        let mut s = Script::new("p");
+        let dispatch = s.method("android.os.Handler.dispatchMessage", "()V");
+        let need = s.method("a.Main.need", "()V");
+        let main = s.thread(1, "main");
+        s.at(main, 0).enter(dispatch).after(10).enter(need);
+        record(&mut s);
+        s.at(main, 500_000_010).exit().after(5).exit();
+        decode(&s)
+    }
+
+    #[test]
+    fn the_owner_of_the_lock_outranks_what_merely_happened_meanwhile() {
+        let trace = waits(|s| {
+            let busy = s.method("b.Busy.run", "()V");
+            let idle = s.method("java.lang.Object.wait", "()V");
+            let other = s.thread(2, "busy");
+            let owner = s.thread(3, "owner");
+            s.at(other, 0).call(busy, 500_000_010);
+            s.at(owner, 0).enter(idle);
+            s.at(ThreadIndex::FIRST, 20)
+                .extension(Extension::LockWait, &[3, 0xabc]);
+        });
+        let chain = first(&trace);
+        assert_eq!(
+            chain.lock_owner,
+            Some(LockOwner {
+                tid: 3,
+                thread: Some("owner".into()),
+                lock: 0xabc
+            })
+        );
+        assert_eq!(chain.evidence[0].thread, "owner");
+        assert!(chain.evidence[0].owns_lock);
+        assert_eq!(chain.evidence[1].thread, "busy");
+        assert_eq!(
+            chain.culprit,
+            Some(("java.lang.Object.wait".into(), "owner".into()))
+        );
+    }
+
+    #[test]
+    fn threads_that_wait_for_work_are_no_evidence() {
+        let trace = waits(|s| {
+            let idle = s.method("android.os.MessageQueue.next", "()V");
+            let other = s.thread(2, "idle");
+            s.at(other, 0).call(idle, 500_000_010);
+        });
+        let chain = first(&trace);
+        assert_eq!(chain.evidence, []);
+        assert_eq!(chain.culprit, Some(("a.Main.need".into(), "main".into())));
+    }
+
+    #[test]
+    fn a_stall_that_goes_on_is_told_although_an_older_one_was_longer() {
+        let mut s = Script::new("p");
+        let dispatch = s.method("android.os.Handler.dispatchMessage", "()V");
+        let main = s.thread(1, "main");
+        s.at(main, 0)
+            .call(dispatch, 900_000_000)
+            .after(8_000_000_000)
+            .enter(dispatch);
+        s.stop_at(9_400_000_000);
+        let trace = decode(&s);
+        let all = chains(&trace, trace.main_thread().unwrap(), 5);
+        assert_eq!(all.len(), 2);
+        assert!(all[0].still_running);
+        assert_eq!(all[0].held_ns, 500_000_000);
+        assert_eq!(all[1].held_ns, 900_000_000);
+    }
+
+    /// Main waits from 1000 to 1500 ms in a.Store.find; a worker in a.Store.save until `end_ms`, of which
+    /// it sleeps until `slept_ms`.
+    fn saves(class: &str, slept_ms: u64, end_ms: u64) -> Chain {
+        let mut s = Script::new("p");
+        let looper = s.method("android.os.Looper.loop", "()V");
+        let next = s.method("android.os.MessageQueue.next", "()V");
+        let open = s.method("a.Screen.open", "()V");
+        let find = s.method("a.Store.find", "()V");
+        let run = s.method("a.Worker.run", "()V");
+        let save = s.method(&format!("{class}.save"), "()V");
+        let sleep = s.method("java.lang.Thread.sleep", "(J)V");
+        let main = s.thread(1, "main");
+        let worker = s.thread(2, "worker");
+        const MS: u64 = 1_000_000;
+        let mut r = s.at(main, 0);
+        // Longer than the stall, but no message.
+        r.enter(looper)
+            .call(next, 900 * MS)
+            .at(999 * MS)
+            .enter(open)
+            .at(1_000 * MS);
+        r.call(find, 500 * MS).after(MS).exit().enter(next);
+        let mut r = s.at(worker, 0);
+        r.enter(run)
+            .at(990 * MS)
+            .enter(save)
+            .call(sleep, (slept_ms - 990) * MS);
+        r.at(end_ms * MS).exit();
+        s.stop_at(3_000 * MS);
+        first(&decode(&s))
+    }
+
+    #[test]
+    fn a_looper_into_which_dispatch_was_inlined_still_runs_messages() {
+        let chain = saves("a.Store", 1_498, 1_499);
+        assert_eq!(names(&chain.links), ["a.Screen.open", "a.Store.find"]);
+        let evidence = &chain.evidence[0];
+        // What goes on afterwards is context.
+        assert_eq!(evidence.callers, ["a.Worker.run"]);
+        assert_eq!(
+            names(&evidence.links),
+            ["a.Store.save", "java.lang.Thread.sleep"]
+        );
+        assert_eq!(
+            (evidence.ended_together, evidence.same_class),
+            (Some(0), true)
+        );
+        assert_eq!(
+            chain.culprit,
+            Some(("a.Store.save".into(), "worker".into()))
+        );
+    }
+
+    #[test]
+    fn slow_work_after_the_sleep_does_not_hide_the_lock_holder() {
+        assert!(saves("a.Store", 1_459, 1_499).evidence[0].same_class);
+    }
+
+    #[test]
+    fn between_unlocking_and_returning_the_holder_may_be_held_up_itself() {
+        assert!(saves("a.Store", 1_490, 1_504).evidence[0].same_class);
+    }
+
+    #[test]
+    fn without_a_common_class_a_call_that_ended_later_is_no_cause() {
+        let later = saves("a.Other", 1_503, 1_504);
+        assert_eq!(later.evidence[0].ended_together, None);
+        assert_eq!(later.culprit, Some(("a.Store.find".into(), "main".into())));
+        let earlier = saves("a.Other", 1_498, 1_499);
+        assert_eq!(earlier.evidence[0].ended_together, Some(0));
+    }
+
+    #[test]
+    fn a_call_that_ended_long_before_is_no_cause() {
+        assert!(saves("a.Store", 1_400, 1_401)
+            .evidence
+            .iter()
+            .all(|e| e.ended_together.is_none()));
+    }
+
+    #[test]
+    fn in_a_ring_that_lost_the_looper_messages_are_outermost_calls() {
+        let mut s = Script::new("p");
+        let next = s.method("android.os.MessageQueue.next", "()V");
+        let open = s.method("a.Screen.open", "()V");
+        let main = s.thread(1, "main");
+        s.at(main, 0)
+            .call(next, 900)
+            .after(1)
+            .call(open, 500)
+            .after(1)
+            .enter(next);
+        assert_eq!(names(&first(&decode(&s)).links), ["a.Screen.open"]);
+    }
+
+    #[test]
+    fn where_no_call_dominates_the_callees_are_summed_up() {
+        let mut s = Script::new("p");
+        let (main_method, a, b) = (
+            s.method("C.main", "()V"),
+            s.method("C.a", "()V"),
+            s.method("C.b", "()V"),
+        );
+        let main = s.thread(1, "main");
+        let mut r = s.at(main, 0);
+        r.enter(main_method);
+        for _ in 0..10 {
+            r.call(a, 3_000).call(b, 2_000);
+        }
+        r.exit();
+        let trace = decode(&s);
+        let chain = first(&trace);
+        assert_eq!(chain.links.len(), 1);
+        let callee = |method: &str, ns| Callee {
+            method: method.into(),
+            calls: 10,
+            ns,
+        };
+        assert_eq!(
+            chain.rest.callees,
+            [callee("C.a", 30_000), callee("C.b", 20_000)]
+        );
+    }
+}

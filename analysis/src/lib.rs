@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a decoded trace says: which methods took the time ([`top`]), which chain of calls held a
+//! thread up, and what other threads did meanwhile ([`chains`]).
+//!
+//! Results hold names and numbers; [`explain`] puts a chain into plain words.
+//!
+//! ```no_run
+//! let trace = hindsight_decoder::Trace::open("demo.hindsight".as_ref())?;
+//! let main = trace.main_thread().expect("the main thread was traced");
+//! for chain in hindsight_analysis::chains(&trace, main, 1) {
+//!     println!("{}", hindsight_analysis::explain(&chain, hindsight_analysis::Palette::PLAIN));
+//! }
+//! # Ok::<(), hindsight_decoder::Error>(())
+//! ```
+
+mod chains;
+mod explain;
+mod known;
+mod top;
+
+pub use chains::{chains, Callee, Chain, Evidence, Link, LockOwner, Rest};
+pub use explain::{duration, explain, Palette};
+pub use top::{top, MethodTotals};

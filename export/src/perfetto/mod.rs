@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Perfetto's protobuf format.
+//!
+//! One packet sequence a thread, with its own interned names and an incremental clock, so that a call's
+//! begin or end takes about 15 bytes. The calls of a thread that are deeper than [`MAX_DEPTH`] stand on
+//! tracks below it, because Perfetto's trace processor drops what is deeper than that on one track.
+
+mod proto;
+
+use std::io::{self, Write};
+
+use hindsight_decoder::{Flags, Method, MethodId, Slice, Thread, Trace};
+use proto::{fields, Message};
+
+use crate::calls::{walk, Step};
+use crate::Summary;
+
+/// How many levels of calls Perfetto's trace processor takes on one track.
+pub const MAX_DEPTH: u32 = 512;
+
+/// Packets are handed on when there are so many bytes of them.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// Numbers of clocks in Perfetto.
+mod clock {
+    pub(super) const REALTIME: u64 = 1;
+    pub(super) const MONOTONIC: u64 = 3;
+    pub(super) const BOOTTIME: u64 = 6;
+    /// The first that a sequence may define for itself.
+    pub(super) const INCREMENTAL: u64 = 64;
+}
+
+/// The sequence of the packets that belong to no thread.
+const PROCESS_SEQUENCE: u64 = 1;
+/// The sequence of the first thread.
+const FIRST_THREAD_SEQUENCE: u64 = 2;
+
+/// Interned names of debug annotations.
+#[derive(Clone, Copy)]
+enum Annotation {
+    Start = 1,
+    End = 2,
+    LeftBy = 3,
+    Address = 4,
+    Part = 5,
+}
+
+impl Annotation {
+    const ALL: [(Annotation, &'static str); 5] = [
+        (Annotation::Start, "start"),
+        (Annotation::End, "end"),
+        (Annotation::LeftBy, "left by"),
+        (Annotation::Address, "ArtMethod"),
+        (Annotation::Part, "part"),
+    ];
+
+    fn text(self, value: &str) -> Message {
+        let mut m = Message::default();
+        m.varint(fields::annotation::NAME_IID, self as u64);
+        m.string(fields::annotation::STRING, value);
+        m
+    }
+
+    fn pointer(self, value: u64) -> Message {
+        let mut m = Message::default();
+        m.varint(fields::annotation::NAME_IID, self as u64);
+        m.varint(fields::annotation::POINTER, value);
+        m
+    }
+}
+
+pub(crate) fn write(
+    trace: &Trace,
+    threads: &[&Thread],
+    out: &mut dyn Write,
+) -> io::Result<Summary> {
+    let mut writer = Writer {
+        out,
+        chunk: Vec::with_capacity(CHUNK_BYTES + 1024),
+    };
+    let mut summary = Summary {
+        threads: threads.len() as u64,
+        ..Summary::default()
+    };
+    writer.clocks(trace)?;
+    writer.process(trace)?;
+    for (i, thread) in threads.iter().enumerate() {
+        let mut sequence = Sequence::new(trace, thread, i as u64);
+        sequence.describe(trace, &mut writer)?;
+        walk(&thread.slices, |step| match step {
+            Step::Begin(slice) => {
+                summary.slices += 1;
+                summary.deep_slices += u64::from(slice.depth >= MAX_DEPTH);
+                sequence.begin(slice, &mut writer)
+            }
+            Step::End(slice) => sequence.end(slice, &mut writer),
+        })?;
+    }
+    writer.hand_on()?;
+    Ok(summary)
+}
+
+/// Collects packets.
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    chunk: Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn packet(&mut self, packet: &Message) -> io::Result<()> {
+        proto::append_bytes(&mut self.chunk, fields::trace::PACKET, packet.as_bytes());
+        if self.chunk.len() >= CHUNK_BYTES {
+            self.hand_on()?;
+        }
+        Ok(())
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.chunk)?;
+        self.chunk.clear();
+        Ok(())
+    }
+
+    /// The clocks at the moment when the trace was taken; BOOTTIME is the one that times are shown in.
+    fn clocks(&mut self, trace: &Trace) -> io::Result<()> {
+        let reference = trace.clock.reference();
+        let mut snapshot = Message::default();
+        for (id, ns) in [
+            (clock::BOOTTIME, reference.boottime_ns),
+            (clock::MONOTONIC, reference.monotonic_ns),
+            (clock::REALTIME, reference.realtime_ns),
+        ] {
+            let mut one = Message::default();
+            one.varint(fields::clock::ID, id);
+            one.varint(fields::clock::TIMESTAMP, ns);
+            snapshot.message(fields::clock_snapshot::CLOCKS, &one);
+        }
+        snapshot.varint(fields::clock_snapshot::PRIMARY, clock::BOOTTIME);
+        let mut packet = Message::default();
+        packet.varint(fields::packet::SEQUENCE, PROCESS_SEQUENCE);
+        packet.varint(fields::packet::FLAGS, fields::packet::STATE_CLEARED);
+        packet.message(fields::packet::CLOCK_SNAPSHOT, &snapshot);
+        self.packet(&packet)
+    }
+
+    /// The process, and on its track the moment when the trace was taken.
+    fn process(&mut self, trace: &Trace) -> io::Result<()> {
+        let facts = &trace.process;
+        let mut process = Message::default();
+        process.varint(fields::process::PID, u64::from(facts.pid));
+        process.string(fields::process::NAME, &facts.name);
+        let uuid = process_uuid(trace);
+        let mut track = Message::default();
+        track.varint(fields::track::UUID, uuid);
+        track.message(fields::track::PROCESS, &process);
+        let mut packet = Message::default();
+        packet.varint(fields::packet::SEQUENCE, PROCESS_SEQUENCE);
+        packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
+        self.packet(&packet)?;
+
+        let mut event = Message::default();
+        event.varint(fields::event::TYPE, fields::event::INSTANT);
+        event.varint(fields::event::TRACK_UUID, uuid);
+        event.string(fields::event::NAME, "Hindsight trace taken");
+        for (name, value) in [("reason", &facts.reason), ("isa", &facts.isa)] {
+            let mut annotation = Message::default();
+            annotation.string(fields::annotation::NAME, name);
+            annotation.string(fields::annotation::STRING, value);
+            event.message(fields::event::ANNOTATIONS, &annotation);
+        }
+        let mut packet = Message::default();
+        packet.varint(fields::packet::TIMESTAMP, trace.end_ns());
+        packet.varint(fields::packet::TIMESTAMP_CLOCK, clock::BOOTTIME);
+        packet.varint(fields::packet::SEQUENCE, PROCESS_SEQUENCE);
+        packet.message(fields::packet::TRACK_EVENT, &event);
+        self.packet(&packet)
+    }
+}
+
+fn process_uuid(trace: &Trace) -> u64 {
+    1 << 40 | u64::from(trace.process.pid)
+}
+
+/// The track for the calls of a thread from depth `part * MAX_DEPTH` on.
+fn thread_uuid(thread: u64, part: u32) -> u64 {
+    2 << 40 | thread << 20 | u64::from(part)
+}
+
+/// The packets of one thread.
+struct Sequence<'a> {
+    thread: &'a Thread,
+    index: u64,
+    names: Names<'a>,
+    /// Sequence id and flags, as each of its packets has them.
+    tail: Message,
+    /// Time of the last packet, ns.
+    now_ns: u64,
+    /// Tracks that have been described.
+    parts: u32,
+    annotations_interned: bool,
+    /// Kept for their memory.
+    packet: Message,
+    event: Message,
+}
+
+struct Names<'a> {
+    methods: Vec<&'a Method>,
+    interned: Vec<bool>,
+}
+
+impl Names<'_> {
+    fn iid(&self, method: MethodId) -> u64 {
+        u64::from(method.0).min(self.methods.len() as u64) + 1
+    }
+
+    /// Whether this is the first time the sequence needs the name.
+    fn is_new(&mut self, method: MethodId) -> bool {
+        let at = (method.0 as usize).min(self.methods.len());
+        !std::mem::replace(&mut self.interned[at], true)
+    }
+}
+
+impl<'a> Sequence<'a> {
+    fn new(trace: &'a Trace, thread: &'a Thread, index: u64) -> Self {
+        let mut tail = Message::default();
+        tail.varint(fields::packet::SEQUENCE, FIRST_THREAD_SEQUENCE + index);
+        tail.varint(fields::packet::FLAGS, fields::packet::NEEDS_STATE);
+        Sequence {
+            thread,
+            index,
+            names: Names {
+                methods: trace.methods.iter().map(|(_, m)| m).collect(),
+                // One more for calls whose entry wasn't recorded.
+                interned: vec![false; trace.methods.len() + 1],
+            },
+            tail,
+            now_ns: thread.start_ns,
+            parts: 1,
+            annotations_interned: false,
+            packet: Message::default(),
+            event: Message::default(),
+        }
+    }
+
+    /// The thread's track, and the clock and defaults of the packets that follow.
+    fn describe(&mut self, trace: &Trace, writer: &mut Writer<'_>) -> io::Result<()> {
+        let uuid = thread_uuid(self.index, 0);
+        let mut thread = Message::default();
+        thread.varint(fields::thread::PID, u64::from(trace.process.pid));
+        thread.varint(fields::thread::TID, u64::from(self.thread.tid));
+        thread.string(fields::thread::NAME, &self.thread.name);
+        let mut track = Message::default();
+        track.varint(fields::track::UUID, uuid);
+        track.varint(fields::track::PARENT_UUID, process_uuid(trace));
+        track.message(fields::track::THREAD, &thread);
+        let sequence = FIRST_THREAD_SEQUENCE + self.index;
+        let mut packet = Message::default();
+        packet.varint(fields::packet::SEQUENCE, sequence);
+        packet.varint(fields::packet::FLAGS, fields::packet::STATE_CLEARED);
+        packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
+        writer.packet(&packet)?;
+
+        let mut snapshot = Message::default();
+        let mut boottime = Message::default();
+        boottime.varint(fields::clock::ID, clock::BOOTTIME);
+        boottime.varint(fields::clock::TIMESTAMP, self.now_ns);
+        snapshot.message(fields::clock_snapshot::CLOCKS, &boottime);
+        let mut incremental = Message::default();
+        incremental.varint(fields::clock::ID, clock::INCREMENTAL);
+        incremental.varint(fields::clock::TIMESTAMP, 0);
+        incremental.varint(fields::clock::IS_INCREMENTAL, 1);
+        snapshot.message(fields::clock_snapshot::CLOCKS, &incremental);
+        let mut event_defaults = Message::default();
+        event_defaults.varint(fields::event::TRACK_UUID, uuid);
+        let mut defaults = Message::default();
+        defaults.varint(fields::packet::TIMESTAMP_CLOCK, clock::INCREMENTAL);
+        defaults.message(fields::packet::TRACK_EVENT, &event_defaults);
+        let mut packet = Message::default();
+        packet.varint(fields::packet::SEQUENCE, sequence);
+        packet.message(fields::packet::CLOCK_SNAPSHOT, &snapshot);
+        packet.message(fields::packet::DEFAULTS, &defaults);
+        packet.varint(fields::packet::FLAGS, fields::packet::NEEDS_STATE);
+        writer.packet(&packet)
+    }
+
+    fn begin(&mut self, slice: Slice, writer: &mut Writer<'_>) -> io::Result<()> {
+        let Slice { method, flags, .. } = slice;
+        self.place(slice, writer)?;
+        self.event.clear();
+        self.event
+            .varint(fields::event::TYPE, fields::event::SLICE_BEGIN);
+        self.event
+            .varint(fields::event::NAME_IID, self.names.iid(method));
+        self.track(slice);
+        let mut interned = Message::default();
+        if self.names.is_new(method) {
+            let mut name = Message::default();
+            name.varint(fields::interned::IID, self.names.iid(method));
+            name.string(fields::interned::NAME, &method_name(&self.names, method));
+            interned.message(fields::interned::EVENT_NAMES, &name);
+        }
+        if flags != Flags::default() || slice.depth >= MAX_DEPTH {
+            if flags.contains(Flags::OPEN_START) {
+                self.annotate(Annotation::Start.text("before the trace"), &mut interned);
+            }
+            if flags.contains(Flags::OPEN_END) {
+                self.annotate(Annotation::End.text("not seen"), &mut interned);
+            }
+            if flags.contains(Flags::NATIVE) {
+                self.annotate(Annotation::Part.text("native"), &mut interned);
+            }
+        }
+        if let Some(m) = self.names.methods.get(method.0 as usize) {
+            if !m.is_named() {
+                self.annotate(Annotation::Address.pointer(m.address), &mut interned);
+            }
+        }
+        self.event_packet(slice.start_ns, &interned, writer)
+    }
+
+    fn end(&mut self, slice: Slice, writer: &mut Writer<'_>) -> io::Result<()> {
+        self.event.clear();
+        self.event
+            .varint(fields::event::TYPE, fields::event::SLICE_END);
+        self.track(slice);
+        let mut interned = Message::default();
+        if slice.flags.contains(Flags::BY_EXCEPTION) {
+            self.annotate(Annotation::LeftBy.text("exception"), &mut interned);
+        }
+        self.event_packet(slice.end_ns, &interned, writer)
+    }
+
+    /// Describes the track for calls that are too deep for those described so far.
+    fn place(&mut self, slice: Slice, writer: &mut Writer<'_>) -> io::Result<()> {
+        let part = slice.depth / MAX_DEPTH;
+        while self.parts <= part {
+            let mut track = Message::default();
+            track.varint(fields::track::UUID, thread_uuid(self.index, self.parts));
+            track.varint(fields::track::PARENT_UUID, thread_uuid(self.index, 0));
+            let name = format!(
+                "{}, from call depth {} on",
+                self.thread.name,
+                self.parts * MAX_DEPTH
+            );
+            track.string(fields::track::NAME, &name);
+            let mut packet = Message::default();
+            packet.varint(fields::packet::SEQUENCE, FIRST_THREAD_SEQUENCE + self.index);
+            packet.varint(fields::packet::FLAGS, fields::packet::NEEDS_STATE);
+            packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
+            writer.packet(&packet)?;
+            self.parts += 1;
+        }
+        Ok(())
+    }
+
+    /// Calls of the first part are on the sequence's default track.
+    fn track(&mut self, slice: Slice) {
+        let part = slice.depth / MAX_DEPTH;
+        if part > 0 {
+            let uuid = thread_uuid(self.index, part);
+            self.event.varint(fields::event::TRACK_UUID, uuid);
+        }
+    }
+
+    fn annotate(&mut self, annotation: Message, interned: &mut Message) {
+        self.event.message(fields::event::ANNOTATIONS, &annotation);
+        if !std::mem::replace(&mut self.annotations_interned, true) {
+            for (annotation, text) in Annotation::ALL {
+                let mut name = Message::default();
+                name.varint(fields::interned::IID, annotation as u64);
+                name.string(fields::interned::NAME, text);
+                interned.message(fields::interned::ANNOTATION_NAMES, &name);
+            }
+        }
+    }
+
+    fn event_packet(
+        &mut self,
+        at_ns: u64,
+        interned: &Message,
+        writer: &mut Writer<'_>,
+    ) -> io::Result<()> {
+        let packet = &mut self.packet;
+        packet.clear();
+        packet.varint(fields::packet::TIMESTAMP, at_ns.saturating_sub(self.now_ns));
+        self.now_ns = self.now_ns.max(at_ns);
+        packet.append(&self.tail);
+        if !interned.is_empty() {
+            packet.message(fields::packet::INTERNED, interned);
+        }
+        packet.message(fields::packet::TRACK_EVENT, &self.event);
+        writer.packet(packet)
+    }
+}
+
+fn method_name(names: &Names<'_>, method: MethodId) -> String {
+    match names.methods.get(method.0 as usize) {
+        Some(method) => method.full_name(),
+        None => hindsight_decoder::Methods::NOT_RECORDED_NAME.to_owned(),
+    }
+}
