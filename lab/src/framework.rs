@@ -180,6 +180,10 @@ impl Framework {
     pub fn vm_command(&self, app: &App, execution: Execution) -> Command {
         let mut command = self.lab.dalvikvm_command_with(&self.image);
         command.env("LD_LIBRARY_PATH", self.library_path());
+        if std::env::var_os("ANDROID_LOG_TAGS").is_none() {
+            // ART warns of each jar of the boot class path that is not in a device's folder.
+            command.env("ANDROID_LOG_TAGS", "*:e");
+        }
         let (option, jar) = match execution {
             Execution::Interpreter => ("-Xint", &app.jar),
             Execution::Jit => ("-Xusejit:true", &app.jar),

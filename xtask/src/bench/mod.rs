@@ -42,9 +42,10 @@ pub(crate) fn run(name: Name, checkout: &Path) -> Result<()> {
     let folder = checkout.join("target/bench");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join(file);
-    let mut temporary = tempfile::NamedTempFile::new_in(&folder)?;
-    serde_json::to_writer_pretty(&mut temporary, &report)?;
-    temporary.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let temporary = path.with_extension("json.new");
+    fs::write(&temporary, serde_json::to_vec_pretty(&report)?)
+        .and_then(|()| fs::rename(&temporary, &path))
+        .with_context(|| format!("cannot write {}", path.display()))?;
     println!("\nall metrics: target/bench/{file}");
     Ok(())
 }
