@@ -32,6 +32,7 @@ mod ninja;
 mod paths;
 mod progress;
 mod run;
+pub mod run_test;
 mod source;
 mod tzdata;
 mod util;

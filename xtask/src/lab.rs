@@ -2,7 +2,7 @@
 //! `cargo xtask lab …`
 
 use clap::{Args, Subcommand};
-use hindsight_lab::{build, checkout, clean, fetch, BuildOptions, Isa, Lab, Release, Variant};
+use hindsight_lab::{build, checkout, clean, fetch, run_test, BuildOptions, Isa, Lab, Release, Variant};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -27,6 +27,22 @@ pub(crate) enum Command {
         /// What dalvikvm gets: options, -cp, main class, its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "DALVIKVM ARGUMENTS")]
         arguments: Vec<OsString>,
+    },
+    /// Runs ART's own run-tests; the last line is 'N passed, N failed, N skipped'
+    RunTest {
+        #[command(flatten)]
+        build: BuildArguments,
+        #[command(flatten)]
+        options: run_test::Options,
+    },
+    /// A tool for the build of a run-test, served by a warm JVM
+    #[command(hide = true)]
+    RunTestTool {
+        /// javac, d8, smali or jasmin
+        tool: String,
+        /// What the tool gets
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// Makes a git work tree of the patched ART, for development
     Checkout {
@@ -97,6 +113,18 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Erro
             // Only returns if there is no such program.
             let error = command.exec();
             return Err(format!("cannot run {:?}: {error}", command.get_program()).into());
+        }
+        Command::RunTest { build, options } => {
+            let layout = run_test::Layout::of(&build.open()?);
+            if !run_test::run(&layout, &options).map_err(|error| format!("{error:#}"))? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::RunTestTool { tool, arguments } => {
+            let status = run_test::tool_client(&tool, &arguments);
+            let status = status.map_err(|error| format!("{error:#}"))?;
+            // Exit statuses of programs have eight bits.
+            return Ok(ExitCode::from((status & 0xff) as u8));
         }
         Command::Checkout { release, stock, dir } => checkout(release.release, variant(stock), &dir)?,
         Command::Clean(release) => clean(release.release)?,

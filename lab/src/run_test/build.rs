@@ -4,11 +4,11 @@
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{anyhow, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -49,26 +49,45 @@ impl Built {
 }
 
 /// Builds a test or takes it from the cache. `Err(Ok(text))` says why the build could not even fail properly.
-pub(super) fn build(context: &Context_, name: &str, server: &tools::Server) -> Result<Result<Built, String>> {
+pub(super) fn build(
+    context: &Context_,
+    name: &str,
+    server: &tools::Server,
+) -> Result<Result<Built, String>> {
     let layout = context.layout;
     let source = layout.art.join("test").join(name);
-    let key = key(context, &source)?;
+    let key = key(context, name, &source)?;
     let folder = layout.cache.join("builds").join(format!("{name}-{key}"));
     if let Ok(text) = std::fs::read(folder.join("build.json")) {
         if let Ok(r) = serde_json::from_slice::<Record>(&text) {
-            return Ok(Ok(Built { folder, exit: r.exit, elapsed: Duration::ZERO }));
+            return Ok(Ok(Built {
+                folder,
+                exit: r.exit,
+                elapsed: Duration::ZERO,
+            }));
         }
     }
     let parent = layout.cache.join("builds");
     std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
-    let temporary = tempfile::Builder::new().prefix(".building-").tempdir_in(&parent)?;
+    let temporary = tempfile::Builder::new()
+        .prefix(".building-")
+        .tempdir_in(&parent)?;
     let tree = temporary.path().join("tree");
     copy_tree(&source, &tree, true)?;
     add_default_scripts(context, &tree)?;
 
+    apply_patch(context, name, &tree)?;
     let exe = std::env::current_exe().context("can't find out what program this is")?;
     let tool = |t: &str| format!("{} lab run-test-tool {t}", exe.display());
-    let javac = format!("{} -g -Xlint:-options -source 1.8 -target 1.8", tool("javac"));
+    let d8 = if context.unoptimized.contains(name) {
+        format!("{} {DX_UNOPTIMIZED}", tool("d8"))
+    } else {
+        tool("d8")
+    };
+    let javac = format!(
+        "{} -g -Xlint:-options -source 1.8 -target 1.8",
+        tool("javac")
+    );
     let output = temporary.path().join("build-output.txt");
     let mut command = Command::new("./build");
     command
@@ -76,15 +95,23 @@ pub(super) fn build(context: &Context_, name: &str, server: &tools::Server) -> R
         .current_dir(&tree)
         .env(tools::SOCKET, server.socket()?)
         .env("JAVAC", javac)
-        .env("D8", tool("d8"))
+        .env("D8", d8)
         .env("DEXMERGER", tool("d8"))
         .env("SMALI", tool("smali"))
         .env("JASMIN", tool("jasmin"))
-        .env("HINDSIGHT_BOOT_CLASSES", std::env::join_paths(&layout.boot_classes).context("a path with a colon")?)
+        .env(
+            "HINDSIGHT_BOOT_CLASSES",
+            std::env::join_paths(&layout.boot_classes).context("a path with a colon")?,
+        )
         .env("DEX_LOCATION", &tree);
     environment(context, name, &mut command);
     let marker = format!("{}-{name}-build", std::process::id());
-    let finished = process::run(&mut command, &output, Duration::from_secs(context.options.timeout), &marker)?;
+    let finished = process::run(
+        &mut command,
+        &output,
+        Duration::from_secs(context.options.timeout),
+        &marker,
+    )?;
     if finished.status.is_none() {
         // It may still be busy with this test.
         server.stop();
@@ -97,8 +124,13 @@ pub(super) fn build(context: &Context_, name: &str, server: &tools::Server) -> R
     std::fs::File::create(&record)?.write_all(&serde_json::to_vec(&Record { exit })?)?;
     std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755))?;
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::rename(temporary.keep(), &folder).with_context(|| super::io_context("make", &folder))?;
-    Ok(Ok(Built { folder, exit, elapsed: finished.elapsed }))
+    std::fs::rename(temporary.keep(), &folder)
+        .with_context(|| super::io_context("make", &folder))?;
+    Ok(Ok(Built {
+        folder,
+        exit,
+        elapsed: finished.elapsed,
+    }))
 }
 
 /// What AOSP's `run-test` gives to a test's scripts.
@@ -124,7 +156,10 @@ pub(super) fn environment(context: &Context_, name: &str, command: &mut Command)
         .env("TEST_RUNTIME", "art")
         .env("USER", "root")
         .env("LC_ALL", "C.UTF-8")
-        .env("HINDSIGHT_BOOT_MODULES", context.layout.boot_modules.join(" "))
+        .env(
+            "HINDSIGHT_BOOT_MODULES",
+            context.layout.boot_modules.join(" "),
+        )
         .env("HINDSIGHT_BOOT_LOCATION", &context.layout.boot_location)
         .env_remove("JAVA_TOOL_OPTIONS")
         .env_remove("LD_LIBRARY_PATH")
@@ -134,7 +169,7 @@ pub(super) fn environment(context: &Context_, name: &str, command: &mut Command)
 }
 
 /// Identifies everything that the result of a build depends on.
-fn key(context: &Context_, source: &Path) -> Result<String> {
+fn key(context: &Context_, name: &str, source: &Path) -> Result<String> {
     static COMMON: OnceLock<Result<String, String>> = OnceLock::new();
     let common = COMMON
         .get_or_init(|| {
@@ -147,14 +182,59 @@ fn key(context: &Context_, source: &Path) -> Result<String> {
                 }
                 tools::hash_tree(h, &context.scripts.top.join("art/tools/javac-helper.sh"))
             };
-            add(&mut h).map(|()| tools::hex(&h.finalize())).map_err(|e| format!("{e:#}"))
+            add(&mut h)
+                .map(|()| tools::hex(&h.finalize()))
+                .map_err(|e| format!("{e:#}"))
         })
         .as_ref()
         .map_err(|e| anyhow!("{e}"))?;
     let mut h = Sha256::new();
     h.update(common);
     tools::hash_tree(&mut h, source)?;
+    let patch = patch_file(context, name);
+    if patch.is_file() {
+        tools::hash_tree(&mut h, &patch)?;
+    }
+    h.update([context.unoptimized.contains(name) as u8]);
     Ok(tools::hex(&h.finalize())[..20].to_owned())
+}
+
+/// Has dx translate instruction by instruction (the lab's d8 hands `--dx=` options on).
+const DX_UNOPTIMIZED: &str = "--dx=--no-optimize";
+
+fn patch_file(context: &Context_, name: &str) -> PathBuf {
+    context
+        .layout
+        .data
+        .join("patches")
+        .join(format!("{name}.patch"))
+}
+
+/// Applies this repository's change of a test, if there is one.
+fn apply_patch(context: &Context_, name: &str, tree: &Path) -> Result<()> {
+    let patch = patch_file(context, name);
+    if !patch.is_file() {
+        return Ok(());
+    }
+    let out = process::spawn(
+        Command::new("patch")
+            .args(["-p1", "--no-backup-if-mismatch", "-i"])
+            .arg(&patch)
+            .current_dir(tree)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null()),
+    )
+    .context("can't run patch: install it")?
+    .wait_with_output()?;
+    if !out.status.success() {
+        bail!(
+            "{} doesn't apply:\n{}",
+            patch.display(),
+            String::from_utf8_lossy(&out.stdout)
+        );
+    }
+    Ok(())
 }
 
 /// Puts the default scripts beside the test's own, or in their place, as AOSP's `run-test` does.
@@ -162,8 +242,13 @@ fn add_default_scripts(context: &Context_, tree: &Path) -> Result<()> {
     for name in ["build", "run", "check"] {
         let own = tree.join(name);
         let default = format!("default-{name}");
-        let to = if own.exists() { tree.join(&default) } else { own.clone() };
-        std::fs::copy(context.scripts.etc.join(&default), &to).with_context(|| super::io_context("write", &to))?;
+        let to = if own.exists() {
+            tree.join(&default)
+        } else {
+            own.clone()
+        };
+        std::fs::copy(context.scripts.etc.join(&default), &to)
+            .with_context(|| super::io_context("write", &to))?;
         for f in [&own, &to] {
             std::fs::set_permissions(f, std::fs::Permissions::from_mode(0o755))?;
         }
@@ -176,7 +261,8 @@ fn remove_class_files(tree: &Path) -> Result<()> {
     for e in std::fs::read_dir(tree)? {
         let e = e?;
         if e.file_name().to_string_lossy().starts_with("classes") && e.file_type()?.is_dir() {
-            std::fs::remove_dir_all(e.path()).with_context(|| super::io_context("remove", &e.path()))?;
+            std::fs::remove_dir_all(e.path())
+                .with_context(|| super::io_context("remove", &e.path()))?;
         }
     }
     Ok(())
@@ -188,7 +274,11 @@ pub(super) fn copy_tree(from: &Path, to: &Path, follow: bool) -> Result<()> {
     for e in std::fs::read_dir(from).with_context(|| super::io_context("read", from))? {
         let e = e?;
         let (a, b) = (e.path(), to.join(e.file_name()));
-        let kind = if follow { std::fs::metadata(&a)?.file_type() } else { e.file_type()? };
+        let kind = if follow {
+            std::fs::metadata(&a)?.file_type()
+        } else {
+            e.file_type()?
+        };
         if kind.is_dir() {
             copy_tree(&a, &b, follow)?;
         } else if kind.is_symlink() {

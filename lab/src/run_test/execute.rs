@@ -21,7 +21,12 @@ pub(super) fn test(context: &Context_, name: &str, server: &tools::Server) -> Re
         Err(text) => {
             std::fs::write(&log, text).with_context(|| super::io_context("write", &log))?;
             let reason = format!("its build took over {} s", context.options.timeout);
-            return Ok(Outcome { status: Status::Failed, build_seconds: context.options.timeout as f64, run_seconds: 0.0, reason: Some(reason) });
+            return Ok(Outcome {
+                status: Status::Failed,
+                build_seconds: context.options.timeout as f64,
+                run_seconds: 0.0,
+                reason: Some(reason),
+            });
         }
     };
     let started = Instant::now();
@@ -31,7 +36,11 @@ pub(super) fn test(context: &Context_, name: &str, server: &tools::Server) -> Re
     let mut text = String::new();
     let reason = run_and_check(context, name, &work, &built, &mut text)?;
     let outcome = Outcome {
-        status: if reason.is_none() { Status::Passed } else { Status::Failed },
+        status: if reason.is_none() {
+            Status::Passed
+        } else {
+            Status::Failed
+        },
         build_seconds: built.elapsed.as_secs_f64(),
         run_seconds: started.elapsed().as_secs_f64(),
         reason,
@@ -50,26 +59,50 @@ pub(super) fn test(context: &Context_, name: &str, server: &tools::Server) -> Re
 }
 
 fn is_checker_test(name: &str) -> bool {
-    name.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with("-checker-")
+    name.trim_start_matches(|c: char| c.is_ascii_digit())
+        .starts_with("-checker-")
 }
 
 /// The arguments that AOSP's `run-test -O --host --64 …` gives to a test's `run`.
 fn run_arguments(context: &Context_, name: &str, work: &Path) -> Vec<String> {
     let host = &context.scripts.host_out;
-    let mut a: Vec<String> = ["--quiet", "-O", "--host", "--64"].map(String::from).to_vec();
+    let mut a: Vec<String> = ["--quiet", "-O", "--host", "--64"]
+        .map(String::from)
+        .to_vec();
     let mode: &[&str] = match context.options.mode {
         Mode::Aot => &["--prebuild"],
         Mode::Jit => &["--jit", "--no-prebuild"],
         Mode::Interpreter => &["--interpreter", "--prebuild"],
     };
     a.extend(mode.iter().map(|s| s.to_string()));
-    let image = if context.options.mode == Mode::Aot { "core.art" } else { "core-interpreter.art" };
-    a.extend(["--runtime-option".into(), "-XX:ThreadSuspendTimeout=500000".into(), "--lib".into(), "libart.so".into()]);
-    a.extend(["--boot".into(), format!("{}/framework/{image}", host.display())]);
-    a.extend(["--runtime-option".into(), format!("-Djava.library.path={0}/lib64:{0}/nativetest64", host.display())]);
+    let image = if context.options.mode == Mode::Aot {
+        "core.art"
+    } else {
+        "core-interpreter.art"
+    };
+    a.extend([
+        "--runtime-option".into(),
+        "-XX:ThreadSuspendTimeout=500000".into(),
+        "--lib".into(),
+        "libart.so".into(),
+    ]);
+    a.extend([
+        "--boot".into(),
+        format!("{}/framework/{image}", host.display()),
+    ]);
+    a.extend([
+        "--runtime-option".into(),
+        format!(
+            "-Djava.library.path={0}/lib64:{0}/nativetest64",
+            host.display()
+        ),
+    ]);
     a.push("--no-relocate".into());
     if runs_checker(context, name) {
-        a.extend(["-Xcompiler-option".into(), format!("--dump-cfg={}/graph.cfg", work.display())]);
+        a.extend([
+            "-Xcompiler-option".into(),
+            format!("--dump-cfg={}/graph.cfg", work.display()),
+        ]);
         a.extend(["-Xcompiler-option".into(), "-j1".into()]);
     }
     a.extend(["--testlib".into(), "arttest".into()]);
@@ -81,22 +114,40 @@ fn runs_checker(context: &Context_, name: &str) -> bool {
 }
 
 /// Returns why the test failed, if it did; what is worth reading then is added to `log`.
-fn run_and_check(context: &Context_, name: &str, work: &Path, built: &build::Built, log: &mut String) -> Result<Option<String>> {
+fn run_and_check(
+    context: &Context_,
+    name: &str,
+    work: &Path,
+    built: &build::Built,
+    log: &mut String,
+) -> Result<Option<String>> {
     let output = work.join("output.txt");
     let limit = Duration::from_secs(context.options.timeout);
-    let marker = |step: &str| format!("{}-{}-{name}-{step}", std::process::id(), context.options.mode.name());
+    let marker = |step: &str| {
+        format!(
+            "{}-{}-{name}-{step}",
+            std::process::id(),
+            context.options.mode.name()
+        )
+    };
     let balance = work.join("hindsight-balance");
     let mut reason = None;
     if built.exit == 0 {
         let mut run = Command::new("./run");
-        run.args(run_arguments(context, name, work)).current_dir(work).env("DEX_LOCATION", work);
+        run.args(run_arguments(context, name, work))
+            .current_dir(work)
+            .env("DEX_LOCATION", work);
         build::environment(context, name, &mut run);
         let mut launcher = format!("env LD_PRELOAD={}", context.scripts.brief_log.display());
         if context.options.trace {
-            std::fs::create_dir_all(&balance).with_context(|| super::io_context("make", &balance))?;
+            std::fs::create_dir_all(&balance)
+                .with_context(|| super::io_context("make", &balance))?;
             // The largest test has a few hundred threads; pages of a ring that are never written cost nothing.
             let (b, w) = (balance.display(), work.display());
-            let _ = write!(launcher, " HINDSIGHT=trace=all,ring=24,dir={w},check-balance={b}");
+            let _ = write!(
+                launcher,
+                " HINDSIGHT=trace=all,ring=24,dir={w},check-balance={b}"
+            );
         }
         run.env("HINDSIGHT_LAUNCHER", launcher);
         let _ = writeln!(log, "#### {run:?}");
@@ -116,14 +167,18 @@ fn run_and_check(context: &Context_, name: &str, work: &Path, built: &build::Bui
             let out = work.join("checker-output.txt");
             let f = process::run(&mut checker, &out, limit, &marker("checker"))?;
             let text = std::fs::read(&out)?;
-            OpenOptions::new().append(true).open(&output)?.write_all(&text)?;
+            OpenOptions::new()
+                .append(true)
+                .open(&output)?
+                .write_all(&text)?;
             if f.shell_status() != 0 {
                 reason = Some(format!("checker exit status {}", f.shell_status()));
             }
         }
     } else {
         // Some tests expect a build to fail, and compare (parts of) this.
-        let mut text = std::fs::read(built.output()).with_context(|| super::io_context("read", &built.output()))?;
+        let mut text = std::fs::read(built.output())
+            .with_context(|| super::io_context("read", &built.output()))?;
         let w = work.display();
         write!(
             text,
@@ -138,8 +193,13 @@ fn run_and_check(context: &Context_, name: &str, work: &Path, built: &build::Bui
     let check_output = work.join("check-output.txt");
     let f = process::run(&mut check, &check_output, limit, &marker("check"))?;
     if f.shell_status() != 0 {
-        let what = if built.exit != 0 { "it does not build" } else { "its output is not as expected" };
-        reason = Some(reason.map_or_else(|| what.to_owned(), |r: String| format!("{r}, and {what}")));
+        let what = if built.exit != 0 {
+            "it does not build"
+        } else {
+            "its output is not as expected"
+        };
+        reason =
+            Some(reason.map_or_else(|| what.to_owned(), |r: String| format!("{r}, and {what}")));
     }
     if reason.is_none() && context.options.trace && built.exit == 0 {
         reason = unbalanced(&balance, log)?;
@@ -148,7 +208,13 @@ fn run_and_check(context: &Context_, name: &str, work: &Path, built: &build::Bui
         let _ = writeln!(log, "#### diff of expected.txt and output.txt");
         let diff = process::spawn(
             Command::new("diff")
-                .args(["--strip-trailing-cr", "-a", "-u", "expected.txt", "output.txt"])
+                .args([
+                    "--strip-trailing-cr",
+                    "-a",
+                    "-u",
+                    "expected.txt",
+                    "output.txt",
+                ])
                 .current_dir(work)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped()),
@@ -161,11 +227,19 @@ fn run_and_check(context: &Context_, name: &str, work: &Path, built: &build::Bui
         }
         let text = std::fs::read(&check_output).unwrap_or_default();
         if !text.is_empty() {
-            let _ = writeln!(log, "#### what the check printed\n{}", String::from_utf8_lossy(&text));
+            let _ = writeln!(
+                log,
+                "#### what the check printed\n{}",
+                String::from_utf8_lossy(&text)
+            );
         }
         if built.exit != 0 {
             let text = std::fs::read(built.output()).unwrap_or_default();
-            let _ = writeln!(log, "#### what the build printed\n{}", String::from_utf8_lossy(&text));
+            let _ = writeln!(
+                log,
+                "#### what the build printed\n{}",
+                String::from_utf8_lossy(&text)
+            );
         }
     }
     Ok(reason)
@@ -181,11 +255,19 @@ fn unbalanced(reports: &Path, log: &mut String) -> Result<Option<String>> {
         if path.extension().is_none_or(|x| x != "balance") {
             continue;
         }
-        let text = std::fs::read_to_string(&path).with_context(|| super::io_context("read", &path))?;
-        let unbalanced = text.lines().next().and_then(|l| l.rsplit_once("unbalanced ")).and_then(|(_, n)| n.trim().parse::<u64>().ok());
+        let text =
+            std::fs::read_to_string(&path).with_context(|| super::io_context("read", &path))?;
+        let unbalanced = text
+            .lines()
+            .next()
+            .and_then(|l| l.rsplit_once("unbalanced "))
+            .and_then(|(_, n)| n.trim().parse::<u64>().ok());
         if unbalanced != Some(0) {
             let _ = writeln!(log, "#### {}\n{text}", path.display());
-            let first = text.lines().find(|l| l.starts_with("unbalanced:")).unwrap_or("an unreadable balance report");
+            let first = text
+                .lines()
+                .find(|l| l.starts_with("unbalanced:"))
+                .unwrap_or("an unreadable balance report");
             reason = Some(format!("its trace is not balanced: {first}"));
         }
     }
@@ -202,19 +284,27 @@ mod tests {
         let report = |name: &str, text: &str| std::fs::write(d.path().join(name), text).unwrap();
         let mut log = String::new();
         assert_eq!(unbalanced(d.path(), &mut log).unwrap(), None);
-        report("1.balance", "threads 9 wrapped 0 events 12 entries 6 unbalanced 0\n");
+        report(
+            "1.balance",
+            "threads 9 wrapped 0 events 12 entries 6 unbalanced 0\n",
+        );
         report("other", "x");
         assert_eq!(unbalanced(d.path(), &mut log).unwrap(), None);
         report("2.balance", "threads 9 wrapped 0 events 12 entries 6 unbalanced 1\nunbalanced: thread main (tid 4): 1 unmatched exits (first after A.b), 0 open (innermost ?)\n");
         let reason = unbalanced(d.path(), &mut log).unwrap().unwrap();
-        assert!(reason.contains("thread main (tid 4): 1 unmatched") && log.contains("2.balance"), "{reason} {log}");
+        assert!(
+            reason.contains("thread main (tid 4): 1 unmatched") && log.contains("2.balance"),
+            "{reason} {log}"
+        );
         report("2.balance", "");
         assert!(unbalanced(d.path(), &mut log).unwrap().is_some());
     }
 
     #[test]
     fn checker_tests() {
-        assert!(is_checker_test("449-checker-bce") && is_checker_test("1004-checker-volatile-ref-load"));
+        assert!(
+            is_checker_test("449-checker-bce") && is_checker_test("1004-checker-volatile-ref-load")
+        );
         assert!(!is_checker_test("449-bce-checker-x") && !is_checker_test("001-HelloWorld"));
     }
 }

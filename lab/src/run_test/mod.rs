@@ -16,7 +16,7 @@ mod scripts;
 mod suite;
 mod tools;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -41,8 +41,10 @@ pub struct Layout {
     pub boot_modules: Vec<String>,
     /// Class files of the boot class path (folders or jars), for javac.
     pub boot_classes: Vec<PathBuf>,
-    /// Jars and folders with dx (`com.android.dx`) and the `Desugar` class with its libraries.
+    /// Class path of the lab's d8 (`dev.hindsight.lab.dex.D8`), with dx and ASM.
     pub dex_tools: Vec<PathBuf>,
+    /// Files and folders that stand for the contents of the two above, which have new time stamps after each build.
+    pub tool_inputs: Vec<PathBuf>,
     /// `lab/android-10/run-tests` of this repository.
     pub data: PathBuf,
     /// Folder for cached builds and logs.
@@ -53,8 +55,56 @@ pub struct Layout {
     pub environment: BTreeMap<String, String>,
 }
 
+impl Layout {
+    /// The layout of a finished build.
+    pub fn of(lab: &crate::Lab) -> Layout {
+        let jars = lab.boot_class_path();
+        let location = jars.first().map_or("", |j| j.location.as_str());
+        let stem = |p: &Path| {
+            p.file_name().map(|n| {
+                n.to_string_lossy()
+                    .trim_end_matches("-hostdex.jar")
+                    .to_owned()
+            })
+        };
+        let folders = &lab.folders;
+        Layout {
+            art: lab.source_dir("art"),
+            host_out: lab.root().to_owned(),
+            boot_location: Path::new(location)
+                .parent()
+                .unwrap_or(Path::new(""))
+                .display()
+                .to_string(),
+            boot_modules: jars.iter().filter_map(|j| stem(&j.path)).collect(),
+            boot_classes: std::env::split_paths(&lab.core_classes()).collect(),
+            dex_tools: std::env::split_paths(&lab.tools_class_path()).collect(),
+            tool_inputs: vec![
+                folders.checkout.join("lab/tools/java"),
+                folders.data.join("sources.toml"),
+                folders.data.join("port/libcore"),
+            ],
+            data: folders.data.join("run-tests"),
+            cache: folders.release.join("run-tests"),
+            variant: lab.variant().name().to_owned(),
+            environment: BTreeMap::new(),
+        }
+    }
+}
+
 /// How tests are executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Everything interpreted (`-Xint`, dex code quickened).
@@ -122,6 +172,8 @@ struct Context_<'a> {
     layout: &'a Layout,
     options: &'a Options,
     scripts: scripts::Scripts,
+    /// Tests whose checks fit what dx makes of their classes only if it does not optimize.
+    unoptimized: BTreeSet<String>,
     /// Logs of failed tests.
     logs: PathBuf,
     /// Parent of the tests' working folders.
@@ -132,27 +184,59 @@ struct Context_<'a> {
 ///
 /// Returns whether nothing failed.
 pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
-    let mut suite = suite::Suite::load(&layout.art.join("test"), &layout.data.join("known-failures.toml"))?;
+    let mut suite = suite::Suite::load(
+        &layout.art.join("test"),
+        &layout.data.join("known-failures.toml"),
+    )?;
     let selected = suite.select(options)?;
-    let skipped: Vec<_> = selected.iter().filter_map(|(t, s)| s.as_ref().map(|s| (t.clone(), s.clone()))).collect();
-    let todo: Vec<_> = selected.into_iter().filter(|(_, s)| s.is_none()).map(|(t, _)| t).collect();
+    let skipped: Vec<_> = selected
+        .iter()
+        .filter_map(|(t, s)| s.as_ref().map(|s| (t.clone(), s.clone())))
+        .collect();
+    let todo: Vec<_> = selected
+        .into_iter()
+        .filter(|(_, s)| s.is_none())
+        .map(|(t, _)| t)
+        .collect();
     if todo.is_empty() && skipped.is_empty() {
-        bail!("no test is called so: see {}", layout.art.join("test").display());
+        bail!(
+            "no test is called so: see {}",
+            layout.art.join("test").display()
+        );
     }
-    let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())).max(1);
+    let jobs = options
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+        .max(1);
     let suffix = if options.trace { "-traced" } else { "" };
-    let logs = layout.cache.join("logs").join(format!("{}-{}{suffix}", layout.variant, options.mode.name()));
-    let work = layout.cache.join("work").join(std::process::id().to_string());
+    let logs = layout.cache.join("logs").join(format!(
+        "{}-{}{suffix}",
+        layout.variant,
+        options.mode.name()
+    ));
+    let work = layout
+        .cache
+        .join("work")
+        .join(std::process::id().to_string());
     for d in [&logs, &work] {
         std::fs::create_dir_all(d).with_context(|| format!("can't make {}", d.display()))?;
     }
     process::become_subreaper();
-    let scripts = scripts::Scripts::prepare(layout)?;
-    let context = Context_ { layout, options, scripts, logs, work: work.clone() };
+    let scripts = scripts::Scripts::prepare(layout, work.join("top"))?;
+    let unoptimized = suite::read_names(&layout.data.join("dx-unoptimized.txt"))?
+        .into_iter()
+        .collect();
+    let context = Context_ {
+        layout,
+        options,
+        scripts,
+        unoptimized,
+        logs,
+        work: work.clone(),
+    };
     let report = run_all(&context, &todo, &skipped, jobs);
     if !options.keep {
-        // Only what failed tests left, and their logs tell where that was.
-        let _ = std::fs::remove_dir(&work);
+        let _ = std::fs::remove_dir_all(&work);
     }
     let report = report?;
     if let Some(f) = &options.report {
@@ -167,11 +251,17 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
     Ok(good)
 }
 
-fn run_all(context: &Context_, todo: &[String], skipped: &[(String, String)], jobs: usize) -> Result<Report> {
+fn run_all(
+    context: &Context_,
+    todo: &[String],
+    skipped: &[(String, String)],
+    jobs: usize,
+) -> Result<Report> {
     let started = Instant::now();
     let bar = ProgressBar::new(todo.len() as u64);
     bar.set_style(
-        ProgressStyle::with_template("{elapsed_precise} [{bar:32}] {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+        ProgressStyle::with_template("{elapsed_precise} [{bar:32}] {pos}/{len} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar.enable_steady_tick(Duration::from_millis(500));
     let plain = bar.is_hidden();
@@ -219,9 +309,18 @@ fn run_all(context: &Context_, todo: &[String], skipped: &[(String, String)], jo
                     }
                     bar.inc(1);
                     let f = failed.load(Ordering::Relaxed);
-                    bar.set_message(if f == 0 { name.clone() } else { format!("{f} failed, {name}") });
+                    bar.set_message(if f == 0 {
+                        name.clone()
+                    } else {
+                        format!("{f} failed, {name}")
+                    });
                     if plain && bar.position() % 25 == 0 {
-                        println!("{}/{} tests, {f} failed, {} s", bar.position(), todo.len(), started.elapsed().as_secs());
+                        println!(
+                            "{}/{} tests, {f} failed, {} s",
+                            bar.position(),
+                            todo.len(),
+                            started.elapsed().as_secs()
+                        );
                     }
                 }
             });

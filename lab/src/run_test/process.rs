@@ -70,16 +70,28 @@ pub(super) fn become_subreaper() {
 /// Runs `command` with standard output and error in `output`, for at most `limit`.
 ///
 /// `marker` must be unique to this step.
-pub(super) fn run(command: &mut Command, output: &Path, limit: Duration, marker: &str) -> Result<Finished> {
+pub(super) fn run(
+    command: &mut Command,
+    output: &Path,
+    limit: Duration,
+    marker: &str,
+) -> Result<Finished> {
     let file = File::create(output).with_context(|| super::io_context("write", output))?;
-    command.env(MARKER, marker).stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
+    command
+        .env(MARKER, marker)
+        .stdin(Stdio::null())
+        .stderr(file.try_clone()?)
+        .stdout(file);
     // SAFETY: setsid and setrlimit are async-signal-safe and touch no memory of the parent.
     unsafe {
         command.pre_exec(|| {
             if libc::setsid() < 0 {
                 return Err(io::Error::last_os_error());
             }
-            let limit = libc::rlimit { rlim_cur: FILE_LIMIT, rlim_max: FILE_LIMIT };
+            let limit = libc::rlimit {
+                rlim_cur: FILE_LIMIT,
+                rlim_max: FILE_LIMIT,
+            };
             if libc::setrlimit(libc::RLIMIT_FSIZE, &limit) < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -103,7 +115,11 @@ pub(super) fn run(command: &mut Command, output: &Path, limit: Duration, marker:
     sweep(marker);
     let in_time = in_time.context("can't wait for a process (pidfd_open needs Linux 5.3)")?;
     let status = status.context("can't wait for a process")?;
-    Ok(Finished { status: in_time.then_some(status), elapsed: started.elapsed(), hang })
+    Ok(Finished {
+        status: in_time.then_some(status),
+        elapsed: started.elapsed(),
+        hang,
+    })
 }
 
 /// Waits until `pid`, a child that is not yet reaped, ends; false if it did not within `limit`.
@@ -118,7 +134,11 @@ fn wait_for_exit(pid: i32, limit: Duration) -> io::Result<bool> {
     let end = Instant::now() + limit;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let mut p = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut p = libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
         // SAFETY: `p` is one valid pollfd for the duration of the call.
         let n = unsafe { libc::poll(&mut p, 1, left.as_millis().min(i32::MAX as u128) as i32) };
         match n {
@@ -136,8 +156,12 @@ fn wait_for_exit(pid: i32, limit: Duration) -> io::Result<bool> {
 }
 
 fn pids() -> Vec<i32> {
-    let Ok(d) = std::fs::read_dir("/proc") else { return Vec::new() };
-    d.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+    let Ok(d) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    d.flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// Processes that carry the marker.
@@ -147,7 +171,10 @@ fn marked(marker: &str) -> Vec<i32> {
     pids()
         .into_iter()
         .filter(|&p| p != me)
-        .filter(|p| std::fs::read(format!("/proc/{p}/environ")).is_ok_and(|e| e.split(|&b| b == 0).any(|v| v == wanted.as_bytes())))
+        .filter(|p| {
+            std::fs::read(format!("/proc/{p}/environ"))
+                .is_ok_and(|e| e.split(|&b| b == 0).any(|v| v == wanted.as_bytes()))
+        })
         .collect()
 }
 
@@ -192,11 +219,21 @@ fn reap_orphans() {
 /// The threads of all marked processes, with what the kernel says they wait for.
 fn describe(marker: &str) -> String {
     let mut s = String::new();
-    let read = |f: String| std::fs::read_to_string(f).unwrap_or_default().trim().replace('\0', " ");
+    let read = |f: String| {
+        std::fs::read_to_string(f)
+            .unwrap_or_default()
+            .trim()
+            .replace('\0', " ")
+    };
     for p in marked(marker) {
-        let command: String = read(format!("/proc/{p}/cmdline")).chars().take(300).collect();
+        let command: String = read(format!("/proc/{p}/cmdline"))
+            .chars()
+            .take(300)
+            .collect();
         let _ = writeln!(s, "process {p}: {command}");
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{p}/task")) else { continue };
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{p}/task")) else {
+            continue;
+        };
         for t in threads.flatten() {
             let d = t.path().display().to_string();
             let _ = writeln!(
@@ -204,7 +241,10 @@ fn describe(marker: &str) -> String {
                 "  thread {} {}: {} in {}",
                 t.file_name().to_string_lossy(),
                 read(format!("{d}/comm")),
-                read(format!("{d}/status")).lines().find(|l| l.starts_with("State:")).unwrap_or("?"),
+                read(format!("{d}/status"))
+                    .lines()
+                    .find(|l| l.starts_with("State:"))
+                    .unwrap_or("?"),
                 read(format!("{d}/wchan"))
             );
         }
@@ -239,7 +279,8 @@ mod tests {
     #[test]
     fn a_hanging_step_is_killed_with_those_that_left_its_session() {
         let marker = format!("hang-{}", std::process::id());
-        let script = "setsid sleep 1000 & (setsid bash -c 'sleep 1000 & sleep 1000' &) ; sleep 1000";
+        let script =
+            "setsid sleep 1000 & (setsid bash -c 'sleep 1000 & sleep 1000' &) ; sleep 1000";
         let (f, _) = step(script, Duration::from_millis(400), &marker);
         assert!(f.status.is_none() && f.shell_status() == 124);
         assert!(f.hang.contains("sleep 1000"), "{}", f.hang);
@@ -252,6 +293,10 @@ mod tests {
         let (f, out) = step("setsid sleep 1000 >/dev/null 2>&1 & echo $!", LONG, &marker);
         assert_eq!(f.shell_status(), 0);
         let daemon: i32 = out.trim().parse().unwrap();
-        assert!(matches!(state(daemon), None | Some(('Z', _))), "{:?}", state(daemon));
+        assert!(
+            matches!(state(daemon), None | Some(('Z', _))),
+            "{:?}",
+            state(daemon)
+        );
     }
 }

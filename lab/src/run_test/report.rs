@@ -40,7 +40,12 @@ pub struct Outcome {
 impl Outcome {
     /// A test that was not run.
     pub fn skipped(why: &str) -> Outcome {
-        Outcome { status: Status::Skipped, build_seconds: 0.0, run_seconds: 0.0, reason: Some(why.to_owned()) }
+        Outcome {
+            status: Status::Skipped,
+            build_seconds: 0.0,
+            run_seconds: 0.0,
+            reason: Some(why.to_owned()),
+        }
     }
 }
 
@@ -62,16 +67,26 @@ pub struct Report {
 impl Report {
     /// Reads a report that [`Report::save`] wrote.
     pub fn load(file: &Path) -> Result<Report> {
-        let text = std::fs::read(file).with_context(|| format!("can't read the results in {}", file.display()))?;
-        serde_json::from_slice(&text).with_context(|| format!("{} holds no run-test results (made with --report?)", file.display()))
+        let text = std::fs::read(file)
+            .with_context(|| format!("can't read the results in {}", file.display()))?;
+        serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "{} holds no run-test results (made with --report?)",
+                file.display()
+            )
+        })
     }
 
     /// Writes the report as JSON; the file is complete or not there.
     pub fn save(&self, file: &Path) -> Result<()> {
-        let dir = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = file
+            .parent()
+            .filter(|d| !d.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
         let temporary = dir.join(format!(".run-test-report-{}", std::process::id()));
-        std::fs::write(&temporary, serde_json::to_vec_pretty(self)?).with_context(|| format!("can't write {}", temporary.display()))?;
+        std::fs::write(&temporary, serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("can't write {}", temporary.display()))?;
         std::fs::rename(&temporary, file).with_context(|| format!("can't write {}", file.display()))
     }
 
@@ -82,7 +97,12 @@ impl Report {
 
     /// `N passed, N failed, N skipped`.
     pub fn summary(&self) -> String {
-        format!("{} passed, {} failed, {} skipped", self.count(Status::Passed), self.count(Status::Failed), self.count(Status::Skipped))
+        format!(
+            "{} passed, {} failed, {} skipped",
+            self.count(Status::Passed),
+            self.count(Status::Failed),
+            self.count(Status::Skipped)
+        )
     }
 
     /// Prints where this run differs from `base`, and returns how many tests passed there and do not here.
@@ -91,10 +111,25 @@ impl Report {
     /// suite can be compared with the whole.
     pub fn compare(&self, base: &Report) -> usize {
         let (worse, better) = self.differences(base);
-        let name = |r: &Report| format!("{} {}{}", r.variant, r.mode.name(), if r.trace { " traced" } else { "" });
+        let name = |r: &Report| {
+            format!(
+                "{} {}{}",
+                r.variant,
+                r.mode.name(),
+                if r.trace { " traced" } else { "" }
+            )
+        };
         for t in &worse {
-            let why = self.tests.get(*t).and_then(|o| o.reason.as_deref()).unwrap_or("");
-            println!("passes on {} but not on {}: {t} ({why})", name(base), name(self));
+            let why = self
+                .tests
+                .get(*t)
+                .and_then(|o| o.reason.as_deref())
+                .unwrap_or("");
+            println!(
+                "passes on {} but not on {}: {t} ({why})",
+                name(base),
+                name(self)
+            );
         }
         for t in &better {
             println!("passes on {} but not on {}: {t}", name(self), name(base));
@@ -106,7 +141,8 @@ impl Report {
     }
 
     fn differences<'a>(&'a self, base: &Report) -> (Vec<&'a str>, Vec<&'a str>) {
-        let passes = |r: &Report, t: &str| r.tests.get(t).is_some_and(|o| o.status == Status::Passed);
+        let passes =
+            |r: &Report, t: &str| r.tests.get(t).is_some_and(|o| o.status == Status::Passed);
         let (mut worse, mut better) = (Vec::new(), Vec::new());
         for t in self.tests.keys() {
             match (passes(base, t), passes(self, t)) {
@@ -131,7 +167,17 @@ mod tests {
             seconds: 1.0,
             tests: tests
                 .iter()
-                .map(|(n, s)| (n.to_string(), Outcome { status: *s, build_seconds: 0.0, run_seconds: 0.5, reason: None }))
+                .map(|(n, s)| {
+                    (
+                        n.to_string(),
+                        Outcome {
+                            status: *s,
+                            build_seconds: 0.0,
+                            run_seconds: 0.5,
+                            reason: None,
+                        },
+                    )
+                })
                 .collect(),
         }
     }
@@ -150,7 +196,10 @@ mod tests {
     fn reports_survive_a_round_trip() {
         let d = tempfile::tempdir().unwrap();
         let f = d.path().join("deep/er.json");
-        let r = report(&[("001-HelloWorld", Status::Passed), ("002-sleep", Status::Skipped)]);
+        let r = report(&[
+            ("001-HelloWorld", Status::Passed),
+            ("002-sleep", Status::Skipped),
+        ]);
         r.save(&f).unwrap();
         let back = Report::load(&f).unwrap();
         assert_eq!(back.tests, r.tests);

@@ -25,14 +25,26 @@ pub(super) struct Scripts {
 
 /// Changes of `run-test-jar`: what to find, what to put there, why.
 const RUN_TEST_JAR: [(&str, &str, &str); 4] = [
-    ("\nbpath_modules=\"", "\nbpath_modules=\"${HINDSIGHT_BOOT_MODULES}\" # was: \"", "the lab has no okhttp, bouncycastle, apache-xml and conscrypt"),
+    (
+        "\nbpath_modules=\"",
+        "\nbpath_modules=\"${HINDSIGHT_BOOT_MODULES}\" # was: \"",
+        "the lab has no okhttp, bouncycastle, apache-xml and conscrypt",
+    ),
     (
         "framework_location=\"${ANDROID_HOST_OUT:${#ANDROID_BUILD_TOP}+1}/framework\"",
         "framework_location=\"${HINDSIGHT_BOOT_LOCATION}\"",
         "must be as the boot image has it",
     ),
-    ("\nTIME_OUT=\"gdb\"", "\nTIME_OUT=\"n\"", "the runner itself limits the time"),
-    ("$INVOKE_WITH $GDB $BIN_DIR/$DALVIKVM", "$INVOKE_WITH $HINDSIGHT_LAUNCHER $GDB $BIN_DIR/$DALVIKVM", "tracing is for the VM, not for dex2oat"),
+    (
+        "\nTIME_OUT=\"gdb\"",
+        "\nTIME_OUT=\"n\"",
+        "the runner itself limits the time",
+    ),
+    (
+        "$INVOKE_WITH $GDB $BIN_DIR/$DALVIKVM",
+        "$INVOKE_WITH $HINDSIGHT_LAUNCHER $GDB $BIN_DIR/$DALVIKVM",
+        "tracing is for the VM, not for dex2oat",
+    ),
 ];
 
 const JAVAC_HELPER: &str = r#"#!/bin/bash
@@ -50,35 +62,38 @@ ${JAVAC} -nowarn -XDstringConcat=inline -proc:none -bootclasspath "$HINDSIGHT_BO
 const BOOTJARS: &str = "#!/bin/bash\nexit 0\n";
 
 impl Scripts {
-    /// Lays everything out in the cache.
-    pub(super) fn prepare(layout: &Layout) -> Result<Scripts> {
-        let parent = layout.cache.join("top");
-        std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
-        let s = Scripts::at(parent.join(&layout.variant), layout);
-        // Made anew each time, beside the old one, since another run may be using that.
-        let temporary = Scripts::at(tempfile::tempdir_in(&parent)?.keep(), layout);
-        temporary.fill(layout)?;
-        // Runs of one variant lay out the same things, so that it doesn't matter whose is used.
-        let old = parent.join(format!("old-{}", std::process::id()));
-        let moved = std::fs::rename(&s.top, &old).is_ok();
-        let renamed = std::fs::rename(&temporary.top, &s.top);
-        if moved {
-            let _ = std::fs::remove_dir_all(&old);
-        }
-        renamed.with_context(|| super::io_context("make", &s.top))?;
+    /// Lays everything out in the folder `top`, which must be new.
+    pub(super) fn prepare(layout: &Layout, top: PathBuf) -> Result<Scripts> {
+        let s = Scripts::at(top, layout);
+        s.fill(layout)?;
         Ok(s)
     }
 
     fn at(top: PathBuf, layout: &Layout) -> Scripts {
         // The jars must be where a relative location says, seen from `top`: the class loader of resources looks there.
         let framework = Path::new(&layout.boot_location);
-        let host_out = if framework.is_absolute() { None } else { framework.parent().map(|p| top.join(p)) };
-        Scripts { etc: top.join("etc"), bin: top.join("bin"), brief_log: top.join("libbrief_log.so"), host_out: host_out.unwrap_or_else(|| top.join("host")), top }
+        let host_out = if framework.is_absolute() {
+            None
+        } else {
+            framework.parent().map(|p| top.join(p))
+        };
+        Scripts {
+            etc: top.join("etc"),
+            bin: top.join("bin"),
+            brief_log: top.join("libbrief_log.so"),
+            host_out: host_out.unwrap_or_else(|| top.join("host")),
+            top,
+        }
     }
 
     fn fill(&self, layout: &Layout) -> Result<()> {
         let test = layout.art.join("test");
-        for d in [self.top.join("art/tools"), self.etc.clone(), self.bin.clone(), self.top.join("prebuilts/misc/common/asm")] {
+        for d in [
+            self.top.join("art/tools"),
+            self.etc.clone(),
+            self.bin.clone(),
+            self.top.join("prebuilts/misc/common/asm"),
+        ] {
             std::fs::create_dir_all(&d).with_context(|| super::io_context("make", &d))?;
         }
         link(&test, &self.top.join("art/test"))?;
@@ -91,8 +106,17 @@ impl Scripts {
         link_entries(&layout.host_out, &self.host_out, &["bin"])?;
         link_entries(&layout.host_out.join("bin"), &bin, &["d8"])?;
         let exe = std::env::current_exe().context("can't find out what program this is")?;
-        script(&bin.join("d8"), &format!("#!/bin/sh\nexec {} lab run-test-tool d8 \"$@\"\n", exe.display()))?;
-        let asm = layout.dex_tools.iter().find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("asm")));
+        script(
+            &bin.join("d8"),
+            &format!(
+                "#!/bin/sh\nexec {} lab run-test-tool d8 \"$@\"\n",
+                exe.display()
+            ),
+        )?;
+        let asm = layout.dex_tools.iter().find(|p| {
+            p.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with("asm"))
+        });
         if let Some(asm) = asm {
             link(asm, &self.top.join("prebuilts/misc/common/asm/asm-6.0.jar"))?;
         }
@@ -100,12 +124,13 @@ impl Scripts {
         script(&self.top.join("art/tools/bootjars.sh"), BOOTJARS)?;
         // Python 2 is gone from Debian; the scripts that say `python` run with Python 3 too.
         script(&self.bin.join("python"), "#!/bin/sh\nexec python3 \"$@\"\n")?;
-        if let Some(converter) = in_path("hprof-conv") {
+        if let Some(converter) = hprof_conv() {
             link(&converter, &bin.join("hprof-conv"))?;
         }
         // Headers of generated sources.
         let copyright = self.top.join("development/docs/copyright-templates");
-        std::fs::create_dir_all(&copyright).with_context(|| super::io_context("make", &copyright))?;
+        std::fs::create_dir_all(&copyright)
+            .with_context(|| super::io_context("make", &copyright))?;
         for (file, comment) in [("java.txt", "//"), ("smali.txt", "#")] {
             std::fs::write(copyright.join(file), format!("{comment} generated\n"))?;
         }
@@ -115,14 +140,25 @@ impl Scripts {
             script(&self.etc.join(name), &text)?;
         }
         let from = test.join("etc/run-test-jar");
-        script(&self.etc.join("run-test-jar"), &adapt(&read(&from)?, &RUN_TEST_JAR).with_context(|| format!("in {}", from.display()))?)
+        script(
+            &self.etc.join("run-test-jar"),
+            &adapt(&read(&from)?, &RUN_TEST_JAR)
+                .with_context(|| format!("in {}", from.display()))?,
+        )
     }
 }
 
 fn compile_shim(source: &Path, library: &Path) -> Result<()> {
     let out = super::process::spawn(
         Command::new("clang-14")
-            .args(["-O2", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-o"])
+            .args([
+                "-O2",
+                "-Wall",
+                "-shared",
+                "-fPIC",
+                "-fvisibility=hidden",
+                "-o",
+            ])
             .arg(library)
             .arg(source)
             .stdin(Stdio::null())
@@ -132,7 +168,11 @@ fn compile_shim(source: &Path, library: &Path) -> Result<()> {
     .context("can't run clang-14: install it")?
     .wait_with_output()?;
     if !out.status.success() {
-        bail!("clang-14 failed on {}:\n{}", source.display(), String::from_utf8_lossy(&out.stderr));
+        bail!(
+            "clang-14 failed on {}:\n{}",
+            source.display(),
+            String::from_utf8_lossy(&out.stderr)
+        );
     }
     Ok(())
 }
@@ -156,8 +196,14 @@ fn link(target: &Path, at: &Path) -> Result<()> {
     symlink(target, at).with_context(|| super::io_context("make the link", at))
 }
 
-fn in_path(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|d| d.join(program)).find(|p| p.is_file())
+/// Debian's package hprof-conv has it where the Android SDK would.
+fn hprof_conv() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let sdk = PathBuf::from("/usr/lib/android-sdk/platform-tools");
+    std::env::split_paths(&path)
+        .chain([sdk])
+        .map(|d| d.join("hprof-conv"))
+        .find(|p| p.is_file())
 }
 
 fn link_entries(from: &Path, to: &Path, except: &[&str]) -> Result<()> {
@@ -172,7 +218,8 @@ fn link_entries(from: &Path, to: &Path, except: &[&str]) -> Result<()> {
 
 fn script(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| super::io_context("write", path))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).with_context(|| super::io_context("write", path))
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+        .with_context(|| super::io_context("write", path))
 }
 
 #[cfg(test)]

@@ -71,6 +71,15 @@ struct KnownFailures {
     failure: Vec<KnownFailure>,
 }
 
+/// Reads a list of tests, one a line; `#` starts a comment.
+pub(super) fn read_names(file: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(file).with_context(|| super::io_context("read", file))?;
+    let names = text
+        .lines()
+        .map(|l| l.split('#').next().unwrap_or("").trim());
+    Ok(names.filter(|l| !l.is_empty()).map(str::to_owned).collect())
+}
+
 fn is_test(name: &str) -> bool {
     let digits = name.bytes().take_while(u8::is_ascii_digit).count();
     (3..=4).contains(&digits) && name.as_bytes().get(digits) == Some(&b'-')
@@ -80,24 +89,41 @@ impl Suite {
     /// Reads the tests' folder and both lists of known failures.
     pub(super) fn load(folder: &Path, known_failures: &Path) -> Result<Suite> {
         let mut tests = Vec::new();
-        for e in std::fs::read_dir(folder).with_context(|| format!("can't read the run-tests in {}", folder.display()))? {
+        for e in std::fs::read_dir(folder)
+            .with_context(|| format!("can't read the run-tests in {}", folder.display()))?
+        {
             let e = e?;
             let name = e.file_name().to_string_lossy().into_owned();
-            if is_test(&name) && e.path().join("info.txt").is_file() && e.path().join("expected.txt").is_file() {
+            if is_test(&name)
+                && e.path().join("info.txt").is_file()
+                && e.path().join("expected.txt").is_file()
+            {
                 tests.push(name);
             }
         }
         tests.sort();
         let json = folder.join("knownfailures.json");
-        let text = std::fs::read_to_string(&json).with_context(|| super::io_context("read", &json))?;
-        let aosp = serde_json::from_str(&text).with_context(|| format!("{} is not what AOSP 10 has there", json.display()))?;
-        let text = std::fs::read_to_string(known_failures).with_context(|| super::io_context("read", known_failures))?;
-        let known: KnownFailures = toml::from_str(&text).with_context(|| format!("in {}", known_failures.display()))?;
-        let suite = Suite { tests, aosp, known: known.failure };
+        let text =
+            std::fs::read_to_string(&json).with_context(|| super::io_context("read", &json))?;
+        let aosp = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not what AOSP 10 has there", json.display()))?;
+        let text = std::fs::read_to_string(known_failures)
+            .with_context(|| super::io_context("read", known_failures))?;
+        let known: KnownFailures =
+            toml::from_str(&text).with_context(|| format!("in {}", known_failures.display()))?;
+        let suite = Suite {
+            tests,
+            aosp,
+            known: known.failure,
+        };
         for k in &suite.known {
             for n in &k.names {
                 if suite.tests.binary_search(n).is_err() {
-                    bail!("{} names {n}, and {} has no such test", known_failures.display(), folder.display());
+                    bail!(
+                        "{} names {n}, and {} has no such test",
+                        known_failures.display(),
+                        folder.display()
+                    );
                 }
             }
         }
@@ -110,18 +136,36 @@ impl Suite {
         let (names, explicit) = if options.all {
             (self.tests.clone(), false)
         } else if let Some(f) = &options.set {
-            let text = std::fs::read_to_string(f).with_context(|| super::io_context("read", f))?;
-            let lines = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).filter(|l| !l.is_empty());
-            (lines.map(|l| self.resolve(l)).collect::<Result<Vec<_>>>().with_context(|| format!("in {}", f.display()))?, false)
+            let names = read_names(f)?
+                .iter()
+                .map(|l| self.resolve(l))
+                .collect::<Result<Vec<_>>>();
+            (names.with_context(|| format!("in {}", f.display()))?, false)
         } else {
-            (options.names.iter().map(|n| self.resolve(n)).collect::<Result<Vec<_>>>()?, true)
+            (
+                options
+                    .names
+                    .iter()
+                    .map(|n| self.resolve(n))
+                    .collect::<Result<Vec<_>>>()?,
+                true,
+            )
         };
         Ok(names
             .into_iter()
-            .filter(|n| options.filter.as_ref().is_none_or(|f| n.contains(f.as_str())))
+            .filter(|n| {
+                options
+                    .filter
+                    .as_ref()
+                    .is_none_or(|f| n.contains(f.as_str()))
+            })
             .map(|n| {
                 // Whoever names a test wants to see it run.
-                let skip = if explicit || options.include_known { None } else { self.skip_reason(&n, options.mode, &variants) };
+                let skip = if explicit || options.include_known {
+                    None
+                } else {
+                    self.skip_reason(&n, options.mode, &variants)
+                };
                 (n, skip)
             })
             .collect())
@@ -129,12 +173,20 @@ impl Suite {
 
     /// A test's full name from its name, or from its number.
     fn resolve(&self, name: &str) -> Result<String> {
-        let name = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name);
+        let name = name
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(name);
         if self.tests.iter().any(|t| t == name) {
             return Ok(name.to_owned());
         }
         let prefix = format!("{name}-");
-        let hits: Vec<_> = self.tests.iter().filter(|t| t.starts_with(&prefix)).collect();
+        let hits: Vec<_> = self
+            .tests
+            .iter()
+            .filter(|t| t.starts_with(&prefix))
+            .collect();
         match hits[..] {
             [t] => Ok(t.clone()),
             [] => bail!("there is no run-test {name}"),
@@ -143,29 +195,57 @@ impl Suite {
     }
 
     fn skip_reason(&self, test: &str, mode: Mode, variants: &BTreeSet<&str>) -> Option<String> {
-        if let Some(k) = self.known.iter().find(|k| (k.modes.is_empty() || k.modes.contains(&mode)) && k.names.iter().any(|n| n == test)) {
+        if let Some(k) = self.known.iter().find(|k| {
+            (k.modes.is_empty() || k.modes.contains(&mode)) && k.names.iter().any(|n| n == test)
+        }) {
             return Some(k.cause.clone());
         }
         let a = self.aosp.iter().find(|a| {
             // Those are for sanitizers, other collectors and bisection, none of which is used here.
-            a.env_vars.is_empty() && a.concerns(test) && a.variant.as_deref().is_none_or(|v| variant_matches(v, variants))
+            a.env_vars.is_empty()
+                && a.concerns(test)
+                && a.variant
+                    .as_deref()
+                    .is_none_or(|v| variant_matches(v, variants))
         })?;
         let text: Vec<_> = a.description.iter().chain(a.bug.as_deref()).collect();
-        Some(format!("AOSP: {}", if text.is_empty() { "not for this variant".to_owned() } else { text.join(" ") }))
+        Some(format!(
+            "AOSP: {}",
+            if text.is_empty() {
+                "not for this variant".to_owned()
+            } else {
+                text.join(" ")
+            }
+        ))
     }
 }
 
 impl AospEntry {
     fn concerns(&self, test: &str) -> bool {
         self.tests.iter().any(|t| t == test)
-            || self.test_patterns.iter().any(|p| regex::Regex::new(&format!("^(?:{p})")).is_ok_and(|r| r.is_match(test)))
+            || self
+                .test_patterns
+                .iter()
+                .any(|p| regex::Regex::new(&format!("^(?:{p})")).is_ok_and(|r| r.is_match(test)))
     }
 }
 
 /// What AOSP's test runner would call the way in which tests run here.
 fn variants(mode: Mode) -> BTreeSet<&'static str> {
-    let common =
-        ["host", "ndebug", "ntrace", "cms", "checkjni", "image", "picimage", "ndebuggable", "no-jvmti", "cdex-fast", "no-relocate", "64"];
+    let common = [
+        "host",
+        "ndebug",
+        "ntrace",
+        "cms",
+        "checkjni",
+        "image",
+        "picimage",
+        "ndebuggable",
+        "no-jvmti",
+        "cdex-fast",
+        "no-relocate",
+        "64",
+    ];
     let own: [&str; 2] = match mode {
         Mode::Aot => ["optimizing", "prebuild"],
         Mode::Jit => ["jit", "no-prebuild"],
@@ -176,7 +256,9 @@ fn variants(mode: Mode) -> BTreeSet<&'static str> {
 
 /// AOSP's expressions: `a & b | c`.
 fn variant_matches(expression: &str, variants: &BTreeSet<&str>) -> bool {
-    expression.split('|').any(|and| and.split('&').all(|v| variants.contains(v.trim())))
+    expression
+        .split('|')
+        .any(|and| and.split('&').all(|v| variants.contains(v.trim())))
 }
 
 #[cfg(test)]
@@ -186,7 +268,13 @@ mod tests {
     #[test]
     fn test_names() {
         assert!(is_test("001-HelloWorld") && is_test("1954-pop-frame-jit"));
-        assert!(!is_test("Main") && !is_test("12345-x") && !is_test("01-x") && !is_test("001") && !is_test("etc"));
+        assert!(
+            !is_test("Main")
+                && !is_test("12345-x")
+                && !is_test("01-x")
+                && !is_test("001")
+                && !is_test("etc")
+        );
     }
 
     #[test]
@@ -196,7 +284,10 @@ mod tests {
         assert!(variant_matches("interpreter | jit & ndebuggable", &jit));
         assert!(!variant_matches("jit & debuggable | optimizing", &jit));
         assert!(!variant_matches("no-image", &jit));
-        assert!(variant_matches("no-prebuild", &jit) && !variant_matches("no-prebuild", &variants(Mode::Aot)));
+        assert!(
+            variant_matches("no-prebuild", &jit)
+                && !variant_matches("no-prebuild", &variants(Mode::Aot))
+        );
     }
 
     fn options(names: &[&str]) -> Options {
@@ -212,7 +303,15 @@ mod tests {
 
     fn suite() -> (tempfile::TempDir, Suite) {
         let d = tempfile::tempdir().unwrap();
-        for t in ["001-HelloWorld", "002-sleep", "529-checker-x", "530-a", "530-b", "etc", "Main"] {
+        for t in [
+            "001-HelloWorld",
+            "002-sleep",
+            "529-checker-x",
+            "530-a",
+            "530-b",
+            "etc",
+            "Main",
+        ] {
             std::fs::create_dir(d.path().join(t)).unwrap();
             std::fs::write(d.path().join(t).join("info.txt"), "").unwrap();
             std::fs::write(d.path().join(t).join("expected.txt"), "").unwrap();
@@ -225,7 +324,11 @@ mod tests {
         )
         .unwrap();
         let k = d.path().join("known.toml");
-        std::fs::write(&k, "[[failure]]\nnames = [\"530-a\"]\nmodes = [\"aot\"]\ncause = \"dx\"\n").unwrap();
+        std::fs::write(
+            &k,
+            "[[failure]]\nnames = [\"530-a\"]\nmodes = [\"aot\"]\ncause = \"dx\"\n",
+        )
+        .unwrap();
         let s = Suite::load(d.path(), &k).unwrap();
         (d, s)
     }
@@ -234,16 +337,32 @@ mod tests {
     fn selection() {
         let (_d, mut s) = suite();
         let all = s.select(&options(&["--all"])).unwrap();
-        let skipped = |v: &[(String, Option<String>)]| v.iter().filter(|x| x.1.is_some()).map(|x| x.0.clone()).collect::<Vec<_>>();
+        let skipped = |v: &[(String, Option<String>)]| {
+            v.iter()
+                .filter(|x| x.1.is_some())
+                .map(|x| x.0.clone())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(all.len(), 5);
         assert_eq!(skipped(&all), ["002-sleep", "530-a"]);
         assert_eq!(all[1].1.as_deref(), Some("AOSP: flaky here b/1"));
         let jit = s.select(&options(&["--all", "--mode", "jit"])).unwrap();
         assert_eq!(skipped(&jit), ["002-sleep", "529-checker-x"]);
-        assert_eq!(skipped(&s.select(&options(&["--all", "--include-known"])).unwrap()), Vec::<String>::new());
-        assert_eq!(s.select(&options(&["002", "530-a"])).unwrap(), [("002-sleep".to_string(), None), ("530-a".to_string(), None)]);
+        assert_eq!(
+            skipped(&s.select(&options(&["--all", "--include-known"])).unwrap()),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            s.select(&options(&["002", "530-a"])).unwrap(),
+            [("002-sleep".to_string(), None), ("530-a".to_string(), None)]
+        );
         assert!(s.select(&options(&["530"])).is_err() && s.select(&options(&["999"])).is_err());
-        assert_eq!(s.select(&options(&["--all", "--filter", "530"])).unwrap().len(), 2);
+        assert_eq!(
+            s.select(&options(&["--all", "--filter", "530"]))
+                .unwrap()
+                .len(),
+            2
+        );
     }
 
     #[test]

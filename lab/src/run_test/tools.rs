@@ -53,7 +53,11 @@ impl Running {
 impl<'a> Server<'a> {
     /// A server for the worker of this number.
     pub(super) fn new(layout: &'a Layout, worker: usize) -> Server<'a> {
-        Server { layout, worker, running: Mutex::new(None) }
+        Server {
+            layout,
+            worker,
+            running: Mutex::new(None),
+        }
     }
 
     /// The socket of the server, which is started if it isn't running.
@@ -89,7 +93,10 @@ fn compiled(layout: &Layout) -> Result<PathBuf> {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let source = source(layout);
     let text = std::fs::read(&source).with_context(|| super::io_context("read", &source))?;
-    let folder = layout.cache.join("tools").join(&hex(&Sha256::digest(&text))[..16]);
+    let folder = layout
+        .cache
+        .join("tools")
+        .join(&hex(&Sha256::digest(&text))[..16]);
     if folder.join("ToolServer.class").is_file() {
         return Ok(folder);
     }
@@ -98,7 +105,9 @@ fn compiled(layout: &Layout) -> Result<PathBuf> {
     let temporary = tempfile::tempdir_in(&parent)?;
     let out = process::spawn(
         Command::new("javac")
-            .args(["-nowarn", "-d"])
+            .args(["-nowarn", "-cp"])
+            .arg(std::env::join_paths(tool_jars()).context("a path with a colon")?)
+            .arg("-d")
             .arg(temporary.path())
             .arg(&source)
             .stdin(Stdio::null())
@@ -108,11 +117,20 @@ fn compiled(layout: &Layout) -> Result<PathBuf> {
     .context("can't run javac: install openjdk-17-jdk-headless")?
     .wait_with_output()?;
     if !out.status.success() {
-        bail!("javac failed on {}:\n{}", source.display(), String::from_utf8_lossy(&out.stderr));
+        bail!(
+            "javac failed on {}:\n{}",
+            source.display(),
+            String::from_utf8_lossy(&out.stderr)
+        );
     }
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::rename(temporary.keep(), &folder).with_context(|| super::io_context("make", &folder))?;
+    std::fs::rename(temporary.keep(), &folder)
+        .with_context(|| super::io_context("make", &folder))?;
     Ok(folder)
+}
+
+fn tool_jars() -> impl Iterator<Item = PathBuf> {
+    TOOL_JARS.iter().map(|j| Path::new(JARS).join(j))
 }
 
 fn source(layout: &Layout) -> PathBuf {
@@ -123,7 +141,7 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
     let classes = compiled(layout)?;
     let mut class_path = vec![classes];
     class_path.extend(layout.dex_tools.iter().cloned());
-    class_path.extend(TOOL_JARS.iter().map(|j| Path::new(JARS).join(j)));
+    class_path.extend(tool_jars());
     for p in &class_path {
         if !p.exists() {
             bail!("{} is missing: install the packages libsmali-java and jasmin-sable, and build the lab", p.display());
@@ -131,13 +149,22 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
     }
     // Short, since a socket's path may have 107 bytes.
     let folder = tempfile::Builder::new().prefix("hs-").tempdir()?;
-    let log = layout.cache.join("logs").join(format!("tool-server-{worker}.log"));
+    let log = layout
+        .cache
+        .join("logs")
+        .join(format!("tool-server-{worker}.log"));
     std::fs::create_dir_all(layout.cache.join("logs"))?;
     let log_file = std::fs::File::create(&log).with_context(|| super::io_context("write", &log))?;
     let mut child = process::spawn(
         Command::new("java")
             // Short-lived work on few cores: a simple collector and the quick compiler win.
-            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms256m", "-Xmx1500m", "-Xss8m"])
+            .args([
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Xms256m",
+                "-Xmx1500m",
+                "-Xss8m",
+            ])
             .args(["-Djava.security.manager=allow", "-cp"])
             .arg(std::env::join_paths(&class_path).context("a path with a colon")?)
             .arg("ToolServer")
@@ -152,7 +179,11 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
     if let Some(out) = child.stdout.take() {
         BufReader::new(out).read_line(&mut line)?;
     }
-    let running = Running { child, _stdin: stdin, folder };
+    let running = Running {
+        child,
+        _stdin: stdin,
+        folder,
+    };
     if line.trim() != "ready" {
         bail!("the tool server did not start: see {}", log.display());
     }
@@ -163,9 +194,12 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
 pub(super) fn fingerprint(layout: &Layout) -> Result<String> {
     let mut h = Sha256::new();
     let mut all: Vec<PathBuf> = vec![source(layout)];
-    all.extend(layout.dex_tools.iter().cloned());
-    all.extend(layout.boot_classes.iter().cloned());
-    all.extend(["smali.jar", "dexlib2.jar", "jasmin-sable.jar"].iter().map(|j| Path::new(JARS).join(j)));
+    all.extend(layout.tool_inputs.iter().cloned());
+    all.extend(
+        ["smali.jar", "dexlib2.jar", "jasmin-sable.jar"]
+            .iter()
+            .map(|j| Path::new(JARS).join(j)),
+    );
     for p in &all {
         hash_tree(&mut h, p)?;
     }
@@ -178,7 +212,11 @@ pub(super) fn hash_tree(h: &mut Sha256, path: &Path) -> Result<()> {
     fn add(h: &mut Sha256, path: &Path, name: &str) -> Result<()> {
         let meta = std::fs::metadata(path).with_context(|| super::io_context("read", path))?;
         h.update(name.as_bytes());
-        h.update([0, meta.is_dir() as u8, (meta.permissions().mode() & 0o111 != 0) as u8]);
+        h.update([
+            0,
+            meta.is_dir() as u8,
+            (meta.permissions().mode() & 0o111 != 0) as u8,
+        ]);
         if meta.is_dir() {
             let mut entries: Vec<_> = std::fs::read_dir(path)?.collect::<std::io::Result<_>>()?;
             entries.sort_by_key(|e| e.file_name());
@@ -202,8 +240,15 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 /// `run-test-tool TOOL ARGUMENTS…`: has the server run a tool, and passes on its output. Returns its exit status.
 pub fn client(tool: &str, arguments: &[String]) -> Result<i32> {
-    let socket = std::env::var_os(SOCKET).with_context(|| format!("{SOCKET} isn't set: this command is for the builds of run-tests"))?;
-    let stream = UnixStream::connect(&socket).with_context(|| format!("can't reach the tool server at {}", Path::new(&socket).display()))?;
+    let socket = std::env::var_os(SOCKET).with_context(|| {
+        format!("{SOCKET} isn't set: this command is for the builds of run-tests")
+    })?;
+    let stream = UnixStream::connect(&socket).with_context(|| {
+        format!(
+            "can't reach the tool server at {}",
+            Path::new(&socket).display()
+        )
+    })?;
     let mut w = BufWriter::new(&stream);
     let mut send = |b: &[u8]| -> std::io::Result<()> {
         w.write_all(&(b.len() as u32).to_be_bytes())?;
@@ -211,7 +256,11 @@ pub fn client(tool: &str, arguments: &[String]) -> Result<i32> {
     };
     let cwd = std::env::current_dir()?;
     send(tool.as_bytes())?;
-    send(cwd.to_str().context("the working directory isn't UTF-8")?.as_bytes())?;
+    send(
+        cwd.to_str()
+            .context("the working directory isn't UTF-8")?
+            .as_bytes(),
+    )?;
     w.write_all(&(arguments.len() as u32).to_be_bytes())?;
     for a in arguments {
         w.write_all(&(a.len() as u32).to_be_bytes())?;
@@ -223,13 +272,16 @@ pub fn client(tool: &str, arguments: &[String]) -> Result<i32> {
         let mut n = [0; 4];
         r.read_exact(&mut n)?;
         let mut b = Vec::new();
-        (&mut r).take(u32::from_be_bytes(n).into()).read_to_end(&mut b)?;
+        (&mut r)
+            .take(u32::from_be_bytes(n).into())
+            .read_to_end(&mut b)?;
         Ok(b)
     };
     let out = receive().context("the tool server broke off")?;
     let err = receive().context("the tool server broke off")?;
     let mut status = [0; 4];
-    r.read_exact(&mut status).context("the tool server broke off")?;
+    r.read_exact(&mut status)
+        .context("the tool server broke off")?;
     std::io::stdout().write_all(&out)?;
     std::io::stderr().write_all(&err)?;
     Ok(i32::from_be_bytes(status))

@@ -24,6 +24,7 @@ public final class D8 {
     Path output = Paths.get(".");
     boolean desugar = true;
     List<String> inputs = new ArrayList<>();
+    List<String> dxOptions = new ArrayList<>();
     for (int i = 0; i < args.length; i++) {
       switch (args[i]) {
         case "--min-api":
@@ -40,7 +41,10 @@ public final class D8 {
           desugar = false;
           break;
         default:
-          if (!args[i].startsWith("--")) {
+          if (args[i].startsWith("--dx=")) {
+            // Not d8's: handed on to dx.
+            dxOptions.add(args[i].substring("--dx=".length()));
+          } else if (!args[i].startsWith("--")) {
             inputs.add(args[i]);
           }
       }
@@ -74,7 +78,7 @@ public final class D8 {
           Files.write(copy, classFile);
         }
       }
-      Dex.compile(folder, output, Math.min(api, MAX_API), true);
+      Dex.compile(folder, output, Math.min(api, MAX_API), true, dxOptions);
     } finally {
       Dex.deleteTree(folder);
     }

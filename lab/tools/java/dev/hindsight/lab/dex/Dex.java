@@ -14,9 +14,10 @@ final class Dex {
   private Dex() {}
 
   /** Compiles the class files of a folder; its other files are kept as resources of the jar. */
-  static void compile(Path folder, Path output, int minApi, boolean coreLibrary)
+  static void compile(
+      Path folder, Path output, int minApi, boolean coreLibrary, List<String> moreOptions)
       throws IOException {
-    List<String> arguments = new ArrayList<>();
+    List<String> arguments = new ArrayList<>(moreOptions);
     arguments.add("--min-sdk-version=" + minApi);
     if (coreLibrary) {
       arguments.add("--core-library");

@@ -89,7 +89,7 @@ public final class DexJar {
           unpackResources(source, folder);
         }
       }
-      Dex.compile(folder, result, minApi, coreLibrary);
+      Dex.compile(folder, result, minApi, coreLibrary, List.of());
       Files.move(result, output, StandardCopyOption.REPLACE_EXISTING);
     } finally {
       Dex.deleteTree(folder);
