@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The recorder as a whole, with threads that record while others persist.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{gettid, FakeHost, Managed, World};
+use hindsight_runtime::{AnomalyOutcome, Config, Recorder, Severity};
+use hindsight_trace_format::container::{Reader, Ring};
+use hindsight_trace_format::slot::Event;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The first method address that the tests use.
+const FIRST: u64 = 0x10_0000;
+
+fn start(configuration: &str) -> (Recorder, Arc<World>) {
+    let world = Arc::new(World::default());
+    let config = Config::parse(configuration).unwrap();
+    let recorder = Recorder::start(config, Box::new(FakeHost(Arc::clone(&world)))).unwrap();
+    (recorder, world)
+}
+
+fn persisted(outcome: AnomalyOutcome) -> PathBuf {
+    match outcome {
+        AnomalyOutcome::Persisted(path) => path,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    files
+}
+
+/// The methods entered, oldest first; checks what every ring must fulfil.
+fn entries(ring: &Ring<'_>) -> Vec<u64> {
+    let mut events = ring.slots().events();
+    let mut entries = Vec::new();
+    let (mut newest, mut oldest) = (None, None);
+    for event in events.by_ref() {
+        newest = newest.or(Some(event.counter()));
+        oldest = Some(event.counter());
+        entries.extend(event.entered_method());
+    }
+    // Rings are recorded in far less than half a wrap of the counter here.
+    if let (Some(newest), Some(oldest)) = (newest, oldest) {
+        let before = oldest.wrapping_sub(ring.header.started_counter as u32);
+        let after = (ring.header.stopped_counter as u32).wrapping_sub(newest);
+        assert!(before < 1 << 31 && after < 1 << 31, "{:?}", ring.header);
+    }
+    entries.reverse();
+    entries
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_rings_are_persisted_while_threads_record() {
+    const THREADS: u64 = 3;
+    const CALLS: u64 = 60_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(&format!(
+        "trace=all,ring=21,dir={},persist-at-exit=yes",
+        folder.path().display()
+    ));
+
+    let mut tids = Vec::new();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (recorder, world) = (&recorder, &*world);
+                scope.spawn(move || {
+                    Managed::run(recorder, world, |thread| {
+                        for call in 0..CALLS {
+                            // Every third one wide.
+                            let wide = if call % 3 == 0 { 1 << 40 } else { 0 };
+                            thread.enter(FIRST + call + wide);
+                            thread.safepoint();
+                            thread.exit();
+                            if call % 10_000 == 0 {
+                                thread.native(std::thread::yield_now);
+                            }
+                        }
+                        gettid()
+                    })
+                })
+            })
+            .collect();
+        for n in 0..20 {
+            if threads.iter().all(|t| t.is_finished()) {
+                break;
+            }
+            // No thread may be between being registered and the first of its calls at the first try.
+            match recorder.raise_anomaly(format!("try {n}"), 0, PATIENCE) {
+                AnomalyOutcome::Persisted(_) => {}
+                AnomalyOutcome::Failed(why) => {
+                    assert!(why.starts_with("nothing to persist"), "{why}")
+                }
+                AnomalyOutcome::TimedOut => panic!("timed out"),
+            }
+        }
+        tids.extend(threads.into_iter().map(|t| t.join().unwrap()));
+    });
+    recorder.shutdown();
+
+    let mut recorded: BTreeMap<u32, Vec<(u64, Vec<u64>)>> = BTreeMap::new();
+    for path in files(folder.path()) {
+        let bytes = std::fs::read(&path).unwrap();
+        let reader = Reader::new(&bytes).unwrap();
+        reader.verify_all().unwrap();
+        for index in reader.ring_indices() {
+            let ring = reader.ring(index).unwrap().unwrap();
+            assert_eq!(ring.header.position.laps, 0, "the rings are large enough");
+            assert_eq!(ring.header.name, "worker");
+            recorded
+                .entry(ring.header.tid)
+                .or_default()
+                .push((ring.header.started_counter, entries(&ring)));
+        }
+    }
+    assert_eq!(recorded.len() as u64, THREADS);
+    for tid in tids {
+        let mut rings = recorded.remove(&tid).unwrap();
+        rings.sort();
+        let methods: Vec<u64> = rings.into_iter().flat_map(|(_, methods)| methods).collect();
+        assert_eq!(methods.len() as u64, CALLS);
+        for (call, method) in (0..).zip(methods) {
+            assert_eq!(method & 0xffff_ffff, FIRST + call);
+            assert_eq!(method >> 32 != 0, call % 3 == 0);
+        }
+    }
+}
+
+#[test]
+fn a_file_says_who_was_traced_why_and_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(&format!(
+        "trace=all,ring=12,dir={}",
+        folder.path().display()
+    ));
+    recorder.class_loader_unloading();
+    let path = Managed::run(&recorder, &world, |thread| {
+        recorder.thread_renamed(gettid(), "main");
+        for method in [FIRST, FIRST + 1, FIRST + 2] {
+            thread.enter(method);
+        }
+        // Four slots in a ring of 512, over and over: it wraps.
+        for _ in 0..1000 {
+            thread.exit();
+            thread.enter(FIRST);
+        }
+        let tid = gettid();
+        thread.native(|| persisted(recorder.raise_anomaly("slow frame".into(), tid, PATIENCE)))
+    });
+    recorder.shutdown();
+    assert!(world.logged(Severity::Info, "slow frame"));
+
+    let bytes = std::fs::read(&path).unwrap();
+    let reader = Reader::new(&bytes).unwrap();
+    let facts = reader.process().unwrap();
+    assert_eq!(
+        (
+            facts.pid,
+            facts.raised_by,
+            facts.name.as_str(),
+            facts.reason.as_str()
+        ),
+        (std::process::id(), gettid(), "test", "slow frame")
+    );
+    assert_eq!(facts.extra, [("host".to_owned(), "fake".to_owned())]);
+
+    let clocks = reader.clocks().unwrap();
+    let [first, last] = clocks.samples[..] else {
+        panic!("{clocks:?}")
+    };
+    assert!(clocks.ticks_per_second > 0 && last.counter > first.counter);
+
+    let ring = reader.ring(0).unwrap().unwrap();
+    assert_eq!(ring.header.name, "main");
+    assert!(ring.header.position.laps >= 3);
+    assert_eq!(ring.slots().len(), 512);
+    assert_eq!(
+        ring.slots().get(511).unwrap().event(),
+        Event::Entry {
+            method: FIRST as u32
+        }
+    );
+    assert!(ring.header.stopped_counter <= last.counter);
+
+    // Only what is in the ring is named, and FIRST + 1 has left it.
+    let symbols: Vec<_> = reader
+        .symbols()
+        .unwrap()
+        .symbols
+        .into_iter()
+        .map(|s| s.name)
+        .collect();
+    assert_eq!(symbols, [format!("m{FIRST:x}")]);
+    let losses = reader.losses().unwrap().counts;
+    assert_eq!(losses.len(), 1, "{losses:?}");
+    assert!(losses[0].0.starts_with("class loaders unloaded") && losses[0].1 == 1);
+}
+
+#[test]
+fn methods_that_the_host_cannot_name_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(&format!(
+        "trace=all,ring=12,dir={}",
+        folder.path().display()
+    ));
+    let path = Managed::run(&recorder, &world, |thread| {
+        for method in [FIRST, FIRST + 1, FIRST + 3, FIRST + 3] {
+            thread.enter(method);
+        }
+        thread.native(|| persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
+    });
+    let bytes = std::fs::read(path).unwrap();
+    let losses = Reader::new(&bytes).unwrap().losses().unwrap();
+    assert_eq!(losses.counts, [("methods without a name".to_owned(), 2)]);
+}
+
+#[test]
+fn a_folder_that_is_not_there_costs_the_trace_but_not_the_tracing() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let (recorder, world) = start(&format!("trace=all,ring=12,dir={}", missing.display()));
+    Managed::run(&recorder, &world, |thread| {
+        thread.enter(FIRST);
+        let outcome = thread.native(|| recorder.raise_anomaly("x".into(), 0, PATIENCE));
+        let AnomalyOutcome::Failed(why) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert!(why.contains(missing.to_str().unwrap()), "{why}");
+        assert!(thread.is_traced());
+        std::fs::create_dir(&missing).unwrap();
+        thread.exit();
+        thread.native(|| persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE)));
+    });
+    assert!(world.logged(Severity::Error, "cannot persist"));
+    assert_eq!(files(&missing).len(), 1, "no temporary file is left");
+}
+
+#[test]
+fn shutdown_persists_stops_and_can_be_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(&format!(
+        "trace=all,ring=12,dir={},persist-at-exit=yes",
+        folder.path().display()
+    ));
+    Managed::run(&recorder, &world, |thread| {
+        thread.enter(FIRST);
+        thread.native(|| recorder.shutdown());
+        assert!(!thread.is_traced());
+        thread.native(|| recorder.shutdown());
+        let outcome = recorder.raise_anomaly("late".into(), 0, PATIENCE);
+        assert!(matches!(outcome, AnomalyOutcome::Failed(_)), "{outcome:?}");
+    });
+    // A thread that comes late is not traced, and comes to no harm.
+    Managed::run(&recorder, &world, |thread| assert!(!thread.is_traced()));
+
+    let files = files(folder.path());
+    assert_eq!(files.len(), 1, "{files:?}");
+    let bytes = std::fs::read(&files[0]).unwrap();
+    let ring = Reader::new(&bytes).unwrap().ring(0).unwrap().unwrap();
+    assert_eq!(entries(&ring), [FIRST]);
+}
+
+#[test]
+fn the_rings_of_threads_that_have_ended_are_persisted_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(&format!(
+        "trace=all,ring=12,dir={}",
+        folder.path().display()
+    ));
+    for n in 0..6 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| Managed::run(&recorder, &world, |thread| thread.enter(FIRST + n)));
+        });
+    }
+    let path = persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE));
+    let bytes = std::fs::read(path).unwrap();
+    let reader = Reader::new(&bytes).unwrap();
+    let mut methods: Vec<u64> = reader
+        .ring_indices()
+        .flat_map(|index| entries(&reader.ring(index).unwrap().unwrap()))
+        .collect();
+    methods.sort_unstable();
+    assert_eq!(
+        methods,
+        [FIRST + 2, FIRST + 3, FIRST + 4, FIRST + 5],
+        "the newest four"
+    );
+}
+
+#[test]
+fn a_panic_on_the_control_thread_ends_tracing_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(&format!(
+        "trace=all,ring=12,dir={}",
+        folder.path().display()
+    ));
+    Managed::run(&recorder, &world, |thread| {
+        thread.enter(FIRST);
+        world.panic_in_symbolize.store(true, Ordering::SeqCst);
+        let outcome = thread.native(|| recorder.raise_anomaly("x".into(), 0, PATIENCE));
+        assert!(matches!(outcome, AnomalyOutcome::Failed(_)), "{outcome:?}");
+        // Tracing ends after the answer; the next answer comes after that.
+        let outcome = thread.native(|| recorder.raise_anomaly("y".into(), 0, PATIENCE));
+        assert!(matches!(outcome, AnomalyOutcome::Failed(_)), "{outcome:?}");
+        assert!(!thread.is_traced());
+    });
+    assert!(world.logged(Severity::Error, "internal error"));
+    recorder.shutdown();
+    assert!(files(folder.path()).is_empty());
+}
+
+#[test]
+fn check_balance_reports_what_does_not_match_but_not_what_a_persist_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(&format!(
+        "trace=all,ring=12,dir={0},check-balance={0},persist-at-exit=yes",
+        folder.path().display()
+    ));
+    Managed::run(&recorder, &world, |thread| {
+        thread.enter(FIRST);
+        thread.native(|| persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE)));
+        thread.exit();
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Managed::run(&recorder, &world, |thread| {
+                thread.enter(FIRST + 2);
+                thread.exit();
+                thread.exit();
+            })
+        });
+    });
+    recorder.shutdown();
+    let report = folder
+        .path()
+        .join(format!("{}.balance", std::process::id()));
+    let report = std::fs::read_to_string(report).unwrap();
+    let lines: Vec<_> = report.lines().collect();
+    assert_eq!(lines.len(), 2, "{report}");
+    assert!(
+        lines[0].ends_with("events 5 entries 2 unbalanced 1"),
+        "{report}"
+    );
+    assert!(
+        lines[1].contains("1 unmatched exits (first after Test.m100002)"),
+        "{report}"
+    );
+}
+
+/// What the next test runs in a child process.
+#[test]
+#[ignore = "runs only as a child of a_process_killed_at_any_moment_leaves_whole_files"]
+fn child_that_persists_until_it_is_killed() {
+    let Some(folder) = std::env::var_os("HINDSIGHT_TEST_FOLDER") else {
+        return;
+    };
+    let folder = Path::new(&folder);
+    let (recorder, world) = start(&format!("trace=all,ring=18,dir={}", folder.display()));
+    Managed::run(&recorder, &world, |thread| loop {
+        for call in 0..20_000 {
+            thread.enter(FIRST + call);
+            thread.exit();
+        }
+        thread.native(|| recorder.raise_anomaly("again".into(), 0, PATIENCE));
+    });
+}
+
+#[test]
+fn a_process_killed_at_any_moment_leaves_whole_files() {
+    let mut whole = 0;
+    for n in 0..15_u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "child_that_persists_until_it_is_killed",
+            ])
+            .env("HINDSIGHT_TEST_FOLDER", folder.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Until it has persisted; then a little longer each time, to hit different moments of the next.
+        let is_whole = |path: &PathBuf| path.extension().is_some_and(|e| e == "hindsight");
+        while !files(folder.path()).iter().any(is_whole) {
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "the child ended by itself"
+            );
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_micros(n * 700));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for path in files(folder.path()) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if name.starts_with('.') {
+                assert!(name.ends_with(".tmp"), "{name}");
+                continue;
+            }
+            let bytes = std::fs::read(&path).unwrap();
+            Reader::new(&bytes).and_then(|r| r.verify_all()).unwrap();
+            whole += 1;
+        }
+    }
+    assert!(whole > 0);
+}
+
+#[test]
+fn an_anchor_is_no_older_than_the_slots_before_it() {
+    use hindsight_runtime::clock::counter_in_order;
+    use hindsight_runtime::{Ring as Memory, ThreadTrace};
+    use hindsight_trace_format::ring::Geometry;
+    use hindsight_trace_format::slot::Extension;
+
+    // The smallest ring, and events of two slots, so that it wraps all the time, also within events.
+    let geometry = Geometry::new(12).unwrap();
+    let mut word = 0;
+    let cursor = &raw mut word;
+    // SAFETY: the word outlives the trace; this thread is the traced one.
+    let trace = unsafe { ThreadTrace::new(1, "busy", cursor) };
+    // SAFETY: as above.
+    assert!(unsafe { trace.begin(Memory::new(geometry).unwrap()) }.is_ok());
+    // Goes up as events are recorded.
+    let progress = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+
+    // For each event: slots written with it, and the counter before it.
+    let mut log: Vec<(u64, u64)> = Vec::new();
+    let anchors = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Anchors that may differ: not those of a moment in which the other thread stood still.
+            let (mut different, mut seen) = (0, 0);
+            while different < 300 {
+                let now = progress.load(Ordering::Relaxed);
+                if trace.sample_anchor() && now != seen {
+                    seen = now;
+                    different += 1;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let mut slots = 0;
+        // SAFETY: this is the traced thread.
+        unsafe {
+            trace.record_exit(cursor);
+            slots += 1;
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..100 {
+                    let before = counter_in_order();
+                    trace.record_extension(cursor, Extension::Unwound, 1);
+                    slots += 2;
+                    log.push((slots, before));
+                }
+                progress.fetch_add(1, Ordering::Relaxed);
+            }
+            trace.take(&mut None).unwrap().anchors
+        }
+    });
+    assert!(anchors.len() > 200);
+    for anchor in anchors {
+        // The newest event wholly before the anchor began before it.
+        let events = log.partition_point(|(slots, _)| *slots <= anchor.slots_written);
+        if let Some((slots, before)) = events.checked_sub(1).map(|i| log[i]) {
+            assert!(
+                before <= anchor.counter,
+                "{anchor:?}: slot {slots} began at {before}"
+            );
+        }
+    }
+}
