@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The control socket, as a client sees it.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{gettid, FakeHost, Managed, World};
+use hindsight_runtime::{Config, Recorder, Severity};
+use hindsight_trace_format::container::Reader;
+
+fn start(folder: &Path, more: &str) -> (Recorder, Arc<World>) {
+    let world = Arc::new(World::default());
+    let config = Config::parse(&format!(
+        "ring=12,dir={0},socket={0}/control{more}",
+        folder.display()
+    ));
+    let host = Box::new(FakeHost(Arc::clone(&world)));
+    (Recorder::start(config.unwrap(), host).unwrap(), world)
+}
+
+struct Client {
+    answers: BufReader<UnixStream>,
+}
+
+impl Client {
+    fn new(folder: &Path) -> Client {
+        let stream = UnixStream::connect(folder.join("control")).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        Client {
+            answers: BufReader::new(stream),
+        }
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.answers.get_mut().write_all(line.as_bytes()).unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        assert!(answer.ends_with('\n'), "{answer:?}");
+        answer.trim_end().to_owned()
+    }
+}
+
+#[test]
+fn a_thread_is_started_persisted_and_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "");
+    let mut client = Client::new(folder.path());
+    Managed::run(&recorder, &world, |thread| {
+        assert!(!thread.is_traced());
+        let tid = gettid();
+        assert_eq!(
+            thread.native(|| client.ask(&format!("start {tid}\n"))),
+            "ok"
+        );
+        assert!(thread.is_traced());
+        let again = thread.native(|| client.ask(&format!("start {tid}\n")));
+        assert_eq!(again, format!("error thread {tid} is traced already"));
+        let status = thread.native(|| client.ask("status\n"));
+        let expected = format!(
+            r#"ok {{"pid":{},"threads":1,"traced":[{tid}],"ring_bytes":4096,"persisted":0}}"#,
+            std::process::id()
+        );
+        assert_eq!(status, expected);
+
+        thread.enter(0x1000);
+        let answer = thread.native(|| client.ask("anomaly dropped frame\n"));
+        let bytes = std::fs::read(answer.strip_prefix("ok ").unwrap()).unwrap();
+        let reader = Reader::new(&bytes).unwrap();
+        assert_eq!(reader.process().unwrap().reason, "dropped frame");
+        assert_eq!(reader.ring(0).unwrap().unwrap().slots().len(), 1);
+
+        assert_eq!(thread.native(|| client.ask(&format!("stop {tid}\n"))), "ok");
+        assert!(!thread.is_traced());
+        let again = thread.native(|| client.ask(&format!("stop {tid}\n")));
+        assert_eq!(again, format!("error thread {tid} is not traced"));
+    });
+    recorder.shutdown();
+    assert!(!folder.path().join("control").exists());
+}
+
+#[test]
+fn bad_input_is_answered_with_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_recorder, _world) = start(folder.path(), "");
+    let mut client = Client::new(folder.path());
+    for (line, answer) in [
+        (
+            "dance\n",
+            "error unknown command 'dance' (known: anomaly, start, stop, status)",
+        ),
+        (
+            "\n",
+            "error unknown command '' (known: anomaly, start, stop, status)",
+        ),
+        (
+            "start\n",
+            "error '' is no thread id; say for instance 'start 1234'",
+        ),
+        (
+            "stop -1\n",
+            "error '-1' is no thread id; say for instance 'stop 1234'",
+        ),
+        (
+            "start 1\n",
+            "error no thread 1 is registered with the runtime",
+        ),
+        ("anomaly\n", "error say why: anomaly REASON"),
+        (
+            "anomaly x\n",
+            "error nothing to persist: no thread is traced (is trace=main or all?)",
+        ),
+    ] {
+        assert_eq!(client.ask(line), answer);
+    }
+    assert!(client
+        .ask("\u{7f}\u{0}\n")
+        .starts_with("error unknown command"));
+    let too_long = "x".repeat(5000) + "\n";
+    let answer = client.ask(&too_long[..4096]);
+    assert!(answer.contains("longer than 4095 bytes"), "{answer}");
+    // That client is cut off; the next one is served.
+    assert!(Client::new(folder.path())
+        .ask("status\n")
+        .starts_with("ok {"));
+}
+
+#[test]
+fn only_the_user_may_connect_and_an_abandoned_socket_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    drop(UnixListener::bind(&path).unwrap());
+    let (_recorder, world) = start(folder.path(), "");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(Client::new(folder.path())
+        .ask("status\n")
+        .starts_with("ok {"));
+    assert!(!world.logged(Severity::Error, ""));
+}
+
+#[test]
+fn what_is_in_use_or_no_socket_is_left_alone_and_tracing_goes_on_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let listener = UnixListener::bind(&path).unwrap();
+    let (recorder, world) = start(folder.path(), ",trace=all");
+    assert!(world.logged(Severity::Error, "another process listens there"));
+    Managed::run(&recorder, &world, |thread| assert!(thread.is_traced()));
+    drop(listener);
+
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    let (_recorder, world) = start(folder.path(), "");
+    assert!(world.logged(Severity::Error, "no socket"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
