@@ -24,8 +24,16 @@ struct Mirror {
 }
 
 /// The suites of Debian proper, whose mirror also has the other suites.
-const SUITES: [&str; 8] =
-    ["bullseye", "bookworm", "trixie", "forky", "oldstable", "stable", "testing", "sid"];
+const SUITES: [&str; 8] = [
+    "bullseye",
+    "bookworm",
+    "trixie",
+    "forky",
+    "oldstable",
+    "stable",
+    "testing",
+    "sid",
+];
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -48,7 +56,9 @@ impl Apt {
             }
         }
         write_atomic(&dir.join("sources.list"), list.as_bytes())?;
-        Ok(Apt { dir: dir.to_owned() })
+        Ok(Apt {
+            dir: dir.to_owned(),
+        })
     }
 
     fn command(&self, program: &str) -> Command {
@@ -69,7 +79,12 @@ impl Apt {
         }
         // The system's status file tells apt nothing that matters here, and it must exist.
         command.args(["-o", "Dir::State::status=/dev/null"]);
-        command.args(["-o", "Dir::Etc::sourceparts=-", "-o", "APT::Get::List-Cleanup=0"]);
+        command.args([
+            "-o",
+            "Dir::Etc::sourceparts=-",
+            "-o",
+            "APT::Get::List-Cleanup=0",
+        ]);
         command.args(["-o", "Acquire::Retries=3", "-o", "Acquire::Languages=none"]);
         if rustix::process::geteuid().is_root() {
             // The sandbox user `_apt` could not write to a cache in root's home.
@@ -84,7 +99,9 @@ impl Apt {
         let mut command = self.command("apt-get");
         // Without this a mirror that can't be reached is only a warning.
         command.args(["-q", "-o", "APT::Update::Error-Mode=any", "update"]);
-        run(command, "downloading the package lists").map(drop).map_err(explain_network)
+        run(command, "downloading the package lists")
+            .map(drop)
+            .map_err(explain_network)
     }
 
     /// Downloads a source package, or only its upstream tarballs, into `dir`.
@@ -101,16 +118,23 @@ impl Apt {
             command.arg("--tar-only");
         }
         command.arg(format!("{name}={version}")).current_dir(dir);
-        run(command, &format!("downloading the source of {name} {version}"))
-            .map(drop)
-            .map_err(explain_network)
+        run(
+            command,
+            &format!("downloading the source of {name} {version}"),
+        )
+        .map(drop)
+        .map_err(explain_network)
     }
 
     /// Downloads a binary package into `dir`.
     pub(crate) fn binary(&self, name: &str, version: &str, dir: &Path) -> Result<()> {
         let mut command = self.command("apt-get");
-        command.args(["-q", "download", &format!("{name}={version}")]).current_dir(dir);
-        run(command, &format!("downloading {name} {version}")).map(drop).map_err(explain_network)
+        command
+            .args(["-q", "download", &format!("{name}={version}")])
+            .current_dir(dir);
+        run(command, &format!("downloading {name} {version}"))
+            .map(drop)
+            .map_err(explain_network)
     }
 
     /// The versions of a source package in the archive, newest first.
@@ -133,24 +157,50 @@ impl Apt {
 
 /// Whether an error means that the archive doesn't have this version (any more).
 pub(crate) fn is_gone(error: &Error) -> bool {
-    let Error::Program { output, .. } = error else { return false };
-    ["Can not find version", "Unable to find a source package", "was not found", "404  Not Found"]
-        .iter()
-        .any(|text| output.contains(text))
+    let Error::Program { output, .. } = error else {
+        return false;
+    };
+    [
+        "Can not find version",
+        "Unable to find a source package",
+        "was not found",
+        "404  Not Found",
+    ]
+    .iter()
+    .any(|text| output.contains(text))
 }
 
 fn explain_network(error: Error) -> Error {
-    let Error::Program { what, status, output } = error else { return error };
-    let network = ["Could not resolve", "Temporary failure resolving", "Could not connect",
-        "Connection failed", "Connection timed out", "Network is unreachable", "Unable to connect",
-        "Cannot initiate the connection", "Connection refused"];
+    let Error::Program {
+        what,
+        status,
+        output,
+    } = error
+    else {
+        return error;
+    };
+    let network = [
+        "Could not resolve",
+        "Temporary failure resolving",
+        "Could not connect",
+        "Connection failed",
+        "Connection timed out",
+        "Network is unreachable",
+        "Unable to connect",
+        "Cannot initiate the connection",
+        "Connection refused",
+    ];
     if network.iter().any(|text| output.contains(text)) {
         return Error::Other(format!(
             "{what} failed: Debian's archive can't be reached. Check the network, or the mirror in \
              /etc/apt, and run the command again: what is downloaded already is kept.\n{output}"
         ));
     }
-    Error::Program { what, status, output }
+    Error::Program {
+        what,
+        status,
+        output,
+    }
 }
 
 /// The mirror of the system's own sources, in either format.
@@ -165,7 +215,9 @@ fn find_mirror(etc: &Path) -> Result<Mirror> {
         files.extend(found);
     }
     for file in files {
-        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        let Ok(text) = std::fs::read_to_string(&file) else {
+            continue;
+        };
         let found = match file.extension().and_then(|e| e.to_str()) {
             Some("list") => one_line_mirror(&text),
             Some("sources") => deb822_mirror(&text),
@@ -185,11 +237,17 @@ fn find_mirror(etc: &Path) -> Result<Mirror> {
 fn one_line_mirror(text: &str) -> Option<Mirror> {
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or("").trim();
-        let rest = line.strip_prefix("deb ").or_else(|| line.strip_prefix("deb-src "));
-        let Some(mut rest) = rest.map(str::trim_start) else { continue };
+        let rest = line
+            .strip_prefix("deb ")
+            .or_else(|| line.strip_prefix("deb-src "));
+        let Some(mut rest) = rest.map(str::trim_start) else {
+            continue;
+        };
         let mut signed_by = None;
         if let Some(options) = rest.strip_prefix('[') {
-            let Some((inside, after)) = options.split_once(']') else { continue };
+            let Some((inside, after)) = options.split_once(']') else {
+                continue;
+            };
             signed_by = inside
                 .split_whitespace()
                 .find_map(|option| option.strip_prefix("signed-by="))
@@ -197,9 +255,14 @@ fn one_line_mirror(text: &str) -> Option<Mirror> {
             rest = after.trim_start();
         }
         let mut words = rest.split_whitespace();
-        let (Some(uri), Some(suite)) = (words.next(), words.next()) else { continue };
+        let (Some(uri), Some(suite)) = (words.next(), words.next()) else {
+            continue;
+        };
         if SUITES.contains(&suite) && words.any(|component| component == "main") {
-            return Some(Mirror { uri: uri.to_owned(), signed_by });
+            return Some(Mirror {
+                uri: uri.to_owned(),
+                signed_by,
+            });
         }
     }
     None
@@ -208,10 +271,14 @@ fn one_line_mirror(text: &str) -> Option<Mirror> {
 fn deb822_mirror(text: &str) -> Option<Mirror> {
     for stanza in text.split("\n\n") {
         let field = |name: &str| {
-            stanza.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-                let (key, value) = line.split_once(':')?;
-                key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-            })
+            stanza
+                .lines()
+                .filter(|line| !line.starts_with('#'))
+                .find_map(|line| {
+                    let (key, value) = line.split_once(':')?;
+                    key.eq_ignore_ascii_case(name)
+                        .then(|| value.trim().to_owned())
+                })
         };
         if field("Enabled").is_some_and(|value| value == "no") {
             continue;
@@ -245,7 +312,8 @@ mod tests {
                 signed_by: Some("/k.gpg".into())
             })
         );
-        let sources = "Types: deb\nURIs: http://other.example/x\nSuites: nodistro\nComponents: main\n\n\
+        let sources =
+            "Types: deb\nURIs: http://other.example/x\nSuites: nodistro\nComponents: main\n\n\
              Types: deb\n# a comment: with colon\nURIs: http://mirror.example/debian\n\
              Suites: bookworm bookworm-updates\nComponents: main\nSigned-By: /k.gpg\n";
         assert_eq!(
@@ -255,13 +323,23 @@ mod tests {
                 signed_by: Some("/k.gpg".into())
             })
         );
-        assert_eq!(deb822_mirror("URIs: x\nSuites: jammy\nComponents: main"), None);
+        assert_eq!(
+            deb822_mirror("URIs: x\nSuites: jammy\nComponents: main"),
+            None
+        );
     }
 
     #[test]
     fn a_system_without_debian_is_told_so() {
         let etc = tempfile::tempdir().unwrap();
-        std::fs::write(etc.path().join("sources.list"), "deb http://x.example/u jammy main\n").unwrap();
-        assert!(find_mirror(etc.path()).unwrap_err().to_string().contains("no Debian archive"));
+        std::fs::write(
+            etc.path().join("sources.list"),
+            "deb http://x.example/u jammy main\n",
+        )
+        .unwrap();
+        assert!(find_mirror(etc.path())
+            .unwrap_err()
+            .to_string()
+            .contains("no Debian archive"));
     }
 }

@@ -22,7 +22,10 @@ impl BootJar {
     /// A jar whose location is its path.
     pub fn new(path: impl Into<PathBuf>) -> BootJar {
         let path = path.into();
-        BootJar { location: path.display().to_string(), path }
+        BootJar {
+            location: path.display().to_string(),
+            path,
+        }
     }
 }
 
@@ -109,7 +112,11 @@ impl Lab {
         let parent = spec.image.parent().unwrap_or(Path::new("."));
         create_dir(parent)?;
         let parent = std::fs::canonicalize(parent).context("find", parent)?;
-        let file = spec.image.file_name().map(Path::new).unwrap_or(Path::new("boot.art"));
+        let file = spec
+            .image
+            .file_name()
+            .map(Path::new)
+            .unwrap_or(Path::new("boot.art"));
         let work = tempfile::Builder::new()
             .prefix(".boot-image")
             .tempdir_in(&parent)
@@ -126,7 +133,11 @@ impl Lab {
         }
         command.arg(option("--image=", &image));
         command.arg(option("--oat-file=", &image.with_extension("oat")));
-        command.args(image_options(isa, &self.root().display().to_string(), &spec.filter));
+        command.args(image_options(
+            isa,
+            &self.root().display().to_string(),
+            &spec.filter,
+        ));
         command.args(&spec.options);
         run_dex2oat(command, &spec.image)?;
 
@@ -141,7 +152,10 @@ impl Lab {
             let to = target.join(entry.file_name());
             std::fs::rename(entry.path(), &to).context("write", &to)?;
         }
-        Ok(BootImage { jars: spec.jars.clone(), image: parent.join(file) })
+        Ok(BootImage {
+            jars: spec.jars.clone(),
+            image: parent.join(file),
+        })
     }
 }
 
@@ -152,5 +166,9 @@ fn option(name: &str, path: &Path) -> OsString {
 }
 
 fn run_dex2oat(command: Command, image: &Path) -> Result<()> {
-    run(command, &format!("compiling the boot image {}", image.display())).map(drop)
+    run(
+        command,
+        &format!("compiling the boot image {}", image.display()),
+    )
+    .map(drop)
 }

@@ -85,7 +85,11 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     native_part(&lab, options, &progress)?;
     write_atomic(&lab.finished_stamp(), b"")?;
     progress.finish();
-    eprintln!("{} is up to date ({})", lab.dir().display(), progress.elapsed());
+    eprintln!(
+        "{} is up to date ({})",
+        lab.dir().display(),
+        progress.elapsed()
+    );
     Ok(lab)
 }
 
@@ -118,7 +122,10 @@ fn sources(
     let variant = folders.variant(options.variant);
     for dir in [folders.java(), variant.clone()] {
         for folder in SHARED {
-            symlink(&Path::new("../../src").join(folder), &dir.join("src").join(folder))?;
+            symlink(
+                &Path::new("../../src").join(folder),
+                &dir.join("src").join(folder),
+            )?;
         }
         symlink(&folders.checkout, &dir.join("hindsight"))?;
     }
@@ -129,7 +136,10 @@ fn sources(
         Some(dir) => {
             let dir = std::fs::canonicalize(dir).context("find", dir)?;
             if !dir.join("runtime/Android.bp").exists() {
-                return Err(Error::Other(format!("{} is no source tree of ART", dir.display())));
+                return Err(Error::Other(format!(
+                    "{} is no source tree of ART",
+                    dir.display()
+                )));
             }
             symlink(&dir, &art)?;
         }
@@ -149,7 +159,10 @@ fn sources(
     }
     // Ninja compares times, not contents: after a change between trees everything is compiled
     // again (mostly from the compiler cache).
-    let origin = std::fs::canonicalize(&art).context("find", &art)?.display().to_string();
+    let origin = std::fs::canonicalize(&art)
+        .context("find", &art)?
+        .display()
+        .to_string();
     let note = variant.join("out/art-source");
     if std::fs::read_to_string(&note).unwrap_or_default() != origin {
         remove(&variant.join("out").join(options.isa.name()))?;
@@ -162,7 +175,13 @@ fn java_part(folders: &Folders, release: Release, progress: &Progress) -> Result
     let dir = folders.java();
     let text = java::write(folders, release)?;
     write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
-    ninja::run(&dir, "core libraries", &dir.join("out/build.log"), folders, progress)
+    ninja::run(
+        &dir,
+        "core libraries",
+        &dir.join("out/build.log"),
+        folders,
+        progress,
+    )
 }
 
 fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<()> {
@@ -186,13 +205,22 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
 /// The parts of `ANDROID_ROOT` that aren't compiled.
 fn root_files(lab: &Lab) -> Result<()> {
     let root = lab.root();
-    for dir in ["bin", "lib64", "nativetest64", "framework", "com.android.runtime/etc/icu"] {
+    for dir in [
+        "bin",
+        "lib64",
+        "nativetest64",
+        "framework",
+        "com.android.runtime/etc/icu",
+    ] {
         create_dir(&root.join(dir))?;
     }
     create_dir(&lab.data_dir().join("dalvik-cache"))?;
     for jar in CORE_JARS {
         let up = Path::new("../../../../../java/out").join(jar);
-        debug_assert_eq!(lab.folders.java().join("out").join(jar), java::core_jar(&lab.folders, jar));
+        debug_assert_eq!(
+            lab.folders.java().join("out").join(jar),
+            java::core_jar(&lab.folders, jar)
+        );
         symlink(&up, &root.join("framework").join(jar))?;
     }
     symlink(Path::new("dalvikvm"), &root.join("bin/dalvikvm64"))?;
@@ -219,12 +247,24 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     progress.message("compiling art-hooks");
     let target = format!("out/{}/cargo", options.isa.name());
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--profile", "device", "-p", "hindsight-art-hooks"]);
+    command.args([
+        "build",
+        "--quiet",
+        "--profile",
+        "device",
+        "-p",
+        "hindsight-art-hooks",
+    ]);
     command.arg("--target-dir").arg(lab.dir().join(&target));
     // The C++ half of the bridge has to have the ABI of ART's own objects.
     command.env("CXX", "clang++-14").env("CC", "clang-14");
     // xtask's own cargo run must not leak its settings into this one.
-    for name in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+    for name in [
+        "CARGO_TARGET_DIR",
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_BUILD_TARGET",
+    ] {
         command.env_remove(name);
     }
     command.current_dir(&lab.folders.checkout);

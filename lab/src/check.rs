@@ -29,7 +29,11 @@ pub(crate) fn packages(data: &Path) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
+    let sudo = if rustix::process::geteuid().is_root() {
+        ""
+    } else {
+        "sudo "
+    };
     Err(Error::MissingPackages {
         command: format!("{sudo}apt-get install {}", missing.join(" ")),
     })
@@ -38,7 +42,9 @@ pub(crate) fn packages(data: &Path) -> Result<()> {
 fn installed(listing: &str) -> HashSet<&str> {
     let mut names = HashSet::new();
     for line in listing.lines() {
-        let Some(rest) = line.strip_prefix("installed ") else { continue };
+        let Some(rest) = line.strip_prefix("installed ") else {
+            continue;
+        };
         let (package, provides) = rest.split_once(' ').unwrap_or((rest, ""));
         names.insert(package);
         // "name (= version), name"
@@ -61,7 +67,11 @@ pub(crate) fn disk_space(dir: &Path, first: bool) -> Result<()> {
     let free_mib = stat.f_bavail.saturating_mul(stat.f_frsize) >> 20;
     let needed_mib = if first { NEEDED_MIB } else { NEEDED_AGAIN_MIB };
     if free_mib < needed_mib {
-        return Err(Error::NoSpace { path: dir.to_owned(), free_mib, needed_mib });
+        return Err(Error::NoSpace {
+            path: dir.to_owned(),
+            free_mib,
+            needed_mib,
+        });
     }
     Ok(())
 }
@@ -72,7 +82,8 @@ mod tests {
 
     #[test]
     fn installed_packages_count_with_what_they_provide() {
-        let listing = "installed a \nconfig-files gone \ninstalled jdk java-sdk (= 17), java17-sdk\n";
+        let listing =
+            "installed a \nconfig-files gone \ninstalled jdk java-sdk (= 17), java17-sdk\n";
         let names = installed(listing);
         for name in ["a", "jdk", "java-sdk", "java17-sdk"] {
             assert!(names.contains(name), "{name}");
@@ -89,6 +100,9 @@ mod tests {
         )
         .unwrap();
         let message = packages(dir.path()).unwrap_err().to_string();
-        assert!(message.ends_with("apt-get install no-such-package-x"), "{message}");
+        assert!(
+            message.ends_with("apt-get install no-such-package-x"),
+            "{message}"
+        );
     }
 }

@@ -18,7 +18,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The lab was asked for a build that isn't there.
-    #[error("there is no {variant} build of {release} for {isa} in {dir}; build it with `{command}`")]
+    #[error(
+        "there is no {variant} build of {release} for {isa} in {dir}; build it with `{command}`"
+    )]
     NotBuilt {
         /// The variant that is missing.
         variant: &'static str,
@@ -124,6 +126,10 @@ pub(crate) trait IoContext<T> {
 
 impl<T> IoContext<T> for std::io::Result<T> {
     fn context(self, what: &'static str, path: impl AsRef<std::path::Path>) -> Result<T> {
-        self.map_err(|source| Error::Io { what, path: path.as_ref().to_owned(), source })
+        self.map_err(|source| Error::Io {
+            what,
+            path: path.as_ref().to_owned(),
+            source,
+        })
     }
 }

@@ -77,14 +77,18 @@ pub(crate) fn translate(java: &str) -> Result<String> {
 fn translate_class(java: &str, class: &str) -> Result<String> {
     let strange = |what: &str| Error::Other(format!("FdLibm.java is not as expected: {what}"));
     let head = format!("static class {class} {{");
-    let start = java.find(&head).ok_or_else(|| strange(&format!("no class {class}")))?;
+    let start = java
+        .find(&head)
+        .ok_or_else(|| strange(&format!("no class {class}")))?;
     let body = balanced(&java[start + head.len()..])
         .ok_or_else(|| strange(&format!("class {class} does not end")))?;
     let mut body = body.to_owned();
     // The constructor, which only forbids instances.
     let constructor = format!("private {class}() {{");
     if let Some(at) = body.find(&constructor) {
-        let inside = balanced(&body[at + constructor.len()..]).map(str::len).unwrap_or(0);
+        let inside = balanced(&body[at + constructor.len()..])
+            .map(str::len)
+            .unwrap_or(0);
         body.replace_range(at..at + constructor.len() + inside + 1, "");
     }
     let mut out = format!("struct {class} {{\n");
@@ -96,9 +100,13 @@ fn translate_class(java: &str, class: &str) -> Result<String> {
         out.push('\n');
     }
     out.push_str("};\n\n");
-    for leftover in ["private ", "public ", "final ", "Double.", "Math.", "__HI", "__LO"] {
+    for leftover in [
+        "private ", "public ", "final ", "Double.", "Math.", "__HI", "__LO",
+    ] {
         if code_of(&out).contains(leftover) {
-            return Err(strange(&format!("`{leftover}` in class {class} was not translated")));
+            return Err(strange(&format!(
+                "`{leftover}` in class {class} was not translated"
+            )));
         }
     }
     Ok(out)
@@ -121,7 +129,10 @@ fn balanced(text: &str) -> Option<&str> {
 }
 
 fn code_of(text: &str) -> String {
-    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or(""))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn translate_line(line: &str) -> String {
@@ -209,8 +220,14 @@ class FdLibm {
 
     #[test]
     fn another_file_is_an_error() {
-        assert!(translate("class FdLibm { }").unwrap_err().to_string().contains("no class Cbrt"));
+        assert!(translate("class FdLibm { }")
+            .unwrap_err()
+            .to_string()
+            .contains("no class Cbrt"));
         let odd = JAVA.replace("int a;", "private int a;");
-        assert!(translate(&odd).unwrap_err().to_string().contains("class Hypot"));
+        assert!(translate(&odd)
+            .unwrap_err()
+            .to_string()
+            .contains("class Hypot"));
     }
 }

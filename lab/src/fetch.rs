@@ -55,7 +55,11 @@ pub(crate) fn fetch_all(
 /// The package's files if all of one version are in `dir`.
 fn find(package: &Package, dir: &Path) -> Result<Option<Fetched>> {
     for version in &package.versions {
-        if version.files.iter().all(|file| dir.join(&file.name).exists()) {
+        if version
+            .files
+            .iter()
+            .all(|file| dir.join(&file.name).exists())
+        {
             for file in &version.files {
                 verify(dir, file)?;
             }
@@ -79,17 +83,29 @@ fn other_version_note(package: &Package, dir: &Path) -> PathBuf {
 
 fn other(main: PathBuf) -> Result<Fetched> {
     let identity = sha256_file(&main)?;
-    Ok(Fetched { main, debian: None, identity, pinned: false })
+    Ok(Fetched {
+        main,
+        debian: None,
+        identity,
+        pinned: false,
+    })
 }
 
 fn fetched(dir: &Path, files: &[PinnedFile]) -> Fetched {
     let path = |wanted: &dyn Fn(&PinnedFile) -> bool| {
-        files.iter().find(|file| wanted(file)).map(|file| dir.join(&file.name))
+        files
+            .iter()
+            .find(|file| wanted(file))
+            .map(|file| dir.join(&file.name))
     };
     Fetched {
         main: path(&PinnedFile::is_main).expect("every version has a main file"),
         debian: path(&|file| file.name.contains(".debian.tar")),
-        identity: files.iter().map(|file| file.sha256.as_str()).collect::<Vec<_>>().join(" "),
+        identity: files
+            .iter()
+            .map(|file| file.sha256.as_str())
+            .collect::<Vec<_>>()
+            .join(" "),
         pinned: true,
     }
 }
@@ -122,7 +138,11 @@ fn download(package: &Package, apt: &Apt, dir: &Path) -> Result<Fetched> {
             }
         }
     }
-    let versions: Vec<&str> = package.versions.iter().map(|v| v.version.as_str()).collect();
+    let versions: Vec<&str> = package
+        .versions
+        .iter()
+        .map(|v| v.version.as_str())
+        .collect();
     Err(Error::Other(format!(
         "Debian's archive has {} in none of the pinned versions ({}){}",
         package.name,
@@ -139,7 +159,11 @@ fn download_other(package: &Package, version: &str, apt: &Apt, dir: &Path) -> Re
     })?;
     apt.source(&package.name, version, true, work.path())?;
     let mut main = None;
-    for entry in walkdir::WalkDir::new(work.path()).max_depth(1).into_iter().flatten() {
+    for entry in walkdir::WalkDir::new(work.path())
+        .max_depth(1)
+        .into_iter()
+        .flatten()
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
         // Component tarballs are called .orig-NAME.tar.
         if name.contains(".orig.tar") && !name.ends_with(".asc") {
@@ -147,7 +171,10 @@ fn download_other(package: &Package, version: &str, apt: &Apt, dir: &Path) -> Re
         }
     }
     let Some(name) = main else {
-        return Err(Error::Other(format!("{} {version} has no upstream tarball", package.name)));
+        return Err(Error::Other(format!(
+            "{} {version} has no upstream tarball",
+            package.name
+        )));
     };
     let to = dir.join(&name);
     std::fs::rename(work.path().join(&name), &to).map_err(|source| Error::Io {
@@ -179,7 +206,11 @@ fn verify(dir: &Path, file: &PinnedFile) -> Result<()> {
     if got != file.sha256 {
         remove(&path)?;
         remove(&note)?;
-        return Err(Error::Checksum { path, expected: file.sha256.clone(), got });
+        return Err(Error::Checksum {
+            path,
+            expected: file.sha256.clone(),
+            got,
+        });
     }
     write_atomic(&note, text.as_bytes())
 }
@@ -191,7 +222,12 @@ fn file_state(path: &Path) -> Result<String> {
         path: path.to_owned(),
         source,
     })?;
-    Ok(format!("{} {}.{}", data.len(), data.mtime(), data.mtime_nsec()))
+    Ok(format!(
+        "{} {}.{}",
+        data.len(),
+        data.mtime(),
+        data.mtime_nsec()
+    ))
 }
 
 #[cfg(test)]
@@ -206,7 +242,10 @@ mod tests {
         let path = dir.path().join("x.orig.tar.xz");
         std::fs::write(&path, "right").unwrap();
         let sha256 = hex(&Sha256::digest("right"));
-        let file = PinnedFile { name: "x.orig.tar.xz".into(), sha256: sha256.clone() };
+        let file = PinnedFile {
+            name: "x.orig.tar.xz".into(),
+            sha256: sha256.clone(),
+        };
         verify(dir.path(), &file).unwrap();
         verify(dir.path(), &file).unwrap();
 

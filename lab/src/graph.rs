@@ -199,15 +199,23 @@ impl Flags {
         match self {
             Flags::Libcore => self.cxx(out).replace("-std=gnu++17", "-std=gnu11"),
             Flags::Fdlibm => {
-                format!("-std=gnu11 {FDLIBM_FLAGS} -Isrc/fdlibm/src/java.base/share/native/libfdlibm")
+                format!(
+                    "-std=gnu11 {FDLIBM_FLAGS} -Isrc/fdlibm/src/java.base/share/native/libfdlibm"
+                )
             }
-            _ => self.cxx(out).replace("-std=gnu++17", "-std=gnu11").replace("-fno-rtti ", ""),
+            _ => self
+                .cxx(out)
+                .replace("-std=gnu++17", "-std=gnu11")
+                .replace("-fno-rtti ", ""),
         }
     }
 
     fn assembly(self, out: &str) -> String {
         let (defines, codegen) = (ART_DEFINES, code_generator_defines());
-        format!("{COMMON} {defines} {codegen} {}", includes(&ART_INCLUDES, out))
+        format!(
+            "{COMMON} {defines} {codegen} {}",
+            includes(&ART_INCLUDES, out)
+        )
     }
 }
 
@@ -217,7 +225,9 @@ const FDLIBM_FLAGS: &str = "-O2 -fPIC -w -fno-strict-aliasing -ffp-contract=off 
     -fwrapv -fvisibility=hidden -D_IEEE_LIBM -D_LITTLE_ENDIAN";
 
 fn code_generator_defines() -> String {
-    CODE_GENERATORS.map(|isa| format!("-DART_ENABLE_CODEGEN_{isa}")).join(" ")
+    CODE_GENERATORS
+        .map(|isa| format!("-DART_ENABLE_CODEGEN_{isa}"))
+        .join(" ")
 }
 
 fn includes(dirs: &[&str], out: &str) -> String {
@@ -446,10 +456,20 @@ pub(crate) fn write(
     }
     let variation = Variation {
         arch: vec![isa.name().to_owned()],
-        target: ["host", "linux", "linux_glibc", "not_windows"].map(str::to_owned).to_vec(),
+        target: ["host", "linux", "linux_glibc", "not_windows"]
+            .map(str::to_owned)
+            .to_vec(),
         codegen: CODE_GENERATORS.map(str::to_owned).to_vec(),
     };
-    let mut graph = Graph { dir: &dir, out, isa, hooks, tree, variation, ninja: Writer::default() };
+    let mut graph = Graph {
+        dir: &dir,
+        out,
+        isa,
+        hooks,
+        tree,
+        variation,
+        ninja: Writer::default(),
+    };
     graph.ninja = Writer::new(&graph.out);
     graph.rules();
     graph.generated()?;
@@ -506,7 +526,9 @@ impl Graph<'_> {
         );
         n.rule(
             "operator_out",
-            &format!("python3 src/art/tools/generate_operator_out.py $dir $in > $out.new && {keep}"),
+            &format!(
+                "python3 src/art/tools/generate_operator_out.py $dir $in > $out.new && {keep}"
+            ),
             &[("restat", "1"), ("description", "generate $out")],
         );
         n.rule(
@@ -519,7 +541,11 @@ impl Graph<'_> {
             &format!("{CXX} -fuse-ld=lld -o $out $in $ldflags"),
             &[("description", "link $out")],
         );
-        n.rule("link", "ln -sf $target $out", &[("description", "link $out")]);
+        n.rule(
+            "link",
+            "ln -sf $target $out",
+            &[("description", "link $out")],
+        );
     }
 
     fn asm_defines(&self) -> String {
@@ -567,7 +593,7 @@ impl Graph<'_> {
             Generated(file) => return Ok(vec![format!("{}/{file}", self.out)]),
             Hooks(_) if self.hooks.is_none() => return Ok(Vec::new()),
             Hooks(folder) => {
-                return files_in(self.dir, &format!("hindsight/art-hooks/cc/{folder}"), "cc")
+                return files_in(self.dir, &format!("hindsight/art-hooks/cc/{folder}"), "cc");
             }
             Module(module) => module,
         };
@@ -583,14 +609,15 @@ impl Graph<'_> {
                 Source::Output(name) if name == format!("libart_mterp.{}", self.isa.name()) => {
                     files.push(self.mterp());
                 }
-                Source::Output(name) => {
-                    return Err(Error::Other(format!(
-                        "module `{module}` needs the output of `{name}`, which the lab can't generate"
-                    )))
-                }
+                Source::Output(name) => return Err(Error::Other(format!(
+                    "module `{module}` needs the output of `{name}`, which the lab can't generate"
+                ))),
             }
         }
-        for generator in self.tree.strings(module, "generated_sources", &self.variation)? {
+        for generator in self
+            .tree
+            .strings(module, "generated_sources", &self.variation)?
+        {
             files.extend(self.operator_outs(&generator)?);
         }
         if files.is_empty() {
@@ -608,16 +635,29 @@ impl Graph<'_> {
     /// The `operator<<` of enumerations: one generated file for each header.
     fn operator_outs(&mut self, module: &str) -> Result<Vec<String>> {
         if self.tree.module(module).is_none_or(|m| m.kind != "gensrcs") {
-            return Err(Error::Other(format!("`{module}` is not a gensrcs module of the loaded files")));
+            return Err(Error::Other(format!(
+                "`{module}` is not a gensrcs module of the loaded files"
+            )));
         }
-        let dir = self.tree.dir(module).unwrap_or(Path::new("")).display().to_string();
-        let extension = match self.tree.module(module).and_then(|m| m.properties.get("output_extension")) {
+        let dir = self
+            .tree
+            .dir(module)
+            .unwrap_or(Path::new(""))
+            .display()
+            .to_string();
+        let extension = match self
+            .tree
+            .module(module)
+            .and_then(|m| m.properties.get("output_extension"))
+        {
             Some(Value::String(extension)) => extension.clone(),
             _ => "operator_out.cc".to_owned(),
         };
         let mut outputs = Vec::new();
         for source in self.tree.sources(module, &self.variation)? {
-            let Source::File(header) = source else { continue };
+            let Source::File(header) = source else {
+                continue;
+            };
             let header = header.display().to_string();
             // Enumerations of instruction sets that no code is generated for.
             if header.contains("mips") {
@@ -638,8 +678,13 @@ impl Graph<'_> {
     }
 
     fn object(&mut self, target: &str, source: &str, flags: Flags) -> String {
-        let name = Path::new(target).file_name().unwrap_or_default().to_string_lossy();
-        let short = source.trim_start_matches("src/").trim_start_matches(&format!("{}/", self.out));
+        let name = Path::new(target)
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let short = source
+            .trim_start_matches("src/")
+            .trim_start_matches(&format!("{}/", self.out));
         let object = format!("{}/obj/{name}/{short}.o", self.out);
         let (rule, flags) = match Path::new(source).extension().and_then(|e| e.to_str()) {
             Some("S") => ("cc", "$asm_art".to_owned()),
@@ -673,7 +718,9 @@ impl Graph<'_> {
         let mut implicit: Vec<String> = Vec::new();
         if let Some(hooks) = self.hooks.filter(|_| target.output == "lib64/libart.so") {
             // All of it: libart-compiler uses functions that libart itself doesn't.
-            libs.push(format!("-Wl,--whole-archive {hooks} -Wl,--no-whole-archive"));
+            libs.push(format!(
+                "-Wl,--whole-archive {hooks} -Wl,--no-whole-archive"
+            ));
             implicit.push(hooks.to_owned());
         }
         for name in target.uses {
@@ -690,7 +737,11 @@ impl Graph<'_> {
         );
         let output = format!("{}/root/{}", self.out, target.output);
         self.ninja.edge(&Edge {
-            rule: if matches!(target.kind, Kind::Shared) { "shared" } else { "program" },
+            rule: if matches!(target.kind, Kind::Shared) {
+                "shared"
+            } else {
+                "program"
+            },
             outputs: vec![output.clone()],
             inputs: objects,
             implicit,
@@ -714,12 +765,19 @@ impl Graph<'_> {
         // dex2oat opens the jars by absolute paths, and records locations relative to the top.
         let absolute = jars.clone().map(|jar| format!("$$PWD/{jar}")).join(":");
         options.push(format!("--runtime-arg -Xbootclasspath:{absolute}"));
-        options.push(format!("--runtime-arg -Xbootclasspath-locations:{}", jars.join(":")));
+        options.push(format!(
+            "--runtime-arg -Xbootclasspath-locations:{}",
+            jars.join(":")
+        ));
         for jar in &jars {
             options.push(format!("--dex-file=$$PWD/{jar} --dex-location={jar}"));
         }
         options.push("--image-classes=src/frameworks_base/config/preloaded-classes".to_owned());
-        options.extend(crate::boot::image_options(isa, &format!("$$PWD/{root}"), "$filter"));
+        options.extend(crate::boot::image_options(
+            isa,
+            &format!("$$PWD/{root}"),
+            "$filter",
+        ));
         let work = format!("{}/boot/$name", self.out);
         let command = format!(
             "rm -rf {work} && mkdir -p {work} {root}/framework/{isa} && \
@@ -731,7 +789,11 @@ impl Graph<'_> {
              mv -f {work}/* {root}/framework/{isa}/",
             options.join(" "),
         );
-        self.ninja.rule("boot_image", &command, &[("description", "boot image $out")]);
+        self.ninja.rule(
+            "boot_image",
+            &command,
+            &[("description", "boot image $out")],
+        );
         for (name, filter) in [("core", "speed"), ("core-interpreter", "quicken")] {
             self.ninja.edge(&Edge {
                 rule: "boot_image",

@@ -28,22 +28,40 @@ const CORE_CLASSES: &str = "out/core-classes.jar";
 const ICU_CLASSES: &str = "out/icu-android.jar";
 const TOOLS_JAR: &str = "out/lab-tools.jar";
 
+/// Only shows that the language features of Java 9 work, for a test of libcore; `-source 8` refuses it.
+const JAVA_9_SOURCE: &str = "/libcore/internal/Java9LanguageFeatures.java";
+
 /// JVM flags of tools that run for seconds.
 const SHORT_LIVED: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 
 /// javac flags: Java 8 class files without the factories that Android lacks.
 const JAVAC_FLAGS: [&str; 9] = [
-    "-nowarn", "-g", "-encoding", "UTF-8", "-source", "8", "-target", "8", "-XDstringConcat=inline",
+    "-nowarn",
+    "-g",
+    "-encoding",
+    "UTF-8",
+    "-source",
+    "8",
+    "-target",
+    "8",
+    "-XDstringConcat=inline",
 ];
 
 /// See [`Lab::core_classes`].
 pub(crate) fn boot_classes(folders: &Folders) -> OsString {
-    join(&[folders.java().join(CORE_CLASSES), folders.java().join(ICU_CLASSES)])
+    join(&[
+        folders.java().join(CORE_CLASSES),
+        folders.java().join(ICU_CLASSES),
+    ])
 }
 
 /// See [`Lab::tools_class_path`].
 pub(crate) fn tools_class_path(folders: &Folders) -> OsString {
-    join(&[folders.java().join(TOOLS_JAR), folders.java().join(DX), PathBuf::from(ASM)])
+    join(&[
+        folders.java().join(TOOLS_JAR),
+        folders.java().join(DX),
+        PathBuf::from(ASM),
+    ])
 }
 
 fn join(paths: &[PathBuf]) -> OsString {
@@ -72,24 +90,38 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
     }
     let dir = folders.java();
     let mut tree = Tree::new();
-    for file in ["src/libcore/openjdk_java_files.bp", "src/libcore/non_openjdk_java_files.bp"] {
+    for file in [
+        "src/libcore/openjdk_java_files.bp",
+        "src/libcore/non_openjdk_java_files.bp",
+    ] {
         tree.load(&dir, Path::new(file))?;
     }
     let oj = sources(&tree, "openjdk_java_files")?;
-    let libart = sources(&tree, "non_openjdk_java_files")?;
+    let mut libart = sources(&tree, "non_openjdk_java_files")?;
+    libart.retain(|file| !file.ends_with(JAVA_9_SOURCE));
     write_if_changed(&dir.join("out/core-oj.list"), list(&oj).as_bytes())?;
     write_if_changed(&dir.join("out/core-libart.list"), list(&libart).as_bytes())?;
-    write_if_changed(&dir.join("out/jarjar.rules"), b"rule com.ibm.icu.** android.icu.@1\n")?;
+    write_if_changed(
+        &dir.join("out/jarjar.rules"),
+        b"rule com.ibm.icu.** android.icu.@1\n",
+    )?;
 
     let mut tools = Vec::new();
     let folder = dir.join(TOOLS);
-    for entry in std::fs::read_dir(&folder).context("list", &folder)?.flatten() {
+    for entry in std::fs::read_dir(&folder)
+        .context("list", &folder)?
+        .flatten()
+    {
         tools.push(format!("{TOOLS}/{}", entry.file_name().to_string_lossy()));
     }
     tools.sort();
 
     let mut n = Writer::new("out");
-    let jar = |classes: &str| format!("(cd {classes} && jar --create --file ../$$(basename $out).new .) && mv $out.new $out");
+    let jar = |classes: &str| {
+        format!(
+            "(cd {classes} && jar --create --file ../$$(basename $out).new .) && mv $out.new $out"
+        )
+    };
     n.rule(
         "tools",
         &format!("rm -rf $out.classes && mkdir -p $out.classes && javac -nowarn -d $out.classes -cp {DX}:{ASM} $in && {}", jar("$out.classes")),
@@ -133,14 +165,28 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
         implicit: vec!["out/jarjar.rules".to_owned()],
         ..Edge::default()
     });
-    let lists = ["out/core-oj.list".to_owned(), "out/core-libart.list".to_owned()];
+    let lists = [
+        "out/core-oj.list".to_owned(),
+        "out/core-libart.list".to_owned(),
+    ];
     n.edge(&Edge {
         rule: "core_classes",
         outputs: vec![CORE_CLASSES.to_owned()],
         inputs: lists.to_vec(),
-        implicit: oj.iter().chain(&libart).cloned().chain([ICU_CLASSES.to_owned()]).collect(),
+        implicit: oj
+            .iter()
+            .chain(&libart)
+            .cloned()
+            .chain([ICU_CLASSES.to_owned()])
+            .collect(),
         ..Edge::default()
     });
+    // Not all of the tools: a change to those for the run-tests needn't dex the core libraries again.
+    let dex_sources: Vec<String> = ["ClassFileLowering", "ClassPool", "Dex", "DexJar", "LambdaDesugaring"]
+        .map(|class| format!("{TOOLS}/{class}.java"))
+        .into_iter()
+        .chain([DX.to_owned()])
+        .collect();
     let resources = "--resources src/libcore/luni/src/main/java --resources src/libcore/ojluni/src/main/resources";
     let arguments = [
         format!("--classes {CORE_CLASSES} --only out/core-oj.list {resources}"),
@@ -148,12 +194,17 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
         format!("--classes {ICU_CLASSES} --resources {ICU_CLASSES}"),
     ];
     for (name, args) in CORE_JARS.iter().zip(arguments) {
-        let input = if args.contains(CORE_CLASSES) { CORE_CLASSES } else { ICU_CLASSES };
+        let input = if args.contains(CORE_CLASSES) {
+            CORE_CLASSES
+        } else {
+            ICU_CLASSES
+        };
         n.edge(&Edge {
             rule: "dex",
             outputs: vec![format!("out/{name}")],
             inputs: vec![input.to_owned()],
-            implicit: vec![TOOLS_JAR.to_owned(), DX.to_owned()],
+            implicit: dex_sources.clone(),
+            order_only: vec![TOOLS_JAR.to_owned()],
             variables: vec![("args", args)],
             ..Edge::default()
         });
@@ -223,23 +274,42 @@ impl Lab {
         create_dir(&classes)?;
         if !library.sources.is_empty() {
             let mut command = Command::new("javac");
-            command.args(JAVAC_FLAGS).args(["-proc:none", "-Xmaxerrs", "400"]);
+            command
+                .args(JAVAC_FLAGS)
+                .args(["-proc:none", "-Xmaxerrs", "400"]);
             command.arg("-bootclasspath").arg(self.core_classes());
-            let class_path: Vec<PathBuf> =
-                library.class_path.iter().chain(&library.class_jars).cloned().collect();
+            let class_path: Vec<PathBuf> = library
+                .class_path
+                .iter()
+                .chain(&library.class_jars)
+                .cloned()
+                .collect();
             // Without a class path javac takes the current folder.
-            let class_path =
-                if class_path.is_empty() { vec![work.path().to_owned()] } else { class_path };
+            let class_path = if class_path.is_empty() {
+                vec![work.path().to_owned()]
+            } else {
+                class_path
+            };
             command.arg("-cp").arg(join(&class_path));
             if !library.source_path.is_empty() {
                 command.arg("-sourcepath").arg(join(&library.source_path));
             }
             command.arg("-d").arg(&classes).args(&library.sources);
-            run(command, &format!("compiling the Java sources of {}", output.display()))?;
+            run(
+                command,
+                &format!("compiling the Java sources of {}", output.display()),
+            )?;
         }
         let mut command = Command::new("java");
-        command.args(["-Xmx3g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]);
-        command.arg(self.tools_class_path()).arg("dev.hindsight.lab.dex.DexJar");
+        command.args([
+            "-Xmx3g",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+        ]);
+        command
+            .arg(self.tools_class_path())
+            .arg("dev.hindsight.lab.dex.DexJar");
         command.arg("--output").arg(output);
         command.arg("--classes").arg(&classes);
         for jar in &library.class_jars {

@@ -27,11 +27,18 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                eprintln!("another lab build is running; waiting for it ({})", path.display());
+                eprintln!(
+                    "another lab build is running; waiting for it ({})",
+                    path.display()
+                );
                 file.lock().context("lock", &path)?;
             }
             Err(TryLockError::Error(source)) => {
-                return Err(Error::Io { what: "lock", path, source });
+                return Err(Error::Io {
+                    what: "lock",
+                    path,
+                    source,
+                });
             }
         }
         Ok(Lock { _file: file })

@@ -118,18 +118,35 @@ mod tests {
     fn the_pinned_manifest_is_complete() {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("android-10");
         let manifest = Manifest::load(&data).unwrap();
-        for folder in ["art", "libcore", "system_core", "frameworks_base", "fdlibm", "dx"] {
+        for folder in [
+            "art",
+            "libcore",
+            "system_core",
+            "frameworks_base",
+            "fdlibm",
+            "dx",
+        ] {
             let package = manifest.package(folder).unwrap();
             for version in &package.versions {
-                assert_eq!(version.files.iter().filter(|f| f.is_main()).count(), 1, "{folder}");
+                assert_eq!(
+                    version.files.iter().filter(|f| f.is_main()).count(),
+                    1,
+                    "{folder}"
+                );
                 for file in &version.files {
                     assert_eq!(file.sha256.len(), 64, "{}", file.name);
                 }
             }
             if package.any_version.is_some() {
-                assert!(package.members_sha256.is_some(), "{folder}: nothing to check against");
+                assert!(
+                    package.members_sha256.is_some(),
+                    "{folder}: nothing to check against"
+                );
             }
         }
-        assert!(required_packages(&data).unwrap().iter().any(|names| names[0] == "ninja-build"));
+        assert!(required_packages(&data)
+            .unwrap()
+            .iter()
+            .any(|names| names[0] == "ninja-build"));
     }
 }

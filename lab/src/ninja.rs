@@ -58,12 +58,18 @@ impl Writer {
     }
 
     pub(crate) fn edge(&mut self, edge: &Edge) {
-        let list = |paths: &[String]| paths.iter().fold(String::new(), |mut text, path| {
-            let _ = write!(text, " {}", escape(path));
-            text
-        });
-        let mut text =
-            format!("build{}: {}{}", list(&edge.outputs), edge.rule, list(&edge.inputs));
+        let list = |paths: &[String]| {
+            paths.iter().fold(String::new(), |mut text, path| {
+                let _ = write!(text, " {}", escape(path));
+                text
+            })
+        };
+        let mut text = format!(
+            "build{}: {}{}",
+            list(&edge.outputs),
+            edge.rule,
+            list(&edge.inputs)
+        );
         if !edge.implicit.is_empty() {
             let _ = write!(text, " |{}", list(&edge.implicit));
         }
@@ -83,7 +89,9 @@ impl Writer {
 
 /// A path in a build statement.
 fn escape(path: &str) -> String {
-    path.replace('$', "$$").replace(' ', "$ ").replace(':', "$:")
+    path.replace('$', "$$")
+        .replace(' ', "$ ")
+        .replace(':', "$:")
 }
 
 const STATUS: &str = "@lab ";
@@ -106,15 +114,27 @@ pub(crate) fn run(
     command.arg(format!("-j{jobs}")).current_dir(dir);
     command.env("NINJA_STATUS", format!("{STATUS}%f/%t "));
     command.env("LC_ALL", "C.UTF-8");
-    command.env("CCACHE_DIR", &ccache).env("CCACHE_MAXSIZE", "5G");
+    command
+        .env("CCACHE_DIR", &ccache)
+        .env("CCACHE_MAXSIZE", "5G");
     // Both variants compile with the same relative paths: the folder must not make a difference.
-    command.env("CCACHE_NOHASHDIR", "1").env("CCACHE_NOCPP2", "");
+    command
+        .env("CCACHE_NOHASHDIR", "1")
+        .env("CCACHE_NOCPP2", "");
     // Depend mode takes the headers from the compiler's own list instead of preprocessing twice.
     command.env("CCACHE_DEPEND", "1");
     // Sources have just been unpacked: don't distrust them for being new.
-    command.env("CCACHE_SLOPPINESS", "time_macros,include_file_mtime,include_file_ctime");
-    command.env_remove("CCACHE_NOCPP2").env_remove("CCACHE_DISABLE");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.env(
+        "CCACHE_SLOPPINESS",
+        "time_macros,include_file_mtime,include_file_ctime",
+    );
+    command
+        .env_remove("CCACHE_NOCPP2")
+        .env_remove("CCACHE_DISABLE");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
     let mut child = command.spawn().map_err(|source| Error::NoProgram {
         program: "ninja".to_owned(),
         package: "ninja-build",
@@ -126,7 +146,9 @@ pub(crate) fn run(
     let output = child.stdout.take().expect("stdout is piped");
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("read the output of ninja for", dir)?;
-        file.write_all(&line).and_then(|()| file.write_all(b"\n")).context("write", log)?;
+        file.write_all(&line)
+            .and_then(|()| file.write_all(b"\n"))
+            .context("write", log)?;
         let line = String::from_utf8_lossy(&line);
         match status(&line) {
             Some((done, total, what)) => progress.step(done, total, what),

@@ -54,7 +54,9 @@ impl FromStr for Isa {
     fn from_str(text: &str) -> std::result::Result<Isa, String> {
         match text {
             "x86_64" | "x86-64" => Ok(Isa::X86_64),
-            _ => Err(format!("the lab has no instruction set `{text}`; known: x86_64")),
+            _ => Err(format!(
+                "the lab has no instruction set `{text}`; known: x86_64"
+            )),
         }
     }
 }
@@ -87,18 +89,30 @@ pub fn cache_dir() -> Result<PathBuf> {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),
         _ => match std::env::var_os("HOME") {
             Some(home) if !home.is_empty() => Path::new(&home).join(".cache/hindsight"),
-            _ => return Err(Error::Other("set HINDSIGHT_CACHE: there is no HOME".to_owned())),
+            _ => {
+                return Err(Error::Other(
+                    "set HINDSIGHT_CACHE: there is no HOME".to_owned(),
+                ))
+            }
         },
     };
     crate::util::create_dir(&dir)?;
-    std::fs::canonicalize(&dir).map_err(|source| Error::Io { what: "find", path: dir, source })
+    std::fs::canonicalize(&dir).map_err(|source| Error::Io {
+        what: "find",
+        path: dir,
+        source,
+    })
 }
 
 /// The folder of this checkout: where the patches, the Java tools and `art-hooks` are.
 pub(crate) fn checkout_dir() -> Result<PathBuf> {
     // xtask and the tests run from the checkout that they were compiled in.
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    std::fs::canonicalize(&dir).map_err(|source| Error::Io { what: "find", path: dir, source })
+    std::fs::canonicalize(&dir).map_err(|source| Error::Io {
+        what: "find",
+        path: dir,
+        source,
+    })
 }
 
 /// The folders of one release in the cache.

@@ -36,7 +36,11 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
         let plain = (!terminal).then(|| Mutex::new(Plain::default()));
-        Progress { bar, plain, start: Instant::now() }
+        Progress {
+            bar,
+            plain,
+            start: Instant::now(),
+        }
     }
 
     /// Says what is being done now, when it isn't known how much of it there is.

@@ -9,8 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The core jars, in the order of the boot class path.
-pub(crate) const CORE_JARS: [&str; 3] =
-    ["core-oj-hostdex.jar", "core-libart-hostdex.jar", "core-icu4j-hostdex.jar"];
+pub(crate) const CORE_JARS: [&str; 3] = [
+    "core-oj-hostdex.jar",
+    "core-libart-hostdex.jar",
+    "core-icu4j-hostdex.jar",
+];
 
 /// Debian's folder of Android libraries.
 pub(crate) const ANDROID_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu/android";
@@ -33,7 +36,11 @@ impl Lab {
     pub fn open(release: Release, isa: Isa, variant: Variant) -> Result<Lab> {
         let lab = Lab::locate(release, isa, variant)?;
         if !lab.finished_stamp().exists() {
-            let stock = if variant == Variant::Stock { " --stock" } else { "" };
+            let stock = if variant == Variant::Stock {
+                " --stock"
+            } else {
+                ""
+            };
             return Err(Error::NotBuilt {
                 variant: variant.name(),
                 release: release.name(),
@@ -50,7 +57,13 @@ impl Lab {
         let folders = Folders::new(release)?;
         let dir = folders.variant(variant);
         let root = dir.join("out").join(isa.name()).join("root");
-        Ok(Lab { folders, isa, variant, dir, root })
+        Ok(Lab {
+            folders,
+            isa,
+            variant,
+            dir,
+            root,
+        })
     }
 
     /// Written when a build is complete, removed when one begins to change things.
@@ -137,8 +150,14 @@ impl Lab {
             ("ANDROID_HOST_OUT", root.into()),
             ("ANDROID_ROOT", root.into()),
             ("ANDROID_DATA", self.data_dir().into()),
-            ("ANDROID_RUNTIME_ROOT", root.join("com.android.runtime").into()),
-            ("ANDROID_TZDATA_ROOT", root.join("com.android.tzdata").into()),
+            (
+                "ANDROID_RUNTIME_ROOT",
+                root.join("com.android.runtime").into(),
+            ),
+            (
+                "ANDROID_TZDATA_ROOT",
+                root.join("com.android.tzdata").into(),
+            ),
             ("LD_LIBRARY_PATH", library_path),
         ]
     }

@@ -43,7 +43,11 @@ impl Tree<'_> {
     }
 
     fn key_file(&self) -> PathBuf {
-        let name = self.target.file_name().unwrap_or_default().to_string_lossy();
+        let name = self
+            .target
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         self.target.with_file_name(format!(".{name}.key"))
     }
 
@@ -77,7 +81,8 @@ impl Tree<'_> {
             // A link (of `--art-src`) may be in the way.
             remove(&self.target)?;
             let path = work.keep();
-            let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+            let mode =
+                <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
             std::fs::set_permissions(&path, mode).context("open up", &path)?;
             std::fs::rename(&path, &self.target).context("write", &self.target)?;
         }
@@ -122,7 +127,13 @@ pub(crate) fn hindsight_patches(
     release: Release,
     folder: &str,
 ) -> Result<Vec<PathBuf>> {
-    patches_in(&folders.checkout.join("aosp-patches").join(release.name()).join(folder))
+    patches_in(
+        &folders
+            .checkout
+            .join("aosp-patches")
+            .join(release.name())
+            .join(folder),
+    )
 }
 
 /// Unpacks a package with Debian's patches.
@@ -147,16 +158,26 @@ fn unpack(package: &Package, fetched: &Fetched, to: &Path) -> Result<()> {
                 "the files of {} in {} have the hash {got}, not {expected} as sources.toml says{}",
                 package.name,
                 fetched.main.display(),
-                if fetched.pinned { "" } else { "; this version can't take the pinned one's place" },
+                if fetched.pinned {
+                    ""
+                } else {
+                    "; this version can't take the pinned one's place"
+                },
             )));
         }
     }
     if package.debian_patches {
         let Some(debian) = &fetched.debian else {
-            return Err(Error::Other(format!("{} comes without Debian's part", package.name)));
+            return Err(Error::Other(format!(
+                "{} comes without Debian's part",
+                package.name
+            )));
         };
         let parts = tempfile::tempdir_in(to).context("make a folder in", to)?;
-        run(tar(debian, parts.path()), &format!("unpacking {}", debian.display()))?;
+        run(
+            tar(debian, parts.path()),
+            &format!("unpacking {}", debian.display()),
+        )?;
         let patches = parts.path().join("debian/patches");
         for line in read(&patches.join("series"))?.lines() {
             let name = line.split('#').next().unwrap_or("").trim();
@@ -165,7 +186,10 @@ fn unpack(package: &Package, fetched: &Fetched, to: &Path) -> Result<()> {
             }
         }
         for file in &package.debian_files {
-            let (from, to) = (parts.path().join("debian").join(file), to.join("debian").join(file));
+            let (from, to) = (
+                parts.path().join("debian").join(file),
+                to.join("debian").join(file),
+            );
             create_dir(to.parent().unwrap_or(&to))?;
             std::fs::rename(&from, &to).context("move", &from)?;
         }
@@ -176,19 +200,31 @@ fn unpack(package: &Package, fetched: &Fetched, to: &Path) -> Result<()> {
 fn tar(archive: &Path, to: &Path) -> Command {
     let mut command = Command::new("tar");
     // -m: files that are written get the present time, which is what ninja compares.
-    command.args(["--no-same-owner", "-xmf"]).arg(archive).arg("-C").arg(to);
+    command
+        .args(["--no-same-owner", "-xmf"])
+        .arg(archive)
+        .arg("-C")
+        .arg(to);
     command
 }
 
 fn apply(patch: &Path, repo: &str, dir: &Path) -> Result<()> {
     let mut command = Command::new("patch");
-    command.args(["-p1", "--batch", "--forward", "--no-backup-if-mismatch", "--reject-file=-"]);
+    command.args([
+        "-p1",
+        "--batch",
+        "--forward",
+        "--no-backup-if-mismatch",
+        "--reject-file=-",
+    ]);
     command.arg("-i").arg(patch).current_dir(dir);
     match run(command, "patch") {
         Ok(_) => Ok(()),
-        Err(Error::Program { output, .. }) => {
-            Err(Error::Patch { patch: patch.to_owned(), repo: repo.to_owned(), output })
-        }
+        Err(Error::Program { output, .. }) => Err(Error::Patch {
+            patch: patch.to_owned(),
+            repo: repo.to_owned(),
+            output,
+        }),
         Err(other) => Err(other),
     }
 }
@@ -200,7 +236,11 @@ pub(crate) fn tree_hash(dir: &Path) -> Result<String> {
         let entry = entry.map_err(|error| Error::Other(error.to_string()))?;
         if entry.file_type().is_file() {
             let path = entry.path().strip_prefix(dir).unwrap_or(entry.path());
-            lines.push(format!("{} {}\n", path.display(), crate::util::sha256_file(entry.path())?));
+            lines.push(format!(
+                "{} {}\n",
+                path.display(),
+                crate::util::sha256_file(entry.path())?
+            ));
         }
     }
     lines.sort();
@@ -212,7 +252,11 @@ fn synchronize(new: &Path, target: &Path) -> Result<()> {
     let mut wanted = HashSet::new();
     for entry in walkdir::WalkDir::new(new).min_depth(1) {
         let entry = entry.map_err(|error| Error::Other(error.to_string()))?;
-        let path = entry.path().strip_prefix(new).unwrap_or(entry.path()).to_owned();
+        let path = entry
+            .path()
+            .strip_prefix(new)
+            .unwrap_or(entry.path())
+            .to_owned();
         let to = target.join(&path);
         if entry.file_type().is_dir() {
             if !std::fs::symlink_metadata(&to).is_ok_and(|data| data.is_dir()) {
@@ -225,7 +269,10 @@ fn synchronize(new: &Path, target: &Path) -> Result<()> {
         }
         wanted.insert(path);
     }
-    for entry in walkdir::WalkDir::new(target).min_depth(1).contents_first(true) {
+    for entry in walkdir::WalkDir::new(target)
+        .min_depth(1)
+        .contents_first(true)
+    {
         let entry = entry.map_err(|error| Error::Other(error.to_string()))?;
         let path = entry.path().strip_prefix(target).unwrap_or(entry.path());
         if !wanted.contains(path) {
@@ -236,7 +283,9 @@ fn synchronize(new: &Path, target: &Path) -> Result<()> {
 }
 
 fn same(new: &Path, old: &Path) -> Result<bool> {
-    let Ok(old_data) = std::fs::symlink_metadata(old) else { return Ok(false) };
+    let Ok(old_data) = std::fs::symlink_metadata(old) else {
+        return Ok(false);
+    };
     let new_data = std::fs::symlink_metadata(new).context("look at", new)?;
     if new_data.file_type() != old_data.file_type() {
         return Ok(false);
@@ -277,7 +326,12 @@ pub fn checkout(release: Release, variant: Variant, dir: &Path) -> Result<()> {
     let git = |args: &[&str], last: Option<&Path>| {
         let mut command = Command::new("git");
         command.args(["-c", "user.name=Hindsight authors"]);
-        command.args(["-c", "user.email=authors@hindsight.invalid", "-c", "commit.gpgsign=false"]);
+        command.args([
+            "-c",
+            "user.email=authors@hindsight.invalid",
+            "-c",
+            "commit.gpgsign=false",
+        ]);
         command.args(args).args(last).current_dir(dir);
         run(command, &format!("git {}", args.join(" ")))
     };
@@ -322,7 +376,10 @@ mod tests {
         // A time in the past, so that a rewritten file is recognized without waiting.
         let past = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
         for name in ["same.cc", "changed.cc"] {
-            let file = std::fs::File::options().write(true).open(old.path().join(name)).unwrap();
+            let file = std::fs::File::options()
+                .write(true)
+                .open(old.path().join(name))
+                .unwrap();
             file.set_modified(past).unwrap();
         }
         file(new.path(), "same.cc", "same");
@@ -342,11 +399,28 @@ mod tests {
     fn a_patch_that_does_not_apply_is_named() {
         let dir = tempfile::tempdir().unwrap();
         file(dir.path(), "repo/a.txt", "one\ntwo\n");
-        file(dir.path(), "bad.patch", "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-uno\n+eins\n two\n");
-        let error = apply(&dir.path().join("bad.patch"), "art", &dir.path().join("repo")).unwrap_err();
+        file(
+            dir.path(),
+            "bad.patch",
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-uno\n+eins\n two\n",
+        );
+        let error = apply(
+            &dir.path().join("bad.patch"),
+            "art",
+            &dir.path().join("repo"),
+        )
+        .unwrap_err();
         assert!(matches!(&error, Error::Patch { .. }));
-        assert!(error.to_string().contains("bad.patch does not apply to art"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("bad.patch does not apply to art"),
+            "{error}"
+        );
         // Nothing but the original is left behind.
-        assert_eq!(std::fs::read_dir(dir.path().join("repo")).unwrap().count(), 1);
+        assert_eq!(
+            std::fs::read_dir(dir.path().join("repo")).unwrap().count(),
+            1
+        );
     }
 }

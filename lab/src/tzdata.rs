@@ -22,7 +22,12 @@ pub(crate) fn bundle(zoneinfo: &Path) -> Result<Vec<u8>> {
         .next()
         .and_then(|line| line.strip_prefix("# version "))
         .map(str::trim)
-        .ok_or_else(|| Error::Other(format!("{} does not begin with its version", list.display())))?;
+        .ok_or_else(|| {
+            Error::Other(format!(
+                "{} does not begin with its version",
+                list.display()
+            ))
+        })?;
     let mut index = Vec::new();
     let mut data = Vec::new();
     let mut offsets = HashMap::new();
@@ -84,7 +89,8 @@ fn raw_offset(zone: &[u8]) -> Option<i32> {
     let transitions = usize::try_from(word(32)?).ok()?;
     let types = usize::try_from(word(36)?).ok()?;
     // A slim file has an empty first block; the second one has 64-bit times.
-    let (start, width, transitions, types) = if types == 0 || (zone[4] >= b'2' && transitions == 0) {
+    let (start, width, transitions, types) = if types == 0 || (zone[4] >= b'2' && transitions == 0)
+    {
         let leap = usize::try_from(word(28)?).ok()?;
         let characters = usize::try_from(word(40)?).ok()?;
         let flags = usize::try_from(word(20)?).ok()? + usize::try_from(word(24)?).ok()?;

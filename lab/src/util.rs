@@ -25,13 +25,19 @@ fn package_of(program: &str) -> &'static str {
 fn no_program(command: &Command, source: std::io::Error) -> Error {
     let program = command.get_program().to_string_lossy().into_owned();
     let package = package_of(&program);
-    Error::NoProgram { program, package, source }
+    Error::NoProgram {
+        program,
+        package,
+        source,
+    }
 }
 
 /// Runs a program to its end and returns its standard output.
 pub(crate) fn run(mut command: Command, what: &str) -> Result<String> {
     command.stdin(Stdio::null());
-    let output = command.output().map_err(|source| no_program(&command, source))?;
+    let output = command
+        .output()
+        .map_err(|source| no_program(&command, source))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -79,8 +85,12 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes).context("write", path)?;
     // NamedTempFile is private to its owner; the lab's files are not secret.
     let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644);
-    file.as_file().set_permissions(mode).context("write", path)?;
-    file.persist(path).map_err(|error| error.error).context("write", path)?;
+    file.as_file()
+        .set_permissions(mode)
+        .context("write", path)?;
+    file.persist(path)
+        .map_err(|error| error.error)
+        .context("write", path)?;
     Ok(())
 }
 
