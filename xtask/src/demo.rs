@@ -9,9 +9,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_analysis::stall::{self, Stall};
-use hindsight_decoder::Trace;
-use hindsight_lab::{Execution, Framework, Lab};
+use hindsight_lab::{BuildOptions, Execution, Framework, Isa, Release, Variant};
+use serde::Deserialize;
 
 /// The demo's program, below `lab/demo`.
 const MAIN_CLASS: &str = "com.example.notes.NotesApp";
@@ -34,7 +33,9 @@ mod expected {
         "com.example.notes.NoteFile.syncToFlash",
         "java.lang.Thread.sleep",
     ];
+    /// Of these, the one with the lock, and the one that slept with it.
     pub(super) const HOLDER: &str = "com.example.notes.NoteStore.saveAll";
+    pub(super) const CULPRIT: &str = "com.example.notes.NoteFile.syncToFlash";
     pub(super) const THREAD: &str = "notes-sync";
     /// The watchdog's limit: a shorter stall would not have been reported.
     pub(super) const LIMIT_NS: u64 = 400_000_000;
@@ -61,6 +62,16 @@ enum Mode {
     Aot,
 }
 
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Interpreter => "interpreter",
+            Mode::Jit => "JIT",
+            Mode::Aot => "AOT",
+        }
+    }
+}
+
 impl From<Mode> for Execution {
     fn from(mode: Mode) -> Self {
         match mode {
@@ -71,12 +82,19 @@ impl From<Mode> for Execution {
     }
 }
 
-/// Runs the demo on a lab that is built.
-pub(crate) fn run(options: &Options, lab: &Lab, checkout: &Path) -> Result<()> {
-    let framework = Framework::build(lab, &|step| eprintln!("demo: building {step}"))?;
+/// Builds what is missing, runs the app, saves its trace, and has the tool explain it.
+pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
+    let lab = hindsight_lab::build(&BuildOptions {
+        release: Release::Android10,
+        isa: Isa::X86_64,
+        variant: Variant::Hindsight,
+        art_source: None,
+    })?;
+    let framework = Framework::build(&lab, &|step| eprintln!("demo: building {step}"))?;
     let app = framework.compile_app("notes", &checkout.join("lab/demo"))?;
+    let hindsight = hindsight_program(checkout)?;
 
-    eprintln!("demo: running the app");
+    eprintln!("demo: running the app, {} mode", options.mode.name());
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let folder = fs::canonicalize(scratch.path())?;
     let mut command = framework.app_command(&app, MAIN_CLASS, options.mode.into());
@@ -84,38 +102,34 @@ pub(crate) fn run(options: &Options, lab: &Lab, checkout: &Path) -> Result<()> {
     command.env("HINDSIGHT", format!("trace=all,dir={}", folder.display()));
     let saved = run_app(command)?;
 
-    let trace_file = options.out.join("demo.hindsight");
-    let perfetto_file = options.out.join("demo.pftrace");
-    replace(&saved, &trace_file)?;
-    let hindsight = hindsight_program(checkout)?;
-    let mut export = Command::new(&hindsight);
-    export
-        .arg("export")
-        .arg("--format=perfetto")
-        .arg("-o")
-        .arg(&perfetto_file)
-        .arg(&trace_file);
-    succeed(&mut export)?;
-
-    let trace = Trace::open(&trace_file)?;
-    let stall = stall::find(&trace).with_context(|| {
-        format!(
-            "{} holds no message of the main thread",
-            trace_file.display()
-        )
-    })?;
-    println!("\n{stall}\n");
+    let trace = options.out.join("demo.hindsight");
+    let perfetto = options.out.join("demo.pftrace");
+    replace(&saved, &trace)?;
+    println!("\n$ hindsight why {}", trace.display());
+    succeed(Command::new(&hindsight).arg("why").arg(&trace))?;
+    println!(
+        "\n$ hindsight export {} --output {}",
+        trace.display(),
+        perfetto.display()
+    );
+    succeed(
+        Command::new(&hindsight)
+            .arg("export")
+            .arg(&trace)
+            .arg("--output")
+            .arg(&perfetto),
+    )?;
     if options.check {
-        check(&stall)?;
-        println!("demo: the explanation is the one that the app's source says");
+        let chain = longest_chain(&hindsight, &trace)?;
+        check(&chain)?;
+        println!("demo: this is what the app's source says");
     }
     println!(
-        "\nThe trace:     {trace}\n\
-         Look at it:    drop {perfetto} onto https://ui.perfetto.dev (it stays on this machine)\n\
-         Or here:       hindsight top {trace}\n\
-         \u{20}              hindsight info {trace}",
-        trace = trace_file.display(),
-        perfetto = perfetto_file.display(),
+        "\nTo see it: open https://ui.perfetto.dev and drop {} onto it (the trace stays on this machine).\n\
+         To ask more: {} top {}",
+        perfetto.display(),
+        hindsight.strip_prefix(checkout).unwrap_or(&hindsight).display(),
+        trace.display()
     );
     Ok(())
 }
@@ -219,43 +233,102 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// What `hindsight chains --json` says of a chain, as far as it is compared.
+#[derive(Deserialize)]
+struct Chain {
+    thread: String,
+    held_ns: u64,
+    links: Vec<Link>,
+    evidence: Vec<Evidence>,
+    /// Method and thread.
+    culprit: Option<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    method: String,
+}
+
+#[derive(Deserialize)]
+struct Evidence {
+    thread: String,
+    links: Vec<Link>,
+    /// Index of the link that ended with the wait.
+    ended_together: Option<usize>,
+}
+
+fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
+    let mut command = Command::new(hindsight);
+    command.args(["chains", "--json"]).arg(trace);
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed ({})",
+        output.status
+    );
+    let chains: Vec<Chain> =
+        serde_json::from_slice(&output.stdout).context("hindsight chains wrote other JSON")?;
+    chains
+        .into_iter()
+        .next()
+        .with_context(|| format!("{} holds no stall", trace.display()))
+}
+
 /// Compares what was found with what the source of the program says.
-fn check(stall: &Stall) -> Result<()> {
-    let names = |chain: &[stall::Call]| -> Vec<String> {
-        chain.iter().map(|call| call.name.clone()).collect()
-    };
-    let waiting = names(&stall.chain);
+fn check(chain: &Chain) -> Result<()> {
+    let names =
+        |links: &[Link]| -> Vec<String> { links.iter().map(|link| link.method.clone()).collect() };
+    let waiting = names(&chain.links);
+    ensure!(
+        chain.thread == "main",
+        "the thread that was held up is {:?}, not main",
+        chain.thread
+    );
     ensure!(
         ends_with_in_order(&waiting, &expected::WAITING),
         "the main thread's chain is {waiting:?}; it must end with {:?}",
         expected::WAITING
     );
     ensure!(
-        stall.chain[0].duration_ns > expected::LIMIT_NS,
+        chain.held_ns > expected::LIMIT_NS,
         "the stall took {} ns, less than the watchdog's limit",
-        stall.chain[0].duration_ns
+        chain.held_ns
     );
-    let blocker = stall
-        .blocker
-        .as_ref()
-        .context("no thread was found that held the lock")?;
+    let evidence = chain
+        .evidence
+        .first()
+        .context("no other thread is said to have been busy")?;
     ensure!(
-        blocker.thread == expected::THREAD,
+        evidence.thread == expected::THREAD,
         "the blamed thread is {:?}; it must be {:?}",
-        blocker.thread,
+        evidence.thread,
         expected::THREAD
     );
-    let holding = names(&blocker.chain);
+    let holding = names(&evidence.links);
     ensure!(
         ends_with_in_order(&holding, &expected::HOLDING),
         "the blamed chain is {holding:?}; it must contain {:?} in this order",
         expected::HOLDING
     );
-    let holder = &holding[blocker.released];
+    let holder = evidence
+        .ended_together
+        .and_then(|i| holding.get(i))
+        .map(String::as_str);
     ensure!(
-        blocker.same_class && holder == expected::HOLDER,
-        "the call said to hold the lock is {holder}; it must be {}",
+        holder == Some(expected::HOLDER),
+        "the call said to hold the lock is {holder:?}; it must be {:?}",
         expected::HOLDER
+    );
+    let culprit = chain
+        .culprit
+        .as_ref()
+        .map(|(method, thread)| (method.as_str(), thread.as_str()));
+    ensure!(
+        culprit == Some((expected::CULPRIT, expected::THREAD)),
+        "the culprit is said to be {culprit:?}; it must be {:?}",
+        (expected::CULPRIT, expected::THREAD)
     );
     Ok(())
 }

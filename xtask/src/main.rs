@@ -2,6 +2,7 @@
 //! `cargo xtask`: the project's own commands.
 
 mod bench;
+mod demo;
 mod lab;
 
 use clap::{Parser, Subcommand};
@@ -20,6 +21,8 @@ enum Command {
     /// Builds and runs ART for Linux
     #[command(subcommand)]
     Lab(lab::Command),
+    /// Traces an app with a stall in it, and says where the stall came from
+    Demo(demo::Options),
     /// Measures, and writes target/bench/NAME.json
     Bench {
         /// What to measure
@@ -30,6 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Lab(command) => lab::run(command),
+        Command::Demo(options) => done(demo::run(&options, &checkout())),
         Command::Bench { name } => done(bench::run(name, &checkout())),
     };
     result.unwrap_or_else(|error| {
