@@ -216,17 +216,16 @@ fn apply_patch(context: &Context_, name: &str, tree: &Path) -> Result<()> {
     if !patch.is_file() {
         return Ok(());
     }
-    let out = process::spawn(
-        Command::new("patch")
-            .args(["-p1", "--no-backup-if-mismatch", "-i"])
-            .arg(&patch)
-            .current_dir(tree)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null()),
-    )
-    .context("can't run patch: install it")?
-    .wait_with_output()?;
+    let out = Command::new("patch")
+        .args(["-p1", "--no-backup-if-mismatch", "-i"])
+        .arg(&patch)
+        .current_dir(tree)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("can't run patch: install it")?
+        .wait_with_output()?;
     if !out.status.success() {
         bail!(
             "{} doesn't apply:\n{}",

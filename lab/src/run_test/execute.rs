@@ -206,20 +206,19 @@ fn run_and_check(
     }
     if reason.is_some() {
         let _ = writeln!(log, "#### diff of expected.txt and output.txt");
-        let diff = process::spawn(
-            Command::new("diff")
-                .args([
-                    "--strip-trailing-cr",
-                    "-a",
-                    "-u",
-                    "expected.txt",
-                    "output.txt",
-                ])
-                .current_dir(work)
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped()),
-        )?
-        .wait_with_output()?;
+        let diff = Command::new("diff")
+            .args([
+                "--strip-trailing-cr",
+                "-a",
+                "-u",
+                "expected.txt",
+                "output.txt",
+            ])
+            .current_dir(work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?
+            .wait_with_output()?;
         let text = String::from_utf8_lossy(&diff.stdout);
         let lines: Vec<_> = text.lines().collect();
         for l in &lines[..lines.len().min(3000)] {

@@ -23,22 +23,12 @@ const MARKER: &str = "HINDSIGHT_RUN_TEST_STEP";
 /// Files larger than this are not made by any test that works (AOSP's own limit).
 const FILE_LIMIT: u64 = 128_000 * 1024;
 
-/// Processes that are waited for through their handle, and so must not be reaped here.
+/// Leaders of steps, which are waited for through their handles and so must not be reaped here.
 static OWN_CHILDREN: Mutex<Option<HashSet<i32>>> = Mutex::new(None);
 
 fn with_own_children<T>(f: impl FnOnce(&mut HashSet<i32>) -> T) -> T {
     let mut guard = OWN_CHILDREN.lock().unwrap_or_else(|e| e.into_inner());
     f(guard.get_or_insert_with(HashSet::new))
-}
-
-/// Spawns a process that is waited for through its handle.
-pub(super) fn spawn(command: &mut Command) -> io::Result<std::process::Child> {
-    // Under the lock, so that no sweep sees the child before it is known.
-    with_own_children(|own| {
-        let child = command.spawn()?;
-        own.insert(child.id() as i32);
-        Ok(child)
-    })
 }
 
 /// How a step ended.
@@ -99,7 +89,13 @@ pub(super) fn run(
         });
     }
     let started = Instant::now();
-    let mut child = spawn(command).with_context(|| format!("can't start {command:?}"))?;
+    // Under the lock, so that no sweep sees the child before it is known.
+    let mut child = with_own_children(|own| {
+        let child = command.spawn()?;
+        own.insert(child.id() as i32);
+        Ok::<_, io::Error>(child)
+    })
+    .with_context(|| format!("can't start {command:?}"))?;
     let pid = child.id() as i32;
     let in_time = wait_for_exit(pid, limit);
     let mut hang = String::new();
@@ -178,12 +174,15 @@ fn marked(marker: &str) -> Vec<i32> {
         .collect()
 }
 
-/// State letter and parent of a process.
-fn state(pid: i32) -> Option<(char, i32)> {
+/// State letter, parent and session of a process.
+fn state(pid: i32) -> Option<(char, i32, i32)> {
     let s = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may contain anything, but not after the last parenthesis.
     let mut rest = s[s.rfind(')')? + 1..].split_whitespace();
-    Some((rest.next()?.chars().next()?, rest.next()?.parse().ok()?))
+    let letter = rest.next()?.chars().next()?;
+    let parent = rest.next()?.parse().ok()?;
+    let session = rest.nth(1)?.parse().ok()?;
+    Some((letter, parent, session))
 }
 
 /// Kills what carries the marker until nothing does, and reaps the orphans that this process has inherited.
@@ -203,12 +202,16 @@ fn sweep(marker: &str) {
     }
 }
 
+/// Descendants of steps are in other sessions; what else this process has started is in its own.
 fn reap_orphans() {
     let me = std::process::id() as i32;
+    // SAFETY: getsid takes an integer and returns one.
+    let my_session = unsafe { libc::getsid(0) };
     let all = pids();
     with_own_children(|own| {
         for p in all {
-            if !own.contains(&p) && state(p) == Some(('Z', me)) {
+            let orphan = matches!(state(p), Some(('Z', parent, session)) if parent == me && session != my_session);
+            if orphan && !own.contains(&p) {
                 // SAFETY: waitpid may be given no place for the status.
                 unsafe { libc::waitpid(p, std::ptr::null_mut(), libc::WNOHANG) };
             }
@@ -294,7 +297,7 @@ mod tests {
         assert_eq!(f.shell_status(), 0);
         let daemon: i32 = out.trim().parse().unwrap();
         assert!(
-            matches!(state(daemon), None | Some(('Z', _))),
+            matches!(state(daemon), None | Some(('Z', ..))),
             "{:?}",
             state(daemon)
         );

@@ -149,24 +149,23 @@ impl Scripts {
 }
 
 fn compile_shim(source: &Path, library: &Path) -> Result<()> {
-    let out = super::process::spawn(
-        Command::new("clang-14")
-            .args([
-                "-O2",
-                "-Wall",
-                "-shared",
-                "-fPIC",
-                "-fvisibility=hidden",
-                "-o",
-            ])
-            .arg(library)
-            .arg(source)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped()),
-    )
-    .context("can't run clang-14: install it")?
-    .wait_with_output()?;
+    let out = Command::new("clang-14")
+        .args([
+            "-O2",
+            "-Wall",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-o",
+        ])
+        .arg(library)
+        .arg(source)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("can't run clang-14: install it")?
+        .wait_with_output()?;
     if !out.status.success() {
         bail!(
             "clang-14 failed on {}:\n{}",

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use anyhow::{bail, Context, Result};
 use sha2::{Digest, Sha256};
 
-use super::{process, Layout};
+use super::Layout;
 
 /// Names the server's socket to the client.
 pub(super) const SOCKET: &str = "HINDSIGHT_TOOL_SOCKET";
@@ -103,19 +103,18 @@ fn compiled(layout: &Layout) -> Result<PathBuf> {
     let parent = layout.cache.join("tools");
     std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
     let temporary = tempfile::tempdir_in(&parent)?;
-    let out = process::spawn(
-        Command::new("javac")
-            .args(["-nowarn", "-cp"])
-            .arg(std::env::join_paths(tool_jars()).context("a path with a colon")?)
-            .arg("-d")
-            .arg(temporary.path())
-            .arg(&source)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped()),
-    )
-    .context("can't run javac: install openjdk-17-jdk-headless")?
-    .wait_with_output()?;
+    let out = Command::new("javac")
+        .args(["-nowarn", "-cp"])
+        .arg(std::env::join_paths(tool_jars()).context("a path with a colon")?)
+        .arg("-d")
+        .arg(temporary.path())
+        .arg(&source)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("can't run javac: install openjdk-17-jdk-headless")?
+        .wait_with_output()?;
     if !out.status.success() {
         bail!(
             "javac failed on {}:\n{}",
@@ -155,25 +154,24 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
         .join(format!("tool-server-{worker}.log"));
     std::fs::create_dir_all(layout.cache.join("logs"))?;
     let log_file = std::fs::File::create(&log).with_context(|| super::io_context("write", &log))?;
-    let mut child = process::spawn(
-        Command::new("java")
-            // Short-lived work on few cores: a simple collector and the quick compiler win.
-            .args([
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-Xms256m",
-                "-Xmx1500m",
-                "-Xss8m",
-            ])
-            .args(["-Djava.security.manager=allow", "-cp"])
-            .arg(std::env::join_paths(&class_path).context("a path with a colon")?)
-            .arg("ToolServer")
-            .arg(folder.path().join("s"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log_file),
-    )
-    .context("can't run java: install openjdk-17-jdk-headless")?;
+    let mut child = Command::new("java")
+        // Short-lived work on few cores: a simple collector and the quick compiler win.
+        .args([
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xms256m",
+            "-Xmx1500m",
+            "-Xss8m",
+        ])
+        .args(["-Djava.security.manager=allow", "-cp"])
+        .arg(std::env::join_paths(&class_path).context("a path with a colon")?)
+        .arg("ToolServer")
+        .arg(folder.path().join("s"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log_file)
+        .spawn()
+        .context("can't run java: install openjdk-17-jdk-headless")?;
     let stdin = child.stdin.take();
     let mut line = String::new();
     if let Some(out) = child.stdout.take() {
