@@ -123,6 +123,8 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
         let chain = longest_chain(&hindsight, &trace)?;
         check(&chain)?;
         println!("demo: this is what the app's source says");
+        check_in_perfetto(&chain, &perfetto, checkout)?;
+        println!("demo: Perfetto's trace processor finds the same calls");
     }
     println!(
         "\nTo see it: open https://ui.perfetto.dev and drop {} onto it (the trace stays on this machine).\n\
@@ -238,6 +240,7 @@ fn succeed(command: &mut Command) -> Result<()> {
 struct Chain {
     thread: String,
     held_ns: u64,
+    callers: Vec<String>,
     links: Vec<Link>,
     evidence: Vec<Evidence>,
     /// Method and thread.
@@ -252,6 +255,7 @@ struct Link {
 #[derive(Deserialize)]
 struct Evidence {
     thread: String,
+    callers: Vec<String>,
     links: Vec<Link>,
     /// Index of the link that ended with the wait.
     ended_together: Option<usize>,
@@ -331,6 +335,85 @@ fn check(chain: &Chain) -> Result<()> {
         (expected::CULPRIT, expected::THREAD)
     );
     Ok(())
+}
+
+/// A call as Perfetto's trace processor knows it.
+#[derive(Deserialize)]
+struct Slice {
+    name: String,
+    dur: i64,
+}
+
+/// Asks Perfetto's own trace processor for both chains in the exported trace: the names must be the same from the
+/// thread's outermost call on, and so must be the length of the stall.
+fn check_in_perfetto(chain: &Chain, perfetto: &Path, checkout: &Path) -> Result<()> {
+    let path = |callers: &[String], links: &[Link]| -> Vec<String> {
+        callers
+            .iter()
+            .cloned()
+            .chain(links.iter().map(|link| link.method.clone()))
+            .collect()
+    };
+    let waiting = path(&chain.callers, &chain.links);
+    let slices = slices_on_path(&chain.thread, &waiting, perfetto, checkout)?;
+    let head = &slices[chain.callers.len()];
+    ensure!(
+        u64::try_from(head.dur) == Ok(chain.held_ns),
+        "{} takes {} ns in Perfetto, but {} ns in the trace",
+        head.name,
+        head.dur,
+        chain.held_ns
+    );
+    let evidence = chain
+        .evidence
+        .first()
+        .context("no other thread is said to have been busy")?;
+    let holding = path(&evidence.callers, &evidence.links);
+    slices_on_path(&evidence.thread, &holding, perfetto, checkout).map(drop)
+}
+
+/// The longest call of a thread with the name and depth of the end of `path`, and its callers, outermost first. An
+/// error if their names are not `path`.
+fn slices_on_path(
+    thread: &str,
+    path: &[String],
+    perfetto: &Path,
+    checkout: &Path,
+) -> Result<Vec<Slice>> {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let leaf = path.last().context("an empty chain")?;
+    let sql = format!(
+        "with leaf as (select slice.* from slice join thread_track on slice.track_id = thread_track.id \
+         join thread using (utid) where thread.name = {} and slice.name = {} and slice.depth = {} \
+         order by slice.dur desc limit 1) \
+         select name, dur from (select name, dur, depth from leaf union all \
+         select a.name, a.dur, a.depth from ancestor_slice((select id from leaf)) a) order by depth",
+        quoted(thread),
+        quoted(leaf),
+        path.len() - 1
+    );
+    let mut command = Command::new("node");
+    command
+        .arg(checkout.join("scripts/perfetto/query.mjs"))
+        .arg(perfetto)
+        .arg(sql);
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run node")?;
+    ensure!(
+        output.status.success(),
+        "the query of {} failed",
+        perfetto.display()
+    );
+    let slices: Vec<Slice> =
+        serde_json::from_slice(&output.stdout).context("Perfetto's trace processor answered")?;
+    let names: Vec<&str> = slices.iter().map(|slice| slice.name.as_str()).collect();
+    ensure!(
+        names == path,
+        "on thread {thread:?}, Perfetto shows {names:?} where the trace has {path:?}"
+    );
+    Ok(slices)
 }
 
 /// Whether `expected` are in `names`, in this order, the last of them last. Compiled code may have inlined
