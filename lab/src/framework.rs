@@ -405,3 +405,46 @@ fn option(name: &str, path: &Path) -> OsString {
     option.push(path);
     option
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path) {
+        write_atomic(path, b"x").unwrap();
+    }
+
+    #[test]
+    fn a_stub_that_nothing_needs_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (stubs, classes) = (dir.path().join("stubs"), dir.path().join("classes"));
+        write(&stubs.join("a/Needed.java"));
+        write(&classes.join("a/Needed.class"));
+        check_stubs(&stubs, &classes).unwrap();
+        write(&stubs.join("a/Unused.java"));
+        let error = check_stubs(&stubs, &classes).unwrap_err().to_string();
+        assert!(error.contains("a/Unused.java"), "{error}");
+    }
+
+    #[test]
+    fn a_digest_depends_on_names_and_contents() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = || digest(&[dir.path()]).unwrap();
+        write(&dir.path().join("a"));
+        let first = of();
+        assert_eq!(first, of());
+        std::fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
+        let renamed = of();
+        assert_ne!(first, renamed);
+        write_atomic(&dir.path().join("b"), b"y").unwrap();
+        assert_ne!(renamed, of());
+    }
+
+    #[test]
+    fn lists_may_have_comments() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("list.txt");
+        write_atomic(&path, b"# what\n\n one \ntwo\n").unwrap();
+        assert_eq!(list_file(&path).unwrap(), ["one", "two"]);
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_lab::{BuildOptions, Execution, Framework, Isa, Release, Variant};
+use hindsight_lab::{Execution, Framework, Variant};
 use serde::Deserialize;
 
 /// The demo's program, below `lab/demo`.
@@ -84,12 +84,7 @@ impl From<Mode> for Execution {
 
 /// Builds what is missing, runs the app, saves its trace, and has the tool explain it.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
-    let lab = hindsight_lab::build(&BuildOptions {
-        release: Release::Android10,
-        isa: Isa::X86_64,
-        variant: Variant::Hindsight,
-        art_source: None,
-    })?;
+    let lab = crate::lab::build_x86_64(Variant::Hindsight)?;
     let framework = Framework::build(&lab, &|step| eprintln!("demo: building {step}"))?;
     let app = framework.compile_app("notes", &checkout.join("lab/demo"))?;
     let hindsight = hindsight_program(checkout)?;

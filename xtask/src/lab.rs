@@ -96,6 +96,16 @@ fn variant(stock: bool) -> Variant {
     }
 }
 
+/// Builds what is missing of a variant for this machine, as `lab build` would.
+pub(crate) fn build_x86_64(variant: Variant) -> hindsight_lab::Result<Lab> {
+    build(&BuildOptions {
+        release: Release::Android10,
+        isa: Isa::X86_64,
+        variant,
+        art_source: std::env::var_os("HINDSIGHT_ART_SRC").map(PathBuf::from),
+    })
+}
+
 pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match command {
         Command::Fetch(release) => fetch(release.release)?,
