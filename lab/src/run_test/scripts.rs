@@ -124,6 +124,12 @@ impl Scripts {
         script(&self.top.join("art/tools/bootjars.sh"), BOOTJARS)?;
         // Python 2 is gone from Debian; the scripts that say `python` run with Python 3 too.
         script(&self.bin.join("python"), "#!/bin/sh\nexec python3 \"$@\"\n")?;
+        // A test compiles class files for itself, and means Java 8's, which were javac's default then.
+        let javac = format!(
+            "#!/bin/sh\nexec {} lab run-test-tool javac -nowarn -source 8 -target 8 \"$@\"\n",
+            exe.display()
+        );
+        script(&self.bin.join("javac"), &javac)?;
         if let Some(converter) = hprof_conv() {
             link(&converter, &bin.join("hprof-conv"))?;
         }

@@ -34,9 +34,8 @@ import org.jf.dexlib2.writer.pool.DexPool;
 /**
  * The Java tools that ART's run-tests are built with (javac, a stand-in for d8, smali, jasmin), kept warm in one JVM.
  *
- * <p>A run-test calls three to ten of them, each of which would start a JVM of its own: 1 to 2 seconds a test, against
- * about 0.1 s here. One request is served at a time, since some of the tools keep static state; the runner starts one
- * server per worker. The server ends when its standard input is closed, that is with the runner.
+ * <p>A run-test calls three to ten of them, each of which would start a JVM of its own. One request is served at a time,
+ * since some of the tools keep static state; the runner starts one server per worker. The server ends when its standard input is closed, that is with the runner.
  *
  * <p>Request: the tool's name, the caller's working directory and the arguments. Response: standard output, standard
  * error, exit status. Strings are UTF-8 with a 32-bit length, numbers are big-endian.
