@@ -129,8 +129,12 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Binds a counter value to a place in a ring: every slot before `position` was written no later than
-/// `counter`, every slot from it on no earlier.
+/// Binds a counter value to a place in a ring: every slot before `slots_written` was written no later
+/// than `counter`, every slot from it on no earlier.
+///
+/// The second half has an exception: events that the thread was just recording, not yet visible to
+/// whoever took the anchor, may be older by as long as the thread was held up in them. Readers allow
+/// for half a wrap of the counter's low 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anchor {
     /// The whole counter, ticks.

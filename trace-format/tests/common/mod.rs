@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values of every section.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::io::Cursor;
+
+use hindsight_trace_format::container::{
+    Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, SectionKind, Symbol, Symbols,
+    Writer,
+};
+use hindsight_trace_format::ring::{Geometry, Position, MIN_LOG2_BYTES};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// So many tries. Failing inputs are printed, not kept in files.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+pub(crate) fn facts() -> impl Strategy<Value = ProcessFacts> {
+    let text = || any::<String>();
+    let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
+    (numbers, text(), text(), text(), vec((text(), text()), 0..4)).prop_map(
+        |((pid, uid, raised_by), name, isa, reason, extra)| ProcessFacts {
+            pid,
+            uid,
+            name,
+            isa,
+            reason,
+            raised_by,
+            extra,
+        },
+    )
+}
+
+pub(crate) fn clocks() -> impl Strategy<Value = Clocks> {
+    let sample = any::<[u64; 4]>().prop_map(|[counter, monotonic_ns, boottime_ns, realtime_ns]| {
+        ClockSample {
+            counter,
+            monotonic_ns,
+            boottime_ns,
+            realtime_ns,
+        }
+    });
+    (
+        any::<u64>(),
+        any::<String>(),
+        any::<bool>(),
+        vec(sample, 0..5),
+    )
+        .prop_map(|(ticks_per_second, source, read_traps, samples)| Clocks {
+            ticks_per_second,
+            source,
+            read_traps,
+            samples,
+        })
+}
+
+/// A small ring anywhere in its life, and its memory as it is stored.
+pub(crate) fn ring() -> impl Strategy<Value = (RingHeader, Vec<u8>)> {
+    (
+        any::<(u32, u64, u64)>(),
+        any::<String>(),
+        0..4_u64,
+        0..=512_u64,
+    )
+        .prop_map(
+            |((tid, started_counter, stopped_counter), name, laps, slots)| {
+                let header = RingHeader {
+                    tid,
+                    name,
+                    geometry: Geometry::new(MIN_LOG2_BYTES).unwrap(),
+                    position: Position {
+                        laps,
+                        offset: slots * 8,
+                    },
+                    started_counter,
+                    stopped_counter,
+                };
+                let raw = (0..header.stored_bytes())
+                    .map(|i| (i * 7 + 3) as u8)
+                    .collect();
+                (header, raw)
+            },
+        )
+}
+
+pub(crate) fn anchors() -> impl Strategy<Value = Vec<Anchor>> {
+    vec(
+        any::<(u64, u64)>().prop_map(|(counter, slots_written)| Anchor {
+            counter,
+            slots_written,
+        }),
+        0..9,
+    )
+}
+
+/// In the order in which they are read back.
+pub(crate) fn symbols() -> impl Strategy<Value = Symbols> {
+    // Few different strings, so that some are shared, and some that are not ASCII or empty.
+    let text = || prop_oneof!["[ab]{0,2}", any::<String>()];
+    let symbol = (
+        any::<[u64; 2]>(),
+        text(),
+        text(),
+        text(),
+        text(),
+        any::<[u32; 2]>(),
+    )
+        .prop_map(
+            |([address, valid_from], class, name, signature, source_file, [checksum, index])| {
+                Symbol {
+                    address,
+                    valid_from,
+                    class,
+                    name,
+                    signature,
+                    source_file,
+                    dex_checksum: checksum,
+                    dex_method_index: index,
+                }
+            },
+        );
+    vec(symbol, 0..20).prop_map(|mut symbols| {
+        symbols.sort_by_key(|s| (s.address, s.valid_from));
+        Symbols { symbols }
+    })
+}
+
+pub(crate) fn losses() -> impl Strategy<Value = Losses> {
+    vec((any::<String>(), any::<u64>()), 0..5).prop_map(|counts| Losses { counts })
+}
+
+/// All that a file holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Contents {
+    pub(crate) facts: ProcessFacts,
+    pub(crate) clocks: Clocks,
+    pub(crate) rings: Vec<(RingHeader, Vec<u8>, Vec<Anchor>)>,
+    pub(crate) symbols: Symbols,
+    pub(crate) losses: Losses,
+}
+
+pub(crate) fn contents() -> impl Strategy<Value = Contents> {
+    let ring = (ring(), anchors()).prop_map(|((header, raw), anchors)| (header, raw, anchors));
+    (facts(), clocks(), vec(ring, 0..4), symbols(), losses()).prop_map(
+        |(facts, clocks, rings, symbols, losses)| Contents {
+            facts,
+            clocks,
+            rings,
+            symbols,
+            losses,
+        },
+    )
+}
+
+impl Contents {
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Cursor::new(Vec::new())).unwrap();
+        let mut section = |kind: SectionKind, index, parts: &[&[u8]]| {
+            writer.section(kind, index, parts).unwrap();
+        };
+        section(SectionKind::Process, 0, &[&self.facts.encode()]);
+        section(SectionKind::Clocks, 0, &[&self.clocks.encode()]);
+        for (index, (header, raw, anchors)) in (0..).zip(&self.rings) {
+            section(SectionKind::Ring, index, &[&header.encode(), raw]);
+            section(SectionKind::Anchors, index, &[&Anchor::encode_all(anchors)]);
+        }
+        section(SectionKind::Symbols, 0, &[&self.symbols.encode()]);
+        section(SectionKind::Losses, 0, &[&self.losses.encode()]);
+        writer.finish().unwrap().into_inner()
+    }
+}

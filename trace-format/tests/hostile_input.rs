@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whatever bytes a file has: no panic, and no memory but in proportion to the file.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use hindsight_trace_format::container::{
+    Anchor, Clocks, Losses, ProcessFacts, ReadError, Reader, Ring, SymbolTable, Symbols,
+    HEADER_BYTES, TABLE_ENTRY_BYTES,
+};
+use proptest::prelude::*;
+
+/// Counts what the current thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATED.try_with(|total| total.set(total.get().saturating_add(layout.size())));
+        // SAFETY: passed on to the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: passed on to the caller.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Reads all of a file, as far as it can be read.
+fn read_everything(bytes: &[u8]) -> Result<(), ReadError> {
+    let reader = Reader::new(bytes)?;
+    let mut first_error = reader.verify_all();
+    let mut note = |result: Result<(), ReadError>| {
+        if first_error.is_ok() {
+            first_error = result;
+        }
+    };
+    note(reader.process().map(drop));
+    note(reader.clocks().map(drop));
+    for index in reader.ring_indices() {
+        note(reader.ring(index).map(|ring| {
+            if let Some(ring) = ring {
+                let events: usize = ring.slots().events().map(|e| 1 + e.payloads().len()).sum();
+                assert!(events <= ring.slots().len());
+                let _ = ring.header.position.slots_written(ring.header.geometry);
+            }
+        }));
+        note(reader.anchors(index).map(drop));
+    }
+    note(reader.symbol_table().map(|table| {
+        if let Some(table) = table {
+            assert_eq!(table.iter().count(), table.len());
+            let _ = table.lookup(0x7000_0000, 5);
+        }
+    }));
+    note(reader.losses().map(drop));
+    first_error
+}
+
+/// Runs `f`, which may allocate this much at most.
+fn within<T>(limit: usize, f: impl FnOnce() -> T) -> T {
+    let before = ALLOCATED.get();
+    let result = f();
+    let allocated = ALLOCATED.get() - before;
+    assert!(
+        allocated <= limit,
+        "{allocated} bytes were allocated, the limit is {limit}"
+    );
+    result
+}
+
+/// Errors are texts, and growing vectors allocate several times.
+fn limit(bytes: &[u8]) -> usize {
+    64 * bytes.len() + (64 << 10)
+}
+
+/// Makes all checksums right again, so that damage reaches what they protect.
+fn repair_checksums(bytes: &mut [u8]) {
+    fn u32_at(bytes: &[u8], at: usize) -> usize {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+    }
+    if bytes.len() < HEADER_BYTES {
+        return;
+    }
+    let table = u32_at(bytes, 16);
+    let table_end = table.saturating_add(u32_at(bytes, 12).saturating_mul(TABLE_ENTRY_BYTES));
+    if table_end <= bytes.len() {
+        for entry in (table..table_end).step_by(TABLE_ENTRY_BYTES) {
+            let (start, length) = (u32_at(bytes, entry + 8), u32_at(bytes, entry + 16));
+            let section = start..start.saturating_add(length);
+            if let Some(crc) = bytes.get(section).map(crc32fast::hash) {
+                bytes[entry + 24..entry + 28].copy_from_slice(&crc.to_le_bytes());
+            }
+        }
+        let crc = crc32fast::hash(&bytes[table..table_end]);
+        bytes[32..36].copy_from_slice(&crc.to_le_bytes());
+    }
+    let crc = crc32fast::hash(&bytes[..36]);
+    bytes[36..40].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Numbers that lengths and counts are wrong with.
+fn nasty() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        any::<u32>(),
+        0..64_u32,
+        Just(u32::MAX),
+        Just(0x8000_0000),
+        Just(0x00ff_ffff),
+    ]
+}
+
+proptest! {
+    #![proptest_config(common::cases(400))]
+
+    #[test]
+    fn random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(within(limit(&bytes), || read_everything(&bytes)).is_err());
+    }
+
+    #[test]
+    fn damaged_files(
+        contents in common::contents(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), nasty(), any::<bool>()), 1..6),
+        cut in proptest::option::of(any::<prop::sample::Index>()),
+        repair in any::<bool>(),
+    ) {
+        let mut bytes = contents.write();
+        for (place, value, whole) in damage {
+            let at = place.index(bytes.len());
+            if whole {
+                // Aligned, where the numbers are.
+                let at = at / 4 * 4;
+                if let Some(word) = bytes.get_mut(at..at + 4) {
+                    word.copy_from_slice(&value.to_le_bytes());
+                }
+            } else {
+                bytes[at] = value as u8;
+            }
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if repair {
+            repair_checksums(&mut bytes);
+        }
+        let _ = within(limit(&bytes), || read_everything(&bytes));
+    }
+
+    #[test]
+    fn damaged_sections(
+        section in prop_oneof![
+            common::facts().prop_map(|s| s.encode()),
+            common::clocks().prop_map(|s| s.encode()),
+            common::ring().prop_map(|(header, raw)| [header.encode(), raw].concat()),
+            common::anchors().prop_map(|s| Anchor::encode_all(&s)),
+            common::symbols().prop_map(|s| s.encode()),
+            common::losses().prop_map(|s| s.encode()),
+        ],
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), nasty()), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = section;
+        for (place, value) in damage {
+            let at = place.index(bytes.len()) / 4 * 4;
+            if let Some(word) = bytes.get_mut(at..at + 4) {
+                word.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        for bytes in [&bytes[..], &bytes[..cut.index(bytes.len() + 1)]] {
+            within(limit(bytes), || {
+                let _ = ProcessFacts::decode(bytes);
+                let _ = Clocks::decode(bytes);
+                let _ = Ring::decode(bytes).map(|ring| ring.slots().events().count());
+                let _ = Anchor::decode_all(bytes);
+                let _ = SymbolTable::decode(bytes).map(|table| table.iter().count());
+                let _ = Losses::decode(bytes);
+            });
+        }
+    }
+}
+
+#[test]
+fn the_repaired_checksums_are_accepted() {
+    // Otherwise the tests above would only ever see checksum errors.
+    let contents = common::Contents {
+        facts: ProcessFacts::default(),
+        clocks: Clocks::default(),
+        rings: Vec::new(),
+        symbols: Symbols::default(),
+        losses: Losses::default(),
+    };
+    let good = contents.write();
+    let mut bytes = good.clone();
+    bytes[HEADER_BYTES] ^= 1;
+    assert!(matches!(
+        read_everything(&bytes),
+        Err(ReadError::Checksum { .. })
+    ));
+    repair_checksums(&mut bytes);
+    assert_eq!(Reader::new(&bytes).unwrap().process().unwrap().pid, 1);
+    bytes[HEADER_BYTES] ^= 1;
+    repair_checksums(&mut bytes);
+    assert_eq!(bytes, good);
+}
+
+#[test]
+fn few_bytes_cannot_expand_to_many() {
+    // One long string, named by many symbols.
+    let count = 20_000_u32;
+    let text = vec![b'x'; 60_000];
+    let mut bytes = Vec::new();
+    let mut put = |word: u32| bytes.extend_from_slice(&word.to_le_bytes());
+    put(count);
+    put(40);
+    for _ in 0..count * 10 {
+        put(0);
+    }
+    put(1);
+    put(text.len() as u32);
+    put(text.len() as u32);
+    bytes.extend_from_slice(&text);
+    let table = within(limit(&bytes), || SymbolTable::decode(&bytes)).unwrap();
+    assert_eq!(table.get(19_999).unwrap().class.len(), 60_000);
+    let error = within(limit(&bytes), || Symbols::decode(&bytes)).unwrap_err();
+    assert!(error.what.contains("4800000000 bytes"), "{error}");
+}
