@@ -21,7 +21,7 @@ use super::subject::Subject;
 
 /// Iterations of the measured method's loop.
 const WORKS: [u32; 5] = [0, 1, 10, 100, 1000];
-const ROUNDS: usize = 41;
+const ROUNDS: usize = 151;
 /// ART's own tracer costs so much that fewer rounds and recursions say enough, and its buffer lasts.
 const METHOD_TRACE_ROUNDS: usize = 7;
 const METHOD_TRACE_RECURSIONS: u32 = 300;
@@ -33,6 +33,8 @@ const POINTS_PER_CALL: f64 = 2.0;
 pub(crate) struct Subjects {
     /// Without our patches.
     pub(crate) stock: Subject,
+    /// The same once more: how far apart two equal processes are is what this machine's noise hides.
+    pub(crate) stock_again: Subject,
     /// Patched, tracing off.
     pub(crate) off: Subject,
     /// Patched, tracing on.
@@ -44,6 +46,7 @@ type Rounds = BTreeMap<u32, Vec<f64>>;
 
 struct Timings {
     stock: Rounds,
+    stock_again: Rounds,
     off: Rounds,
     on: Rounds,
     /// Nanoseconds per point.
@@ -60,6 +63,7 @@ pub(crate) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
     let subjects = |inlining: bool| -> Result<Subjects> {
         Ok(Subjects {
             stock: Subject::start("stock", stock.command(inlining), false)?,
+            stock_again: Subject::start("stock again", stock.command(inlining), false)?,
             off: Subject::start("off", patched.command(inlining), false)?,
             on: Subject::start("on", with_tracing(patched.command(inlining), &on), true)?,
         })
@@ -111,32 +115,36 @@ fn with_tracing(mut command: Command, configuration: &str) -> Command {
 }
 
 fn print(metrics: &BTreeMap<String, f64>) {
-    println!("JIT-compiled recursive method, inlining off; medians over {ROUNDS} rounds");
     println!(
-        "{:>6} {:>12} {:>14} {:>14} {:>9} {:>9}",
-        "work", "stock ns", "off ns/point", "on ns/point", "off %", "on %"
+        "JIT-compiled recursive method, inlining off; medians over {ROUNDS} rounds; noise: stock against itself"
+    );
+    println!(
+        "{:>6} {:>12} {:>9} {:>14} {:>9} {:>14} {:>9}",
+        "work", "stock ns", "noise %", "off ns/point", "off %", "on ns/point", "on %"
     );
     for work in WORKS {
         let m = |name: &str| metrics[&format!("{name}_w{work}")];
         println!(
-            "{work:>6} {:>12.2} {:>14.3} {:>14.2} {:>9.2} {:>9.2}",
+            "{work:>6} {:>12.2} {:>9.2} {:>14.3} {:>9.2} {:>14.2} {:>9.2}",
             m("stock_call_ns"),
+            m("noise_pct"),
             m("off_ns"),
-            m("on_ns"),
             m("off_overhead_pct"),
+            m("on_ns"),
             m("on_overhead_pct"),
         );
     }
     println!("\nthe same with ART's default inlining");
     println!(
-        "{:>6} {:>12} {:>9} {:>9}",
-        "work", "stock ns", "off %", "on %"
+        "{:>6} {:>12} {:>9} {:>9} {:>9}",
+        "work", "stock ns", "noise %", "off %", "on %"
     );
     for work in WORKS {
         let m = |name: &str| metrics[&format!("{name}_w{work}_default_inlining")];
         println!(
-            "{work:>6} {:>12.2} {:>9.2} {:>9.2}",
+            "{work:>6} {:>12.2} {:>9.2} {:>9.2} {:>9.2}",
             m("stock_call_ns"),
+            m("noise_pct"),
             m("off_overhead_pct"),
             m("on_overhead_pct"),
         );
@@ -188,6 +196,7 @@ pub(crate) fn run(
 fn measure(subjects: &mut Subjects, floor: &mut Floor) -> Result<Timings> {
     let mut timings = Timings {
         stock: Rounds::new(),
+        stock_again: Rounds::new(),
         off: Rounds::new(),
         on: Rounds::new(),
         floor: Vec::new(),
@@ -209,11 +218,13 @@ fn measure(subjects: &mut Subjects, floor: &mut Floor) -> Result<Timings> {
             let n = recursions[&work];
             let mut order = [
                 (&mut subjects.stock, &mut timings.stock),
+                (&mut subjects.stock_again, &mut timings.stock_again),
                 (&mut subjects.off, &mut timings.off),
                 (&mut subjects.on, &mut timings.on),
             ];
             // Nobody is always first after the change of process.
-            order.rotate_left(round % 3);
+            let first = round % order.len();
+            order.rotate_left(first);
             for (subject, rounds) in order {
                 let ns = subject.measure(work, n)?;
                 rounds.entry(work).or_default().push(ns);
@@ -293,6 +304,10 @@ fn per_call(timings: &Timings, suffix: &str) -> BTreeMap<String, f64> {
             median(stock.iter().copied()),
         );
         put(
+            format!("noise_pct_w{work}"),
+            median_of_pairs(&timings.stock_again[&work], stock, percent),
+        );
+        put(
             format!("off_overhead_pct_w{work}"),
             median_of_pairs(off, stock, percent),
         );
@@ -349,12 +364,14 @@ mod tests {
         };
         let timings = Timings {
             stock: rounds(2.0),
+            stock_again: rounds(2.1),
             off: rounds(2.5),
             on: rounds(26.0),
             floor: vec![10.0; 3],
         };
         let mut metrics = per_call(&timings, "");
         metrics.extend(per_point(&timings));
+        assert!((metrics["noise_pct_w0"] - 5.0).abs() < 1e-9);
         assert_eq!(metrics["off_ns_w0"], 0.25);
         assert_eq!(metrics["on_ns_w0"], 12.0);
         assert_eq!(metrics["on_over_floor_w0"], 1.2);
