@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Perfetto's own trace processor reads exported traces without an error, and finds the calls that the
+//! decoder found: the same names, times, depths and callers.
+//!
+//! Needs Node.js, and once the network (see `scripts/perfetto`). `HINDSIGHT_OFFLINE=1` leaves it out;
+//! `HINDSIGHT_TRACES=a.hindsight:b.hindsight` checks these traces too.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use hindsight_decoder::{Extension, Flags, Trace};
+use hindsight_export::{write_file, Format, Options, Summary, PERFETTO_MAX_DEPTH};
+use hindsight_testkit::Script;
+use serde_json::Value;
+
+/// The trace processor, with a trace in it.
+struct Perfetto {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Perfetto {
+    fn open(trace: &Path) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/perfetto/query.mjs");
+        let mut child = Command::new("node")
+            .arg(script)
+            .arg(trace)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect(
+                "Node.js runs Perfetto's trace processor: install it, or set HINDSIGHT_OFFLINE=1",
+            );
+        Perfetto {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    fn query(&mut self, sql: &str) -> Vec<Value> {
+        writeln!(self.input, "{}", sql.replace('\n', " ")).unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the trace processor gave up on {sql}");
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Perfetto {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A call: thread, start, duration (-1 while it runs), depth on its track, name, the caller's start and name.
+type Call = (u64, i64, i64, u64, String, Option<(i64, String)>);
+
+fn decoded(trace: &Trace) -> Vec<Call> {
+    let mut calls = Vec::new();
+    for thread in &trace.threads {
+        for slice in thread.slices.iter() {
+            let runs = slice.flags.contains(Flags::OPEN_END) && slice.end_ns == thread.end_ns;
+            let depth = slice.depth % PERFETTO_MAX_DEPTH;
+            // Each track of a deep thread begins without a caller.
+            let caller = (depth > 0).then(|| {
+                let caller = thread.slices.get(slice.parent as usize);
+                (
+                    caller.start_ns as i64,
+                    trace.methods.name(caller.method).into_owned(),
+                )
+            });
+            calls.push((
+                u64::from(thread.tid),
+                slice.start_ns as i64,
+                if runs { -1 } else { slice.duration_ns() as i64 },
+                u64::from(depth),
+                trace.methods.name(slice.method).into_owned(),
+                caller,
+            ));
+        }
+    }
+    calls.sort();
+    calls
+}
+
+fn found(perfetto: &mut Perfetto) -> Vec<Call> {
+    // Deep calls are on tracks below the thread's, which aren't thread tracks themselves.
+    let rows = perfetto.query(
+        "select coalesce(own.tid, above.tid) as tid, s.ts, s.dur, s.depth, s.name,
+                caller.ts as caller_ts, caller.name as caller_name
+         from slice s
+         join track t on s.track_id = t.id
+         left join thread_track on thread_track.id = t.id
+         left join thread own on own.utid = thread_track.utid
+         left join thread_track parent on parent.id = t.parent_id
+         left join thread above on above.utid = parent.utid
+         left join slice caller on caller.id = s.parent_id
+         where coalesce(own.tid, above.tid) is not null",
+    );
+    let mut calls: Vec<Call> = rows
+        .iter()
+        .map(|row| {
+            let integer = |name: &str| {
+                row[name]
+                    .as_i64()
+                    .unwrap_or_else(|| panic!("{name}: {row}"))
+            };
+            let caller = row["caller_ts"].as_i64();
+            (
+                integer("tid") as u64,
+                integer("ts"),
+                integer("dur"),
+                integer("depth") as u64,
+                row["name"].as_str().unwrap().to_owned(),
+                caller.map(|ts| (ts, row["caller_name"].as_str().unwrap().to_owned())),
+            )
+        })
+        .collect();
+    calls.sort();
+    calls
+}
+
+fn offline() -> bool {
+    let offline = std::env::var_os("HINDSIGHT_OFFLINE").is_some_and(|v| v != "0");
+    if offline {
+        eprintln!("left out: HINDSIGHT_OFFLINE is set");
+    }
+    offline
+}
+
+/// Exports the trace and compares. Returns the trace processor for more questions.
+fn check(trace: &Trace) -> (Perfetto, Summary) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.pftrace");
+    let summary = write_file(trace, Format::Perfetto, &Options::default(), &file).unwrap();
+    let mut perfetto = Perfetto::open(&file);
+    let errors = perfetto.query(
+        "select name, idx, value from stats where severity in ('error', 'data_loss') and value > 0",
+    );
+    assert_eq!(errors, Vec::<Value>::new());
+
+    let (expected, got) = (decoded(trace), found(&mut perfetto));
+    for (expected, got) in expected.iter().zip(&got) {
+        assert_eq!(expected, got);
+    }
+    assert_eq!(expected.len(), got.len());
+    assert_eq!(expected.len() as u64, summary.slices);
+    (perfetto, summary)
+}
+
+fn decode(script: &Script) -> Trace {
+    Trace::decode("script".as_ref(), &script.encode()).unwrap()
+}
+
+#[test]
+fn a_stall_of_two_threads() {
+    if offline() {
+        return;
+    }
+    let trace = decode(&hindsight_testkit::stall());
+    let (mut perfetto, _) = check(&trace);
+    let process = perfetto.query("select pid, name from process where pid != 0");
+    assert_eq!(
+        process,
+        [serde_json::json!({"pid": 4200, "name": "com.example.notes"})]
+    );
+    let threads = perfetto.query("select tid, name from thread where tid != 0 order by tid");
+    assert_eq!(
+        threads,
+        [
+            serde_json::json!({"tid": 4200, "name": "main"}),
+            serde_json::json!({"tid": 4217, "name": "notes-sync"})
+        ]
+    );
+    let realtime = perfetto.query(
+        "select cast(clock_value - ts as text) as offset from clock_snapshot where clock_name = 'REALTIME'",
+    );
+    assert_eq!(
+        realtime[0]["offset"],
+        hindsight_testkit::REALTIME_OFFSET.to_string()
+    );
+    let taken = perfetto.query(
+        "select ts, extract_arg(arg_set_id, 'debug.reason') as reason from slice where name = 'Hindsight trace taken'",
+    );
+    assert_eq!(taken[0]["ts"], trace.end_ns());
+    assert_eq!(taken[0]["reason"].as_str().unwrap(), trace.process.reason);
+}
+
+#[test]
+fn open_ends_exceptions_wide_and_unnamed_methods() {
+    if offline() {
+        return;
+    }
+    let mut s = Script::new("odd");
+    let (f, g) = (s.method("a.C.f", "()V"), s.method("a.C.<init>", "()V"));
+    let wide = 0x7f12_3456_7890;
+    let main = s.thread(50, "main");
+    let mut r = s.at(main, 0);
+    r.exit().after(10).exit().after(10);
+    r.enter(f)
+        .enter(wide)
+        .after(5)
+        .enter(g)
+        .after(5)
+        .unwind(2)
+        .after(10)
+        .exit();
+    // Equal times, and a call that takes none.
+    r.enter(f).call(g, 0).call(g, 0).exit();
+    // Tracing goes off in the middle of calls, and on again.
+    r.after(10)
+        .enter(f)
+        .after(1)
+        .enter(g)
+        .after(20)
+        .extension(Extension::Stopped, &[]);
+    r.after(1_000)
+        .extension(Extension::Started, &[1])
+        .after(10)
+        .exit()
+        .after(5)
+        .call(f, 5);
+    r.enter(f).after(1).enter(g).after(1);
+    let trace = decode(&s);
+    let (mut perfetto, _) = check(&trace);
+
+    let mut with = |annotation: &str| {
+        let sql = format!(
+            "select s.name as name, a.display_value as value from slice s join args a using (arg_set_id)
+             where a.flat_key = 'debug.{annotation}' order by s.id"
+        );
+        let rows = perfetto.query(&sql);
+        let pair = |r: &Value| {
+            format!(
+                "{}={}",
+                r["name"].as_str().unwrap(),
+                r["value"].as_str().unwrap()
+            )
+        };
+        rows.iter().map(pair).collect::<Vec<_>>()
+    };
+    let unseen = "<entered before the trace>=before the trace";
+    assert_eq!(with("start"), [unseen, unseen, unseen]);
+    assert_eq!(
+        with("left by"),
+        ["<method 0x7f1234567890>=exception", "a.C.<init>=exception"]
+    );
+    assert_eq!(
+        with("end"),
+        [
+            "a.C.f=not seen",
+            "a.C.<init>=not seen",
+            "a.C.f=not seen",
+            "a.C.<init>=not seen"
+        ]
+    );
+    assert_eq!(
+        with("ArtMethod"),
+        ["<method 0x7f1234567890>=0x7f1234567890"]
+    );
+}
+
+#[test]
+fn calls_deeper_than_perfetto_shows_on_one_track() {
+    if offline() {
+        return;
+    }
+    let mut s = Script::new("deep");
+    let f = s.method("a.C.recurse", "(I)V");
+    let main = s.thread(60, "main");
+    let mut r = s.at(main, 0);
+    for _ in 0..2 {
+        for _ in 0..1_300 {
+            r.enter(f).after(1);
+        }
+        for _ in 0..1_300 {
+            r.after(1).exit();
+        }
+    }
+    let trace = decode(&s);
+    let (mut perfetto, summary) = check(&trace);
+    assert_eq!(summary.deep_slices, 2 * (1_300 - 512));
+    let tracks = perfetto.query(
+        "select t.name, count(*) as calls, max(depth) as deepest from slice join track t on track_id = t.id
+         group by track_id order by track_id",
+    );
+    assert_eq!(tracks.len(), 3 + 1);
+    assert!(tracks
+        .iter()
+        .any(|t| t["name"] == "main, from call depth 1024 on" && t["calls"] == 2 * 276));
+}
+
+#[test]
+fn a_ring_that_has_wrapped_around() {
+    if offline() {
+        return;
+    }
+    check(&decode(&hindsight_testkit::busy(18, 3, 500, 40)));
+}
+
+#[test]
+fn traces_that_were_given() {
+    let Some(traces) = std::env::var_os("HINDSIGHT_TRACES").filter(|_| !offline()) else {
+        return;
+    };
+    for path in std::env::split_paths(&traces) {
+        let trace = Trace::open(&path).unwrap();
+        let (_, summary) = check(&trace);
+        eprintln!("{}: {summary:?}: the same in Perfetto", path.display());
+    }
+}
