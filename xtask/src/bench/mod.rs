@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask bench NAME`: measurements, written to `target/bench/NAME.json`.
 
+mod code_size;
 mod floor;
 mod machine;
 mod statistics;

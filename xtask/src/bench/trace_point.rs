@@ -11,10 +11,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{ensure, Context as _, Result};
-use hindsight_lab::{App, Execution, Framework, Variant};
+use hindsight_lab::{App, Execution, Framework, Isa, Variant};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::{Event, SLOT_BYTES};
 
+use super::code_size::boot_image_text;
 use super::floor::Floor;
 use super::statistics::{median, median_of_pairs};
 use super::subject::Subject;
@@ -70,13 +71,17 @@ pub(crate) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
     };
     let method_trace = Subject::start("method trace", stock.command(false), false)?;
     let progress = |what: &str| eprintln!("bench: {what}");
-    let metrics = run(
+    let mut metrics = run(
         subjects(false)?,
         subjects(true)?,
         method_trace,
         scratch.path(),
         &progress,
     )?;
+    let text =
+        |device: &Device| boot_image_text(&device.framework.boot_image().image, Isa::X86_64.name());
+    let growth = text(&patched)? as f64 / text(&stock)? as f64;
+    metrics.insert("boot_image_text_growth_pct".into(), (growth - 1.0) * 100.0);
     print(&metrics);
     Ok(metrics)
 }
@@ -156,6 +161,10 @@ fn print(metrics: &BTreeMap<String, f64>) {
     println!(
         "ART's own method tracing: {:.0} ns a point, {:.0} times dearer",
         metrics["art_tracing_ns_w0"], metrics["art_tracing_over_on_w0"]
+    );
+    println!(
+        "machine code of the boot image: {:.1} % more",
+        metrics["boot_image_text_growth_pct"]
     );
 }
 
