@@ -121,7 +121,7 @@ fn nasty() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    #![proptest_config(common::cases(400))]
+    #![proptest_config(common::cases(250))]
 
     #[test]
     fn random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
