@@ -151,7 +151,7 @@ fn translate_line(line: &str) -> String {
         .replace("__LO", "word_lo")
         .replace("INFINITY", "INFINITE")
         .replace("(long)", "(int64_t)")
-        .replace("long ", "int64_t ");
+        .replace(" long ", " int64_t ");
     digit_separators(&code) + comment
 }
 
@@ -190,7 +190,7 @@ class FdLibm {
         public static double compute(final double x) {
             assert x >= 0;
             if (Double.isNaN(x)) { return x; }   // private remark
-            long l = (long) x;
+            long l_long = (long) x;
             final double y1 = 0x1.7154_7652_b82fep0 + word_1;
             return __HI(Math.abs(y1), __LO(y1)) * INFINITY;
         }
@@ -209,7 +209,7 @@ class FdLibm {
             "static constexpr int B1 = 715094163;",
             "static double compute(const double x) {",
             "Double::isNaN(x)",
-            "int64_t l = (int64_t) x;",
+            "int64_t l_long = (int64_t) x;",
             "const double y1 = 0x1.71547652b82fep0 + word_1;",
             "word_hi(Math::abs(y1), word_lo(y1)) * INFINITE;",
         ] {
