@@ -117,8 +117,8 @@ pub struct Evidence {
     pub sleeps: bool,
     /// Index of a link that ended together with the wait: it may have released what was waited for.
     pub ended_together: Option<usize>,
-    /// How far apart those ends were, ns.
-    pub end_distance_ns: u64,
+    /// How long after that link the wait ended, ns; below 0 if it was seen to end before.
+    pub end_gap_ns: i64,
     /// Whether that link is of the same class as the one that waited.
     pub same_class: bool,
     /// Whether the trace says that this thread owned the lock.
@@ -414,7 +414,7 @@ fn evidence_of(
         share: overlap(slices, last, gap) as f64 / length as f64,
         sleeps: method(last).is_some_and(known::sleeps_or_waits),
         ended_together,
-        end_distance_ns: ended_together.map_or(0, distance),
+        end_gap_ns: ended_together.map_or(0, |p| gap.1 as i64 - slices.end_ns[path[p]] as i64),
         same_class: same_class.is_some(),
         owns_lock,
     })

@@ -170,20 +170,20 @@ fn write_evidence(out: &mut String, e: &Evidence, waited: &Link, p: Palette) -> 
     let Some(together) = e.ended_together.and_then(|i| e.links.get(i)) else {
         return Ok(());
     };
-    let (apart, conclusion) = (
-        duration(e.end_distance_ns),
-        if e.owns_lock {
-            "it held the lock"
-        } else if e.same_class {
-            "being of the same class, it most likely held the lock that was waited for"
-        } else {
-            "most likely it was waited for"
-        },
-    );
+    let conclusion = if e.owns_lock {
+        "it held the lock"
+    } else if e.same_class {
+        "it is a method of the same class, so most likely it held the lock"
+    } else {
+        "most likely it was waited for"
+    };
     writeln!(
         out,
-        "{} ended within {apart} of {}'s wait: {conclusion}.",
-        together.method, waited.method
+        "{} ended {} {} {} went on: {conclusion}.",
+        together.method,
+        duration(e.end_gap_ns.unsigned_abs()),
+        if e.end_gap_ns < 0 { "after" } else { "before" },
+        waited.method
     )
 }
 

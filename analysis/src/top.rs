@@ -11,6 +11,8 @@ pub struct MethodTotals {
     pub method: String,
     /// As in the dex file; empty if unknown.
     pub signature: String,
+    /// The types of its parameters, as in Java: `(long, String)`; empty if unknown.
+    pub parameters: String,
     /// Calls seen, whole or in part.
     pub calls: u64,
     /// Time in the method itself, ns.
@@ -71,6 +73,7 @@ pub fn top<'a>(
                 signature: methods
                     .get(id)
                     .map_or_else(String::new, |m| m.signature.clone()),
+                parameters: methods.get(id).map_or_else(String::new, |m| m.parameters()),
                 calls: sum.calls,
                 self_ns: sum.self_ns,
                 total_ns: sum.total_ns,

@@ -78,6 +78,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut out = io::stdout().lock();
     let palette = text::palette(&out);
+    // Overloads can only be told apart by their parameters.
+    let name = |t: &MethodTotals| {
+        let is_overload = |o: &MethodTotals| o.method == t.method && o.signature != t.signature;
+        let parameters = if totals.iter().any(is_overload) {
+            t.parameters.as_str()
+        } else {
+            ""
+        };
+        format!("{}{parameters}", t.method)
+    };
     let rows: Vec<Vec<String>> = totals
         .iter()
         .map(|t| {
@@ -87,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 duration(t.total_ns),
                 duration(t.max_ns),
                 text::count(t.calls),
-                t.method.clone(),
+                name(t),
             ]
         })
         .collect();

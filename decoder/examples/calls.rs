@@ -7,7 +7,9 @@
 use std::io::Write;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os().nth(1).ok_or("usage: calls FILE.hindsight")?;
+    let path = std::env::args_os()
+        .nth(1)
+        .ok_or("usage: calls FILE.hindsight")?;
     let trace = hindsight_decoder::Trace::open(path.as_ref())?;
     let thread = trace.main_thread().ok_or("no thread in the trace")?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

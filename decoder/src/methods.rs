@@ -45,6 +45,48 @@ impl Method {
             format!("<method {:#x}>", self.address)
         }
     }
+
+    /// The types of its parameters, without their packages, as in Java: `(long, String[])`. Empty if the
+    /// signature is not known.
+    pub fn parameters(&self) -> String {
+        let Some(types) = self
+            .signature
+            .strip_prefix('(')
+            .and_then(|s| s.split(')').next())
+        else {
+            return String::new();
+        };
+        let mut parameters: Vec<String> = Vec::new();
+        let mut rest = types;
+        while !rest.is_empty() {
+            let element = rest.trim_start_matches('[');
+            let arrays = rest.len() - element.len();
+            let (name, after) = match element
+                .strip_prefix('L')
+                .and_then(|class| class.split_once(';'))
+            {
+                Some((class, after)) => (class.rsplit(['/', '$']).next().unwrap_or(class), after),
+                None => {
+                    let name = match element.chars().next() {
+                        Some('Z') => "boolean",
+                        Some('B') => "byte",
+                        Some('C') => "char",
+                        Some('S') => "short",
+                        Some('I') => "int",
+                        Some('J') => "long",
+                        Some('F') => "float",
+                        Some('D') => "double",
+                        // Not a signature.
+                        _ => return String::new(),
+                    };
+                    (name, &element[1..])
+                }
+            };
+            parameters.push(format!("{name}{}", "[]".repeat(arrays)));
+            rest = after;
+        }
+        format!("({})", parameters.join(", "))
+    }
 }
 
 /// The methods that a trace names, each once.
@@ -271,6 +313,29 @@ impl<'a, 'b> Resolver<'a, 'b> {
 mod tests {
     use super::*;
     use hindsight_trace_format::container::{Symbol, Symbols};
+
+    #[test]
+    fn parameters_read_as_in_java() {
+        let parameters = |signature: &str| {
+            let method = Method {
+                signature: signature.into(),
+                ..Method::default()
+            };
+            method.parameters()
+        };
+        assert_eq!(parameters("()V"), "()");
+        assert_eq!(
+            parameters("(J[Ljava/lang/String;[[IZ)V"),
+            "(long, String[], int[][], boolean)"
+        );
+        assert_eq!(parameters("(Ljava/util/Map$Entry;)Z"), "(Entry)");
+        for nonsense in ["", "V", "(", "(Q)V", "([", "(Ljava/lang", "(\u{1F600})"] {
+            assert!(
+                matches!(parameters(nonsense).as_str(), "" | "()"),
+                "{nonsense}"
+            );
+        }
+    }
 
     #[test]
     fn an_address_has_the_name_of_its_time() {

@@ -5,6 +5,9 @@ use hindsight_trace_format::container::{Anchor, RingHeader};
 
 /// The counter's low half wraps after so many ticks.
 const WRAP: u64 = 1 << 32;
+/// An event that the thread was just recording when an anchor was taken may be older than the anchor
+/// by as long as the thread was held up in it: by up to half a wrap, readers assume.
+const IN_PROGRESS: u64 = WRAP / 2;
 
 /// What anchors at one place of the ring say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +125,7 @@ impl Timeline {
             same_wrap.wrapping_sub(WRAP)
         };
         self.unbounded_slots += u64::from(self.unbounded);
-        if value > self.upper || value < self.lower {
+        if value > self.upper || value.saturating_add(IN_PROGRESS) < self.lower {
             self.contradictions += 1;
             return self.upper;
         }
@@ -211,6 +214,15 @@ mod tests {
         let (got, timeline) = extend(&[100, 205, 200], &header(3, 90, 1000), &[anchor(95, 0)]);
         assert_eq!(got, [100, 200, 200]);
         assert_eq!(timeline.contradictions, 1);
+    }
+
+    #[test]
+    fn an_event_in_progress_at_an_anchor_keeps_its_own_time() {
+        // The thread was held up between reading the counter (2_000) and publishing the slot.
+        let times = [1_000, 2_000, 5_000_000];
+        let (got, timeline) = extend(&times, &header(3, 0, 6_000_000), &[anchor(4_000_000, 1)]);
+        assert_eq!(got, times);
+        assert_eq!(timeline.contradictions, 0);
     }
 
     #[test]
