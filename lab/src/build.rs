@@ -51,7 +51,9 @@ pub fn fetch(release: Release) -> Result<()> {
 /// If something can't be removed.
 pub fn clean(release: Release) -> Result<()> {
     let folders = Folders::new(release)?;
-    let _lock = Lock::take(&folders.release)?;
+    let _stock = Lock::take(&folders.variant(Variant::Stock))?;
+    let _hindsight = Lock::take(&folders.variant(Variant::Hindsight))?;
+    let _shared = Lock::take(&folders.release)?;
     for dir in [
         folders.variant(Variant::Stock),
         folders.variant(Variant::Hindsight),
@@ -73,17 +75,19 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     let lab = Lab::locate(options.release, options.isa, options.variant)?;
     let folders = lab.folders.clone();
     check::packages(&folders.data)?;
-    let _lock = Lock::take(&folders.release)?;
+    let _variant_lock = Lock::take(&folders.variant(options.variant))?;
+    let shared_lock = Lock::take(&folders.release)?;
     check::disk_space(&folders.release, !lab.finished_stamp().exists())?;
     let progress = Progress::new();
 
     let manifest = Manifest::load(&folders.data)?;
     let fetched = fetch_all(&folders, &manifest, &progress)?;
     sources(&folders, &manifest, &fetched, options, &progress)?;
-
     java_part(&folders, options.release, &progress)?;
+    // What follows changes only the variant: the other one needn't wait for it.
+    drop(shared_lock);
+
     native_part(&lab, options, &progress)?;
-    write_atomic(&lab.finished_stamp(), b"")?;
     progress.finish();
     eprintln!(
         "{} is up to date ({})",
@@ -175,13 +179,21 @@ fn java_part(folders: &Folders, release: Release, progress: &Progress) -> Result
     let dir = folders.java();
     let text = java::write(folders, release)?;
     write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
-    ninja::run(
-        &dir,
-        "core libraries",
-        &dir.join("out/build.log"),
-        folders,
-        progress,
-    )
+    // What an interrupted run of the dex tool has left.
+    let out = dir.join("out");
+    for entry in std::fs::read_dir(&out).context("list", &out)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(".dex") {
+            remove(&entry.path())?;
+        }
+    }
+    let job = ninja::Job {
+        dir: &dir,
+        title: "core libraries",
+        log: &out.join("build.log"),
+        stamp: &out.join("finished"),
+    };
+    ninja::run(&job, folders, progress)?;
+    write_if_changed(job.stamp, b"").map(drop)
 }
 
 fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<()> {
@@ -194,12 +206,16 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
     root_files(lab)?;
     let hooks = art_hooks(lab, options, progress)?;
     let text = graph::write(folders, options.isa, options.variant, hooks.as_deref())?;
-    let changed = write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
-    if changed {
-        remove(&lab.finished_stamp())?;
-    }
+    write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
     let title = format!("ART ({})", options.variant.name());
-    ninja::run(dir, &title, &out.join("build.log"), folders, progress)
+    let job = ninja::Job {
+        dir,
+        title: &title,
+        log: &out.join("build.log"),
+        stamp: &lab.finished_stamp(),
+    };
+    ninja::run(&job, folders, progress)?;
+    write_if_changed(job.stamp, b"").map(drop)
 }
 
 /// The parts of `ANDROID_ROOT` that aren't compiled.

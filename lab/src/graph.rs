@@ -609,9 +609,11 @@ impl Graph<'_> {
                 Source::Output(name) if name == format!("libart_mterp.{}", self.isa.name()) => {
                     files.push(self.mterp());
                 }
-                Source::Output(name) => return Err(Error::Other(format!(
+                Source::Output(name) => {
+                    return Err(Error::Other(format!(
                     "module `{module}` needs the output of `{name}`, which the lab can't generate"
-                ))),
+                )))
+                }
             }
         }
         for generator in self

@@ -182,11 +182,17 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
         ..Edge::default()
     });
     // Not all of the tools: a change to those for the run-tests needn't dex the core libraries again.
-    let dex_sources: Vec<String> = ["ClassFileLowering", "ClassPool", "Dex", "DexJar", "LambdaDesugaring"]
-        .map(|class| format!("{TOOLS}/{class}.java"))
-        .into_iter()
-        .chain([DX.to_owned()])
-        .collect();
+    let dex_sources: Vec<String> = [
+        "ClassFileLowering",
+        "ClassPool",
+        "Dex",
+        "DexJar",
+        "LambdaDesugaring",
+    ]
+    .map(|class| format!("{TOOLS}/{class}.java"))
+    .into_iter()
+    .chain([DX.to_owned()])
+    .collect();
     let resources = "--resources src/libcore/luni/src/main/java --resources src/libcore/ojluni/src/main/resources";
     let arguments = [
         format!("--classes {CORE_CLASSES} --only out/core-oj.list {resources}"),
@@ -206,7 +212,6 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
             implicit: dex_sources.clone(),
             order_only: vec![TOOLS_JAR.to_owned()],
             variables: vec![("args", args)],
-            ..Edge::default()
         });
     }
     Ok(n.finish())

@@ -4,7 +4,7 @@
 use crate::error::IoContext;
 use crate::paths::Folders;
 use crate::progress::Progress;
-use crate::util::{create_dir, last_lines};
+use crate::util::{create_dir, first_lines, remove};
 use crate::{Error, Result};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -96,14 +96,26 @@ fn escape(path: &str) -> String {
 
 const STATUS: &str = "@lab ";
 
-/// Runs Ninja in `dir` and shows its progress. The output goes to `log`.
-pub(crate) fn run(
-    dir: &Path,
-    title: &str,
-    log: &Path,
-    folders: &Folders,
-    progress: &Progress,
-) -> Result<()> {
+/// A run of Ninja.
+pub(crate) struct Job<'a> {
+    /// The folder of `build.ninja`.
+    pub(crate) dir: &'a Path,
+    /// What is built, for people.
+    pub(crate) title: &'a str,
+    /// Where the output goes, if there is any.
+    pub(crate) log: &'a Path,
+    /// Says that the build is complete; removed before anything is changed.
+    pub(crate) stamp: &'a Path,
+}
+
+/// Runs Ninja and shows its progress.
+pub(crate) fn run(job: &Job, folders: &Folders, progress: &Progress) -> Result<()> {
+    let Job {
+        dir,
+        title,
+        log,
+        stamp,
+    } = *job;
     let jobs = std::thread::available_parallelism().map_or(2, usize::from);
     let ccache = folders.cache.join("ccache");
     create_dir(&ccache)?;
@@ -120,7 +132,7 @@ pub(crate) fn run(
     // Both variants compile with the same relative paths: the folder must not make a difference.
     command
         .env("CCACHE_NOHASHDIR", "1")
-        .env("CCACHE_NOCPP2", "");
+        .env_remove("CCACHE_DISABLE");
     // Depend mode takes the headers from the compiler's own list instead of preprocessing twice.
     command.env("CCACHE_DEPEND", "1");
     // Sources have just been unpacked: don't distrust them for being new.
@@ -128,9 +140,6 @@ pub(crate) fn run(
         "CCACHE_SLOPPINESS",
         "time_macros,include_file_mtime,include_file_ctime",
     );
-    command
-        .env_remove("CCACHE_NOCPP2")
-        .env_remove("CCACHE_DISABLE");
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -141,18 +150,28 @@ pub(crate) fn run(
         source,
     })?;
     progress.begin(title);
-    let mut file = std::fs::File::create(log).context("write", log)?;
+    let mut file = None;
     let mut messages = String::new();
     let output = child.stdout.take().expect("stdout is piped");
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("read the output of ninja for", dir)?;
+        if line.starts_with(b"ninja: no work to do") {
+            // The log of the last build that did something is worth more.
+            break;
+        }
+        let file = match &mut file {
+            Some(file) => file,
+            None => {
+                remove(stamp)?;
+                file.insert(std::fs::File::create(log).context("write", log)?)
+            }
+        };
         file.write_all(&line)
             .and_then(|()| file.write_all(b"\n"))
             .context("write", log)?;
         let line = String::from_utf8_lossy(&line);
         match status(&line) {
             Some((done, total, what)) => progress.step(done, total, what),
-            None if line.starts_with("ninja: no work to do") => {}
             None => {
                 messages.push_str(&line);
                 messages.push('\n');
@@ -165,7 +184,7 @@ pub(crate) fn run(
     }
     Err(Error::Compile {
         variant: title.to_owned(),
-        output: last_lines(&messages, 80),
+        output: first_lines(&messages, 80),
         log: log.to_owned(),
     })
 }

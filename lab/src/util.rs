@@ -56,6 +56,15 @@ pub(crate) fn last_lines(text: &str, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
+/// The first `count` lines of a text, and how many are left out.
+pub(crate) fn first_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.len().checked_sub(count) {
+        None | Some(0) => lines.join("\n"),
+        Some(more) => format!("{}\n({more} more lines)", lines[..count].join("\n")),
+    }
+}
+
 /// Makes a folder and its parents.
 pub(crate) fn create_dir(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).context("make the folder", dir)
