@@ -17,6 +17,9 @@ use super::{process, tools, Context_};
 /// Changes when the way in which tests are built does.
 const VERSION: &str = "1";
 
+/// What a build may take. Nothing hangs there that the tools don't, so that this is for a machine that does much else.
+pub(super) const BUILD_LIMIT: Duration = Duration::from_secs(900);
+
 /// A built test in the cache.
 pub(super) struct Built {
     folder: PathBuf,
@@ -77,7 +80,7 @@ pub(super) fn build(
     add_default_scripts(context, &tree)?;
 
     apply_patch(context, name, &tree)?;
-    let exe = std::env::current_exe().context("can't find out what program this is")?;
+    let exe = context.scripts.tool_client();
     let tool = |t: &str| format!("{} lab run-test-tool {t}", exe.display());
     let d8 = if context.unoptimized.contains(name) {
         format!("{} {DX_UNOPTIMIZED}", tool("d8"))
@@ -106,12 +109,7 @@ pub(super) fn build(
         .env("DEX_LOCATION", &tree);
     environment(context, name, &mut command);
     let marker = format!("{}-{name}-build", std::process::id());
-    let finished = process::run(
-        &mut command,
-        &output,
-        Duration::from_secs(context.options.timeout),
-        &marker,
-    )?;
+    let finished = process::run(&mut command, &output, BUILD_LIMIT, &marker)?;
     if finished.status.is_none() {
         // It may still be busy with this test.
         server.stop();

@@ -12,19 +12,26 @@ use anyhow::{Context, Result};
 
 use super::{build, process, tools, Context_, Mode, Outcome, Status};
 
-/// Builds, runs and checks one test; the log of a failure is kept.
-pub(super) fn test(context: &Context_, name: &str, server: &tools::Server) -> Result<Outcome> {
+/// Builds, runs and checks one test, in `time_factor` times the normal time; the log of a failure is kept.
+pub(super) fn test(
+    context: &Context_,
+    name: &str,
+    server: &tools::Server,
+    time_factor: u32,
+) -> Result<Outcome> {
     let log = context.logs.join(format!("{name}.log"));
     let _ = std::fs::remove_file(&log);
     let built = match build::build(context, name, server)? {
         Ok(b) => b,
         Err(text) => {
             std::fs::write(&log, text).with_context(|| super::io_context("write", &log))?;
-            let reason = format!("its build took over {} s", context.options.timeout);
+            let reason = format!("its build took over {} s", build::BUILD_LIMIT.as_secs());
             return Ok(Outcome {
                 status: Status::Failed,
-                build_seconds: context.options.timeout as f64,
+                build_seconds: build::BUILD_LIMIT.as_secs_f64(),
                 run_seconds: 0.0,
+                events: None,
+                first_failure: None,
                 reason: Some(reason),
             });
         }
@@ -34,7 +41,16 @@ pub(super) fn test(context: &Context_, name: &str, server: &tools::Server) -> Re
     let _ = std::fs::remove_dir_all(&work);
     build::copy_tree(&built.tree(), &work, false)?;
     let mut text = String::new();
-    let reason = run_and_check(context, name, &work, &built, &mut text)?;
+    let mut events = None;
+    let reason = run_and_check(
+        context,
+        name,
+        &work,
+        &built,
+        time_factor,
+        &mut events,
+        &mut text,
+    )?;
     let outcome = Outcome {
         status: if reason.is_none() {
             Status::Passed
@@ -43,6 +59,8 @@ pub(super) fn test(context: &Context_, name: &str, server: &tools::Server) -> Re
         },
         build_seconds: built.elapsed.as_secs_f64(),
         run_seconds: started.elapsed().as_secs_f64(),
+        events,
+        first_failure: None,
         reason,
     };
     if outcome.status == Status::Failed {
@@ -113,16 +131,19 @@ fn runs_checker(context: &Context_, name: &str) -> bool {
     context.options.mode == Mode::Aot && is_checker_test(name)
 }
 
-/// Returns why the test failed, if it did; what is worth reading then is added to `log`.
+/// Returns why the test failed, if it did; what is worth reading then is added to `log`. `events` becomes the number of
+/// events of a traced test, unless no process of it reported any.
 fn run_and_check(
     context: &Context_,
     name: &str,
     work: &Path,
     built: &build::Built,
+    time_factor: u32,
+    events: &mut Option<u64>,
     log: &mut String,
 ) -> Result<Option<String>> {
     let output = work.join("output.txt");
-    let limit = Duration::from_secs(context.options.timeout);
+    let limit = Duration::from_secs(context.options.timeout) * time_factor;
     let marker = |step: &str| {
         format!(
             "{}-{}-{name}-{step}",
@@ -202,7 +223,9 @@ fn run_and_check(
             Some(reason.map_or_else(|| what.to_owned(), |r: String| format!("{r}, and {what}")));
     }
     if reason.is_none() && context.options.trace && built.exit == 0 {
-        reason = unbalanced(&balance, log)?;
+        let balance = read_balance(&balance, log)?;
+        *events = Some(balance.events).filter(|_| balance.reports != 0);
+        reason = balance.problem;
     }
     if reason.is_some() {
         let _ = writeln!(log, "#### diff of expected.txt and output.txt");
@@ -244,11 +267,22 @@ fn run_and_check(
     Ok(reason)
 }
 
-/// What Hindsight's `check-balance` reports say, if they say that entries and exits don't match.
+/// What Hindsight's `check-balance` reports say.
+#[derive(Debug, Default, PartialEq)]
+struct Balance {
+    /// Processes that wrote one.
+    reports: u64,
+    /// Events in all of them.
+    events: u64,
+    /// Why they are not right, if they aren't.
+    problem: Option<String>,
+}
+
+/// Reads the reports; those with a problem are added to `log`.
 ///
 /// A process that is killed, aborts or halts writes none, which is right in tests of just that.
-fn unbalanced(reports: &Path, log: &mut String) -> Result<Option<String>> {
-    let mut reason = None;
+fn read_balance(reports: &Path, log: &mut String) -> Result<Balance> {
+    let mut balance = Balance::default();
     for e in std::fs::read_dir(reports).with_context(|| super::io_context("read", reports))? {
         let path = e?.path();
         if path.extension().is_none_or(|x| x != "balance") {
@@ -256,21 +290,25 @@ fn unbalanced(reports: &Path, log: &mut String) -> Result<Option<String>> {
         }
         let text =
             std::fs::read_to_string(&path).with_context(|| super::io_context("read", &path))?;
-        let unbalanced = text
-            .lines()
-            .next()
-            .and_then(|l| l.rsplit_once("unbalanced "))
-            .and_then(|(_, n)| n.trim().parse::<u64>().ok());
-        if unbalanced != Some(0) {
+        // "threads 7 wrapped 0 events 12 entries 6 unbalanced 0"
+        let first = text.lines().next().unwrap_or("");
+        let words: Vec<&str> = first.split_whitespace().collect();
+        let number = |name: &str| {
+            let i = words.iter().position(|w| *w == name)?;
+            words.get(i + 1)?.parse::<u64>().ok()
+        };
+        balance.reports += 1;
+        balance.events += number("events").unwrap_or(0);
+        if number("unbalanced") != Some(0) {
             let _ = writeln!(log, "#### {}\n{text}", path.display());
-            let first = text
+            let which = text
                 .lines()
                 .find(|l| l.starts_with("unbalanced:"))
                 .unwrap_or("an unreadable balance report");
-            reason = Some(format!("its trace is not balanced: {first}"));
+            balance.problem = Some(format!("its trace is not balanced: {which}"));
         }
     }
-    Ok(reason)
+    Ok(balance)
 }
 
 #[cfg(test)]
@@ -282,21 +320,30 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let report = |name: &str, text: &str| std::fs::write(d.path().join(name), text).unwrap();
         let mut log = String::new();
-        assert_eq!(unbalanced(d.path(), &mut log).unwrap(), None);
+        let mut read = || {
+            let b = read_balance(d.path(), &mut log).unwrap();
+            (b.reports, b.events, b.problem)
+        };
+        assert_eq!(read(), (0, 0, None));
         report(
             "1.balance",
             "threads 9 wrapped 0 events 12 entries 6 unbalanced 0\n",
         );
         report("other", "x");
-        assert_eq!(unbalanced(d.path(), &mut log).unwrap(), None);
-        report("2.balance", "threads 9 wrapped 0 events 12 entries 6 unbalanced 1\nunbalanced: thread main (tid 4): 1 unmatched exits (first after A.b), 0 open (innermost ?)\n");
-        let reason = unbalanced(d.path(), &mut log).unwrap().unwrap();
-        assert!(
-            reason.contains("thread main (tid 4): 1 unmatched") && log.contains("2.balance"),
-            "{reason} {log}"
+        assert_eq!(read(), (1, 12, None));
+        report(
+            "2.balance",
+            "threads 9 wrapped 0 events 3 entries 1 unbalanced 1\n\
+             unbalanced: thread main (tid 4): 1 unmatched exits (first after A.b), 0 open\n",
         );
+        let (reports, events, problem) = read();
+        assert_eq!((reports, events), (2, 15));
+        assert!(problem
+            .unwrap()
+            .contains("thread main (tid 4): 1 unmatched"));
         report("2.balance", "");
-        assert!(unbalanced(d.path(), &mut log).unwrap().is_some());
+        assert!(read().2.is_some());
+        assert!(log.contains("2.balance"));
     }
 
     #[test]

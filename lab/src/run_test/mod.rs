@@ -162,6 +162,9 @@ pub struct Options {
     /// Name the tests that pass here and fail in the results in FILE, or the reverse; fail if one got worse.
     #[arg(long, value_name = "FILE")]
     pub compare_with: Option<PathBuf>,
+    /// Don't run failed tests again, alone.
+    #[arg(long)]
+    pub no_retry: bool,
     /// Keep the working folders of all tests, not only their logs.
     #[arg(long)]
     pub keep: bool,
@@ -221,6 +224,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
     for d in [&logs, &work] {
         std::fs::create_dir_all(d).with_context(|| format!("can't make {}", d.display()))?;
     }
+    remove_stale_work(&layout.cache.join("work"));
     process::become_subreaper();
     let scripts = scripts::Scripts::prepare(layout, work.join("top"))?;
     let unoptimized = suite::read_names(&layout.data.join("dx-unoptimized.txt"))?
@@ -239,6 +243,19 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
         let _ = std::fs::remove_dir_all(&work);
     }
     let report = report?;
+    if options.trace {
+        println!("{}", report.trace_summary());
+        if report.count(Status::Passed) != 0 && report.tests.values().all(|o| o.events.is_none()) {
+            bail!(
+                "nothing was traced: {} is ART without Hindsight, or ignores HINDSIGHT",
+                layout.host_out.display()
+            );
+        }
+    }
+    if options.all {
+        let name = format!("{}-{}{suffix}.json", layout.variant, options.mode.name());
+        report.save(&layout.cache.join("results").join(name))?;
+    }
     if let Some(f) = &options.report {
         report.save(f)?;
     }
@@ -249,6 +266,19 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
     }
     println!("{}", report.summary());
     Ok(good)
+}
+
+/// Removes what runs that were killed have left.
+fn remove_stale_work(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        return;
+    };
+    for e in entries.flatten() {
+        let pid = e.file_name().to_string_lossy().parse::<u32>();
+        if pid.is_ok_and(|p| !Path::new("/proc").join(p.to_string()).exists()) {
+            let _ = std::fs::remove_dir_all(e.path());
+        }
+    }
 }
 
 fn run_all(
@@ -280,7 +310,7 @@ fn run_all(
                     if broken.lock().is_ok_and(|b| b.is_some()) {
                         break;
                     }
-                    match execute::test(context, name, &server) {
+                    match execute::test(context, name, &server, 1) {
                         Ok(o) => {
                             if o.status == Status::Failed {
                                 let line = format!(
@@ -331,6 +361,9 @@ fn run_all(
         return Err(e);
     }
     let mut tests = outcomes.into_inner().unwrap_or_default();
+    if !context.options.no_retry {
+        retry_failed(context, &mut tests)?;
+    }
     for (t, why) in skipped {
         tests.insert(t.clone(), Outcome::skipped(why));
     }
@@ -341,6 +374,40 @@ fn run_all(
         seconds: started.elapsed().as_secs_f64(),
         tests,
     })
+}
+
+/// More failures than this are no matter of chance.
+const MAX_RETRIED: usize = 40;
+
+/// Runs failed tests again, alone and with more time: several of ART's tests compare times, or give other threads a
+/// second for something. Which ones passed only then is printed, and is in the report.
+fn retry_failed(context: &Context_, tests: &mut BTreeMap<String, Outcome>) -> Result<()> {
+    let is_failed = |o: &Outcome| o.status == Status::Failed;
+    let failed: Vec<String> = tests
+        .iter()
+        .filter(|(_, o)| is_failed(o))
+        .map(|(t, _)| t.clone())
+        .collect();
+    if failed.len() > MAX_RETRIED {
+        return Ok(());
+    }
+    let server = tools::Server::new(context.layout, 0);
+    for name in failed {
+        let mut again =
+            execute::test(context, &name, &server, 2).with_context(|| format!("test {name}"))?;
+        let Some(first) = tests.get_mut(&name) else {
+            continue;
+        };
+        if again.status == Status::Passed {
+            println!(
+                "PASSED {name} alone, after: {}",
+                first.reason.as_deref().unwrap_or("?")
+            );
+            again.first_failure = first.reason.take();
+            *first = again;
+        }
+    }
+    Ok(())
 }
 
 fn io_context(what: &str, path: &Path) -> String {

@@ -32,6 +32,12 @@ pub struct Outcome {
     /// Wall-clock seconds of run and check.
     #[serde(default)]
     pub run_seconds: f64,
+    /// Events that Hindsight recorded; none if it wasn't traced, or no process of it ended in an orderly way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+    /// Why it failed at first, if it passed when it was run again, alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<String>,
     /// Why it failed or was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -44,6 +50,8 @@ impl Outcome {
             status: Status::Skipped,
             build_seconds: 0.0,
             run_seconds: 0.0,
+            events: None,
+            first_failure: None,
             reason: Some(why.to_owned()),
         }
     }
@@ -93,6 +101,18 @@ impl Report {
     /// Number of tests that ended so.
     pub fn count(&self, status: Status) -> usize {
         self.tests.values().filter(|o| o.status == status).count()
+    }
+
+    /// `N events in N tests; N tests without a report`, of a traced run.
+    pub fn trace_summary(&self) -> String {
+        let run = self.tests.values().filter(|o| o.status != Status::Skipped);
+        let traced: Vec<u64> = run.clone().filter_map(|o| o.events).collect();
+        format!(
+            "traced {} events in {} tests; no process of {} tests reported any",
+            traced.iter().sum::<u64>(),
+            traced.len(),
+            run.count() - traced.len()
+        )
     }
 
     /// `N passed, N failed, N skipped`.
@@ -174,6 +194,8 @@ mod tests {
                             status: *s,
                             build_seconds: 0.0,
                             run_seconds: 0.5,
+                            events: None,
+                            first_failure: None,
                             reason: None,
                         },
                     )

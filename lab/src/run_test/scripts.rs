@@ -86,6 +86,11 @@ impl Scripts {
         }
     }
 
+    /// This program, for calls of `lab run-test-tool`.
+    pub(super) fn tool_client(&self) -> PathBuf {
+        self.bin.join("run-test-tool")
+    }
+
     fn fill(&self, layout: &Layout) -> Result<()> {
         let test = layout.art.join("test");
         for d in [
@@ -105,7 +110,9 @@ impl Scripts {
         std::fs::create_dir_all(&bin).with_context(|| super::io_context("make", &bin))?;
         link_entries(&layout.host_out, &self.host_out, &["bin"])?;
         link_entries(&layout.host_out.join("bin"), &bin, &["d8"])?;
-        let exe = std::env::current_exe().context("can't find out what program this is")?;
+        // A copy, since cargo may replace this program while it runs.
+        let exe = self.tool_client();
+        std::fs::copy("/proc/self/exe", &exe).with_context(|| super::io_context("write", &exe))?;
         script(
             &bin.join("d8"),
             &format!(
