@@ -16,23 +16,25 @@ pub(crate) mod ffi {
         returns_core_value: bool,
     }
 
+    /// See `hindsight_trace_format::container::Symbol`.
+    struct MethodName<'a> {
+        address: u64,
+        class_name: &'a str,
+        name: &'a str,
+        signature: &'a str,
+        source_file: &'a str,
+        dex_checksum: u32,
+        dex_method_index: u32,
+    }
+
     extern "Rust" {
         type SafepointRequest<'a>;
         /// Does what was asked for; called at most once.
         unsafe fn run<'a>(self: &mut SafepointRequest<'a>);
 
         type SymbolSink<'a>;
-        /// Names the method at `address`; see `hindsight_trace_format::container::Symbol`.
-        unsafe fn add<'a>(
-            self: &mut SymbolSink<'a>,
-            address: u64,
-            class_name: &str,
-            name: &str,
-            signature: &str,
-            source_file: &str,
-            dex_checksum: u32,
-            dex_method_index: u32,
-        );
+        /// Passes a method's name on.
+        unsafe fn add<'a>(self: &mut SymbolSink<'a>, method: &MethodName);
 
         fn start(configuration: &str) -> bool;
         fn shutdown();

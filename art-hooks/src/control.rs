@@ -43,27 +43,17 @@ pub(crate) struct SymbolSink<'a> {
 }
 
 impl SymbolSink<'_> {
-    #[expect(clippy::too_many_arguments, reason = "mirrors the bridge")]
-    pub(crate) fn add(
-        &mut self,
-        address: u64,
-        class_name: &str,
-        name: &str,
-        signature: &str,
-        source_file: &str,
-        dex_checksum: u32,
-        dex_method_index: u32,
-    ) {
+    pub(crate) fn add(&mut self, method: &ffi::MethodName<'_>) {
         guarded("naming a method", (), || {
             (self.named)(Symbol {
-                address,
+                address: method.address,
                 valid_from: 0,
-                class: class_name.to_owned(),
-                name: name.to_owned(),
-                signature: signature.to_owned(),
-                source_file: source_file.to_owned(),
-                dex_checksum,
-                dex_method_index,
+                class: method.class_name.to_owned(),
+                name: method.name.to_owned(),
+                signature: method.signature.to_owned(),
+                source_file: method.source_file.to_owned(),
+                dex_checksum: method.dex_checksum,
+                dex_method_index: method.dex_method_index,
             });
         });
     }

@@ -92,21 +92,23 @@ class LiveMethods final : public ClassLoaderVisitor {
 void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Locks::mutator_lock_) {
   const uint64_t address = reinterpret_cast<uintptr_t>(method);
   if (method->IsRuntimeMethod()) {
-    sink.add(address, "", "<runtime method>", "", "", 0u, 0u);
+    sink.add({address, "", "<runtime method>", "", "", 0u, 0u});
     return;
   }
   // A proxy's methods have the names of the interface's, but their own class.
   ArtMethod* named = method->GetInterfaceMethodIfProxy(kRuntimePointerSize);
   std::string storage;
-  const char* descriptor = method->GetDeclaringClass()->GetDescriptor(&storage);
+  const std::string class_name =
+      PrettyDescriptor(method->GetDeclaringClass()->GetDescriptor(&storage));
+  const std::string signature = named->GetSignature().ToString();
   const char* source_file = named->GetDeclaringClassSourceFile();
-  sink.add(address,
-           PrettyDescriptor(descriptor),
-           named->GetName(),
-           named->GetSignature().ToString(),
-           source_file != nullptr ? source_file : "",
-           named->GetDexFile()->GetHeader().checksum_,
-           named->GetDexMethodIndex());
+  sink.add({address,
+            class_name,
+            named->GetName(),
+            signature,
+            source_file != nullptr ? source_file : "",
+            named->GetDexFile()->GetHeader().checksum_,
+            named->GetDexMethodIndex()});
 }
 
 }  // namespace
