@@ -6,8 +6,8 @@
 // Without SQL, statements come from standard input, one a line, and each answer is one line.
 
 import { execFileSync } from 'node:child_process';
-import path from 'node:path';
 import readline from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { TraceProcessor } from './trace_processor.mjs';
 
 const [file, sql] = process.argv.slice(2);
@@ -21,7 +21,7 @@ process.on('uncaughtException', (e) => {
     process.exit(1);
 });
 try {
-    const setup = path.join(import.meta.dirname, 'setup');
+    const setup = fileURLToPath(new URL('setup', import.meta.url));
     const ui = execFileSync(setup, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' }).trim();
     const processor = await TraceProcessor.start(ui);
     await processor.open(file);

@@ -15,6 +15,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json',
@@ -55,7 +56,7 @@ async function main() {
     if (!picture) throw new Error('usage: screenshot.mjs TRACE PICTURE.png [--start NS --duration NS] [--thread REGEX]…');
     if (!fs.existsSync(trace)) throw new Error(`${trace} does not exist`);
 
-    const setup = execFileSync(path.join(import.meta.dirname, 'setup'), ['--browser'],
+    const setup = execFileSync(fileURLToPath(new URL('setup', import.meta.url)), ['--browser'],
         { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
     const [ui, modules, executablePath] = setup.trim().split('\n');
     const puppeteer = createRequire(path.join(modules, 'package.json'))('puppeteer-core');

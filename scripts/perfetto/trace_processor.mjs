@@ -7,6 +7,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import vm from 'node:vm';
+import { webcrypto as crypto } from 'node:crypto';
 
 const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 const STREAM_MSG = 1;
@@ -16,6 +17,8 @@ const METHOD = { append: 1, finalize: 2, query: 3 };
 const CELL = { null: 1, varint: 2, float64: 3, string: 4, blob: 5 };
 /** Bytes of a trace in one call. */
 const APPEND_BYTES = 8 << 20;
+/** How long an engine gets to set itself up, ms; it usually takes one turn of the event loop. */
+const PAUSES = [0, 200, 5000];
 
 function varint(value) {
     let v = BigInt.asUintN(64, BigInt(value));
@@ -126,12 +129,19 @@ export class TraceProcessor {
     static async start(ui) {
         const version = fs.readdirSync(ui).find((name) => /^v\d/.test(name));
         if (!version) throw new Error(`${ui} is not a Perfetto UI: it has no folder for a version`);
-        const processor = new TraceProcessor();
-        await processor.#load(path.join(ui, version));
-        return processor;
+        // The engine doesn't say when it is ready, and one that is asked too early is lost.
+        for (const pause of PAUSES) {
+            try {
+                const processor = new TraceProcessor();
+                await processor.#load(path.join(ui, version), pause);
+                return processor;
+            } catch (e) {
+                if (pause === PAUSES.at(-1)) throw e;
+            }
+        }
     }
 
-    async #load(folder) {
+    async #load(folder, pause) {
         const wasm = (name) => path.join(folder, path.basename(String(name)));
         // What a worker has and Node doesn't, or has differently.
         const scope = {
@@ -169,7 +179,7 @@ export class TraceProcessor {
         scope.onmessage({ data: this.#port });
         this.#uint8Array = vm.runInContext('Uint8Array', scope);
         // The engine has been compiled by now, and sets itself up in promises: let them run.
-        await new Promise(setImmediate);
+        await new Promise((resolve) => setTimeout(resolve, pause));
         await this.query('select 1');
     }
 
