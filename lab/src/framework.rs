@@ -201,6 +201,9 @@ impl Framework {
                 path.push(value);
             }
         }
+        // ART's test library, with which a benchmark makes sure that its methods are compiled.
+        path.push(":");
+        path.push(self.lab.root().join("nativetest64"));
         path
     }
 }
