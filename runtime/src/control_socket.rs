@@ -16,7 +16,8 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Arc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ const MAX_LINE: u64 = 4096;
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+
+const SHUT_DOWN: &str = "tracing was shut down";
 
 /// The listening socket and the thread that serves it, one client after the other.
 pub(crate) struct ControlSocket {
@@ -69,7 +72,7 @@ impl ControlSocket {
                         break;
                     }
                     // A client that goes away is its own business.
-                    let _ = client.and_then(|client| serve(client, &commands));
+                    let _ = client.and_then(|client| serve(client, &commands, &is_closing));
                 }
             })?;
         Ok(ControlSocket {
@@ -113,7 +116,11 @@ fn is_allowed(client: &UnixStream) -> bool {
     }
 }
 
-fn serve(mut client: UnixStream, commands: &mpsc::Sender<Command>) -> io::Result<()> {
+fn serve(
+    mut client: UnixStream,
+    commands: &mpsc::Sender<Command>,
+    is_closing: &AtomicBool,
+) -> io::Result<()> {
     if !is_allowed(&client) {
         return client.write_all(b"error only the process's own user may send commands\n");
     }
@@ -140,6 +147,9 @@ fn serve(mut client: UnixStream, commands: &mpsc::Sender<Command>) -> io::Result
             Err(message) => format!("error {}\n", message.replace('\n', " ")),
         };
         out.write_all(answer.as_bytes())?;
+        if is_closing.load(Ordering::Acquire) {
+            return Ok(());
+        }
     }
 }
 
@@ -185,10 +195,9 @@ fn ask<T>(
     command: impl FnOnce(mpsc::Sender<T>) -> Command,
 ) -> Result<T, String> {
     let (reply, answer) = mpsc::channel();
-    commands
-        .send(command(reply))
-        .map_err(|_| "tracing was shut down")?;
-    answer
-        .recv_timeout(COMMAND_TIMEOUT)
-        .map_err(|e| format!("no answer: {e}"))
+    commands.send(command(reply)).map_err(|_| SHUT_DOWN)?;
+    answer.recv_timeout(COMMAND_TIMEOUT).map_err(|e| match e {
+        RecvTimeoutError::Timeout => "the control thread does not answer".into(),
+        RecvTimeoutError::Disconnected => SHUT_DOWN.into(),
+    })
 }

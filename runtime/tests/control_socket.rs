@@ -84,6 +84,10 @@ fn a_thread_is_started_persisted_and_stopped() {
     });
     recorder.shutdown();
     assert!(!folder.path().join("control").exists());
+    // A client that stays gets one more answer, and then nothing more.
+    assert_eq!(client.ask("status\n"), "error tracing was shut down");
+    let mut rest = String::new();
+    assert_eq!(client.answers.read_line(&mut rest).unwrap(), 0);
 }
 
 #[test]
