@@ -255,4 +255,38 @@ mod tests {
         assert!(message.contains(&sha256) && message.contains(&hex(&Sha256::digest("wrong!"))));
         assert!(!path.exists());
     }
+
+    /// A point release that the archive has replaced, as will happen to the pinned one.
+    #[test]
+    #[ignore = "downloads 64 MB from Debian's archive"]
+    fn a_vanished_point_release_is_replaced_by_one_with_the_same_files() {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("android-10");
+        let mut manifest = Manifest::load(&data).unwrap();
+        let package = manifest
+            .packages
+            .iter_mut()
+            .find(|package| package.folder == "fdlibm")
+            .unwrap();
+        package.versions[0].version = "17.0.1+12-1".to_owned();
+        package.versions[0].files[0].name = "openjdk-17_17.0.1+12.orig.tar.xz".to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let apt = Apt::new(&dir.path().join("apt"), &manifest.suites).unwrap();
+        apt.update().unwrap();
+        let downloads = dir.path().join("downloads");
+        create_dir(&downloads).unwrap();
+        let package = manifest.package("fdlibm").unwrap();
+        let fetched = download(package, &apt, &downloads).unwrap();
+        assert!(!fetched.pinned);
+        // Found again without the network, and accepted for its files' sake.
+        let again = find(package, &downloads).unwrap().unwrap();
+        assert_eq!(again.main, fetched.main);
+        let tree = crate::source::Tree {
+            package,
+            fetched: &again,
+            patches: Vec::new(),
+            target: dir.path().join("src/fdlibm"),
+        };
+        assert!(tree.update(&Progress::new()).unwrap());
+        assert!(!tree.update(&Progress::new()).unwrap());
+    }
 }

@@ -828,3 +828,71 @@ fn files_in(dir: &Path, folder: &str, extension: &str) -> Result<Vec<String>> {
     files.sort();
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Release;
+
+    /// The graph of a variant whose sources the lab has unpacked.
+    fn graph(variant: Variant, hooks: Option<&str>) -> Option<String> {
+        let folders = Folders::new(Release::Android10).ok()?;
+        let sources = folders.variant(variant).join("src/art/runtime/Android.bp");
+        if !sources.exists() {
+            eprintln!("skipped: {} is not there", sources.display());
+            return None;
+        }
+        let text = write(&folders, Isa::X86_64, variant, hooks).unwrap();
+        let cache = folders.cache.display().to_string();
+        assert!(!text.contains(&cache), "an absolute path of the cache");
+        Some(text)
+    }
+
+    fn compile_commands(text: &str) -> Vec<&str> {
+        text.lines()
+            .filter(|line| {
+                ["cxx_", "c_", "asm_", "  command = "]
+                    .iter()
+                    .any(|start| line.starts_with(start))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn both_variants_run_the_same_compile_commands() {
+        let Some(stock) = graph(Variant::Stock, None) else {
+            return;
+        };
+        let Some(patched) = graph(Variant::Hindsight, Some("hooks.a")) else {
+            return;
+        };
+        assert!(compile_commands(&stock).len() > 20);
+        assert_eq!(compile_commands(&stock), compile_commands(&patched));
+        assert!(patched.contains("hindsight/art-hooks/cc/runtime/lifecycle.cc"));
+        assert!(!stock.contains("art-hooks/cc/"));
+    }
+
+    #[test]
+    fn generated_and_selected_sources_are_in_the_graph() {
+        let Some(text) = graph(Variant::Stock, None) else {
+            return;
+        };
+        for expected in [
+            "out/x86_64/gen/mterp_x86_64.S",
+            "out/x86_64/gen/src/art/runtime/thread_state.h.operator_out.cc",
+            "src/art/compiler/optimizing/code_generator_arm64.cc",
+            "src/art/compiler/optimizing/code_generator_arm_vixl.cc",
+            "src/art/sigchainlib/sigchain.cc",
+            "build out/x86_64/root/nativetest64/libnativebridgetest.so:",
+        ] {
+            assert!(text.contains(expected), "{expected}");
+        }
+        for unexpected in [
+            "code_generator_mips",
+            "source_transform_slicer",
+            "palette_android",
+        ] {
+            assert!(!text.contains(unexpected), "{unexpected}");
+        }
+    }
+}
