@@ -26,8 +26,15 @@ fn compile(lab: &Lab, dir: &Path, name: &str, source: &str) -> PathBuf {
 
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
-    let (out, err) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
-    assert!(output.status.success(), "{command:?}: {}\n{err}", output.status);
+    let (out, err) = (
+        output.stdout,
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{err}",
+        output.status
+    );
     String::from_utf8(out).unwrap()
 }
 
@@ -85,8 +92,14 @@ fn a_program_runs_and_its_exit_code_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let jar = compile(&lab, dir.path(), "Features", FEATURES);
     for mode in ["-Xint", "-Xusejit:true"] {
-        let output =
-            lab.dalvikvm_command().arg(mode).arg("-cp").arg(&jar).arg("Features").output().unwrap();
+        let output = lab
+            .dalvikvm_command()
+            .arg(mode)
+            .arg("-cp")
+            .arg(&jar)
+            .arg("Features")
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -159,7 +172,12 @@ fn strict_math_has_the_results_of_a_jdk() {
     let dir = tempfile::tempdir().unwrap();
     let jar = compile(&lab, dir.path(), "MathSum", MATH);
     let ours = output(lab.dalvikvm_command().arg("-cp").arg(&jar).arg("MathSum"));
-    let jdk = output(Command::new("java").arg("-cp").arg(dir.path().join("classes")).arg("MathSum"));
+    let jdk = output(
+        Command::new("java")
+            .arg("-cp")
+            .arg(dir.path().join("classes"))
+            .arg("MathSum"),
+    );
     assert_eq!(ours, jdk);
     assert_eq!(ours.lines().count(), 10);
 }
@@ -188,7 +206,11 @@ fn a_boot_image_with_one_more_jar() {
     command.env("ANDROID_LOG_TAGS", "*:w").arg("InImage");
     let result = command.output().unwrap();
     let errors = String::from_utf8_lossy(&result.stderr);
-    assert_eq!(String::from_utf8_lossy(&result.stdout), "java.lang.BootClassLoader\n", "{errors}");
+    assert_eq!(
+        String::from_utf8_lossy(&result.stdout),
+        "java.lang.BootClassLoader\n",
+        "{errors}"
+    );
     assert!(!errors.contains("Could not create image space"), "{errors}");
 }
 
@@ -202,9 +224,15 @@ fn a_compile_error_of_java_is_shown() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("Bad.java");
     std::fs::write(&file, "class Bad { int x = \"text\"; }").unwrap();
-    let library = JavaLibrary { sources: vec![file], ..JavaLibrary::default() };
+    let library = JavaLibrary {
+        sources: vec![file],
+        ..JavaLibrary::default()
+    };
     let jar = dir.path().join("bad.jar");
     let message = lab.compile_java(&library, &jar).unwrap_err().to_string();
-    assert!(message.contains("Bad.java:1: error: incompatible types"), "{message}");
+    assert!(
+        message.contains("Bad.java:1: error: incompatible types"),
+        "{message}"
+    );
     assert!(!jar.exists());
 }

@@ -2,7 +2,9 @@
 //! `cargo xtask lab …`
 
 use clap::{Args, Subcommand};
-use hindsight_lab::{build, checkout, clean, fetch, run_test, BuildOptions, Isa, Lab, Release, Variant};
+use hindsight_lab::{
+    build, checkout, clean, fetch, run_test, BuildOptions, Isa, Lab, Release, Variant,
+};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -25,7 +27,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         build: BuildArguments,
         /// What dalvikvm gets: options, -cp, main class, its arguments
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "DALVIKVM ARGUMENTS")]
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "DALVIKVM ARGUMENTS"
+        )]
         arguments: Vec<OsString>,
     },
     /// Runs ART's own run-tests; the last line is 'N passed, N failed, N skipped'
@@ -109,7 +115,10 @@ pub(crate) fn build_x86_64(variant: Variant) -> hindsight_lab::Result<Lab> {
 pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match command {
         Command::Fetch(release) => fetch(release.release)?,
-        Command::Build { build: arguments, art_src } => {
+        Command::Build {
+            build: arguments,
+            art_src,
+        } => {
             build(&BuildOptions {
                 release: arguments.release.release,
                 isa: arguments.isa,
@@ -136,7 +145,11 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Erro
             // Exit statuses of programs have eight bits.
             return Ok(ExitCode::from((status & 0xff) as u8));
         }
-        Command::Checkout { release, stock, dir } => checkout(release.release, variant(stock), &dir)?,
+        Command::Checkout {
+            release,
+            stock,
+            dir,
+        } => checkout(release.release, variant(stock), &dir)?,
         Command::Clean(release) => clean(release.release)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -44,7 +44,10 @@ fn main() -> ExitCode {
 
 /// The folder that cargo runs xtask from: this checkout.
 fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap_or_else(|_| ".".into())
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .unwrap_or_else(|_| ".".into())
 }
 
 fn done(result: anyhow::Result<()>) -> Result<ExitCode, Box<dyn std::error::Error>> {
