@@ -177,6 +177,8 @@ struct Context_<'a> {
     scripts: scripts::Scripts,
     /// Tests whose checks fit what dx makes of their classes only if it does not optimize.
     unoptimized: BTreeSet<String>,
+    /// Tests whose traces need not be balanced.
+    unbalanced: BTreeSet<String>,
     /// Logs of failed tests.
     logs: PathBuf,
     /// Parent of the tests' working folders.
@@ -187,7 +189,7 @@ struct Context_<'a> {
 ///
 /// Returns whether nothing failed.
 pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
-    let mut suite = suite::Suite::load(
+    let suite = suite::Suite::load(
         &layout.art.join("test"),
         &layout.data.join("known-failures.toml"),
     )?;
@@ -235,6 +237,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
         options,
         scripts,
         unoptimized,
+        unbalanced: suite.unbalanced,
         logs,
         work: work.clone(),
     };

@@ -91,7 +91,18 @@ pub(super) fn run(
     let started = Instant::now();
     // Under the lock, so that no sweep sees the child before it is known.
     let mut child = with_own_children(|own| {
-        let child = command.spawn()?;
+        let mut busy = 0;
+        let child = loop {
+            match command.spawn() {
+                // A child that another worker is just starting may still hold a script open for
+                // writing, until its own exec.
+                Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && busy < 200 => {
+                    busy += 1;
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                other => break other?,
+            }
+        };
         own.insert(child.id() as i32);
         Ok::<_, io::Error>(child)
     })

@@ -14,6 +14,8 @@ pub(super) struct Suite {
     tests: Vec<String>,
     aosp: Vec<AospEntry>,
     known: Vec<KnownFailure>,
+    /// Tests whose traces need not be balanced.
+    pub(super) unbalanced: BTreeSet<String>,
 }
 
 /// An entry of AOSP's `art/test/knownfailures.json`.
@@ -64,11 +66,23 @@ struct KnownFailure {
     cause: String,
 }
 
+/// Tests in which a thread rightly ends inside of a method.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unbalanced {
+    names: Vec<String>,
+    /// Why that is so; for the reader.
+    #[serde(rename = "cause")]
+    _cause: String,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownFailures {
     #[serde(default)]
     failure: Vec<KnownFailure>,
+    #[serde(default)]
+    unbalanced: Vec<Unbalanced>,
 }
 
 /// Reads a list of tests, one a line; `#` starts a comment.
@@ -115,23 +129,23 @@ impl Suite {
             tests,
             aosp,
             known: known.failure,
+            unbalanced: known.unbalanced.into_iter().flat_map(|u| u.names).collect(),
         };
-        for k in &suite.known {
-            for n in &k.names {
-                if suite.tests.binary_search(n).is_err() {
-                    bail!(
-                        "{} names {n}, and {} has no such test",
-                        known_failures.display(),
-                        folder.display()
-                    );
-                }
+        let known = suite.known.iter().flat_map(|k| &k.names);
+        for n in known.chain(&suite.unbalanced) {
+            if suite.tests.binary_search(n).is_err() {
+                bail!(
+                    "{} names {n}, and {} has no such test",
+                    known_failures.display(),
+                    folder.display()
+                );
             }
         }
         Ok(suite)
     }
 
     /// The tests that `options` ask for, in order, with the reason why one is to be skipped.
-    pub(super) fn select(&mut self, options: &Options) -> Result<Vec<(String, Option<String>)>> {
+    pub(super) fn select(&self, options: &Options) -> Result<Vec<(String, Option<String>)>> {
         let variants = variants(options.mode);
         let (names, explicit) = if options.all {
             (self.tests.clone(), false)
@@ -326,10 +340,12 @@ mod tests {
         let k = d.path().join("known.toml");
         std::fs::write(
             &k,
-            "[[failure]]\nnames = [\"530-a\"]\nmodes = [\"aot\"]\ncause = \"dx\"\n",
+            "[[failure]]\nnames = [\"530-a\"]\nmodes = [\"aot\"]\ncause = \"dx\"\n\
+             [[unbalanced]]\nnames = [\"530-b\"]\ncause = \"detaches\"\n",
         )
         .unwrap();
         let s = Suite::load(d.path(), &k).unwrap();
+        assert!(s.unbalanced.iter().eq(["530-b"]));
         (d, s)
     }
 
