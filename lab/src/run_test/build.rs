@@ -79,7 +79,7 @@ pub(super) fn build(
     copy_tree(&source, &tree, true)?;
     add_default_scripts(context, &tree)?;
 
-    apply_patch(context, name, &tree)?;
+    apply_patches(context, name, &tree)?;
     let exe = context.scripts.tool_client();
     let tool = |t: &str| format!("{} lab run-test-tool {t}", exe.display());
     let d8 = if context.unoptimized.contains(name) {
@@ -189,8 +189,7 @@ fn key(context: &Context_, name: &str, source: &Path) -> Result<String> {
     let mut h = Sha256::new();
     h.update(common);
     tools::hash_tree(&mut h, source)?;
-    let patch = patch_file(context, name);
-    if patch.is_file() {
+    for patch in patch_files(context, name) {
         tools::hash_tree(&mut h, &patch)?;
     }
     h.update([context.unoptimized.contains(name) as u8]);
@@ -200,36 +199,36 @@ fn key(context: &Context_, name: &str, source: &Path) -> Result<String> {
 /// Has dx translate instruction by instruction (the lab's d8 hands `--dx=` options on).
 const DX_UNOPTIMIZED: &str = "--dx=--no-optimize";
 
-fn patch_file(context: &Context_, name: &str) -> PathBuf {
-    context
-        .layout
-        .data
-        .join("patches")
-        .join(format!("{name}.patch"))
+/// This repository's changes of a test: one for every ART, one for the variant that runs it.
+fn patch_files(context: &Context_, name: &str) -> Vec<PathBuf> {
+    let folder = context.layout.data.join("patches");
+    let file = format!("{name}.patch");
+    let candidates = [
+        folder.join(&file),
+        folder.join(&context.layout.variant).join(&file),
+    ];
+    candidates.into_iter().filter(|p| p.is_file()).collect()
 }
 
-/// Applies this repository's change of a test, if there is one.
-fn apply_patch(context: &Context_, name: &str, tree: &Path) -> Result<()> {
-    let patch = patch_file(context, name);
-    if !patch.is_file() {
-        return Ok(());
-    }
-    let out = Command::new("patch")
-        .args(["-p1", "--no-backup-if-mismatch", "-i"])
-        .arg(&patch)
-        .current_dir(tree)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("can't run patch: install it")?
-        .wait_with_output()?;
-    if !out.status.success() {
-        bail!(
-            "{} doesn't apply:\n{}",
-            patch.display(),
-            String::from_utf8_lossy(&out.stdout)
-        );
+fn apply_patches(context: &Context_, name: &str, tree: &Path) -> Result<()> {
+    for patch in patch_files(context, name) {
+        let out = Command::new("patch")
+            .args(["-p1", "--no-backup-if-mismatch", "-i"])
+            .arg(&patch)
+            .current_dir(tree)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("can't run patch: install it")?
+            .wait_with_output()?;
+        if !out.status.success() {
+            bail!(
+                "{} doesn't apply:\n{}",
+                patch.display(),
+                String::from_utf8_lossy(&out.stdout)
+            );
+        }
     }
     Ok(())
 }
