@@ -12,7 +12,7 @@ use anyhow::{anyhow, bail, Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{process, tools, Context_};
+use super::{process, tools, Session};
 
 /// Changes when the way in which tests are built does.
 const VERSION: &str = "1";
@@ -53,7 +53,7 @@ impl Built {
 
 /// Builds a test or takes it from the cache. `Err(Ok(text))` says why the build could not even fail properly.
 pub(super) fn build(
-    context: &Context_,
+    context: &Session,
     name: &str,
     server: &tools::Server,
 ) -> Result<Result<Built, String>> {
@@ -132,7 +132,7 @@ pub(super) fn build(
 }
 
 /// What AOSP's `run-test` gives to a test's scripts.
-pub(super) fn environment(context: &Context_, name: &str, command: &mut Command) {
+pub(super) fn environment(context: &Session, name: &str, command: &mut Command) {
     let s = &context.scripts;
     let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
     command
@@ -167,7 +167,7 @@ pub(super) fn environment(context: &Context_, name: &str, command: &mut Command)
 }
 
 /// Identifies everything that the result of a build depends on.
-fn key(context: &Context_, name: &str, source: &Path) -> Result<String> {
+fn key(context: &Session, name: &str, source: &Path) -> Result<String> {
     static COMMON: OnceLock<Result<String, String>> = OnceLock::new();
     let common = COMMON
         .get_or_init(|| {
@@ -200,7 +200,7 @@ fn key(context: &Context_, name: &str, source: &Path) -> Result<String> {
 const DX_UNOPTIMIZED: &str = "--dx=--no-optimize";
 
 /// This repository's changes of a test: one for every ART, one for the variant that runs it.
-fn patch_files(context: &Context_, name: &str) -> Vec<PathBuf> {
+fn patch_files(context: &Session, name: &str) -> Vec<PathBuf> {
     let folder = context.layout.data.join("patches");
     let file = format!("{name}.patch");
     let candidates = [
@@ -210,7 +210,7 @@ fn patch_files(context: &Context_, name: &str) -> Vec<PathBuf> {
     candidates.into_iter().filter(|p| p.is_file()).collect()
 }
 
-fn apply_patches(context: &Context_, name: &str, tree: &Path) -> Result<()> {
+fn apply_patches(context: &Session, name: &str, tree: &Path) -> Result<()> {
     for patch in patch_files(context, name) {
         let out = Command::new("patch")
             .args(["-p1", "--no-backup-if-mismatch", "-i"])
@@ -234,7 +234,7 @@ fn apply_patches(context: &Context_, name: &str, tree: &Path) -> Result<()> {
 }
 
 /// Puts the default scripts beside the test's own, or in their place, as AOSP's `run-test` does.
-fn add_default_scripts(context: &Context_, tree: &Path) -> Result<()> {
+fn add_default_scripts(context: &Session, tree: &Path) -> Result<()> {
     for name in ["build", "run", "check"] {
         let own = tree.join(name);
         let default = format!("default-{name}");

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{build, process, tools, Context_, Mode, Outcome, Status};
+use super::{build, process, tools, Mode, Outcome, Session, Status};
 
 /// Builds, runs and checks one test, in `time_factor` times the normal time; the log of a failure is kept.
 pub(super) fn test(
-    context: &Context_,
+    context: &Session,
     name: &str,
     server: &tools::Server,
     time_factor: u32,
@@ -82,7 +82,7 @@ fn is_checker_test(name: &str) -> bool {
 }
 
 /// The arguments that AOSP's `run-test -O --host --64 …` gives to a test's `run`.
-fn run_arguments(context: &Context_, name: &str, work: &Path) -> Vec<String> {
+fn run_arguments(context: &Session, name: &str, work: &Path) -> Vec<String> {
     let host = &context.scripts.host_out;
     let mut a: Vec<String> = ["--quiet", "-O", "--host", "--64"]
         .map(String::from)
@@ -127,14 +127,14 @@ fn run_arguments(context: &Context_, name: &str, work: &Path) -> Vec<String> {
     a
 }
 
-fn runs_checker(context: &Context_, name: &str) -> bool {
+fn runs_checker(context: &Session, name: &str) -> bool {
     context.options.mode == Mode::Aot && is_checker_test(name)
 }
 
 /// Returns why the test failed, if it did; what is worth reading then is added to `log`. `events` becomes the number of
 /// events of a traced test, unless no process of it reported any.
 fn run_and_check(
-    context: &Context_,
+    context: &Session,
     name: &str,
     work: &Path,
     built: &build::Built,

@@ -171,7 +171,7 @@ pub struct Options {
 }
 
 /// Everything a worker needs to know.
-struct Context_<'a> {
+struct Session<'a> {
     layout: &'a Layout,
     options: &'a Options,
     scripts: scripts::Scripts,
@@ -232,7 +232,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
     let unoptimized = suite::read_names(&layout.data.join("dx-unoptimized.txt"))?
         .into_iter()
         .collect();
-    let context = Context_ {
+    let context = Session {
         layout,
         options,
         scripts,
@@ -285,7 +285,7 @@ fn remove_stale_work(parent: &Path) {
 }
 
 fn run_all(
-    context: &Context_,
+    context: &Session,
     todo: &[String],
     skipped: &[(String, String)],
     jobs: usize,
@@ -384,7 +384,7 @@ const MAX_RETRIED: usize = 40;
 
 /// Runs failed tests again, alone and with more time: several of ART's tests compare times, or give other threads a
 /// second for something. Which ones passed only then is printed, and is in the report.
-fn retry_failed(context: &Context_, tests: &mut BTreeMap<String, Outcome>) -> Result<()> {
+fn retry_failed(context: &Session, tests: &mut BTreeMap<String, Outcome>) -> Result<()> {
     let is_failed = |o: &Outcome| o.status == Status::Failed;
     let failed: Vec<String> = tests
         .iter()

@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn selection() {
-        let (_d, mut s) = suite();
+        let (_d, s) = suite();
         let all = s.select(&options(&["--all"])).unwrap();
         let skipped = |v: &[(String, Option<String>)]| {
             v.iter()
