@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The handful of T32 instructions that trace points are made of.
+//!
+//! Every function encodes one instruction; the encodings' names (T1, …) are those of the Arm
+//! Architecture Reference Manual. What they cannot express is for the caller to have ruled out.
+
+use crate::Reg;
+
+/// A branch whose target is still to come.
+#[must_use]
+pub(crate) struct Branch {
+    at: usize,
+}
+
+/// Code in the making. A 32-bit instruction is two little-endian halfwords, the upper one first.
+pub(crate) struct Assembler {
+    bytes: Vec<u8>,
+}
+
+impl Assembler {
+    pub(crate) fn new() -> Self {
+        // The longest trace point: an exit with a barrier.
+        Assembler {
+            bytes: Vec::with_capacity(26),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    fn halfword(&mut self, halfword: u16) {
+        self.bytes.extend(halfword.to_le_bytes());
+    }
+
+    fn word(&mut self, upper: u16, lower: u16) {
+        self.halfword(upper);
+        self.halfword(lower);
+    }
+
+    /// `ldr.w rt, [rn, #offset]` (T3; `rn` is not pc, `offset` less than 4096).
+    pub(crate) fn ldr(&mut self, rt: Reg, rn: Reg, offset: u16) {
+        debug_assert!(offset < 1 << 12 && rt != Reg::Pc && rn != Reg::Pc);
+        self.word(0xf8d0 | n(rn), n(rt) << 12 | offset);
+    }
+
+    /// `str.w rt, [rn, #offset]` (T3; the same limits).
+    pub(crate) fn str(&mut self, rt: Reg, rn: Reg, offset: u16) {
+        debug_assert!(offset < 1 << 12 && rt != Reg::Pc && rn != Reg::Pc);
+        self.word(0xf8c0 | n(rn), n(rt) << 12 | offset);
+    }
+
+    /// `strd rt, rt2, [rn], #step` (T1, post-indexed; a multiple of 4 up to 1020; `rn` differs from
+    /// both others, none is sp or pc).
+    pub(crate) fn strd_post(&mut self, rt: Reg, rt2: Reg, rn: Reg, step: u16) {
+        debug_assert!(step % 4 == 0 && step <= 1020 && rn != rt && rn != rt2);
+        self.word(
+            STRD_POST | n(rn),
+            n(rt) << 12 | n(rt2) << 8 | strd_step(step),
+        );
+    }
+
+    /// `mrrc p15, opc1, rt, rt2, c14` (T1): the low half to `rt`, the high one to `rt2`, which differs.
+    pub(crate) fn mrrc_timer(&mut self, opc1: u16, rt: Reg, rt2: Reg) {
+        debug_assert!(opc1 < 16 && rt != rt2);
+        self.word(0xec50 | n(rt2), n(rt) << 12 | 0xf00 | opc1 << 4 | 0xe);
+    }
+
+    /// `isb sy` (T1).
+    pub(crate) fn isb(&mut self) {
+        self.word(0xf3bf, 0x8f6f);
+    }
+
+    /// `mov.w rd, #0` (T2): keeps the flags, which the 16-bit one does not outside of an IT block.
+    pub(crate) fn zero(&mut self, rd: Reg) {
+        self.word(0xf04f, n(rd) << 8);
+    }
+
+    /// `cbz rn, …` (T1; `rn` is low), to where [`Self::land`] is called.
+    pub(crate) fn cbz(&mut self, rn: Reg) -> Branch {
+        debug_assert!(rn.is_low());
+        let at = self.bytes.len();
+        self.halfword(0xb100 | n(rn));
+        Branch { at }
+    }
+
+    /// The branch goes here: 4 to 130 bytes behind it.
+    pub(crate) fn land(&mut self, branch: Branch) {
+        // Relative to the program counter, which reads as 4 bytes behind the instruction.
+        let distance = self.bytes.len() - branch.at - 4;
+        debug_assert!(distance <= 126 && distance % 2 == 0);
+        let i = (distance >> 6 & 1) as u16;
+        let imm5 = (distance >> 1 & 0x1f) as u16;
+        let at = branch.at;
+        let halfword = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]);
+        let patched = halfword | i << 9 | imm5 << 3;
+        self.bytes[at..at + 2].copy_from_slice(&patched.to_le_bytes());
+    }
+}
+
+/// The upper halfword of [`Assembler::strd_post`], without `rn`: P = 0, U = 1, W = 1.
+pub(crate) const STRD_POST: u16 = 0xe8e0;
+
+/// The field of a `strd` that says how far it goes.
+pub(crate) const fn strd_step(bytes: u16) -> u16 {
+    bytes / 4
+}
+
+fn n(register: Reg) -> u16 {
+    u16::from(register.number())
+}

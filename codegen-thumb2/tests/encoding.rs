@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The emitted bytes against independent assemblers and an independent disassembler.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::Disassembler;
+use hindsight_codegen_thumb2::{
+    emit, wraps_at, Counter, EncodeError, Form, Kind, Reg, RegSet, TracePoint, MAX_STORE_BYTES,
+};
+use proptest::prelude::*;
+
+const CURSOR: i32 = 0x58;
+
+fn point(kind: Kind, free: &[Reg]) -> TracePoint {
+    TracePoint {
+        kind,
+        cursor_offset: CURSOR,
+        counter: Counter::Virtual,
+        barrier: false,
+        form: Form::Inline,
+        free: RegSet::of(free),
+    }
+}
+
+/// The trace points as ART's code generator asks for them, after the push.
+fn entry() -> TracePoint {
+    point(
+        Kind::Entry { method: Reg::R0 },
+        &[Reg::R4, Reg::Ip, Reg::Lr],
+    )
+}
+
+fn exit() -> TracePoint {
+    point(Kind::Exit, &[Reg::R2, Reg::R3, Reg::Ip])
+}
+
+/// Specifications, the bytes as halfwords in the order of the manual, and the text.
+#[test]
+fn the_table() {
+    type Row<'a> = (TracePoint, &'a [u16], &'a [&'a str]);
+    let table: [Row; 6] = [
+        (
+            entry(),
+            &[
+                0xf8d9, 0x4058, 0xb12c, 0xec5e, 0xcf1e, 0xe8e4, 0x0c02, 0xf8c9, 0x4058,
+            ],
+            &[
+                "ldr.w r4, [r9, #0x58]",
+                "cbz r4, #0x12",
+                "mrrc p15, #1, ip, lr, c14",
+                "strd r0, ip, [r4], #8",
+                "str.w r4, [r9, #0x58]",
+            ],
+        ),
+        (
+            exit(),
+            &[
+                0xf8d9, 0x2058, 0xb13a, 0xec5c, 0x3f1e, 0xf04f, 0x0c00, 0xe8e2, 0xc302, 0xf8c9,
+                0x2058,
+            ],
+            &[
+                "ldr.w r2, [r9, #0x58]",
+                "cbz r2, #0x16",
+                "mrrc p15, #1, r3, ip, c14",
+                "mov.w ip, #0",
+                "strd ip, r3, [r2], #8",
+                "str.w r2, [r9, #0x58]",
+            ],
+        ),
+        (
+            TracePoint {
+                barrier: true,
+                ..entry()
+            },
+            &[
+                0xf8d9, 0x4058, 0xb13c, 0xec5e, 0xcf1e, 0xf3bf, 0x8f6f, 0xe8e4, 0x0c02, 0xf8c9,
+                0x4058,
+            ],
+            &[
+                "ldr.w r4, [r9, #0x58]",
+                "cbz r4, #0x16",
+                "mrrc p15, #1, ip, lr, c14",
+                "isb sy",
+                "strd r0, ip, [r4], #8",
+                "str.w r4, [r9, #0x58]",
+            ],
+        ),
+        (
+            TracePoint {
+                barrier: true,
+                ..exit()
+            },
+            &[
+                0xf8d9, 0x2058, 0xb14a, 0xec5c, 0x3f1e, 0xf3bf, 0x8f6f, 0xf04f, 0x0c00, 0xe8e2,
+                0xc302, 0xf8c9, 0x2058,
+            ],
+            &[
+                "ldr.w r2, [r9, #0x58]",
+                "cbz r2, #0x1a",
+                "mrrc p15, #1, r3, ip, c14",
+                "isb sy",
+                "mov.w ip, #0",
+                "strd ip, r3, [r2], #8",
+                "str.w r2, [r9, #0x58]",
+            ],
+        ),
+        // The farthest word, the other counter, and a method that is said to be free.
+        (
+            TracePoint {
+                cursor_offset: 4092,
+                counter: Counter::Physical,
+                ..point(
+                    Kind::Entry { method: Reg::R1 },
+                    &[Reg::R1, Reg::R7, Reg::R8, Reg::R10, Reg::R11],
+                )
+            },
+            &[
+                0xf8d9, 0x7ffc, 0xb12f, 0xec5a, 0x8f0e, 0xe8e7, 0x1802, 0xf8c9, 0x7ffc,
+            ],
+            &[
+                "ldr.w r7, [r9, #0xffc]",
+                "cbz r7, #0x12",
+                "mrrc p15, #0, r8, r10, c14",
+                "strd r1, r8, [r7], #8",
+                "str.w r7, [r9, #0xffc]",
+            ],
+        ),
+        (
+            TracePoint {
+                cursor_offset: 0,
+                ..point(Kind::Exit, &[Reg::R11, Reg::R0, Reg::Lr])
+            },
+            &[
+                0xf8d9, 0x0000, 0xb138, 0xec5e, 0xbf1e, 0xf04f, 0x0e00, 0xe8e0, 0xeb02, 0xf8c9,
+                0x0000,
+            ],
+            &[
+                "ldr.w r0, [r9]",
+                "cbz r0, #0x16",
+                "mrrc p15, #1, r11, lr, c14",
+                "mov.w lr, #0",
+                "strd lr, r11, [r0], #8",
+                "str.w r0, [r9]",
+            ],
+        ),
+    ];
+    let disassembler = Disassembler::new();
+    for (point, halfwords, text) in table {
+        let code = emit(&point).unwrap();
+        let bytes: Vec<u8> = halfwords.iter().flat_map(|h| h.to_le_bytes()).collect();
+        assert_eq!(code.bytes, bytes, "{point:?}");
+        let instructions = disassembler.instructions(&code.bytes);
+        let found: Vec<_> = instructions.iter().map(|i| i.text.as_str()).collect();
+        assert_eq!(found, text, "{point:?}");
+    }
+}
+
+#[test]
+fn sizes_and_instruction_counts_are_as_agreed() {
+    let disassembler = Disassembler::new();
+    for point in common::all_points(CURSOR) {
+        let code = emit(&point).unwrap().bytes;
+        let instructions = disassembler.instructions(&code);
+        let barrier = usize::from(point.barrier);
+        let (count, size) = match point.kind {
+            Kind::Entry { .. } => (5, 18),
+            Kind::Exit => (6, 22),
+        };
+        assert_eq!(instructions.len(), count + barrier, "{point:?}");
+        assert_eq!(code.len(), size + 4 * barrier, "{point:?}");
+        // While tracing is off, the second instruction leads to the end.
+        let off = &instructions[1].text;
+        assert!(off.starts_with("cbz "), "{point:?}: {off}");
+        assert!(off.ends_with(&format!(" #{:#x}", code.len())), "{off}");
+    }
+}
+
+#[test]
+fn what_cannot_be_encoded_is_refused() {
+    let free = [Reg::R4, Reg::Ip, Reg::Lr];
+    for register in [Reg::R9, Reg::Sp, Reg::Pc] {
+        assert_eq!(
+            emit(&point(Kind::Entry { method: register }, &free)),
+            Err(EncodeError::MethodRegister(register))
+        );
+        assert_eq!(
+            emit(&point(Kind::Exit, &[Reg::R2, Reg::R3, Reg::Ip, register])),
+            Err(EncodeError::ReservedFree(register))
+        );
+    }
+    for cursor_offset in [-4, 2, 4091, 4096, 65536 + 8, i32::MIN, i32::MAX] {
+        let error = emit(&TracePoint {
+            cursor_offset,
+            ..entry()
+        })
+        .unwrap_err();
+        assert_eq!(error, EncodeError::CursorOffset(cursor_offset));
+        assert!(error.to_string().contains("from 0 to 4092"));
+    }
+    let two = [Reg::R4, Reg::Ip];
+    let error = emit(&point(Kind::Exit, &two)).unwrap_err();
+    assert_eq!(error, EncodeError::TooFewFree(RegSet::of(&two)));
+    assert!(error.to_string().contains("{r4, ip}"), "{error}");
+    // The method's register does not count, or the slot would say something else.
+    assert_eq!(
+        emit(&point(Kind::Entry { method: Reg::R4 }, &free)),
+        Err(EncodeError::TooFewFree(RegSet::of(&[Reg::Ip, Reg::Lr])))
+    );
+    let high = [Reg::R8, Reg::Ip, Reg::Lr];
+    assert_eq!(
+        emit(&point(Kind::Exit, &high)),
+        Err(EncodeError::NoCursorRegister(RegSet::of(&high)))
+    );
+}
+
+#[test]
+fn exactly_the_store_of_the_slot_may_wrap() {
+    let disassembler = Disassembler::new();
+    for point in common::all_points(CURSOR) {
+        let bytes = emit(&point).unwrap().bytes;
+        let mut stores = 0;
+        for i in disassembler.instructions(&bytes) {
+            let code = &bytes[i.at..];
+            let expected = i.text.strip_prefix("strd ").map(|operands| {
+                let (_, base) = operands.split_once('[').unwrap();
+                let (base, _) = base.split_once(']').unwrap();
+                Reg::ALL.into_iter().find(|r| r.to_string() == base)
+            });
+            assert_eq!(wraps_at(code), expected.flatten(), "{point:?}: {}", i.text);
+            if expected.is_some() {
+                stores += 1;
+                // Wherever a page may end.
+                for cut in 1..=MAX_STORE_BYTES {
+                    assert!(wraps_at(&code[..cut]).is_some(), "{point:?}: {cut} bytes");
+                }
+                // What is behind it does not matter.
+                assert!(wraps_at(&code[..MAX_STORE_BYTES]) == wraps_at(code));
+            }
+        }
+        assert_eq!(stores, 1, "{point:?}");
+    }
+}
+
+#[test]
+fn other_stores_do_not_wrap() {
+    assert_eq!(wraps_at(&[]), None);
+    let as_emitted: [u16; 4] = [0xe8e4, 0x0c02, 0xf8c9, 0x4058];
+    let bytes = |code: &[u16]| -> Vec<u8> { code.iter().flat_map(|h| h.to_le_bytes()).collect() };
+    assert_eq!(wraps_at(&bytes(&as_emitted)), Some(Reg::R4));
+    for (place, halfword, what) in [
+        (0, 0xe8ec, "the cursor in ip"),
+        (0, 0xe8ed, "the cursor in sp"),
+        (0, 0xe8c4, "strd without write-back"),
+        (0, 0xe8f4, "ldrd"),
+        (0, 0xe9e4, "strd, pre-indexed"),
+        (0, 0xe864, "strd, backwards"),
+        (1, 0x0c03, "strd by 12"),
+        (1, 0x0c00, "strd by 0"),
+        (1, 0x4c02, "the cursor stored"),
+        (1, 0x0402, "the cursor as the counter"),
+        (1, 0x9c02, "the thread stored"),
+        (1, 0x0d02, "sp stored"),
+        (1, 0xfc02, "pc stored"),
+        (1, 0xcc02, "the same in both halves"),
+        (2, 0xf8ca, "another thread register"),
+        (2, 0xf8d9, "a load behind it"),
+        (3, 0x5058, "another register becomes the cursor"),
+        (3, 0x4059, "an unaligned cursor"),
+    ] {
+        let mut code = as_emitted;
+        code[place] = halfword;
+        assert_eq!(wraps_at(&bytes(&code)), None, "{what}");
+    }
+    // The halfwords the wrong way round.
+    assert_eq!(wraps_at(&bytes(&[0x0c02, 0xe8e4, 0x4058, 0xf8c9])), None);
+}
+
+/// What a trace point should be, written a second time, as assembler text, given its registers.
+fn reference(n: usize, point: &TracePoint) -> String {
+    let mut registers: Vec<Reg> = point.free.iter().collect();
+    if let Kind::Entry { method } = point.kind {
+        registers.retain(|r| *r != method);
+    }
+    registers.sort();
+    let (cursor, low, high) = (registers[0], registers[1], registers[2]);
+    let offset = point.cursor_offset;
+    let opc1 = match point.counter {
+        Counter::Physical => 0,
+        _ => 1,
+    };
+    let isb = if point.barrier { "isb sy\n" } else { "" };
+    let (zero, happened) = match point.kind {
+        Kind::Entry { method } => (String::new(), method),
+        Kind::Exit => (format!("mov.w {high}, #0\n"), high),
+    };
+    format!(
+        "ldr.w {cursor}, [r9, #{offset}]\ncbz {cursor}, done{n}\n\
+         mrrc p15, #{opc1}, {low}, {high}, c14\n{isb}{zero}\
+         strd {happened}, {low}, [{cursor}], #8\nstr.w {cursor}, [r9, #{offset}]\ndone{n}:\n"
+    )
+}
+
+/// The reference as the disassembler prints it.
+fn reference_disassembled(point: &TracePoint, size: usize) -> Vec<String> {
+    let offset = match point.cursor_offset {
+        0 => "[r9]".to_owned(),
+        small @ 1..10 => format!("[r9, #{small}]"),
+        large => format!("[r9, #{large:#x}]"),
+    };
+    reference(0, point)
+        .lines()
+        .filter(|line| !line.ends_with(':'))
+        .map(|line| {
+            line.replace(&format!("[r9, #{}]", point.cursor_offset), &offset)
+                .replace("done0", &format!("#{size:#x}"))
+        })
+        .collect()
+}
+
+fn any_register() -> impl Strategy<Value = Reg> {
+    (0..16_u8).prop_map(|n| Reg::from_number(n).unwrap())
+}
+
+/// Anything that can be written down; about half of it can be encoded.
+fn any_point() -> impl Strategy<Value = TracePoint> {
+    let free = prop_oneof![
+        4 => proptest::sample::subsequence(common::usable().collect::<Vec<_>>(), 0..=13),
+        1 => proptest::collection::vec(any_register(), 0..16),
+    ];
+    let kind = prop_oneof![
+        1 => Just(Kind::Exit),
+        3 => any_register().prop_map(|method| Kind::Entry { method }),
+    ];
+    let cursor_offset = prop_oneof![
+        6 => (0..1024).prop_map(|word| 4 * word),
+        1 => -10..4200,
+        1 => any::<i32>(),
+    ];
+    (free, kind, cursor_offset, any::<bool>(), any::<bool>()).prop_map(
+        |(free, kind, cursor_offset, physical, barrier)| TracePoint {
+            kind,
+            cursor_offset,
+            counter: if physical {
+                Counter::Physical
+            } else {
+                Counter::Virtual
+            },
+            barrier,
+            form: Form::Inline,
+            free: free.into_iter().collect(),
+        },
+    )
+}
+
+/// Whether there is code for it, from what the instructions can express.
+fn is_possible(point: &TracePoint) -> bool {
+    let is_usable = |r: Reg| !matches!(r, Reg::R9 | Reg::Sp | Reg::Pc);
+    let method = match point.kind {
+        Kind::Entry { method } => Some(method),
+        Kind::Exit => None,
+    };
+    let others: Vec<Reg> = point.free.iter().filter(|r| Some(*r) != method).collect();
+    (0..4096).contains(&point.cursor_offset)
+        && point.cursor_offset % 4 == 0
+        && method.is_none_or(is_usable)
+        && point.free.iter().all(is_usable)
+        && others.len() >= 3
+        && others.iter().any(|r| r.number() < 8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_asked_for_is_encoded_right_or_refused(point in any_point()) {
+        match emit(&point) {
+            Ok(code) => {
+                prop_assert!(is_possible(&point));
+                let found: Vec<_> = Disassembler::new()
+                    .instructions(&code.bytes)
+                    .into_iter()
+                    .map(|i| i.text)
+                    .collect();
+                prop_assert_eq!(found, reference_disassembled(&point, code.bytes.len()));
+                prop_assert!(code.clobbers.iter().all(|r| point.free.contains(r)));
+            }
+            Err(error) => prop_assert!(!is_possible(&point), "{}", error),
+        }
+    }
+
+    #[test]
+    fn any_bytes_can_be_asked_about(code in proptest::collection::vec(any::<u8>(), 0..12)) {
+        // Never a register that could not be a cursor, whatever the bytes.
+        prop_assert!(wraps_at(&code).is_none_or(Reg::is_low));
+    }
+}
+
+#[test]
+fn every_offset_is_encoded() {
+    let disassembler = Disassembler::new();
+    for cursor_offset in (0..4096).step_by(4) {
+        for point in [entry(), exit()] {
+            let point = TracePoint {
+                cursor_offset,
+                ..point
+            };
+            let code = emit(&point).unwrap().bytes;
+            let instructions = disassembler.instructions(&code);
+            let found: Vec<_> = instructions.into_iter().map(|i| i.text).collect();
+            assert_eq!(found, reference_disassembled(&point, code.len()));
+        }
+    }
+}
+
+fn run(program: &str, arguments: &[&Path], flags: &[&str]) -> bool {
+    match Command::new(program).args(flags).args(arguments).status() {
+        Ok(status) => {
+            assert!(status.success(), "{program} failed");
+            true
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+        Err(e) => panic!("{program}: {e}"),
+    }
+}
+
+/// The contents of `.text` of a little-endian 32-bit ELF object.
+fn text_section(object: &[u8]) -> &[u8] {
+    let half = |at: usize| usize::from(u16::from_le_bytes(object[at..at + 2].try_into().unwrap()));
+    let word = |at: usize| u32::from_le_bytes(object[at..at + 4].try_into().unwrap()) as usize;
+    assert_eq!(object[..6], *b"\x7fELF\x01\x01");
+    let section = |i: usize| word(32) + i * half(46);
+    let names = word(section(half(50)) + 16);
+    let text = (0..half(48))
+        .map(section)
+        .find(|s| object[names + word(*s)..].starts_with(b".text\0"))
+        .expect("a section .text");
+    &object[word(text + 16)..][..word(text + 20)]
+}
+
+#[test]
+fn the_bytes_are_those_of_independent_assemblers() {
+    let mut points = common::all_points(CURSOR);
+    for cursor_offset in (0..4096).step_by(4) {
+        points.extend([entry(), exit()].map(|point| TracePoint {
+            cursor_offset,
+            ..point
+        }));
+    }
+    let mut source = String::from(".syntax unified\n.arch armv7-a\n.thumb\n.text\n");
+    let mut emitted = Vec::new();
+    for (n, point) in points.iter().enumerate() {
+        source += &reference(n, point);
+        emitted.extend(emit(point).unwrap().bytes);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [text, object] = ["points.s", "points.o"].map(|f| folder.path().join(f));
+    std::fs::write(&text, source).unwrap();
+
+    const LLVM: &[&str] = &["-triple=thumbv7-linux-gnueabihf", "-filetype=obj", "-o"];
+    let mut compared = Vec::new();
+    for (assembler, flags) in [
+        ("arm-linux-gnueabihf-as", &["-o"][..]),
+        ("llvm-mc", LLVM),
+        ("llvm-mc-14", LLVM),
+    ] {
+        if run(assembler, &[&object, &text], flags) {
+            let object = std::fs::read(&object).unwrap();
+            // Assemblers fill sections up with a 16-bit nop.
+            let (assembled, padding) = text_section(&object).split_at(emitted.len());
+            assert!(padding.len() < 4, "{assembler} made {} more", padding.len());
+            let same = assembled
+                .iter()
+                .zip(&emitted)
+                .take_while(|(a, b)| a == b)
+                .count();
+            assert!(
+                assembled == emitted,
+                "{assembler} differs from byte {same} of {} on",
+                emitted.len()
+            );
+            compared.push(assembler);
+        }
+    }
+    println!("{} trace points compared with {compared:?}", points.len());
+    if compared.is_empty() {
+        println!("no assembler for ARM: install binutils-arm-linux-gnueabihf or llvm");
+    }
+}
