@@ -189,6 +189,9 @@ struct Session<'a> {
 ///
 /// Returns whether nothing failed.
 pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
+    if options.trace && layout.variant == crate::Variant::Stock.name() {
+        bail!("stock ART has no trace points: leave out --stock or --trace");
+    }
     let suite = suite::Suite::load(
         &layout.art.join("test"),
         &layout.data.join("known-failures.toml"),
