@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Machine code of trace points for AArch64: a [`TracePoint`] in, position-independent bytes out.
+//!
+//! ```
+//! use hindsight_codegen_aarch64::{emit, Form, Kind, Reg, TracePoint};
+//!
+//! let code = emit(&TracePoint {
+//!     kind: Kind::Entry { method: Reg::X0 },
+//!     cursor_offset: 0x58,
+//!     wide_pointers: false,
+//!     form: Form::Inline,
+//!     barrier: false,
+//!     prefetch: None,
+//! })?;
+//! assert_eq!(code.bytes.len(), 20);
+//! # Ok::<(), hindsight_codegen_aarch64::EncodeError>(())
+//! ```
+//!
+//! # The sequence
+//!
+//! ```text
+//!     ldr  x16, [x19, #CURSOR]  the next slot, or 0: tracing is off
+//!     cbz  x16, done
+//!     mrs  x17, cntvct_el0
+//!     stp  w0, w17, [x16], #8   entry: the method; exit: wzr. May run onto the guard page
+//!     str  x16, [x19, #CURSOR]  only now is the slot part of the ring
+//! done:
+//! ```
+//!
+//! With wide pointers, between `cbz` and the end of an entry (seven instructions run for a method
+//! below 4 GiB, eleven for another):
+//!
+//! ```text
+//!     lsr  x17, x0, #32
+//!     cbz  x17, narrow
+//!     str  x0, [x16], #8        the whole pointer. May run onto the guard page
+//!     mrs  x17, cntvct_el0
+//!     lsl  x17, x17, #32
+//!     orr  x17, x17, #1
+//!     str  x17, [x16], #8       the slot that closes the event. May run onto the guard page
+//!     b    publish
+//! narrow:
+//!     mrs  x17, cntvct_el0
+//!     stp  w0, w17, [x16], #8   may run onto the guard page
+//! publish:
+//!     str  x16, [x19, #CURSOR]
+//! ```
+//!
+//! A prefetch stands behind the first `cbz`, a barrier behind each `mrs`.
+//!
+//! # The contract with the fault handler
+//!
+//! Each store into the ring may hit the guard page after it. It addresses memory through
+//! [`CURSOR_REGISTER`] alone, and adds a slot to it afterwards (post-index). The architecture promises
+//! that a store that faults has not changed its base register, so the handler finds the ring's end in
+//! it, and the other registers as before the instruction: after setting that register to the ring's
+//! start, resuming at the same instruction is right. [`wraps_at`] recognizes these stores. None of them
+//! stores a part of its bytes before it faults: a slot does not cross a page.
+//!
+//! # What it changes
+//!
+//! x16 and x17; nothing at all but x16 while tracing is off. Not the flags, not the stack. These two
+//! are enough for every form, so unlike on x86-64 nobody has to say which other registers are free.
+
+mod regs;
+mod store;
+
+use dynasmrt::aarch64::Aarch64Relocation;
+use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
+use hindsight_trace_format::slot::{SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY};
+
+pub use regs::{Reg, RegSet};
+pub use store::{wraps_at, MAX_STORE_BYTES};
+
+/// The register that holds the address of the slot being written: the platform's first scratch register.
+pub const CURSOR_REGISTER: Reg = Reg::X16;
+/// The register that holds the counter: the platform's second scratch register.
+pub const SCRATCH_REGISTER: Reg = Reg::X17;
+/// The register that holds the thread, in ART's compiled code.
+pub const THREAD_REGISTER: Reg = Reg::X19;
+
+/// The greatest [`TracePoint::cursor_offset`]: `ldr` and `str` have 12 bits for it, in units of 8 bytes.
+pub const MAX_CURSOR_OFFSET: i32 = 4095 * 8;
+/// The distances that `prfum` can encode, in bytes.
+pub const PREFETCH_DISTANCES: std::ops::RangeInclusive<i32> = -256..=255;
+
+/// CNTVCT_EL0 as `mrs` has it: op0 (without its upper bit), op1, CRn, CRm, op2.
+const CNTVCT_EL0: u32 = 1 << 14 | 3 << 11 | 14 << 7 | 2;
+/// Prefetch for a store, into the first-level cache, streaming: a ring is written once a lap.
+const PSTL1STRM: u32 = 0b10001;
+/// The number of the zero register.
+const ZR: u8 = 31;
+
+// The instructions above are what they are because of this.
+const _: () = assert!(SLOT_BYTES == 8 && TAG_EXIT == 0 && TAG_WIDE_ENTRY == 1);
+
+/// Where in a method a trace point stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The entry; `method` holds the `ArtMethod*`.
+    Entry {
+        /// Any register but x16, x17, x19 and sp. Kept.
+        method: Reg,
+    },
+    /// An exit.
+    Exit,
+}
+
+/// How a trace point is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Form {
+    /// All of it inline; the guard page wraps the cursor.
+    #[default]
+    Inline,
+}
+
+/// What to emit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TracePoint {
+    /// Entry or exit.
+    pub kind: Kind,
+    /// Byte offset of the cursor in the thread; a multiple of 8 from 0 to [`MAX_CURSOR_OFFSET`].
+    pub cursor_offset: i32,
+    /// Whether an `ArtMethod*` may be 4 GiB or higher. If not, its upper half is not looked at.
+    pub wide_pointers: bool,
+    /// The layout.
+    pub form: Form,
+    /// Whether an instruction synchronization barrier follows the read of the counter, so that nothing
+    /// behind it starts before. Costs tens of cycles; meant for cores with errata.
+    pub barrier: bool,
+    /// How many bytes past the slot being written to prefetch, within [`PREFETCH_DISTANCES`]; `None`
+    /// for no prefetch. One that meets the guard page does nothing.
+    pub prefetch: Option<i32>,
+}
+
+/// The code of a trace point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Position-independent machine code; control falls out of its end.
+    pub bytes: Vec<u8>,
+    /// The registers that it may change (never the flags).
+    pub clobbers: RegSet,
+}
+
+/// Why a trace point cannot be encoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The method is in a register that a trace point cannot take it from.
+    #[error("the method cannot be in {0}: x16 holds the cursor, x17 the counter, x19 the thread and sp the stack; ask the register allocator for another register")]
+    MethodRegister(Reg),
+    /// The cursor's offset is not that of a word in the thread that an instruction can reach.
+    #[error("the cursor cannot be at [x19, #{0}]: the offset must be a multiple of 8 from 0 to {MAX_CURSOR_OFFSET}; take it from the build's asm_defines, and keep the cursor near the start of the thread")]
+    CursorOffset(i32),
+    /// The prefetch distance does not fit its instruction.
+    #[error("cannot prefetch at a distance of {0} bytes: it must be from {min} to {max}; choose one within", min = PREFETCH_DISTANCES.start(), max = PREFETCH_DISTANCES.end())]
+    PrefetchDistance(i32),
+    /// The assembler gave up, which would be a bug of this crate.
+    #[error("the assembler refused {point:?}: {why}; this is a bug in hindsight-codegen-aarch64")]
+    Assembler {
+        /// What was asked for.
+        point: TracePoint,
+        /// What the assembler says.
+        why: String,
+    },
+}
+
+/// Emits the code of a trace point.
+#[expect(
+    clippy::useless_conversion,
+    reason = "the assembler macro converts every register number"
+)]
+pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
+    let TracePoint {
+        kind,
+        cursor_offset,
+        wide_pointers,
+        form: Form::Inline,
+        barrier,
+        prefetch,
+    } = *point;
+    // All that the assembler would panic on is refused here.
+    let cursor = match u32::try_from(cursor_offset) {
+        Ok(cursor) if cursor % 8 == 0 && cursor_offset <= MAX_CURSOR_OFFSET => cursor,
+        _ => return Err(EncodeError::CursorOffset(cursor_offset)),
+    };
+    if let Some(distance) = prefetch.filter(|d| !PREFETCH_DISTANCES.contains(d)) {
+        return Err(EncodeError::PrefetchDistance(distance));
+    }
+    let method = match kind {
+        Kind::Entry {
+            method: method @ (CURSOR_REGISTER | SCRATCH_REGISTER | THREAD_REGISTER | Reg::Sp),
+        } => return Err(EncodeError::MethodRegister(method)),
+        Kind::Entry { method } => Some(method.number()),
+        Kind::Exit => None,
+    };
+
+    let mut ops = VecAssembler::<Aarch64Relocation>::new(0);
+    dynasm!(ops
+        ; .arch aarch64
+        ; ldr x16, [x19, cursor]
+        ; cbz x16, >done
+    );
+    if let Some(distance) = prefetch {
+        dynasm!(ops; .arch aarch64; prfum PSTL1STRM, [x16, distance]);
+    }
+    if let (Some(method), true) = (method, wide_pointers) {
+        dynasm!(ops
+            ; .arch aarch64
+            ; lsr x17, X(method), 32
+            ; cbz x17, >narrow
+            ; str X(method), [x16], 8
+        );
+        read_counter(&mut ops, barrier);
+        dynasm!(ops
+            ; .arch aarch64
+            ; lsl x17, x17, 32
+            ; orr x17, x17, 1
+            ; str x17, [x16], 8
+            ; b >publish
+            ; narrow:
+        );
+    }
+    read_counter(&mut ops, barrier);
+    dynasm!(ops
+        ; .arch aarch64
+        ; stp W(method.unwrap_or(ZR)), w17, [x16], 8
+        ; publish:
+        ; str x16, [x19, cursor]
+        ; done:
+    );
+
+    match ops.finalize() {
+        Ok(bytes) => Ok(Code {
+            bytes,
+            clobbers: RegSet::of(&[CURSOR_REGISTER, SCRATCH_REGISTER]),
+        }),
+        Err(e) => Err(EncodeError::Assembler {
+            point: *point,
+            why: e.to_string(),
+        }),
+    }
+}
+
+/// Reads the counter into x17.
+fn read_counter(ops: &mut VecAssembler<Aarch64Relocation>, barrier: bool) {
+    dynasm!(ops; .arch aarch64; mrs x17, CNTVCT_EL0);
+    if barrier {
+        dynasm!(ops; .arch aarch64; isb);
+    }
+}
