@@ -51,7 +51,6 @@ void Start(JNIEnv* env) {
   if (configuration.empty() || runtime->IsAotCompiler()) {
     return;
   }
-  // Trace points keep 32 bits of an ArtMethod*.
   if (!bridge::start(configuration)) {
     return;
   }
