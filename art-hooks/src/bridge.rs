@@ -38,8 +38,9 @@ pub(crate) mod ffi {
 
         fn start(configuration: &str) -> bool;
         fn shutdown();
-        fn thread_started(tid: u32, name: &str, cursor: usize, state: usize);
-        fn thread_exiting(state: usize);
+        /// `words`: address of the calling thread's `ThreadWords`.
+        fn thread_started(tid: u32, name: &str, words: usize);
+        fn thread_exiting(words: usize);
         fn thread_renamed(tid: u32, name: &str);
         fn class_loader_unloading();
         fn raise_anomaly(reason: String, tid: u32) -> String;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use hindsight_runtime::{
-    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, ThreadSelection, ThreadTrace,
+    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, ThreadSelection, ThreadWords,
 };
 use hindsight_trace_format::container::Symbol;
 
@@ -127,24 +127,17 @@ pub(crate) fn shutdown() {
     with_recorder("shutdown", (), Recorder::shutdown);
 }
 
-pub(crate) fn thread_started(tid: u32, name: &str, cursor: usize, state: usize) {
+pub(crate) fn thread_started(tid: u32, name: &str, words: usize) {
     with_recorder("thread_started", (), |recorder| {
         // SAFETY: ART's hook passes the calling thread's own words.
-        unsafe {
-            recorder.thread_started(
-                tid,
-                name,
-                cursor as *mut usize,
-                state as *mut *const ThreadTrace,
-            );
-        }
+        unsafe { recorder.thread_started(tid, name, words as *const ThreadWords) };
     });
 }
 
-pub(crate) fn thread_exiting(state: usize) {
+pub(crate) fn thread_exiting(words: usize) {
     with_recorder("thread_exiting", (), |recorder| {
         // SAFETY: as above.
-        unsafe { recorder.thread_exiting(state as *mut *const ThreadTrace) }
+        unsafe { recorder.thread_exiting(words as *const ThreadWords) }
     });
 }
 

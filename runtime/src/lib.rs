@@ -23,8 +23,10 @@ mod persist;
 mod recorder;
 mod ring;
 mod thread_trace;
+mod thread_words;
 
 pub use config::{Config, ConfigError, ThreadSelection};
 pub use recorder::{AnomalyOutcome, Host, ProcessIdentity, Recorder, Severity};
 pub use ring::{Ring, RingPool};
 pub use thread_trace::ThreadTrace;
+pub use thread_words::{ThreadWords, POLL_SUSPEND, POLL_TRACING};

@@ -20,6 +20,7 @@ use crate::control_socket::ControlSocket;
 use crate::persist;
 use crate::ring::RingPool;
 use crate::thread_trace::{TakenRing, ThreadTrace};
+use crate::thread_words::ThreadWords;
 
 /// How grave a message in the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,26 +196,19 @@ impl Recorder {
 
     /// A thread was registered with the managed runtime; starts tracing it if that is configured.
     ///
-    /// `cursor` is the word its trace points use, `state` where the address of its [`ThreadTrace`] is
-    /// kept for them.
+    /// `words` are what its trace points use; the address of its [`ThreadTrace`] is put there, too.
     ///
     /// # Safety
-    /// Called by the thread itself; both words are valid until
+    /// Called by the thread itself; the words are aligned, and valid until
     /// [`thread_exiting`](Self::thread_exiting).
-    pub unsafe fn thread_started(
-        &self,
-        tid: u32,
-        name: &str,
-        cursor: *mut usize,
-        state: *mut *const ThreadTrace,
-    ) {
+    pub unsafe fn thread_started(&self, tid: u32, name: &str, words: *const ThreadWords) {
         if self.stopped.load(Ordering::Acquire) {
             return;
         }
         // SAFETY: passed on to the caller.
-        let trace = Arc::new(unsafe { ThreadTrace::new(tid, name, cursor) });
+        let trace = Arc::new(unsafe { ThreadTrace::new(tid, name, words) });
         // SAFETY: valid, says the caller. The reference it holds is given up in `thread_exiting`.
-        unsafe { *state = Arc::into_raw(Arc::clone(&trace)) };
+        unsafe { (*words).replace_state(Arc::into_raw(Arc::clone(&trace))) };
         lock(&self.shared.threads).insert(tid, Arc::clone(&trace));
         let selected = match self.shared.config.threads {
             ThreadSelection::Off => false,
@@ -238,10 +232,10 @@ impl Recorder {
     /// The calling thread is about to be unregistered from the managed runtime.
     ///
     /// # Safety
-    /// The word given to [`thread_started`](Self::thread_started), by the same thread.
-    pub unsafe fn thread_exiting(&self, state: *mut *const ThreadTrace) {
-        // SAFETY: valid, says the caller; it holds the reference given away in `thread_started`.
-        let trace = unsafe { std::mem::replace(&mut *state, std::ptr::null()) };
+    /// The words given to [`thread_started`](Self::thread_started), by the same thread.
+    pub unsafe fn thread_exiting(&self, words: *const ThreadWords) {
+        // SAFETY: valid, says the caller; they hold the reference given away in `thread_started`.
+        let trace = unsafe { (*words).replace_state(std::ptr::null()) };
         if trace.is_null() {
             return;
         }

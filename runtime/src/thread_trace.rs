@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known of one thread: its ring, and the word that its trace points use as their cursor.
+//! What is known of one thread: its ring, and the words that its trace points use.
 
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -11,6 +11,7 @@ use hindsight_trace_format::slot::{Extension, Slot, FIRST_METHOD, SLOT_BYTES};
 
 use crate::clock;
 use crate::ring::Ring;
+use crate::thread_words::ThreadWords;
 
 /// The trace of one thread that is registered with the managed runtime.
 ///
@@ -20,8 +21,8 @@ use crate::ring::Ring;
 ///   thread is not recording then;
 /// - the control thread, at any time: [`sample_anchor`](Self::sample_anchor), which only reads.
 ///
-/// The cursor word belongs to the managed runtime's thread object. It is used as long as the thread is
-/// registered; [`retire`](Self::retire) ends that, under the lock that the other two take.
+/// The [`ThreadWords`] belong to the managed runtime's thread object. They are used as long as the thread
+/// is registered; [`retire`](Self::retire) ends that, under the lock that the other two take.
 ///
 /// The laps and the cursor change together when the ring wraps. Like a sequence lock's counter,
 /// `lap_changes` is odd meanwhile, so that the control thread can tell that it saw both before or both
@@ -35,13 +36,13 @@ pub struct ThreadTrace {
     laps: AtomicU64,
     lap_changes: AtomicU32,
     tid: u32,
-    cursor: CursorWord,
+    words: WordsAddress,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     name: String,
-    /// The thread has ended, or is about to: its cursor word must not be touched any more.
+    /// The thread has ended, or is about to: its words must not be touched any more.
     retired: bool,
     ring: Option<Ring>,
     /// Calls that were under way when recording into the ring began are in an earlier ring.
@@ -50,22 +51,22 @@ struct Inner {
     anchors: Vec<Anchor>,
 }
 
-/// Address of a word in the managed runtime's thread object.
+/// Address of the words in the managed runtime's thread object.
 #[derive(Clone, Copy)]
-struct CursorWord(*mut usize);
+struct WordsAddress(*const ThreadWords);
 
 // SAFETY: an address; what may be done with it when is written at `ThreadTrace`.
-unsafe impl Send for CursorWord {}
+unsafe impl Send for WordsAddress {}
 // SAFETY: as above.
-unsafe impl Sync for CursorWord {}
+unsafe impl Sync for WordsAddress {}
 
-impl CursorWord {
+impl WordsAddress {
     /// # Safety
     /// The thread has not retired: the caller is the thread, or holds the lock and has looked.
-    unsafe fn as_atomic(&self) -> &AtomicUsize {
+    unsafe fn get(&self) -> &ThreadWords {
         // SAFETY: aligned (`ThreadTrace::new` asks for it) and alive, says the caller. Compiled code
-        // writes it with plain aligned stores, which a relaxed load may race with.
-        unsafe { AtomicUsize::from_ptr(self.0) }
+        // writes the cursor with plain aligned stores, which a relaxed load may race with.
+        unsafe { &*self.0 }
     }
 }
 
@@ -108,16 +109,16 @@ impl ThreadTrace {
     /// A registered thread, not yet traced.
     ///
     /// # Safety
-    /// `cursor` is an aligned word that the thread's trace points use as their cursor, and stays valid
-    /// until [`retire`](Self::retire).
-    pub unsafe fn new(tid: u32, name: &str, cursor: *mut usize) -> Self {
+    /// `words` are the aligned words that the thread's trace points use, and stay valid until
+    /// [`retire`](Self::retire).
+    pub unsafe fn new(tid: u32, name: &str, words: *const ThreadWords) -> Self {
         ThreadTrace {
             base: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             laps: AtomicU64::new(0),
             lap_changes: AtomicU32::new(0),
             tid,
-            cursor: CursorWord(cursor),
+            words: WordsAddress(words),
             inner: Mutex::new(Inner {
                 name: name.to_owned(),
                 retired: false,
@@ -183,7 +184,7 @@ impl ThreadTrace {
         };
         inner.ring = ring;
         // SAFETY: the callers hold the lock, and the thread has not retired.
-        unsafe { self.cursor.as_atomic() }.store(cursor, Ordering::Relaxed);
+        unsafe { self.words.get() }.set_cursor(cursor);
     }
 
     /// Takes the ring. With a `replacement` recording goes on in that, without a gap; without one it
@@ -201,7 +202,7 @@ impl ThreadTrace {
         }
         let ring = inner.ring.take()?;
         // SAFETY: the thread has not retired, and the lock is held.
-        let cursor = unsafe { self.cursor.as_atomic() }.load(Ordering::Relaxed);
+        let cursor = unsafe { self.words.get() }.cursor().load(Ordering::Relaxed);
         let taken = TakenRing {
             header: RingHeader {
                 tid: self.tid,
@@ -222,7 +223,7 @@ impl ThreadTrace {
         Some(taken)
     }
 
-    /// The thread will record no more, and its cursor word is about to go. Returns its ring.
+    /// The thread will record no more, and its words are about to go. Returns its ring.
     ///
     /// # Safety
     /// Called by the thread itself.
@@ -237,9 +238,10 @@ impl ThreadTrace {
     /// is not traced.
     ///
     /// # Safety
-    /// Called by the thread itself, with the word given to [`new`](Self::new).
+    /// Called by the thread itself, with the cursor among the words given to
+    /// [`new`](Self::new).
     unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
-        debug_assert_eq!(cursor, self.cursor.0);
+        debug_assert_eq!(cursor.cast_const().cast(), self.words.0);
         // SAFETY: the thread's own, aligned word.
         let cursor = unsafe { AtomicUsize::from_ptr(cursor) };
         let mut at = cursor.load(Ordering::Relaxed);
@@ -271,7 +273,9 @@ impl ThreadTrace {
         let laps = self.laps.load(Ordering::Relaxed);
         self.laps.store(laps.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: the caller is the thread.
-        unsafe { self.cursor.as_atomic() }.store(base, Ordering::Relaxed);
+        unsafe { self.words.get() }
+            .cursor()
+            .store(base, Ordering::Relaxed);
         self.lap_changes
             .store(changes.wrapping_add(2), Ordering::Release);
         base
@@ -347,7 +351,7 @@ impl ThreadTrace {
         };
         let (base, geometry) = (ring.base(), ring.geometry());
         // SAFETY: the thread has not retired, and the lock is held.
-        let cursor = unsafe { self.cursor.as_atomic() };
+        let cursor = unsafe { self.words.get() }.cursor();
         let found = (0..TRIES).find_map(|_| {
             let changes = self.lap_changes.load(Ordering::Acquire);
             let laps = self.laps.load(Ordering::Relaxed);
@@ -395,10 +399,10 @@ mod tests {
         Ring::new(Geometry::new(MIN_LOG2_BYTES).unwrap()).unwrap()
     }
 
-    /// A thread of this test's own, and its cursor word.
-    fn traced(word: &mut usize) -> ThreadTrace {
-        // SAFETY: the word outlives the trace in every test.
-        let trace = unsafe { ThreadTrace::new(1, "test", word) };
+    /// A thread of this test's own, with these words.
+    fn traced(words: &ThreadWords) -> ThreadTrace {
+        // SAFETY: the words outlive the trace in every test.
+        let trace = unsafe { ThreadTrace::new(1, "test", words) };
         // SAFETY: this test is the thread.
         unsafe { trace.begin(ring()) }.unwrap();
         trace
@@ -406,17 +410,18 @@ mod tests {
 
     #[test]
     fn what_is_recorded_is_what_is_taken() {
-        let mut word = 0;
-        let trace = traced(&mut word);
+        let words = ThreadWords::new();
+        let trace = traced(&words);
         // SAFETY: this test is the thread.
         let taken = unsafe {
-            trace.record_entry(&mut word, 0x7000_1000);
-            trace.record_entry(&mut word, 0x12_3456_7890);
-            trace.record_extension(&mut word, Extension::Unwound, 1);
-            trace.record_exit(&mut word);
+            trace.record_entry(words.cursor().as_ptr(), 0x7000_1000);
+            trace.record_entry(words.cursor().as_ptr(), 0x12_3456_7890);
+            trace.record_extension(words.cursor().as_ptr(), Extension::Unwound, 1);
+            trace.record_exit(words.cursor().as_ptr());
             trace.take(&mut None).unwrap()
         };
-        assert_eq!(word, 0, "tracing is off");
+        assert_eq!(words.cursor().load(Ordering::Relaxed), 0);
+        assert!(!words.is_marked_traced());
         let mut events: Vec<_> = taken
             .slots()
             .events()
@@ -447,15 +452,18 @@ mod tests {
 
     #[test]
     fn a_swap_loses_nothing_and_recording_goes_on() {
-        let mut word = 0;
-        let trace = traced(&mut word);
+        let words = ThreadWords::new();
+        let trace = traced(&words);
         // SAFETY: this test is the thread.
         unsafe {
-            trace.record_exit(&mut word);
+            trace.record_exit(words.cursor().as_ptr());
+            assert!(words.is_marked_traced());
             let first = trace.take(&mut Some(ring())).unwrap();
-            trace.record_exit(&mut word);
-            trace.record_exit(&mut word);
+            assert!(words.is_marked_traced());
+            trace.record_exit(words.cursor().as_ptr());
+            trace.record_exit(words.cursor().as_ptr());
             let second = trace.retire().unwrap();
+            assert!(!words.is_marked_traced());
             assert_eq!((first.slots().len(), second.slots().len()), (1, 2));
             assert!(second.header.started_counter >= first.header.stopped_counter);
             assert!(trace.begin(ring()).is_err(), "a retired thread stays so");
@@ -464,13 +472,13 @@ mod tests {
 
     #[test]
     fn appending_wraps_before_the_guard_page() {
-        let mut word = 0;
-        let trace = traced(&mut word);
+        let words = ThreadWords::new();
+        let trace = traced(&words);
         let slots = 4096 / SLOT_BYTES;
         // SAFETY: this test is the thread.
         let taken = unsafe {
             for i in 0..slots + 3 {
-                trace.record_entry(&mut word, 0x1_0000 + i as u64);
+                trace.record_entry(words.cursor().as_ptr(), 0x1_0000 + i as u64);
             }
             trace.take(&mut None).unwrap()
         };
@@ -488,9 +496,10 @@ mod tests {
 
     #[test]
     fn only_the_cursor_at_the_end_wraps() {
-        let mut word = 0;
-        let trace = traced(&mut word);
-        let (base, end) = (word, word + 4096);
+        let words = ThreadWords::new();
+        let trace = traced(&words);
+        let base = words.cursor().load(Ordering::Relaxed);
+        let end = base + 4096;
         assert_eq!(trace.wrap(end, end), Some(base));
         assert_eq!(trace.wrap(end + 4, end), Some(base));
         assert_eq!(trace.wrap(end + 8, end), None);
@@ -501,14 +510,14 @@ mod tests {
 
     #[test]
     fn anchors_of_a_thread_that_stands_still_are_two() {
-        let mut word = 0;
-        let trace = traced(&mut word);
+        let words = ThreadWords::new();
+        let trace = traced(&words);
         for _ in 0..5 {
             trace.sample_anchor();
         }
         // SAFETY: this test is the thread.
         let anchors = unsafe {
-            trace.record_exit(&mut word);
+            trace.record_exit(words.cursor().as_ptr());
             trace.sample_anchor();
             trace.take(&mut None).unwrap().anchors
         };

@@ -421,16 +421,16 @@ fn a_process_killed_at_any_moment_leaves_whole_files() {
 #[test]
 fn an_anchor_is_no_older_than_the_slots_before_it() {
     use hindsight_runtime::clock::counter_in_order;
-    use hindsight_runtime::{Ring as Memory, ThreadTrace};
+    use hindsight_runtime::{Ring as Memory, ThreadTrace, ThreadWords};
     use hindsight_trace_format::ring::Geometry;
     use hindsight_trace_format::slot::Extension;
 
     // The smallest ring, and events of two slots, so that it wraps all the time, also within events.
     let geometry = Geometry::new(12).unwrap();
-    let mut word = 0;
-    let cursor = &raw mut word;
-    // SAFETY: the word outlives the trace; this thread is the traced one.
-    let trace = unsafe { ThreadTrace::new(1, "busy", cursor) };
+    let words = ThreadWords::new();
+    let cursor = words.cursor().as_ptr();
+    // SAFETY: the words outlive the trace; this thread is the traced one.
+    let trace = unsafe { ThreadTrace::new(1, "busy", &words) };
     // SAFETY: as above.
     assert!(unsafe { trace.begin(Memory::new(geometry).unwrap()) }.is_ok());
     // Goes up as events are recorded.

@@ -71,14 +71,13 @@ void ThreadStarted(Thread* self) {
     self->GetThreadName(name);
     bridge::thread_started(self->GetTid(),
                            name,
-                           reinterpret_cast<size_t>(self->GetHindsightCursor()),
-                           reinterpret_cast<size_t>(self->GetHindsightState()));
+                           reinterpret_cast<size_t>(self->GetHindsightWords()));
   }
 }
 
 void ThreadExiting(Thread* self) {
   if (*self->GetHindsightState() != nullptr) {
-    bridge::thread_exiting(reinterpret_cast<size_t>(self->GetHindsightState()));
+    bridge::thread_exiting(reinterpret_cast<size_t>(self->GetHindsightWords()));
   }
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use hindsight_runtime::{Host, ProcessIdentity, Recorder, Severity, ThreadTrace};
+use hindsight_runtime::{Host, ProcessIdentity, Recorder, Severity, ThreadWords};
 use hindsight_trace_format::container::Symbol;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -100,8 +100,7 @@ pub(crate) struct Managed<'a> {
     world: &'a World,
     gate: &'a Gate,
     running: Option<MutexGuard<'a, ()>>,
-    cursor: &'a mut usize,
-    state: &'a mut *const ThreadTrace,
+    words: &'a ThreadWords,
 }
 
 impl Managed<'_> {
@@ -114,44 +113,43 @@ impl Managed<'_> {
         let gate = Arc::new(Gate::default());
         let tid = gettid();
         lock(&world.gates).insert(tid, Arc::clone(&gate));
-        let (mut cursor, mut state) = (0, std::ptr::null());
+        let words = ThreadWords::new();
         let mut managed = Managed {
             recorder,
             world,
             gate: &gate,
             running: Some(lock(&gate.running)),
-            cursor: &mut cursor,
-            state: &mut state,
+            words: &words,
         };
         // SAFETY: this is the thread, and the words live until `thread_exiting` below.
-        unsafe {
-            recorder.thread_started(tid, "worker", &raw mut *managed.cursor, managed.state);
-        }
+        unsafe { recorder.thread_started(tid, "worker", &words) };
         let result = f(&mut managed);
         // SAFETY: as above.
-        unsafe { recorder.thread_exiting(managed.state) };
-        assert_eq!(*managed.cursor, 0);
+        unsafe { recorder.thread_exiting(&words) };
+        assert_eq!(words.cursor().load(Ordering::Relaxed), 0);
+        assert!(!words.is_marked_traced());
         managed.running = None;
         lock(&world.gates).remove(&tid);
         result
     }
 
     pub(crate) fn is_traced(&self) -> bool {
-        // SAFETY: our own word; the recorder changes it at safepoints only.
-        unsafe { (&raw const *self.cursor).read_volatile() != 0 }
+        let traced = self.words.cursor().load(Ordering::Relaxed) != 0;
+        assert_eq!(self.words.is_marked_traced(), traced);
+        traced
     }
 
     pub(crate) fn enter(&mut self, method: u64) {
         if self.is_traced() {
             // SAFETY: this is the thread, with its own words.
-            unsafe { (**self.state).record_entry(self.cursor, method) };
+            unsafe { (*self.words.state()).record_entry(self.words.cursor().as_ptr(), method) };
         }
     }
 
     pub(crate) fn exit(&mut self) {
         if self.is_traced() {
             // SAFETY: as above.
-            unsafe { (**self.state).record_exit(self.cursor) };
+            unsafe { (*self.words.state()).record_exit(self.words.cursor().as_ptr()) };
         }
     }
 
