@@ -64,6 +64,7 @@
 
 mod regs;
 mod store;
+mod stub_call;
 
 use dynasmrt::aarch64::Aarch64Relocation;
 use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
@@ -71,6 +72,9 @@ use hindsight_trace_format::slot::{SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY};
 
 pub use regs::{Reg, RegSet};
 pub use store::{wraps_at, MAX_STORE_BYTES};
+pub use stub_call::{
+    emit_stub_call, StubCall, StubCode, StubSite, MAX_POLL_OFFSET, MAX_STUB_OFFSET, MIN_SHARED_EXIT,
+};
 
 /// The register that holds the address of the slot being written: the platform's first scratch register.
 pub const CURSOR_REGISTER: Reg = Reg::X16;
@@ -156,11 +160,20 @@ pub enum EncodeError {
     /// The prefetch distance does not fit its instruction.
     #[error("cannot prefetch at a distance of {0} bytes: it must be from {min} to {max}; choose one within", min = PREFETCH_DISTANCES.start(), max = PREFETCH_DISTANCES.end())]
     PrefetchDistance(i32),
+    /// The poll byte's offset is not one that an instruction can reach.
+    #[error("the poll byte cannot be at [x19, #{0}]: the offset must be from 0 to {MAX_POLL_OFFSET}; take it from the build's asm_defines, and keep the byte near the start of the thread")]
+    PollOffset(i32),
+    /// The stub's offset is not that of a word in the thread that an instruction can reach.
+    #[error("the stub cannot be at [x19, #{0}]: the offset must be a multiple of 8 from 0 to {MAX_STUB_OFFSET}; take it from the build's asm_defines, and keep the stub near the start of the thread")]
+    StubOffset(i32),
+    /// A later exit cannot reach the first one.
+    #[error("the shared exit cannot be {0} bytes from a later one: it must be a multiple of 4 from {MIN_SHARED_EXIT} to -4; use StubSite::TailExit again")]
+    SharedExitDistance(i32),
     /// The assembler gave up, which would be a bug of this crate.
-    #[error("the assembler refused {point:?}: {why}; this is a bug in hindsight-codegen-aarch64")]
+    #[error("the assembler refused {what}: {why}; this is a bug in hindsight-codegen-aarch64")]
     Assembler {
         /// What was asked for.
-        point: TracePoint,
+        what: String,
         /// What the assembler says.
         why: String,
     },
@@ -237,7 +250,7 @@ pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
             clobbers: RegSet::of(&[CURSOR_REGISTER, SCRATCH_REGISTER]),
         }),
         Err(e) => Err(EncodeError::Assembler {
-            point: *point,
+            what: format!("{point:?}"),
             why: e.to_string(),
         }),
     }

@@ -38,10 +38,17 @@ impl Assembler {
         self.halfword(lower);
     }
 
-    /// `ldr.w rt, [rn, #offset]` (T3; `rn` is not pc, `offset` less than 4096).
+    /// `ldr.w rt, [rn, #offset]` (T3; `rn` is not pc, `offset` less than 4096). With pc as `rt` a jump,
+    /// to Thumb code if the lowest bit of what is loaded is set.
     pub(crate) fn ldr(&mut self, rt: Reg, rn: Reg, offset: u16) {
-        debug_assert!(offset < 1 << 12 && rt != Reg::Pc && rn != Reg::Pc);
+        debug_assert!(offset < 1 << 12 && rn != Reg::Pc);
         self.word(0xf8d0 | n(rn), n(rt) << 12 | offset);
+    }
+
+    /// `ldrb.w rt, [rn, #offset]` (T2; `rt` is neither sp nor pc, `rn` not pc, `offset` less than 4096).
+    pub(crate) fn ldrb(&mut self, rt: Reg, rn: Reg, offset: u16) {
+        debug_assert!(offset < 1 << 12 && rt != Reg::Sp && rt != Reg::Pc && rn != Reg::Pc);
+        self.word(0xf890 | n(rn), n(rt) << 12 | offset);
     }
 
     /// `str.w rt, [rn, #offset]` (T3; the same limits).
@@ -82,6 +89,31 @@ impl Assembler {
         let at = self.bytes.len();
         self.halfword(0xb100 | n(rn));
         Branch { at }
+    }
+
+    /// `cbnz rn, …` (T1; a low register), forwards only.
+    pub(crate) fn cbnz(&mut self, rn: Reg) -> Branch {
+        debug_assert!(rn.is_low());
+        let at = self.bytes.len();
+        self.halfword(0xb900 | n(rn));
+        Branch { at }
+    }
+
+    /// `mov rd, rm` (T1), which keeps the flags.
+    pub(crate) fn mov(&mut self, rd: Reg, rm: Reg) {
+        debug_assert!(rd != Reg::Pc && rm != Reg::Pc);
+        self.halfword(0x4600 | (n(rd) & 8) << 4 | n(rm) << 3 | n(rd) & 7);
+    }
+
+    /// `bx rm` (T1).
+    pub(crate) fn bx(&mut self, rm: Reg) {
+        self.halfword(0x4700 | n(rm) << 3);
+    }
+
+    /// `blx rm` (T1; not pc).
+    pub(crate) fn blx(&mut self, rm: Reg) {
+        debug_assert!(rm != Reg::Pc);
+        self.halfword(0x4780 | n(rm) << 3);
     }
 
     /// The branch goes here: 4 to 130 bytes behind it.

@@ -52,12 +52,16 @@
 mod encode;
 mod regs;
 mod store;
+mod stub_call;
 
 use encode::Assembler;
 use hindsight_trace_format::slot::{COUNTER_OFFSET, LOW_OFFSET, SLOT_BYTES, TAG_EXIT};
 
 pub use regs::{Reg, RegSet};
 pub use store::{wraps_at, MAX_STORE_BYTES};
+pub use stub_call::{
+    emit_stub_call, StubCall, StubCode, StubSite, MAX_POLL_OFFSET, MAX_STUB_OFFSET,
+};
 
 /// The register that holds ART's `Thread*`.
 pub const THREAD_REGISTER: Reg = Reg::R9;
@@ -161,6 +165,12 @@ pub enum EncodeError {
     /// There are enough registers, but none for the cursor.
     #[error("none of the free registers {0} can hold the cursor, as cbz takes r0 to r7 only; free one of these")]
     NoCursorRegister(RegSet),
+    /// The poll byte's offset is not one that an instruction can reach.
+    #[error("the poll byte cannot be at [r9, #{0}]: the offset must be from 0 to {MAX_POLL_OFFSET}; move the byte to the front of the thread and take the offset from the build's asm_defines")]
+    PollOffset(i32),
+    /// The stub's offset is not that of a word in reach.
+    #[error("the stub cannot be at [r9, #{0}]: the offset must be a multiple of 4 from 0 to {MAX_STUB_OFFSET}; move the stub's field to the front of the thread and take the offset from the build's asm_defines")]
+    StubOffset(i32),
 }
 
 /// Emits the code of a trace point.

@@ -62,6 +62,7 @@
 
 mod regs;
 mod store;
+mod stub_call;
 
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
@@ -69,6 +70,7 @@ use hindsight_trace_format::slot::{COUNTER_OFFSET, SLOT_BYTES, TAG_EXIT, TAG_WID
 
 pub use regs::{Reg, RegSet};
 pub use store::{wraps_at, MAX_STORE_BYTES};
+pub use stub_call::{emit_stub_call, StubCall, StubCode, StubSite};
 
 /// The register that holds the address of the slot being written: ART's scratch register.
 pub const CURSOR_REGISTER: Reg = Reg::R11;
@@ -131,11 +133,20 @@ pub enum EncodeError {
     /// The cursor's offset is not that of a word in the thread.
     #[error("the cursor cannot be at gs:{0}: the offset must not be negative and must be a multiple of 8; take it from the build's asm_defines")]
     CursorOffset(i32),
+    /// The poll byte's offset is not one of a byte in the thread.
+    #[error("the poll byte cannot be at gs:{0}: the offset must not be negative; take it from the build's asm_defines")]
+    PollOffset(i32),
+    /// The stub's offset is not that of a word in the thread.
+    #[error("the stub cannot be at gs:{0}: the offset must not be negative and must be a multiple of 8; take it from the build's asm_defines")]
+    StubOffset(i32),
+    /// A later exit cannot reach the first one.
+    #[error("the shared exit cannot be {0} bytes from a later one: it must be before it, within 2 GiB; use StubSite::TailExit again")]
+    SharedExitDistance(i32),
     /// The assembler gave up, which would be a bug of this crate.
-    #[error("the assembler refused {point:?}: {why}; this is a bug in hindsight-codegen-x86-64")]
+    #[error("the assembler refused {what}: {why}; this is a bug in hindsight-codegen-x86-64")]
     Assembler {
         /// What was asked for.
-        point: TracePoint,
+        what: String,
         /// What the assembler says.
         why: String,
     },
@@ -266,7 +277,7 @@ pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
     match ops.finalize() {
         Ok(bytes) => Ok(Code { bytes, clobbers }),
         Err(e) => Err(EncodeError::Assembler {
-            point: *point,
+            what: format!("{point:?}"),
             why: e.to_string(),
         }),
     }
