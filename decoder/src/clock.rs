@@ -110,6 +110,29 @@ impl Clock {
         })
     }
 
+    /// For traces whose times are ns already.
+    pub(crate) fn nanoseconds(source: &str, end_ns: u64) -> Self {
+        let reference = ClockSample {
+            counter: end_ns,
+            monotonic_ns: end_ns,
+            boottime_ns: end_ns,
+            realtime_ns: 0,
+        };
+        let piece = Piece {
+            from: 0,
+            base: 0,
+            base_ns: 0,
+            rate: 1 << RATE_BITS,
+        };
+        Clock {
+            pieces: vec![piece],
+            reference,
+            ticks_per_second: 1_000_000_000,
+            source: source.to_owned(),
+            read_traps: false,
+        }
+    }
+
     /// CLOCK_BOOTTIME, in ns, when the counter stood at `ticks`.
     pub fn to_ns(&self, ticks: u64) -> u64 {
         self.converter().ns_at(ticks)

@@ -34,4 +34,24 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// A file of another format that makes no sense.
+    #[error("{}: at byte {offset}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, bytes.
+        offset: u64,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A line of a text file that makes no sense.
+    #[error("{}:{line}: {what}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: u64,
+        /// What is wrong, and what to do.
+        what: String,
+    },
 }

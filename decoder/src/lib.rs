@@ -17,8 +17,11 @@
 //! doesn't say isn't made up: a call whose entry was overwritten, or that was still running, is kept
 //! with an open end ([`Flags`]) and counted ([`Stats`]).
 
+pub mod art_trace;
+mod bytes;
 mod clock;
 mod error;
+mod file;
 mod methods;
 mod slices;
 mod thread;

@@ -96,6 +96,11 @@ pub struct Methods {
 }
 
 impl Methods {
+    /// Methods whose ids are their places.
+    pub(crate) fn new(methods: Vec<Method>) -> Self {
+        Methods { methods }
+    }
+
     /// Name of a call whose entry is not in the ring.
     pub const NOT_RECORDED_NAME: &'static str = "<entered before the trace>";
 

@@ -99,6 +99,16 @@ impl Slices {
         }
     }
 
+    /// Adds a call, which started no earlier than those that are there.
+    pub(crate) fn push(&mut self, slice: Slice) {
+        self.start_ns.push(slice.start_ns);
+        self.end_ns.push(slice.end_ns);
+        self.method.push(slice.method);
+        self.depth.push(slice.depth);
+        self.parent.push(slice.parent);
+        self.flags.push(slice.flags);
+    }
+
     /// All, callers before callees.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Slice> + ExactSizeIterator + '_ {
         (0..self.len()).map(|i| self.get(i))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A whole file.
 
-use std::fs::File;
 use std::path::Path;
 
 use hindsight_trace_format::container::{Anchor, Losses, ProcessFacts, Reader, Ring};
@@ -9,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::methods::Merger;
 use crate::thread::{self, Thread};
-use crate::{Clock, Error, Methods};
+use crate::{file, Clock, Error, Methods};
 
 /// A decoded trace.
 #[derive(Clone, Debug)]
@@ -31,23 +30,18 @@ pub struct Trace {
 impl Trace {
     /// Decodes the `.hindsight` file at `path`, its threads in parallel.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let cannot_open = |source| Error::Open {
-            path: path.to_owned(),
-            source,
-        };
-        let file = File::open(path).map_err(cannot_open)?;
-        let metadata = file.metadata().map_err(cannot_open)?;
-        if metadata.is_dir() {
-            return Err(cannot_open(std::io::ErrorKind::IsADirectory.into()));
-        }
-        if metadata.len() == 0 {
+        let (file, size) = file::open(path)?;
+        if size == 0 {
             // An empty file cannot be mapped.
             return Self::decode(path, &[]);
         }
         // SAFETY: `.hindsight` files are never written under their final names, only renamed to them,
         // so nobody truncates or changes one while it is mapped. Whoever does it all the same gets
         // SIGBUS or wrong bytes here; the bytes are checked like any input.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(cannot_open)?;
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|source| Error::Open {
+            path: path.to_owned(),
+            source,
+        })?;
         Self::decode(path, &map)
     }
 

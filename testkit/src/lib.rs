@@ -22,7 +22,9 @@ use hindsight_trace_format::container::{
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{Extension, Slot, SLOT_BYTES};
 
+mod art_trace;
 mod scenes;
+pub use art_trace::{ArtEvent, ArtFile, ArtLayout};
 pub use scenes::{busy, stall, STALL_NS};
 
 /// The counter of scripts ticks once a nanosecond, so that ticks and ns can be compared.
