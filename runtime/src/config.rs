@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use crate::clock::Fallback;
 use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
 
 /// Which threads are traced.
@@ -35,6 +36,8 @@ pub struct Config {
     /// `check-balance=DIR`: at the exit of every thread and of the process, check that each exit has
     /// an entry, and write what was found to `DIR/<pid>.balance`.
     pub check_balance: Option<PathBuf>,
+    /// `counter=auto|native|emulate`: what to do where trace points cannot read the counter.
+    pub counter: Fallback,
 }
 
 impl Default for Config {
@@ -46,6 +49,7 @@ impl Default for Config {
             socket: None,
             persist_at_exit: false,
             check_balance: None,
+            counter: Fallback::Auto,
         }
     }
 }
@@ -57,7 +61,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, counter)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -110,6 +114,14 @@ impl Config {
                 "check-balance" => {
                     config.check_balance = Some(absolute("check-balance", value)?);
                 }
+                "counter" => {
+                    config.counter = match value {
+                        "auto" => Fallback::Auto,
+                        "native" => Fallback::Refuse,
+                        "emulate" => Fallback::Emulate,
+                        _ => return Err(bad("counter", value, "auto, native or emulate")),
+                    }
+                }
                 _ => return Err(ConfigError::UnknownKey(key.to_owned())),
             }
         }
@@ -154,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,counter=native";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -164,6 +176,7 @@ mod tests {
                 socket: Some("/s".into()),
                 persist_at_exit: true,
                 check_balance: Some("/c".into()),
+                counter: Fallback::Refuse,
             }
         );
     }

@@ -19,6 +19,10 @@ pub mod balance;
 pub mod clock;
 pub mod config;
 mod control_socket;
+#[cfg(any(target_arch = "arm", target_arch = "aarch64"))]
+mod counter_emulation;
+#[cfg(any(target_arch = "arm", target_arch = "aarch64", test))]
+mod counter_trap;
 mod persist;
 mod recorder;
 mod ring;

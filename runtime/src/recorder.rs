@@ -146,8 +146,13 @@ impl Recorder {
     /// control thread is attached; a socket that cannot be made is logged, and done without.
     ///
     /// # Errors
-    /// If the control thread cannot be started or attached.
+    /// If trace points cannot read the counter, or the control thread cannot be started or attached.
     pub fn start(config: Config, host: Box<dyn Host>) -> io::Result<Self> {
+        let access = clock::prepare(config.counter).map_err(io::Error::other)?;
+        if access == clock::Access::Emulated {
+            let message = "the counter cannot be read here; each read is emulated, which is slow";
+            host.log(Severity::Warning, message);
+        }
         let shared = Arc::new(Shared {
             pool: RingPool::new(config.geometry),
             started: clock::sample(),

@@ -87,9 +87,9 @@ pub struct ClockSample {
 pub struct Clocks {
     /// Ticks per second: CNTFRQ, or the calibrated TSC rate.
     pub ticks_per_second: u64,
-    /// Which counter: `tsc`, `cntvct`, `clock_monotonic`.
+    /// Which counter: `tsc`, `cntvct`, `cntvct-emulated` (by a signal handler), `clock_monotonic`.
     pub source: String,
-    /// Whether reading the counter traps to the kernel (slow, but right).
+    /// Whether reading the counter traps (slow, but right).
     pub read_traps: bool,
     /// Samples in the order taken; the last one is the reference, taken at the persist.
     pub samples: Vec<ClockSample>,
