@@ -285,6 +285,16 @@ pub fn clocks_since(first: ClockSample) -> Clocks {
     }
 }
 
+/// The counter's rate, as far as it is known by now: from the architecture, or measured since `first`.
+/// `None` if that is too short a time ago to measure.
+pub fn known_rate(first: &ClockSample) -> Option<u64> {
+    let last = sample();
+    let long_enough =
+        last.monotonic_ns.saturating_sub(first.monotonic_ns) >= CALIBRATION.as_nanos() as u64;
+    let measured = rate(first, &last).filter(|_| long_enough);
+    Some(best_rate(architected_rate(), measured)).filter(|rate| *rate != 0)
+}
+
 /// The rate where the architecture states it.
 fn architected_rate() -> Option<u64> {
     #[cfg(any(target_arch = "aarch64", target_arch = "arm"))]
@@ -350,6 +360,8 @@ mod tests {
 
     #[test]
     fn trace_points_can_read_the_counter_here_or_somebody_is_told() {
+        #[cfg(any(target_arch = "arm", target_arch = "aarch64"))]
+        let _alone = crate::counter_emulation::ONE_TEST_AT_A_TIME.lock();
         match prepare(Fallback::Refuse) {
             Ok(how) => assert_eq!(how, Access::Native),
             Err(message) => assert!(message.contains("counter=emulate"), "{message}"),

@@ -15,6 +15,7 @@
 //! Memory of a ring is touched by its thread alone, until that thread has passed the safepoint at which
 //! the ring was taken from it.
 
+pub mod anchors;
 pub mod balance;
 pub mod clock;
 pub mod config;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use hindsight_trace_format::container::{ClockSample, Symbol};
 
+use crate::anchors;
 use crate::balance::{self, Balance};
 use crate::clock;
 use crate::config::{Config, ThreadSelection};
@@ -368,14 +369,12 @@ impl Shared {
 fn sample_due_anchors(shared: &Shared, next: &mut Instant) -> Duration {
     let now = Instant::now();
     if now >= *next {
-        let rate = clock::rate(&shared.started, &clock::sample()).unwrap_or(4_000_000_000);
-        let interval = (1u64 << 31) as f64 / rate.max(1) as f64 * 0.8;
-        let mut pause = Duration::from_secs_f64(interval.clamp(0.1, 60.0));
+        let mut pause = anchors::interval(clock::known_rate(&shared.started).unwrap_or(0));
         let threads: Vec<_> = lock(&shared.threads).values().cloned().collect();
         // None may be missed: a thread that was too busy is asked again soon.
         let missed = threads.iter().filter(|t| !t.sample_anchor()).count();
         if missed != 0 {
-            pause /= 16;
+            pause = anchors::retry_after(pause);
         }
         *next = now + pause;
     }

@@ -9,6 +9,7 @@ use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::ring::{Position, CURSOR_OFF};
 use hindsight_trace_format::slot::{Extension, Slot, FIRST_METHOD, SLOT_BYTES};
 
+use crate::anchors::AnchorLog;
 use crate::clock;
 use crate::ring::Ring;
 use crate::thread_words::ThreadWords;
@@ -48,7 +49,7 @@ struct Inner {
     /// Calls that were under way when recording into the ring began are in an earlier ring.
     continues: bool,
     started_counter: u64,
-    anchors: Vec<Anchor>,
+    anchors: AnchorLog,
 }
 
 /// Address of the words in the managed runtime's thread object.
@@ -69,9 +70,6 @@ impl WordsAddress {
         unsafe { &*self.0 }
     }
 }
-
-/// Anchors kept for a ring: at one every 0.4 s, half an hour; the oldest are dropped first.
-const MAX_ANCHORS: usize = 4096;
 
 /// A ring that was taken from its thread, with all that is needed to read it.
 #[derive(Debug)]
@@ -125,7 +123,7 @@ impl ThreadTrace {
                 ring: None,
                 continues: false,
                 started_counter: 0,
-                anchors: Vec::new(),
+                anchors: AnchorLog::default(),
             }),
         }
     }
@@ -215,7 +213,7 @@ impl ThreadTrace {
                 started_counter: inner.started_counter,
                 stopped_counter: clock::counter_in_order(),
             },
-            anchors: std::mem::take(&mut inner.anchors),
+            anchors: inner.anchors.take(),
             continues: inner.continues,
             ring,
         };
@@ -370,21 +368,13 @@ impl ThreadTrace {
             offset: at.wrapping_sub(base) as u64,
         }
         .slots_written(geometry);
-        // While the thread stands still, only the newest of its anchors says anything new; the oldest
-        // is kept too, so that the stretch in between is bounded on both sides.
-        if let [.., before, last] = inner.anchors.as_mut_slice() {
-            if before.slots_written == slots_written && last.slots_written == slots_written {
-                last.counter = counter;
-                return true;
-            }
-        }
-        if inner.anchors.len() == MAX_ANCHORS {
-            inner.anchors.drain(..MAX_ANCHORS / 4);
-        }
-        inner.anchors.push(Anchor {
-            counter,
-            slots_written,
-        });
+        inner.anchors.note(
+            Anchor {
+                counter,
+                slots_written,
+            },
+            geometry.slots() as u64,
+        );
         true
     }
 }
