@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls of the stub: their bytes, and what they do under qemu.
+
+use std::fmt::Write;
+
+use hindsight_codegen_aarch64::{
+    emit_stub_call, EncodeError, StubCall, StubSite, MAX_POLL_OFFSET, MAX_STUB_OFFSET,
+    MIN_SHARED_EXIT,
+};
+use hindsight_codegen_check::{assert_assemblers_agree, execute, Disassembler, Isa};
+use proptest::prelude::*;
+
+const POLL: i32 = 0x99;
+const STUB: i32 = 0xa0;
+
+fn call(site: StubSite) -> StubCall {
+    StubCall {
+        site,
+        poll_offset: POLL,
+        stub_offset: STUB,
+    }
+}
+
+fn text(code: &[u8]) -> Vec<String> {
+    let instructions = Disassembler::new(Isa::Aarch64).instructions(code);
+    instructions.into_iter().map(|i| i.text).collect()
+}
+
+fn words(code: &[u8]) -> Vec<u32> {
+    code.chunks(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect()
+}
+
+/// Specifications, words and text.
+#[test]
+fn the_table() {
+    type Row<'a> = (StubSite, &'a [u32], &'a [&'a str]);
+    let table: [Row; 4] = [
+        (
+            StubSite::TailExit,
+            &[
+                0x3942_6670,
+                0x3500_0050,
+                0xd65f_03c0,
+                0xf940_5270,
+                0xd61f_0200,
+            ],
+            &[
+                "ldrb w16, [x19, #0x99]",
+                "cbnz w16, #0xc",
+                "ret",
+                "ldr x16, [x19, #0xa0]",
+                "br x16",
+            ],
+        ),
+        (
+            StubSite::LaterExit { shared_exit: -8 },
+            &[0x3942_6670, 0x35ff_ffb0, 0xd65f_03c0],
+            &[
+                "ldrb w16, [x19, #0x99]",
+                "cbnz w16, #0xfffffffffffffff8",
+                "ret",
+            ],
+        ),
+        (
+            StubSite::LaterExit {
+                shared_exit: MIN_SHARED_EXIT,
+            },
+            &[0x3942_6670, 0x3580_0010, 0xd65f_03c0],
+            &[
+                "ldrb w16, [x19, #0x99]",
+                "cbnz w16, #0xfffffffffff00004",
+                "ret",
+            ],
+        ),
+        (
+            StubSite::JumpExit,
+            &[0xf940_5270, 0xd61f_0200],
+            &["ldr x16, [x19, #0xa0]", "br x16"],
+        ),
+    ];
+    for (site, expected_words, expected) in table {
+        let code = emit_stub_call(&call(site)).unwrap();
+        assert_eq!(words(&code.bytes), expected_words, "{site:?}");
+        assert_eq!(text(&code.bytes), expected, "{site:?}");
+        let shared = (site == StubSite::TailExit).then_some(12);
+        assert_eq!(code.shared_exit, shared, "{site:?}");
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_independent_assemblers() {
+    let mut source = String::new();
+    let mut emitted = Vec::new();
+    let offsets = [0, 1, POLL, MAX_POLL_OFFSET]
+        .into_iter()
+        .zip([0, 8, STUB, MAX_STUB_OFFSET]);
+    for (n, (poll_offset, stub_offset)) in offsets.enumerate() {
+        let test = format!("ldrb w16, [x19, #{poll_offset}]\ncbnz w16, shared{n}\nret\n");
+        let stub = format!("ldr x16, [x19, #{stub_offset}]\nbr x16\n");
+        let shared_exit = emitted.len() as i32 + 12;
+        for (text, far) in [
+            (format!("{test}shared{n}:\n{stub}"), None),
+            (test.clone(), Some(0)),
+            (test.clone(), Some(4096)),
+            (stub.clone(), None),
+        ] {
+            let site = match far {
+                Some(gap) => {
+                    writeln!(source, ".skip {gap}").unwrap();
+                    emitted.extend(vec![0; gap]);
+                    let shared_exit = shared_exit - emitted.len() as i32;
+                    StubSite::LaterExit { shared_exit }
+                }
+                None if text == stub => StubSite::JumpExit,
+                None => StubSite::TailExit,
+            };
+            source += &text;
+            let code = emit_stub_call(&StubCall {
+                site,
+                poll_offset,
+                stub_offset,
+            });
+            emitted.extend(code.unwrap().bytes);
+        }
+    }
+    let compared = assert_assemblers_agree(Isa::Aarch64, &source, &emitted);
+    println!("{} bytes compared with {compared:?}", emitted.len());
+}
+
+/// Any number, but often one near a limit.
+fn offsets(limit: i32) -> impl Strategy<Value = i32> {
+    prop_oneof![
+        0..=limit,
+        (0..=limit / 8).prop_map(|words| words * 8),
+        -20..20_i32,
+        limit - 20..limit + 20,
+        any::<i32>()
+    ]
+}
+
+fn sites() -> impl Strategy<Value = StubSite> {
+    let distances = prop_oneof![
+        (MIN_SHARED_EXIT / 4..0).prop_map(|words| words * 4),
+        -30..10,
+        MIN_SHARED_EXIT - 10..MIN_SHARED_EXIT + 10,
+        any::<i32>(),
+    ];
+    prop_oneof![
+        Just(StubSite::TailExit),
+        distances.prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
+        Just(StubSite::JumpExit),
+    ]
+}
+
+/// A number as capstone spells it.
+fn spelled(number: i64) -> String {
+    match number {
+        0..=9 => number.to_string(),
+        _ => format!("{number:#x}"),
+    }
+}
+
+fn address(offset: i32) -> String {
+    match offset {
+        0 => "[x19]".to_owned(),
+        _ => format!("[x19, #{}]", spelled(offset.into())),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn right_code_or_the_right_error(
+        site in sites(),
+        poll_offset in offsets(MAX_POLL_OFFSET),
+        stub_offset in offsets(MAX_STUB_OFFSET),
+    ) {
+        let poll_fits = (0..4096).contains(&poll_offset);
+        let stub_fits = (0..32768).contains(&stub_offset) && stub_offset % 8 == 0;
+        let code = match emit_stub_call(&StubCall { site, poll_offset, stub_offset }) {
+            Ok(code) => code,
+            Err(EncodeError::PollOffset(refused)) => {
+                prop_assert!(refused == poll_offset && !poll_fits);
+                return Ok(());
+            }
+            Err(EncodeError::StubOffset(refused)) => {
+                prop_assert!(refused == stub_offset && !stub_fits);
+                return Ok(());
+            }
+            Err(EncodeError::SharedExitDistance(refused)) => {
+                prop_assert_eq!(site, StubSite::LaterExit { shared_exit: refused });
+                // The branch is the second instruction, and goes 1 MiB back.
+                let in_reach = (4 - (1 << 20)..0).contains(&refused);
+                prop_assert!(!in_reach || refused % 4 != 0);
+                return Ok(());
+            }
+            Err(e) => return Err(TestCaseError::fail(e.to_string())),
+        };
+        prop_assert!(poll_fits && stub_fits);
+        let test = format!("ldrb w16, {}", address(poll_offset));
+        let stub = [format!("ldr x16, {}", address(stub_offset)), "br x16".into()];
+        let expected = match site {
+            StubSite::TailExit => [&[test, "cbnz w16, #0xc".into(), "ret".into()][..], &stub].concat(),
+            StubSite::LaterExit { shared_exit } => {
+                prop_assert!(shared_exit < 0);
+                vec![test, format!("cbnz w16, #{}", spelled(shared_exit.into())), "ret".into()]
+            }
+            _ => stub.to_vec(),
+        };
+        prop_assert_eq!(text(&code.bytes), expected);
+    }
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    for (call, part) in [
+        (
+            StubCall {
+                poll_offset: 4096,
+                ..call(StubSite::TailExit)
+            },
+            "from 0 to 4095",
+        ),
+        (
+            StubCall {
+                stub_offset: 4,
+                ..call(StubSite::TailExit)
+            },
+            "multiple of 8 from 0 to 32760",
+        ),
+        (
+            call(StubSite::LaterExit { shared_exit: -6 }),
+            "use StubSite::TailExit again",
+        ),
+    ] {
+        let error = emit_stub_call(&call).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+/// Calls `method` with every register set, and writes out how often the stub ran, the stack pointer's
+/// change and the registers.
+const PROGRAM: &str = r#"
+        .macro each operation, base
+        \operation x0, x1, [\base, #16]
+        \operation x2, x3, [\base, #32]
+        \operation x4, x5, [\base, #48]
+        \operation x6, x7, [\base, #64]
+        \operation x8, x9, [\base, #80]
+        \operation x10, x11, [\base, #96]
+        \operation x12, x13, [\base, #112]
+        \operation x14, x15, [\base, #128]
+        \operation x16, x17, [\base, #144]
+        \operation x20, x21, [\base, #160]
+        \operation x22, x23, [\base, #176]
+        \operation x24, x25, [\base, #192]
+        \operation x26, x27, [\base, #208]
+        .endm
+        .macro run method, poll
+        ldr x19, =thread
+        str xzr, [x19]
+        mov w0, #\poll
+        strb w0, [x19, #0x99]
+        ldr x0, =stub
+        str x0, [x19, #0xa0]
+        ldr x29, =input
+        each ldp, x29
+        mov x28, sp
+        bl \method
+        ldr x29, =output
+        each stp, x29
+        mov x0, sp
+        sub x0, x0, x28
+        ldr x1, [x19]
+        stp x1, x0, [x29]
+        mov x0, #1
+        mov x1, x29
+        mov x2, #224
+        mov x8, #64
+        svc #0
+        .endm
+        .text
+stub:   ldr x16, [x19]
+        add x16, x16, #1
+        str x16, [x19]
+        mov x16, #-1
+        mov x17, #-1
+        ret
+        .globl _start
+"#;
+
+const DATA: &str = "
+        mov x0, #0
+        mov x8, #93
+        svc #0
+        .ltorg
+        .data
+        .balign 8
+thread: .fill 32, 8, 0
+output: .fill 28, 8, 0
+";
+
+#[test]
+fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
+    let bytes = |site| emit_stub_call(&call(site)).unwrap().bytes;
+    let first = bytes(StubSite::TailExit);
+    let mut source = PROGRAM.to_owned();
+    let mut methods = Vec::new();
+    let mut define = |name: String, code: &[u8], skipped: usize| {
+        let text: Vec<String> = code.iter().map(u8::to_string).collect();
+        writeln!(source, ".byte {}", text[..skipped].join(", ")).unwrap();
+        writeln!(source, "{name}: .byte {}", text[skipped..].join(", ")).unwrap();
+        methods.push(name);
+    };
+    // Bytes before the label are there to be branched to.
+    define(
+        "jump".into(),
+        &[bytes(StubSite::JumpExit), bytes(StubSite::JumpExit)].concat(),
+        8,
+    );
+    define("first".into(), &[first.clone(), first.clone()].concat(), 20);
+    for gap in [0, 4, 4096] {
+        let start = first.len() + gap;
+        let site = StubSite::LaterExit {
+            shared_exit: 12 - start as i32,
+        };
+        let code = [first.clone(), vec![0; gap], bytes(site)].concat();
+        define(format!("later{gap}"), &code, start);
+    }
+    let mut runs = Vec::new();
+    source += "_start:\n";
+    for method in &methods {
+        for poll in [0, 1, 0x80, 0xff] {
+            writeln!(source, "run {method}, {poll}").unwrap();
+            runs.push((method, poll));
+        }
+    }
+    source += DATA;
+    let input: Vec<u64> = (0..26).map(|i| 0x0101_0101_1010_1010 * (i + 1)).collect();
+    writeln!(source, "input: .quad 0, 0").unwrap();
+    for value in &input {
+        writeln!(source, ".quad {value:#x}").unwrap();
+    }
+    let Some(written) = execute(Isa::Aarch64, &source) else {
+        return;
+    };
+    assert_eq!(written.len(), runs.len() * 224);
+    for ((method, poll), written) in runs.into_iter().zip(written.chunks(224)) {
+        let words: Vec<u64> = written
+            .chunks(8)
+            .map(|w| u64::from_le_bytes(w.try_into().unwrap()))
+            .collect();
+        let calls = poll != 0 || method == "jump";
+        assert_eq!(words[..2], [u64::from(calls), 0], "{method}, {poll}");
+        let mut expected = input.clone();
+        expected[16] = if calls { u64::MAX } else { 0 };
+        if calls {
+            expected[17] = u64::MAX;
+        }
+        assert_eq!(words[2..], expected, "{method}, {poll}");
+    }
+}

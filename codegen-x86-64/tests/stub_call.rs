@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls of the stub: their bytes, and what they do on the processor.
+
+use hindsight_codegen_check::{assert_assemblers_agree, Disassembler, Isa};
+use hindsight_codegen_x86_64::{emit_stub_call, EncodeError, Reg, RegSet, StubCall, StubSite};
+use proptest::prelude::*;
+
+const POLL: i32 = 0x98;
+const STUB: i32 = 0xa0;
+
+fn call(site: StubSite) -> StubCall {
+    StubCall {
+        site,
+        poll_offset: POLL,
+        stub_offset: STUB,
+    }
+}
+
+fn text(code: &[u8]) -> Vec<String> {
+    let instructions = Disassembler::new(Isa::X86_64).instructions(code);
+    instructions.into_iter().map(|i| i.text).collect()
+}
+
+/// Specifications, bytes and text.
+#[test]
+fn the_table() {
+    const TEST: [u8; 9] = [0x65, 0x80, 0x3c, 0x25, 0x98, 0, 0, 0, 0];
+    const JUMP: [u8; 8] = [0x65, 0xff, 0x24, 0x25, 0xa0, 0, 0, 0];
+    const CALL: [u8; 8] = [0x65, 0xff, 0x14, 0x25, 0xa0, 0, 0, 0];
+    type Row<'a> = (StubSite, &'a [&'a [u8]], &'a [&'a str]);
+    let table: [Row; 7] = [
+        (
+            StubSite::TailExit,
+            &[&TEST, &[0x75, 1, 0xc3], &JUMP],
+            &["cmpb $0, %gs:0x98", "jne 0xc", "retq", "jmpq *%gs:0xa0"],
+        ),
+        (
+            StubSite::LaterExit { shared_exit: -117 },
+            &[&TEST, &[0x75, 0x80, 0xc3]],
+            &["cmpb $0, %gs:0x98", "jne 0xffffffffffffff8b", "retq"],
+        ),
+        (
+            StubSite::LaterExit { shared_exit: -118 },
+            &[&TEST, &[0x0f, 0x85, 0x7b, 0xff, 0xff, 0xff, 0xc3]],
+            &["cmpb $0, %gs:0x98", "jne 0xffffffffffffff8a", "retq"],
+        ),
+        (
+            StubSite::LaterExit { shared_exit: -1 },
+            &[&TEST, &[0x75, 0xf4, 0xc3]],
+            &["cmpb $0, %gs:0x98", "jne 0xffffffffffffffff", "retq"],
+        ),
+        (StubSite::JumpExit, &[&JUMP], &["jmpq *%gs:0xa0"]),
+        (
+            StubSite::LeafEntry,
+            &[&TEST, &[0x74, 8], &CALL],
+            &["cmpb $0, %gs:0x98", "je 0x13", "callq *%gs:0xa0"],
+        ),
+        (StubSite::CallEntry, &[&CALL], &["callq *%gs:0xa0"]),
+    ];
+    for (site, bytes, expected) in table {
+        let code = emit_stub_call(&call(site)).unwrap();
+        assert_eq!(code.bytes, bytes.concat(), "{site:?}");
+        assert_eq!(text(&code.bytes), expected, "{site:?}");
+        let shared = (site == StubSite::TailExit).then_some(12);
+        assert_eq!(code.shared_exit, shared, "{site:?}");
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_independent_assemblers() {
+    let mut source = String::new();
+    let mut emitted = Vec::new();
+    let mut add = |text: String, call: StubCall| {
+        source += &text;
+        let code = emit_stub_call(&call).unwrap();
+        let shared = code.shared_exit.map(|offset| emitted.len() + offset);
+        emitted.extend(code.bytes);
+        (shared, emitted.len() as i32)
+    };
+    for (n, (poll, stub)) in [(0, 0), (POLL, STUB), (127, 128), (i32::MAX, i32::MAX - 7)]
+        .into_iter()
+        .enumerate()
+    {
+        let call = |site| StubCall {
+            site,
+            poll_offset: poll,
+            stub_offset: stub,
+        };
+        let test = format!("cmpb $0,%gs:{poll}\n");
+        let (shared, mut end) = add(
+            format!("{test}jne shared{n}\nret\nshared{n}:\njmp *%gs:{stub}\n"),
+            call(StubSite::TailExit),
+        );
+        let shared = shared.unwrap() as i32;
+        // Near at first, then far.
+        for _ in 0..15 {
+            let site = StubSite::LaterExit {
+                shared_exit: shared - end,
+            };
+            (_, end) = add(format!("{test}jne shared{n}\nret\n"), call(site));
+        }
+        add(format!("jmp *%gs:{stub}\n"), call(StubSite::JumpExit));
+        add(
+            format!("{test}je done{n}\ncall *%gs:{stub}\ndone{n}:\n"),
+            call(StubSite::LeafEntry),
+        );
+        add(format!("call *%gs:{stub}\n"), call(StubSite::CallEntry));
+    }
+    let compared = assert_assemblers_agree(Isa::X86_64, &source, &emitted);
+    println!("{} bytes compared with {compared:?}", emitted.len());
+    assert!(compared.contains(&"as"), "install binutils");
+}
+
+/// Any number, but often one near a limit.
+fn offsets() -> impl Strategy<Value = i32> {
+    prop_oneof![0..4096, -20..20_i32, i32::MAX - 20..=i32::MAX, any::<i32>()]
+}
+
+fn distances() -> impl Strategy<Value = i32> {
+    prop_oneof![-300..20, i32::MIN..i32::MIN + 30, any::<i32>()]
+}
+
+fn sites() -> impl Strategy<Value = StubSite> {
+    prop_oneof![
+        Just(StubSite::TailExit),
+        distances().prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
+        Just(StubSite::JumpExit),
+        Just(StubSite::LeafEntry),
+        Just(StubSite::CallEntry),
+    ]
+}
+
+/// A number as capstone spells it.
+fn spelled(number: i64) -> String {
+    match number {
+        0..=9 => number.to_string(),
+        _ => format!("{number:#x}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn right_code_or_the_right_error(site in sites(), poll_offset in offsets(), stub_offset in offsets()) {
+        let stub_fits = stub_offset >= 0 && stub_offset % 8 == 0;
+        let code = match emit_stub_call(&StubCall { site, poll_offset, stub_offset }) {
+            Ok(code) => code,
+            Err(EncodeError::PollOffset(refused)) => {
+                prop_assert!(refused == poll_offset && poll_offset < 0);
+                return Ok(());
+            }
+            Err(EncodeError::StubOffset(refused)) => {
+                prop_assert!(refused == stub_offset && !stub_fits);
+                return Ok(());
+            }
+            Err(EncodeError::SharedExitDistance(refused)) => {
+                prop_assert_eq!(site, StubSite::LaterExit { shared_exit: refused });
+                // The farthest jump goes 2 GiB back from its end, 15 bytes behind the start.
+                prop_assert!(refused >= 0 || refused < i32::MIN + 15);
+                return Ok(());
+            }
+            Err(e) => return Err(TestCaseError::fail(e.to_string())),
+        };
+        prop_assert!(poll_offset >= 0 && stub_fits);
+        let test = format!("cmpb $0, %gs:{}", spelled(poll_offset.into()));
+        let stub = spelled(stub_offset.into());
+        let expected = match site {
+            StubSite::TailExit => vec![test, "jne 0xc".into(), "retq".into(), format!("jmpq *%gs:{stub}")],
+            StubSite::LaterExit { shared_exit } => {
+                prop_assert!(shared_exit < 0);
+                vec![test, format!("jne {}", spelled(shared_exit.into())), "retq".into()]
+            }
+            StubSite::JumpExit => vec![format!("jmpq *%gs:{stub}")],
+            StubSite::LeafEntry => vec![test, "je 0x13".into(), format!("callq *%gs:{stub}")],
+            _ => vec![format!("callq *%gs:{stub}")],
+        };
+        prop_assert_eq!(text(&code.bytes), expected);
+    }
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    for (call, part) in [
+        (
+            StubCall {
+                poll_offset: -1,
+                ..call(StubSite::LeafEntry)
+            },
+            "poll byte cannot be at gs:-1",
+        ),
+        (
+            StubCall {
+                stub_offset: 4,
+                ..call(StubSite::LeafEntry)
+            },
+            "multiple of 8",
+        ),
+        (
+            call(StubSite::LaterExit { shared_exit: 0 }),
+            "use StubSite::TailExit again",
+        ),
+    ] {
+        let error = emit_stub_call(&call).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod on_the_processor {
+    use super::*;
+    use dynasmrt::x64::Assembler;
+    use dynasmrt::{dynasm, AssemblyOffset, DynasmApi, ExecutableBuffer};
+
+    /// Core registers by number; rsp's place holds what it changed by.
+    type Registers = [u64; 16];
+
+    const HITS: i32 = 0xb0;
+
+    fn others() -> impl Iterator<Item = Reg> {
+        let is_other = |r: &Reg| !matches!(r, Reg::Rsp | Reg::Rax);
+        Reg::ALL.into_iter().filter(is_other)
+    }
+
+    struct Program {
+        code: ExecutableBuffer,
+        run: AssemblyOffset,
+        stub: AssemblyOffset,
+    }
+
+    /// A caller that loads all registers, calls a method made of `method`, and stores all registers; and
+    /// a stub that counts and changes what it may.
+    #[expect(
+        clippy::useless_conversion,
+        reason = "the assembler macro converts every register number"
+    )]
+    fn program(method: &[u8], entry: usize) -> Program {
+        let mut ops = Assembler::new().expect("executable memory");
+        let start = ops.offset();
+        dynasm!(ops; .arch x64; .bytes method);
+        let method = start.0 + entry;
+        let stub = ops.offset();
+        dynasm!(ops; .arch x64; gs inc QWORD [HITS]; mov r11, -1; ret);
+        let run = ops.offset();
+        dynasm!(ops
+            ; .arch x64
+            ; push rbx; push rbp; push r12; push r13; push r14; push r15
+            ; push rsi
+            ; mov rax, rdi
+        );
+        for r in others() {
+            dynasm!(ops; .arch x64; mov Rq(r.number()), [rax + 8 * i32::from(r.number())]);
+        }
+        dynasm!(ops; .arch x64; mov rax, [rax]);
+        let distance = method as i32 - (ops.offset().0 as i32 + 5);
+        dynasm!(ops; .arch x64; .bytes [0xe8]; .bytes distance.to_le_bytes());
+        dynasm!(ops; .arch x64; push rax; mov rax, [rsp + 8]);
+        for r in others() {
+            dynasm!(ops; .arch x64; mov [rax + 8 * i32::from(r.number())], Rq(r.number()));
+        }
+        dynasm!(ops
+            ; .arch x64
+            ; pop rcx
+            ; mov [rax], rcx
+            ; pop rsi
+            ; pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx
+            ; ret
+        );
+        let code = ops.finalize().expect("the program assembles");
+        Program { code, run, stub }
+    }
+
+    /// How often the stub ran, and the registers afterwards. `at` is where the method starts.
+    fn run(method: &[u8], at: usize, poll: u8, before: &Registers) -> (u64, Registers) {
+        let program = program(method, at);
+        let mut thread = Box::new([0_u64; 32]);
+        thread[STUB as usize / 8] = program.code.ptr(program.stub) as u64;
+        thread[POLL as usize / 8] = 0xffff_ff00 | u64::from(poll);
+        let mut after = *before;
+        const ARCH_SET_GS: libc::c_int = 0x1001;
+        // SAFETY: nothing else on this thread uses gs on x86-64 Linux. The program has this signature,
+        // keeps the callee-saved registers, and only touches the thread's words.
+        unsafe {
+            let done = libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, thread.as_mut_ptr());
+            assert_eq!(done, 0);
+            let run: extern "C" fn(*const u64, *mut u64) =
+                std::mem::transmute(program.code.ptr(program.run));
+            run(before.as_ptr(), after.as_mut_ptr());
+            let hits = thread.as_ptr().add(HITS as usize / 8).read_volatile();
+            (hits, after)
+        }
+    }
+
+    #[test]
+    fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
+        let before: Registers = std::array::from_fn(|i| 0x0101_0101_1010_1010 * (i as u64 + 1));
+        let bytes = |site| emit_stub_call(&call(site)).unwrap().bytes;
+        let first = emit_stub_call(&call(StubSite::TailExit)).unwrap();
+        // Methods: two exits, the second at various distances; entries that fall into a ret.
+        let mut methods = vec![(first.bytes.clone(), 0), (bytes(StubSite::JumpExit), 0)];
+        for filler in [0, 1, 80, 97, 98, 200, 70000] {
+            let mut method = first.bytes.clone();
+            method.extend(std::iter::repeat_n(0xcc, filler));
+            let start = method.len();
+            let shared_exit = first.shared_exit.unwrap() as i32 - start as i32;
+            method.extend(bytes(StubSite::LaterExit { shared_exit }));
+            methods.push((method, start));
+        }
+        for site in [StubSite::LeafEntry, StubSite::CallEntry] {
+            methods.push(([bytes(site), vec![0xc3]].concat(), 0));
+        }
+        for (method, at) in methods {
+            let has_test = method[at + 1] != 0xff;
+            for poll in [0, 1, 0x80, 0xff] {
+                let (hits, after) = run(&method, at, poll, &before);
+                let calls = poll != 0 || !has_test;
+                assert_eq!(hits, u64::from(calls), "{:02x?}, {poll}", &method[at..]);
+                for r in Reg::ALL {
+                    let i = usize::from(r.number());
+                    let stubs = r == Reg::R11 && calls;
+                    let expected = if stubs { u64::MAX } else { before[i] };
+                    assert!(
+                        r == Reg::Rsp || after[i] == expected,
+                        "{r}: {:02x?}",
+                        &method[at..]
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn entries_say_what_the_stub_may_change() {
+        for site in [StubSite::LeafEntry, StubSite::CallEntry] {
+            let clobbers = emit_stub_call(&call(site)).unwrap().clobbers;
+            assert_eq!(clobbers, RegSet::of(&[Reg::R11]));
+        }
+    }
+}
