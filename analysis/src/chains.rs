@@ -2,11 +2,12 @@
 //! Chains of calls that held a thread up, and what other threads did meanwhile.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
-use hindsight_decoder::{Extension, Flags, Method, Slices, Thread, Trace};
+use hindsight_decoder::{Extension, Flags, Method, MethodId, Slices, Thread, Trace};
 use serde::Serialize;
 
-use crate::known;
+use crate::{known, Window};
 
 /// A chain goes on into a call that takes at least this part of the whole.
 const DOMINANT: f64 = 0.5;
@@ -20,8 +21,12 @@ const COVERED: f64 = 0.9;
 /// How far apart the end of a wait and the end of the call that caused it may be: a woken thread has to be
 /// scheduled first, and on a busy machine the other one may be held up between unlocking and returning.
 const WAKE_UP_NS: u64 = 20_000_000;
-/// Callees told of a call that isn't dominated by one of them.
-const MAX_CALLEES: usize = 3;
+/// Where no call dominates, callees are told that took at least this part of the whole,
+const WORTH_TELLING: f64 = 0.05;
+/// at most so many of one caller,
+const MAX_CALLEES: usize = 5;
+/// and so many levels of them.
+const MAX_LEVELS: usize = 6;
 
 /// A chain of calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -74,16 +79,33 @@ pub struct Rest {
     pub longest_gap_ns: u64,
     /// Whether the method is one that sleeps or waits.
     pub sleeps: bool,
-    /// What it called most, if that is where the time went.
+    /// What it called, if that is where the time went; longest first.
     pub callees: Vec<Callee>,
+    /// What it called besides.
+    pub others: Others,
 }
 
 /// Calls of one method by another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Callee {
     /// `class.name`.
     pub method: String,
     /// How often.
+    pub calls: u64,
+    /// How long, together, ns.
+    pub ns: u64,
+    /// What it called in turn, cut to what took a good part of the whole; longest first.
+    pub callees: Vec<Callee>,
+    /// What it called besides.
+    pub others: Others,
+}
+
+/// Calls that each took too little of the time to be told one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Others {
+    /// Of how many methods.
+    pub methods: u64,
+    /// How many.
     pub calls: u64,
     /// How long, together, ns.
     pub ns: u64,
@@ -130,8 +152,21 @@ pub struct Evidence {
 ///
 /// Where the thread has a looper, a chain begins at a message; otherwise at an outermost call.
 pub fn chains(trace: &Trace, thread: &Thread, limit: usize) -> Vec<Chain> {
+    chains_in(trace, thread, None, limit)
+}
+
+/// As [`chains`], but only of what ran in the `window`. Chains that reach out of it are told as a whole.
+pub fn chains_in(
+    trace: &Trace,
+    thread: &Thread,
+    window: Option<Window>,
+    limit: usize,
+) -> Vec<Chain> {
     let slices = &thread.slices;
     let mut heads = heads(trace, slices);
+    if let Some(window) = window {
+        heads.retain(|&i| window.meets(slices.start_ns[i], slices.end_ns[i]));
+    }
     heads.sort_by_key(|&i| {
         let ns = slices.end_ns[i] - slices.start_ns[i];
         let recent = thread.end_ns - slices.end_ns[i] <= RECENT_NS;
@@ -195,6 +230,7 @@ fn chain(trace: &Trace, thread: &Thread, self_ns: &[u64], head: usize) -> Chain 
     let mut path_to_head = slices.path_to(head);
     path_to_head.pop();
     let links: Vec<Link> = path.iter().map(link).collect();
+    let (callees, others) = callees(trace, slices, self_ns, last, whole.1 - whole.0);
     let culprit = culprit(&links, &thread.name, &evidence);
     Chain {
         tid: thread.tid,
@@ -210,7 +246,8 @@ fn chain(trace: &Trace, thread: &Thread, self_ns: &[u64], head: usize) -> Chain 
         rest: Rest {
             longest_gap_ns: gap.1 - gap.0,
             sleeps: last_method.is_some_and(known::sleeps_or_waits),
-            callees: callees(trace, slices, self_ns, last),
+            callees,
+            others,
         },
         lock_owner,
         links,
@@ -269,30 +306,85 @@ fn link(trace: &Trace, slices: &Slices, self_ns: &[u64], i: usize, span: (u64, u
     }
 }
 
-fn callees(trace: &Trace, slices: &Slices, self_ns: &[u64], last: usize) -> Vec<Callee> {
+/// What `last` called, added up by method, if its time went there.
+fn callees(
+    trace: &Trace,
+    slices: &Slices,
+    self_ns: &[u64],
+    last: usize,
+    whole_ns: u64,
+) -> (Vec<Callee>, Others) {
     let duration = slices.end_ns[last] - slices.start_ns[last];
     if self_ns[last] as f64 > duration as f64 * DOMINANT {
-        return Vec::new();
+        return Default::default();
     }
-    let mut calls: Vec<(u32, u64)> = (last + 1..slices.subtree_end(last))
-        .filter(|&c| slices.parent[c] as usize == last)
-        .map(|c| (slices.method[c].0, slices.end_ns[c] - slices.start_ns[c]))
-        .collect();
-    calls.sort_unstable();
-    let mut sums: Vec<Callee> = calls
-        .chunk_by(|a, b| a.0 == b.0)
-        .map(|group| Callee {
-            method: trace
-                .methods
-                .name(hindsight_decoder::MethodId(group[0].0))
-                .into_owned(),
-            calls: group.len() as u64,
-            ns: group.iter().map(|g| g.1).sum(),
+    let mut nodes = vec![Node::default()];
+    let mut places: HashMap<(usize, MethodId), usize> = HashMap::new();
+    // The nodes of the callers of the call that is looked at, the root first.
+    let mut callers = vec![0];
+    let base = slices.depth[last] as usize + 1;
+    for i in last + 1..slices.subtree_end(last) {
+        let level = slices.depth[i] as usize - base;
+        if level >= MAX_LEVELS {
+            continue;
+        }
+        callers.truncate(level + 1);
+        let Some(&caller) = callers.get(level) else {
+            continue;
+        };
+        let method = slices.method[i];
+        let node = *places.entry((caller, method)).or_insert_with(|| {
+            nodes.push(Node {
+                method: Some(method),
+                ..Node::default()
+            });
+            let new = nodes.len() - 1;
+            nodes[caller].callees.push(new);
+            new
+        });
+        nodes[node].calls += 1;
+        nodes[node].ns += slices.end_ns[i] - slices.start_ns[i];
+        callers.push(node);
+    }
+    told(trace, &nodes, 0, whole_ns)
+}
+
+/// The calls of one method on one way down.
+#[derive(Default)]
+struct Node {
+    method: Option<MethodId>,
+    calls: u64,
+    ns: u64,
+    callees: Vec<usize>,
+}
+
+/// The callees of a node that are worth telling, and the sum of the others.
+fn told(trace: &Trace, nodes: &[Node], node: usize, whole_ns: u64) -> (Vec<Callee>, Others) {
+    let least = (whole_ns as f64 * WORTH_TELLING) as u64;
+    let mut order: Vec<&usize> = nodes[node].callees.iter().collect();
+    order.sort_by_key(|&&n| Reverse(nodes[n].ns));
+    let worth = order.iter().take_while(|&&&n| nodes[n].ns >= least).count();
+    let (worth, others) = order.split_at(worth.min(MAX_CALLEES));
+    let worth = worth
+        .iter()
+        .map(|&&n| {
+            let (callees, others) = told(trace, nodes, n, whole_ns);
+            let method = nodes[n].method.unwrap_or(MethodId::NOT_RECORDED);
+            Callee {
+                method: trace.methods.name(method).into_owned(),
+                calls: nodes[n].calls,
+                ns: nodes[n].ns,
+                callees,
+                others,
+            }
         })
         .collect();
-    sums.sort_by_key(|c| Reverse(c.ns));
-    sums.truncate(MAX_CALLEES);
-    sums
+    let others = Others {
+        methods: others.len() as u64,
+        calls: others.iter().map(|&&n| nodes[n].calls).sum(),
+        ns: others.iter().map(|&&n| nodes[n].ns).sum(),
+    };
+    (worth, others)
 }
 
 /// Who owned the lock that was waited for during `gap`, by the thread's own events.
@@ -691,10 +783,73 @@ mod tests {
             method: method.into(),
             calls: 10,
             ns,
+            ..Callee::default()
         };
         assert_eq!(
             chain.rest.callees,
             [callee("C.a", 30_000), callee("C.b", 20_000)]
         );
+    }
+
+    #[test]
+    fn callees_are_told_as_a_tree_cut_to_what_took_the_time() {
+        let mut s = Script::new("p");
+        let names = ["C.main", "C.a", "C.b", "C.c", "C.small"];
+        let [main_method, a, b, c, small] = names.map(|n| s.method(n, "()V"));
+        let main = s.thread(1, "main");
+        let mut r = s.at(main, 0);
+        r.enter(main_method);
+        for _ in 0..10 {
+            r.enter(a).call(c, 2_000).call(small, 1).exit();
+            r.enter(b).after(1_000).call(c, 1_000).exit();
+            r.call(small, 1);
+        }
+        r.exit();
+        let chain = first(&decode(&s));
+        let small = Others {
+            methods: 1,
+            calls: 10,
+            ns: 10,
+        };
+        let c = |ns| Callee {
+            method: "C.c".into(),
+            calls: 10,
+            ns,
+            ..Callee::default()
+        };
+        let with = |method: &str, ns, callee, others| Callee {
+            method: method.into(),
+            calls: 10,
+            ns,
+            callees: vec![callee],
+            others,
+        };
+        let expected = [
+            with("C.a", 20_010, c(20_000), small),
+            with("C.b", 20_000, c(10_000), Others::default()),
+        ];
+        assert_eq!(chain.rest.callees, expected);
+        assert_eq!(chain.rest.others, small);
+    }
+
+    #[test]
+    fn only_chains_in_the_window_are_told_but_they_are_told_whole() {
+        let mut s = Script::new("p");
+        let (a, b) = (s.method("C.a", "()V"), s.method("C.b", "()V"));
+        let main = s.thread(1, "main");
+        s.at(main, 0).call(a, 900_000_000).after(10).call(b, 500);
+        let trace = decode(&s);
+        let thread = trace.main_thread().unwrap();
+        let held = |from, to| -> Vec<u64> {
+            let window = Window {
+                from_ns: thread.start_ns + from,
+                to_ns: thread.start_ns + to,
+            };
+            let found = chains_in(&trace, thread, Some(window), 9);
+            found.iter().map(|c| c.held_ns).collect()
+        };
+        assert_eq!(held(0, 10), [900_000_000]);
+        assert_eq!(held(900_000_000, 900_000_010), [0u64; 0]);
+        assert_eq!(held(900_000_001, 900_000_020), [500]);
     }
 }

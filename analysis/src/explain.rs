@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A chain of calls, in plain words.
 
-use std::fmt::Write;
+use std::fmt::{Result, Write};
 
-use crate::{Chain, Evidence, Link};
+use crate::words::{count, duration, shorten, wrap};
+use crate::{Callee, Chain, Evidence, Link, Others};
 
 /// What to write before and after the parts of a text that should stand out; empty for plain text.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +13,11 @@ pub struct Palette {
     pub strong: &'static str,
     /// Before what is only context.
     pub dim: &'static str,
-    /// After either.
+    /// Before what is worse than it was.
+    pub bad: &'static str,
+    /// Before what is better than it was.
+    pub good: &'static str,
+    /// After any of them.
     pub reset: &'static str,
 }
 
@@ -21,228 +26,376 @@ impl Palette {
     pub const PLAIN: Palette = Palette {
         strong: "",
         dim: "",
+        bad: "",
+        good: "",
         reset: "",
     };
     /// For a terminal.
     pub const ANSI: Palette = Palette {
         strong: "\x1b[1m",
         dim: "\x1b[2m",
+        bad: "\x1b[31m",
+        good: "\x1b[32m",
         reset: "\x1b[0m",
     };
 }
 
-/// A duration as people say it, with three significant digits: `702 ms`, `1.43 s`, `12 ns`.
-pub fn duration(ns: u64) -> String {
-    const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
-    let value = ns as f64;
-    // 999.5 would be rounded up to 1000.
-    let (scale, unit) = UNITS
-        .into_iter()
-        .find(|(scale, _)| value / scale < 999.5)
-        .unwrap_or(UNITS[3]);
-    let value = value / scale;
-    let decimals = match value {
-        _ if scale == 1.0 => 0,
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
+/// How a text is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// What stands out, and how.
+    pub palette: Palette,
+    /// Columns to a line, for a terminal; names are cut to fit. `None`: nothing is cut.
+    pub width: Option<usize>,
+    /// How many calls of a chain are told, the outermost first.
+    pub depth: Option<usize>,
+    /// Whether calls are told too that say nothing new, such as those of the platform by the platform.
+    pub full: bool,
 }
+
+impl Layout {
+    /// Plain text of any width.
+    pub const PLAIN: Layout = Layout {
+        palette: Palette::PLAIN,
+        width: None,
+        depth: None,
+        full: false,
+    };
+}
+
+/// Sentences are wrapped here, however wide the terminal is.
+const MAX_PROSE: usize = 100;
+/// Columns before a tree of calls.
+const MARGIN: usize = 4;
+/// Columns by which a call stands right of its caller.
+const INDENT: usize = 2;
+/// Columns of a duration, and of the space before it.
+const TIME: usize = 10;
+/// Columns that are kept for names, however deep the call.
+const LEAST_NAME: usize = 36;
+/// So many calls in a row that say nothing new are told as one.
+const DULL: usize = 3;
+/// Of longer lists of callers, only the ends are told.
+const MAX_CALLERS: usize = 6;
 
 /// Says what held the thread up, and what other threads did meanwhile. Ends with a line break.
 pub fn explain(chain: &Chain, palette: Palette) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_chain(&mut out, chain, palette);
-    out
-}
-
-fn write_chain(out: &mut String, chain: &Chain, p: Palette) -> std::fmt::Result {
-    let Palette { strong, dim, reset } = p;
-    let held = duration(chain.held_ns);
-    if chain.still_running {
-        writeln!(
-            out,
-            "{strong}Thread \"{}\" (tid {}) had been held for {held} when the trace was taken:{reset}",
-            chain.thread, chain.tid
-        )?;
-    } else {
-        writeln!(
-            out,
-            "{strong}Thread \"{}\" (tid {}) was held for {held}{reset}, until {} before the trace was taken:",
-            chain.thread,
-            chain.tid,
-            duration(chain.ended_before_ns)
-        )?;
-    }
-    writeln!(out)?;
-    write_calls(out, &chain.callers, &chain.links, p)?;
-    writeln!(out)?;
-
-    let Some(last) = chain.links.last() else {
-        return Ok(());
-    };
-    if !chain.rest.callees.is_empty() {
-        writeln!(out, "{} took its time in many calls:", last.method)?;
-        for callee in &chain.rest.callees {
-            let calls = if callee.calls == 1 { "call" } else { "calls" };
-            writeln!(
-                out,
-                "    {:>8}  {} ({} {calls})",
-                duration(callee.ns),
-                callee.method,
-                callee.calls
-            )?;
-        }
-        return Ok(());
-    }
-    let gap = duration(chain.rest.longest_gap_ns);
-    match &chain.lock_owner {
-        Some(owner) => {
-            let name = match &owner.thread {
-                Some(name) => format!("\"{name}\" (tid {})", owner.tid),
-                None => format!("{}, whose ring is not in the trace", owner.tid),
-            };
-            writeln!(
-                out,
-                "{} waited {gap} for the lock {:#x}, held by thread {name}.",
-                last.method, owner.lock
-            )?;
-        }
-        None if chain.rest.sleeps => writeln!(out, "{} slept or waited {gap}.", last.method)?,
-        None => writeln!(
-            out,
-            "{} called nothing for {gap}: it waited, or computed.",
-            last.method
-        )?,
-    }
-    for evidence in &chain.evidence {
-        writeln!(out)?;
-        write_evidence(out, evidence, last, p)?;
-    }
-    if chain.evidence.is_empty() {
-        writeln!(
-            out,
-            "{dim}No other traced thread was busy all that time.{reset}"
-        )?;
-    }
-    if let Some((method, thread)) = &chain.culprit {
-        writeln!(out)?;
-        writeln!(
-            out,
-            "{strong}Culprit: {method}, on thread \"{thread}\"{reset}"
-        )?;
-    }
-    Ok(())
-}
-
-fn write_evidence(out: &mut String, e: &Evidence, waited: &Link, p: Palette) -> std::fmt::Result {
-    writeln!(
-        out,
-        "Meanwhile thread \"{}\" (tid {}) was in:",
-        e.thread, e.tid
-    )?;
-    writeln!(out)?;
-    write_calls(out, &e.callers, &e.links, p)?;
-    writeln!(out)?;
-    let Some(last) = e.links.last() else {
-        return Ok(());
-    };
-    let percent = (e.share * 100.0).floor();
-    let own = e
-        .links
-        .iter()
-        .rev()
-        .find(|l| l.own)
-        .filter(|own| own.method != last.method);
-    let what = if e.sleeps { "slept" } else { "was" };
-    write!(
-        out,
-        "It {what} in {} for {} ({percent} %)",
-        last.method,
-        duration(last.ns)
-    )?;
-    if let Some(own) = own {
-        write!(out, ", called by {}", own.method)?;
-    }
-    writeln!(out, ".")?;
-    let Some(together) = e.ended_together.and_then(|i| e.links.get(i)) else {
-        return Ok(());
-    };
-    let conclusion = if e.owns_lock {
-        "it held the lock"
-    } else if e.same_class {
-        "it is a method of the same class, so most likely it held the lock"
-    } else {
-        "most likely it was waited for"
-    };
-    writeln!(
-        out,
-        "{} ended {} {} {} went on: {conclusion}.",
-        together.method,
-        duration(e.end_gap_ns.unsigned_abs()),
-        if e.end_gap_ns < 0 { "after" } else { "before" },
-        waited.method
+    explain_with(
+        chain,
+        &Layout {
+            palette,
+            ..Layout::PLAIN
+        },
     )
 }
 
-/// One call a line, indented by depth, times in a column of their own.
-fn write_calls(
-    out: &mut String,
-    callers: &[String],
-    links: &[Link],
-    p: Palette,
-) -> std::fmt::Result {
-    let Palette { strong, dim, reset } = p;
-    const INDENT: usize = 2;
-    let rows = callers.iter().map(|c| c.chars().count());
-    let rows = rows.chain(links.iter().map(|l| l.method.chars().count()));
-    let width = rows
-        .enumerate()
-        .map(|(i, n)| INDENT * i + n)
-        .max()
-        .unwrap_or(0);
-    for (i, caller) in callers.iter().enumerate() {
-        writeln!(out, "    {dim}{:1$}{caller}{reset}", "", INDENT * i)?;
-    }
-    for (i, link) in links.iter().enumerate() {
-        let indent = INDENT * (callers.len() + i);
-        let is_last = i + 1 == links.len();
-        let (before, after) = if is_last { (strong, reset) } else { ("", "") };
-        writeln!(
-            out,
-            "    {:indent$}{before}{:rest$}{after}  {:>8}",
-            "",
-            link.method,
-            duration(link.ns),
-            rest = width - indent
-        )?;
-    }
-    Ok(())
+/// As [`explain`], laid out as asked.
+pub fn explain_with(chain: &Chain, layout: &Layout) -> String {
+    let mut text = Text {
+        out: String::new(),
+        layout: *layout,
+    };
+    // Writing to a string cannot fail.
+    let _ = text.chain(chain);
+    text.out
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+struct Text {
+    out: String,
+    layout: Layout,
+}
 
-    #[test]
-    fn durations_have_three_digits_and_the_unit_that_fits() {
-        let expected = [
-            (0, "0 ns"),
-            (999, "999 ns"),
-            (1_000, "1.00 µs"),
-            (9_994, "9.99 µs"),
-            (9_995, "10.0 µs"),
-            (99_950, "100 µs"),
-            (999_499, "999 µs"),
-            (999_500, "1.00 ms"),
-            (702_400_000, "702 ms"),
-            (1_430_000_000, "1.43 s"),
-            (123_456_000_000_000, "123456 s"),
-        ];
-        for (ns, text) in expected {
-            assert_eq!(duration(ns), text, "{ns}");
+/// A line of a tree of calls.
+struct Row {
+    level: usize,
+    name: String,
+    ns: Option<u64>,
+    calls: Option<u64>,
+    style: &'static str,
+}
+
+impl Text {
+    /// A sentence, wrapped if it is for a terminal.
+    fn say(&mut self, style: &str, sentence: &str) -> Result {
+        let width = self.layout.width.map(|w| w.min(MAX_PROSE));
+        let reset = if style.is_empty() {
+            ""
+        } else {
+            self.layout.palette.reset
+        };
+        for line in wrap(sentence, width) {
+            writeln!(self.out, "{style}{line}{reset}")?;
         }
+        Ok(())
+    }
+
+    fn chain(&mut self, chain: &Chain) -> Result {
+        let strong = self.layout.palette.strong;
+        let held = duration(chain.held_ns);
+        let Chain { thread, tid, .. } = chain;
+        if chain.still_running {
+            let what = format!("had been held for {held} when the trace was taken:");
+            self.say(strong, &format!("Thread \"{thread}\" (tid {tid}) {what}"))?;
+        } else {
+            let before = duration(chain.ended_before_ns);
+            let what = format!("was held for {held}, until {before} before the trace was taken:");
+            self.say(strong, &format!("Thread \"{thread}\" (tid {tid}) {what}"))?;
+        }
+        writeln!(self.out)?;
+        self.calls(&chain.callers, &chain.links)?;
+        writeln!(self.out)?;
+
+        let Some(last) = chain.links.last() else {
+            return Ok(());
+        };
+        if !chain.rest.callees.is_empty() {
+            self.say("", &format!("{} took its time in many calls:", last.method))?;
+            writeln!(self.out)?;
+            let mut rows = Vec::new();
+            let dim = self.layout.palette.dim;
+            callee_rows(&chain.rest.callees, chain.rest.others, 0, dim, &mut rows);
+            return self.rows(&rows);
+        }
+        self.rest(chain, last)?;
+        for evidence in &chain.evidence {
+            writeln!(self.out)?;
+            self.evidence(evidence, last)?;
+        }
+        if chain.evidence.is_empty() {
+            let dim = self.layout.palette.dim;
+            self.say(dim, "No other traced thread was busy all that time.")?;
+        }
+        if let Some((method, thread)) = &chain.culprit {
+            writeln!(self.out)?;
+            self.say(
+                strong,
+                &format!("Culprit: {method}, on thread \"{thread}\""),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What the last call of the chain did.
+    fn rest(&mut self, chain: &Chain, last: &Link) -> Result {
+        let gap = duration(chain.rest.longest_gap_ns);
+        let method = &last.method;
+        match &chain.lock_owner {
+            Some(owner) => {
+                let name = match &owner.thread {
+                    Some(name) => format!("\"{name}\" (tid {})", owner.tid),
+                    None => format!("{}, whose ring is not in the trace", owner.tid),
+                };
+                let lock = owner.lock;
+                let what = format!("waited {gap} for the lock {lock:#x}, held by thread {name}.");
+                self.say("", &format!("{method} {what}"))
+            }
+            None if chain.rest.sleeps => self.say("", &format!("{method} slept or waited {gap}.")),
+            None => {
+                let what = format!("called nothing for {gap}: it waited, or computed.");
+                self.say("", &format!("{method} {what}"))
+            }
+        }
+    }
+
+    fn evidence(&mut self, e: &Evidence, waited: &Link) -> Result {
+        self.say(
+            "",
+            &format!("Meanwhile thread \"{}\" (tid {}) was in:", e.thread, e.tid),
+        )?;
+        writeln!(self.out)?;
+        self.calls(&e.callers, &e.links)?;
+        writeln!(self.out)?;
+        let Some(last) = e.links.last() else {
+            return Ok(());
+        };
+        let own = e.links.iter().rev().find(|l| l.own);
+        let by = match own.filter(|own| own.method != last.method) {
+            Some(own) => format!(", called by {}", own.method),
+            None => String::new(),
+        };
+        let did = if e.sleeps { "slept" } else { "was" };
+        let (method, ns) = (&last.method, duration(last.ns));
+        let percent = (e.share * 100.0).floor();
+        self.say(
+            "",
+            &format!("It {did} in {method} for {ns} ({percent} %){by}."),
+        )?;
+        let Some(together) = e.ended_together.and_then(|i| e.links.get(i)) else {
+            return Ok(());
+        };
+        let conclusion = if e.owns_lock {
+            "it held the lock"
+        } else if e.same_class {
+            "it is a method of the same class, so most likely it held the lock"
+        } else {
+            "most likely it was waited for"
+        };
+        let gap = duration(e.end_gap_ns.unsigned_abs());
+        let when = if e.end_gap_ns < 0 { "after" } else { "before" };
+        let (method, waited) = (&together.method, &waited.method);
+        self.say(
+            "",
+            &format!("{method} ended {gap} {when} {waited} went on: {conclusion}."),
+        )
+    }
+
+    /// One call a line, indented by depth, times in a column of their own.
+    fn calls(&mut self, callers: &[String], links: &[Link]) -> Result {
+        let Palette { strong, dim, .. } = self.layout.palette;
+        let mut rows: Vec<Row> = Vec::new();
+        let row = |rows: &mut Vec<Row>, name: String, ns, style| {
+            let level = rows.len();
+            rows.push(Row {
+                level,
+                name,
+                ns,
+                calls: None,
+                style,
+            });
+        };
+        let kept = MAX_CALLERS / 2;
+        let hidden = if !self.layout.full && callers.len() > MAX_CALLERS {
+            kept..callers.len() - kept
+        } else {
+            0..0
+        };
+        for (i, caller) in callers.iter().enumerate() {
+            if i == hidden.start && !hidden.is_empty() {
+                row(&mut rows, format!("… {} calls …", hidden.len()), None, dim);
+            }
+            if !hidden.contains(&i) {
+                row(&mut rows, caller.clone(), None, dim);
+            }
+        }
+        let shown = self.layout.depth.unwrap_or(usize::MAX).min(links.len());
+        let mut i = 0;
+        while i < shown {
+            let dull = if self.layout.full {
+                0
+            } else {
+                (i..shown).take_while(|&k| is_dull(links, k)).count()
+            };
+            if dull >= DULL {
+                let name = told_as_one(&links[i - 1], &links[i..i + dull]);
+                row(&mut rows, name, Some(links[i].ns), dim);
+                i += dull;
+                continue;
+            }
+            let style = if i + 1 == links.len() { strong } else { "" };
+            row(&mut rows, links[i].method.clone(), Some(links[i].ns), style);
+            i += 1;
+        }
+        if shown < links.len() {
+            let deeper = links.len() - shown;
+            let calls = if deeper == 1 { "call" } else { "calls" };
+            let name = format!("… {deeper} deeper {calls}");
+            row(&mut rows, name, Some(links[shown].ns), dim);
+        }
+        self.rows(&rows)
+    }
+
+    fn rows(&mut self, rows: &[Row]) -> Result {
+        // Deep calls must not push names out of a terminal.
+        let most = self.layout.width.map_or(usize::MAX, |width| {
+            width.saturating_sub(MARGIN + LEAST_NAME + TIME)
+        });
+        let indent = |row: &Row| (row.level * INDENT).min(most);
+        let calls_column = rows.iter().any(|r| r.calls.is_some());
+        let name_end = self.layout.width.map_or(usize::MAX, |width| {
+            let taken = MARGIN + if calls_column { 2 * TIME } else { TIME };
+            width.saturating_sub(taken).max(LEAST_NAME)
+        });
+        let names: Vec<String> = rows
+            .iter()
+            .map(|row| shorten(&row.name, name_end.saturating_sub(indent(row))))
+            .collect();
+        let ends = rows.iter().zip(&names);
+        let width = ends.map(|(row, name)| indent(row) + name.chars().count());
+        let width = width.max().unwrap_or(0);
+        for (row, name) in rows.iter().zip(&names) {
+            let indent = indent(row);
+            let reset = if row.style.is_empty() {
+                ""
+            } else {
+                self.layout.palette.reset
+            };
+            let style = row.style;
+            write!(self.out, "{:MARGIN$}{:indent$}", "", "")?;
+            let Some(ns) = row.ns else {
+                writeln!(self.out, "{style}{name}{reset}")?;
+                continue;
+            };
+            let rest = width - indent;
+            let time = duration(ns);
+            write!(self.out, "{style}{name:rest$}{reset}  {time:>8}")?;
+            if let Some(calls) = row.calls {
+                let word = if calls == 1 { "call" } else { "calls" };
+                write!(self.out, "  {} {word}", count(calls))?;
+            }
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a call says nothing new: one of the platform amid others, or of the same method as its caller.
+fn is_dull(links: &[Link], i: usize) -> bool {
+    let (Some(before), Some(after)) = (i.checked_sub(1).map(|b| &links[b]), links.get(i + 1))
+    else {
+        return false;
+    };
+    let link = &links[i];
+    link.method == before.method || (!link.own && !before.own && !after.own)
+}
+
+/// `… 12 calls of itself`, `… 7 calls in android.view, androidx.recyclerview.widget`
+fn told_as_one(before: &Link, dull: &[Link]) -> String {
+    if dull.iter().all(|l| l.method == before.method) {
+        return format!("… {} calls of itself", dull.len());
+    }
+    let mut packages: Vec<&str> = Vec::new();
+    for link in dull {
+        let class = link.method.rsplit_once('.').map_or("", |(class, _)| class);
+        let package = class.rsplit_once('.').map_or(class, |(package, _)| package);
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    let more = if packages.len() > 2 { ", …" } else { "" };
+    packages.truncate(2);
+    format!("… {} calls in {}{more}", dull.len(), packages.join(", "))
+}
+
+fn callee_rows(
+    callees: &[Callee],
+    others: Others,
+    level: usize,
+    dim: &'static str,
+    rows: &mut Vec<Row>,
+) {
+    for callee in callees {
+        rows.push(Row {
+            level,
+            name: callee.method.clone(),
+            ns: Some(callee.ns),
+            calls: Some(callee.calls),
+            style: "",
+        });
+        callee_rows(&callee.callees, callee.others, level + 1, dim, rows);
+    }
+    // Below a call whose callees all took little, they aren't worth a line.
+    if others.calls > 0 && !callees.is_empty() {
+        let methods = if others.methods == 1 {
+            "method"
+        } else {
+            "methods"
+        };
+        rows.push(Row {
+            level,
+            name: format!("… {} other {methods}", count(others.methods)),
+            ns: Some(others.ns),
+            calls: Some(others.calls),
+            style: dim,
+        });
     }
 }

@@ -16,8 +16,12 @@
 mod chains;
 mod explain;
 mod known;
+mod select;
 mod top;
+mod words;
 
-pub use chains::{chains, Callee, Chain, Evidence, Link, LockOwner, Rest};
-pub use explain::{duration, explain, Palette};
-pub use top::{top, MethodTotals};
+pub use chains::{chains, chains_in, Callee, Chain, Evidence, Link, LockOwner, Others, Rest};
+pub use explain::{explain, explain_with, Layout, Palette};
+pub use select::{Selection, Window};
+pub use top::{top, By, Totals};
+pub use words::{count, duration, shorten, wrap};

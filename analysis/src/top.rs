@@ -1,33 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Methods, by the time they took.
+//! Methods, classes or packages, by the time they took.
+
+use std::collections::HashMap;
 
 use hindsight_decoder::{MethodId, Methods, Thread};
 use serde::Serialize;
 
-/// What all calls of a method took together.
+/// What calls are added up by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// The method that was called.
+    #[default]
+    Method,
+    /// Its class; a nested class is a class of its own.
+    Class,
+    /// The package of its class.
+    Package,
+}
+
+/// What all calls of a method, or of the methods of a class or package, took together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MethodTotals {
-    /// `class.name`.
-    pub method: String,
-    /// As in the dex file; empty if unknown.
+pub struct Totals {
+    /// `class.name`, the class, or the package.
+    pub name: String,
+    /// Of a method, as in the dex file; empty if unknown.
     pub signature: String,
-    /// The types of its parameters, as in Java: `(long, String)`; empty if unknown.
+    /// Of a method, the types of its parameters, as in Java: `(long, String)`; empty if unknown.
     pub parameters: String,
     /// Calls seen, whole or in part.
     pub calls: u64,
-    /// Time in the method itself, ns.
+    /// Time in the method itself, or in the methods themselves, ns.
     pub self_ns: u64,
-    /// Time in the method and what it called, ns. Where it calls itself, the outermost call counts.
+    /// Time with what was called, ns. Of calls inside each other the outermost one counts.
     pub total_ns: u64,
-    /// Its longest call, ns.
+    /// The longest call, ns.
     pub max_ns: u64,
 }
 
-/// Totals of all methods that `threads` called, in no particular order.
+/// Name for methods without a symbol, where they are added up by class or package.
+const UNNAMED: &str = "<methods without a symbol>";
+
+/// The group of each method, and the groups' names, signatures and parameters. The last group is for calls
+/// whose entry is not in the ring.
+struct Groups {
+    of: Vec<u32>,
+    names: Vec<(String, String, String)>,
+}
+
+impl Groups {
+    fn new(methods: &Methods, by: By) -> Self {
+        let mut names = Vec::new();
+        let of = match by {
+            By::Method => {
+                names.extend(
+                    methods
+                        .iter()
+                        .map(|(_, m)| (m.full_name(), m.signature.clone(), m.parameters())),
+                );
+                (0..methods.len() as u32).collect()
+            }
+            By::Class | By::Package => {
+                let mut known: HashMap<&str, u32> = HashMap::new();
+                methods
+                    .iter()
+                    .map(|(_, m)| {
+                        let name = match by {
+                            _ if !m.is_named() => UNNAMED,
+                            By::Package => m.class.rsplit_once('.').map_or("", |(p, _)| p),
+                            _ => &m.class,
+                        };
+                        *known.entry(name).or_insert_with(|| {
+                            let shown = if name.is_empty() {
+                                "<no package>"
+                            } else {
+                                name
+                            };
+                            names.push((shown.to_owned(), String::new(), String::new()));
+                            (names.len() - 1) as u32
+                        })
+                    })
+                    .collect()
+            }
+        };
+        let not_recorded = Methods::NOT_RECORDED_NAME.to_owned();
+        names.push((not_recorded, String::new(), String::new()));
+        Groups { of, names }
+    }
+
+    fn place(&self, id: MethodId) -> usize {
+        match self.of.get(id.0 as usize) {
+            Some(&group) => group as usize,
+            None => self.names.len() - 1,
+        }
+    }
+}
+
+/// Totals of all that `threads` called, in no particular order.
 pub fn top<'a>(
     methods: &Methods,
     threads: impl IntoIterator<Item = &'a Thread>,
-) -> Vec<MethodTotals> {
+    by: By,
+) -> Vec<Totals> {
     #[derive(Clone, Default)]
     struct Sum {
         calls: u64,
@@ -37,48 +111,61 @@ pub fn top<'a>(
         /// Calls of it that are running.
         running: u32,
     }
-    // The last one is for calls whose entry is not in the ring.
-    let mut sums = vec![Sum::default(); methods.len() + 1];
-    let place = |id: MethodId| (id.0 as usize).min(methods.len());
+    struct Running {
+        group: usize,
+        /// What its callees took.
+        callees_ns: u64,
+        duration_ns: u64,
+    }
+    let groups = Groups::new(methods, by);
+    let mut sums = vec![Sum::default(); groups.names.len()];
+    let mut stack: Vec<Running> = Vec::new();
+    let leave = |sums: &mut Vec<Sum>, left: Running| {
+        let sum = &mut sums[left.group];
+        sum.running -= 1;
+        sum.self_ns += left.duration_ns.saturating_sub(left.callees_ns);
+    };
     for thread in threads {
-        let slices = &thread.slices;
-        let own = slices.self_ns();
-        let mut stack: Vec<usize> = Vec::new();
-        for (i, slice) in slices.iter().enumerate() {
-            for left in stack.drain(stack.len().min(slice.depth as usize)..) {
-                sums[left].running -= 1;
+        let s = &thread.slices;
+        // Times are added up on the way, so that the calls are read once.
+        for i in 0..s.len() {
+            while stack.len() > s.depth[i] as usize {
+                let Some(left) = stack.pop() else { break };
+                leave(&mut sums, left);
             }
-            let at = place(slice.method);
-            stack.push(at);
-            let sum = &mut sums[at];
+            let duration_ns = s.end_ns[i] - s.start_ns[i];
+            if let Some(caller) = stack.last_mut() {
+                caller.callees_ns += duration_ns;
+            }
+            let group = groups.place(s.method[i]);
+            stack.push(Running {
+                group,
+                callees_ns: 0,
+                duration_ns,
+            });
+            let sum = &mut sums[group];
             sum.calls += 1;
-            sum.self_ns += own[i];
-            sum.max_ns = sum.max_ns.max(slice.duration_ns());
+            sum.max_ns = sum.max_ns.max(duration_ns);
             if sum.running == 0 {
-                sum.total_ns += slice.duration_ns();
+                sum.total_ns += duration_ns;
             }
             sum.running += 1;
         }
-        for left in stack {
-            sums[left].running -= 1;
+        for left in stack.drain(..) {
+            leave(&mut sums, left);
         }
     }
     sums.into_iter()
-        .enumerate()
-        .filter(|(_, sum)| sum.calls > 0)
-        .map(|(i, sum)| {
-            let id = MethodId(i as u32);
-            MethodTotals {
-                method: methods.name(id).into_owned(),
-                signature: methods
-                    .get(id)
-                    .map_or_else(String::new, |m| m.signature.clone()),
-                parameters: methods.get(id).map_or_else(String::new, |m| m.parameters()),
-                calls: sum.calls,
-                self_ns: sum.self_ns,
-                total_ns: sum.total_ns,
-                max_ns: sum.max_ns,
-            }
+        .zip(groups.names)
+        .filter(|(sum, _)| sum.calls > 0)
+        .map(|(sum, (name, signature, parameters))| Totals {
+            name,
+            signature,
+            parameters,
+            calls: sum.calls,
+            self_ns: sum.self_ns,
+            total_ns: sum.total_ns,
+            max_ns: sum.max_ns,
         })
         .collect()
 }
@@ -88,6 +175,18 @@ mod tests {
     use super::*;
     use hindsight_decoder::Trace;
     use hindsight_testkit::Script;
+
+    type Row = (String, u64, u64, u64, u64);
+
+    fn rows(trace: &Trace, by: By) -> Vec<Row> {
+        let row = |t: Totals| (t.name, t.calls, t.self_ns, t.total_ns, t.max_ns);
+        let mut rows: Vec<Row> = top(&trace.methods, &trace.threads, by)
+            .into_iter()
+            .map(row)
+            .collect();
+        rows.sort();
+        rows
+    }
 
     #[test]
     fn recursion_counts_its_outermost_call_once() {
@@ -107,12 +206,40 @@ mod tests {
             .exit();
         r.after(100).call(f, 1);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let mut totals = top(&trace.methods, &trace.threads);
-        totals.sort_by(|a, b| a.method.cmp(&b.method));
-        let get = |m: &MethodTotals| (m.method.clone(), m.calls, m.self_ns, m.total_ns, m.max_ns);
-        assert_eq!(get(&totals[0]), ("C.f".into(), 3, 21, 31, 30));
-        assert_eq!(get(&totals[1]), ("C.g".into(), 2, 10, 10, 5));
-        assert_eq!(totals.len(), 2);
+        assert_eq!(
+            rows(&trace, By::Method),
+            [("C.f".into(), 3, 21, 31, 30), ("C.g".into(), 2, 10, 10, 5)]
+        );
+    }
+
+    #[test]
+    fn calls_within_a_class_or_package_count_once() {
+        let mut s = Script::new("p");
+        let f = s.method("a.b.C.f", "()V");
+        let g = s.method("a.b.C.g", "()V");
+        let h = s.method("a.b.C$D.h", "()V");
+        let k = s.method("K.k", "()V");
+        let t = s.thread(1, "main");
+        // f(1) { g(2) { h(4) { f(8) } } } k(16)
+        let mut r = s.at(t, 0);
+        r.enter(f).after(1).enter(g).after(2).enter(h).after(4);
+        r.call(f, 8).exit().exit().exit().call(k, 16);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        assert_eq!(
+            rows(&trace, By::Class),
+            [
+                ("K".into(), 1, 16, 16, 16),
+                ("a.b.C".into(), 3, 11, 15, 15),
+                ("a.b.C$D".into(), 1, 4, 12, 12)
+            ]
+        );
+        assert_eq!(
+            rows(&trace, By::Package),
+            [
+                ("<no package>".into(), 1, 16, 16, 16),
+                ("a.b".into(), 4, 15, 15, 15)
+            ]
+        );
     }
 
     #[test]
@@ -121,12 +248,9 @@ mod tests {
         let t = s.thread(1, "main");
         s.at(t, 0).exit().after(10).exit().after(5).exit();
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let totals = top(&trace.methods, &trace.threads);
-        assert_eq!(totals.len(), 1);
-        assert_eq!(totals[0].method, "<entered before the trace>");
-        assert_eq!(
-            (totals[0].calls, totals[0].self_ns, totals[0].total_ns),
-            (3, 15, 15)
-        );
+        for by in [By::Method, By::Class, By::Package] {
+            let expected = ("<entered before the trace>".to_owned(), 3, 15, 15, 15);
+            assert_eq!(rows(&trace, by), [expected]);
+        }
     }
 }

@@ -1,55 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `hindsight chains`, also called `hindsight why`
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use clap::Args;
-use hindsight_analysis::{chains, explain};
+use hindsight_analysis::{chains_in, explain_with, Layout};
 
-use crate::{text, thread_or_main, write_json, Input};
+use crate::input::{thread_or_main, Input, Time};
+use crate::text::{Look, Page};
+use crate::write_json;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
     /// The thread that was held up, by id or name; the main thread by default
-    #[arg(long, short)]
+    #[arg(long, short, value_name = "NAME|TID")]
     thread: Option<String>,
+    #[command(flatten)]
+    time: Time,
+    /// Tell only so many calls of a chain, the outermost first
+    #[arg(long, value_name = "CALLS", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+    /// Tell every call, also those that say nothing new
+    #[arg(long)]
+    full: bool,
     /// How many chains, the most telling first
-    #[arg(long, short = 'n', default_value_t = 1)]
+    #[arg(long, short = 'n', default_value_t = 1, value_name = "CHAINS")]
     limit: usize,
     /// Write JSON; times are in ns
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
+    let file = &arguments.input.file;
     let trace = arguments.input.read()?;
-    let thread = thread_or_main(&trace, &arguments.input.file, arguments.thread.as_deref())?;
-    let found = chains(&trace, thread, arguments.limit);
+    let thread = thread_or_main(&trace, file, arguments.thread.as_deref())?;
+    let window = arguments.time.window(&trace, file)?;
+    let mut found = chains_in(&trace, thread, window, arguments.limit);
+    let depth = arguments.depth.map(|d| d as usize);
     if arguments.json {
+        for chain in &mut found {
+            chain.links.truncate(depth.unwrap_or(usize::MAX));
+        }
         return write_json(&found);
     }
-    let mut out = io::stdout().lock();
-    let palette = text::palette(&out);
+    let mut page = Page::new(look);
+    let layout = Layout {
+        depth,
+        full: arguments.full,
+        ..page.layout()
+    };
     if !trace.process.reason.is_empty() {
-        writeln!(out, "Saved because: {}", trace.process.reason)?;
-        writeln!(out)?;
+        page.plain(&format!("Saved because: {}", trace.process.reason))?;
+        writeln!(page)?;
     }
     for (i, chain) in found.iter().enumerate() {
         if i > 0 {
-            writeln!(out)?;
-            writeln!(out, "{}{}{}", palette.dim, "─".repeat(72), palette.reset)?;
+            writeln!(page)?;
+            page.dim(&"─".repeat(72.min(page.width.unwrap_or(72))))?;
         }
-        write!(out, "{}", explain(chain, palette))?;
+        write!(page, "{}", explain_with(chain, &layout))?;
     }
     if found.is_empty() {
-        writeln!(
-            out,
-            "Thread {:?} (tid {}) recorded no call that could have held it up.",
-            thread.name, thread.tid
-        )?;
+        let (name, tid) = (&thread.name, thread.tid);
+        let when = if window.is_some() {
+            " in that time"
+        } else {
+            ""
+        };
+        page.plain(&format!(
+            "Thread {name:?} (tid {tid}) recorded no call that could have held it up{when}."
+        ))?;
     }
+    page.flush()?;
     Ok(())
 }

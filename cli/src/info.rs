@@ -10,13 +10,16 @@ use hindsight_decoder::{Stats, Trace};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::text::{self, Align};
-use crate::{write_json, Input};
+use crate::input::{Input, Select};
+use crate::text::{self, column, Cell, Kind, Look, Page};
+use crate::write_json;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    select: Select,
     /// Write JSON; times are in ns
     #[arg(long)]
     json: bool,
@@ -36,6 +39,9 @@ struct Report {
     counter_read_traps: bool,
     file_bytes: u64,
     span_ns: u64,
+    /// What --from and --to ask about, ns after the beginning of the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window_ns: Option<(u64, u64)>,
     points: u64,
     methods: usize,
     threads: Vec<ThreadReport>,
@@ -47,8 +53,13 @@ struct Report {
 struct ThreadReport {
     tid: u32,
     name: String,
+    main: bool,
     points: u64,
     span_ns: u64,
+    /// In what is asked about.
+    calls: u64,
+    /// Levels of calls, in what is asked about.
+    levels: u32,
     ring_bytes: u64,
     ring_used_bytes: u64,
     overwritten_slots: u64,
@@ -101,24 +112,43 @@ fn losses(trace: &Trace) -> Vec<Loss> {
     of_file.chain(found).filter(|loss| loss.count > 0).collect()
 }
 
-fn report(trace: &Trace) -> Report {
+fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
+    let (start_ns, end_ns) = (trace.start_ns(), trace.end_ns());
+    let selection = arguments.select.selection(&trace, &arguments.input.file)?;
+    let whole: Vec<(u64, u64)> = trace
+        .threads
+        .iter()
+        .map(|t| (u64::from(t.tid), t.end_ns - t.start_ns))
+        .collect();
+    let main_tid = trace.main_thread().map(|t| t.tid);
+    let all_losses = losses(&trace);
+    let trace = selection.apply(trace);
     let facts = &trace.process;
     let taken = i64::try_from(trace.clock.reference().realtime_ns).ok();
     let taken = taken.and_then(|ns| Timestamp::from_nanosecond(ns.into()).ok());
+    let span_of = |tid: u32| {
+        whole
+            .iter()
+            .find(|w| w.0 == u64::from(tid))
+            .map_or(0, |w| w.1)
+    };
     let threads: Vec<ThreadReport> = trace
         .threads
         .iter()
         .map(|t| ThreadReport {
             tid: t.tid,
             name: t.name.clone(),
+            main: Some(t.tid) == main_tid,
             points: t.stats.points,
-            span_ns: t.end_ns - t.start_ns,
+            span_ns: span_of(t.tid),
+            calls: t.slices.len() as u64,
+            levels: t.slices.depth.iter().max().map_or(0, |d| d + 1),
             ring_bytes: t.ring_bytes,
             ring_used_bytes: t.stats.slots * 8,
             overwritten_slots: t.stats.overwritten_slots,
         })
         .collect();
-    Report {
+    Ok(Report {
         process: facts.name.clone(),
         pid: facts.pid,
         uid: facts.uid,
@@ -130,28 +160,30 @@ fn report(trace: &Trace) -> Report {
         counter_hz: trace.clock.ticks_per_second(),
         counter_read_traps: trace.clock.read_traps(),
         file_bytes: trace.file_bytes,
-        span_ns: trace.end_ns() - trace.start_ns(),
+        span_ns: end_ns - start_ns,
+        window_ns: selection
+            .window
+            .map(|w| (w.from_ns - start_ns, w.to_ns.min(end_ns) - start_ns)),
         points: threads.iter().map(|t| t.points).sum(),
         methods: trace.methods.len(),
         threads,
-        losses: losses(trace),
+        losses: all_losses,
         extra: facts.extra.clone(),
-    }
+    })
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let trace = arguments.input.read()?;
-    let report = report(&trace);
+pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
+    let report = report(arguments.input.read()?, arguments)?;
     if arguments.json {
         return write_json(&report);
     }
-    let mut out = io::stdout().lock();
-    write(&mut out, &report)?;
+    let mut page = Page::new(look);
+    write(&mut page, &report)?;
+    page.flush()?;
     Ok(())
 }
 
-fn write(out: &mut io::StdoutLock<'_>, r: &Report) -> io::Result<()> {
-    let p = text::palette(out);
+fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     let unknown_or = |s: &str| {
         if s.is_empty() {
             "unknown".to_owned()
@@ -159,92 +191,98 @@ fn write(out: &mut io::StdoutLock<'_>, r: &Report) -> io::Result<()> {
             s.to_owned()
         }
     };
+    let hz = r.counter_hz as f64;
+    let rate = if hz >= 1e9 {
+        format!("{:.2} GHz", hz / 1e9)
+    } else {
+        format!("{:.1} MHz", hz / 1e6)
+    };
+    let traps = if r.counter_read_traps {
+        ", whose reading traps to the kernel"
+    } else {
+        ""
+    };
     let mut facts = vec![
         (
             "process",
             format!("{} (pid {}, uid {})", unknown_or(&r.process), r.pid, r.uid),
         ),
-        ("reason", unknown_or(&r.reason)),
-        ("taken", r.taken_at.clone()),
-        ("machine", {
-            let hz = r.counter_hz as f64;
-            let rate = if hz >= 1e9 {
-                format!("{:.2} GHz", hz / 1e9)
-            } else {
-                format!("{:.1} MHz", hz / 1e6)
-            };
-            let traps = if r.counter_read_traps {
-                ", whose reading traps to the kernel"
-            } else {
-                ""
-            };
+        ("saved because", unknown_or(&r.reason)),
+        ("saved", r.taken_at.clone()),
+        (
+            "machine",
             format!(
                 "{}, counter {} at {rate}{traps}",
                 unknown_or(&r.isa),
                 unknown_or(&r.counter)
-            )
-        }),
+            ),
+        ),
         (
             "holds",
             format!(
-                "{} trace points of {} methods, {} in all, {}",
-                text::count(r.points),
-                text::count(r.methods as u64),
+                "{} of {} in {}, {}",
+                text::counted(r.points, "trace point", "trace points"),
+                text::counted(r.methods as u64, "method", "methods"),
                 duration(r.span_ns),
                 text::bytes(r.file_bytes)
             ),
         ),
     ];
     if r.raised_by != 0 {
-        facts.insert(2, ("raised by", format!("thread {}", r.raised_by)));
+        facts.insert(2, ("noticed by", format!("thread {}", r.raised_by)));
     }
     for (key, value) in &r.extra {
         facts.push((key, value.clone()));
     }
-    let width = facts
-        .iter()
-        .map(|(key, _)| key.chars().count())
-        .max()
-        .unwrap_or(0);
-    for (key, value) in facts {
-        writeln!(out, "{}{key:width$}{}  {value}", p.dim, p.reset)?;
+    if let Some((from, to)) = r.window_ns {
+        let window = format!("{} to {} after the beginning", duration(from), duration(to));
+        facts.push(("asked about", window));
     }
-    writeln!(out)?;
-    let rows: Vec<Vec<String>> = r
+    page.facts(&facts)?;
+    writeln!(page)?;
+    let rows: Vec<Vec<Cell>> = r
         .threads
         .iter()
         .map(|t| {
             let percent = t.ring_used_bytes * 100 / t.ring_bytes.max(1);
+            let used = match percent {
+                0 if t.ring_used_bytes > 0 => "under 1 %".to_owned(),
+                100 if t.overwritten_slots > 0 => "all".to_owned(),
+                percent => format!("{percent} %"),
+            };
             vec![
-                t.tid.to_string(),
-                t.name.clone(),
-                text::count(t.points),
-                duration(t.span_ns),
-                format!("{percent} % of {}", text::bytes(t.ring_bytes)),
+                t.tid.to_string().into(),
+                t.name.clone().into(),
+                duration(t.span_ns).into(),
+                text::count(t.points).into(),
+                text::count(t.calls).into(),
+                t.levels.to_string().into(),
+                format!("{used} of {}", text::bytes(t.ring_bytes)).into(),
             ]
         })
         .collect();
-    let header = [
-        ("tid", Align::Right),
-        ("thread", Align::Left),
-        ("points", Align::Right),
-        ("span", Align::Right),
-        ("ring", Align::Right),
+    let columns = [
+        column("tid", Kind::Number),
+        column("thread", Kind::Name),
+        column("the last", Kind::Number),
+        column("points", Kind::Number),
+        column("calls", Kind::Number),
+        column("levels", Kind::Number),
+        column("ring used", Kind::Text),
     ];
-    text::table(out, p, &header, &rows)?;
-    writeln!(out)?;
+    page.table(&columns, &rows)?;
+    writeln!(page)?;
     if r.losses.is_empty() {
-        return writeln!(out, "Nothing was lost.");
+        return writeln!(page, "Nothing was lost.");
     }
-    let rows: Vec<Vec<String>> = r
+    let rows: Vec<Vec<Cell>> = r
         .losses
         .iter()
-        .map(|l| vec![text::count(l.count), l.what.clone()])
+        .map(|l| vec![text::count(l.count).into(), l.what.clone().into()])
         .collect();
-    text::table(
-        out,
-        p,
-        &[("count", Align::Right), ("not in the trace", Align::Left)],
-        &rows,
-    )
+    let columns = [
+        column("count", Kind::Number),
+        column("not in the trace", Kind::Prose),
+    ];
+    page.table(&columns, &rows)
 }

@@ -4,21 +4,31 @@
 mod chains;
 mod export;
 mod info;
+mod input;
+mod man;
+mod progress;
 mod text;
 mod top;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{bail, Context, Result};
-use clap::{Args, CommandFactory, Parser, Subcommand};
-use hindsight_decoder::{Thread, Trace};
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+
+pub(crate) use input::{find_thread, Input};
 
 /// Looks into traces of the moments before something went wrong.
 #[derive(Parser)]
-#[command(name = "hindsight", version, arg_required_else_help = true)]
+#[command(
+    name = "hindsight",
+    version,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 done; 1 a file or thread cannot be read, as the message says; 2 wrong usage."
+)]
 struct Cli {
+    #[command(flatten)]
+    look: text::Look,
     #[command(subcommand)]
     command: Command,
 }
@@ -39,56 +49,8 @@ enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-}
-
-/// The trace, and where results go.
-#[derive(Args)]
-struct Input {
-    /// A .hindsight file
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-}
-
-impl Input {
-    fn read(&self) -> Result<Trace> {
-        Ok(Trace::open(&self.file)?)
-    }
-}
-
-/// The thread that is asked for by id or name.
-fn find_thread<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<&'a Thread> {
-    let by_tid = wanted
-        .parse()
-        .ok()
-        .and_then(|tid: u32| trace.threads.iter().find(|t| t.tid == tid));
-    let by_name = || trace.threads.iter().find(|t| t.name == wanted);
-    match by_tid.or_else(by_name) {
-        Some(thread) => Ok(thread),
-        None if trace.threads.is_empty() => bail!("{}: no thread was traced", file.display()),
-        None => {
-            let present: Vec<String> = trace
-                .threads
-                .iter()
-                .map(|t| format!("{} ({})", t.tid, t.name))
-                .collect();
-            bail!(
-                "{}: there is no thread {wanted:?} in the trace; there are {}",
-                file.display(),
-                present.join(", ")
-            )
-        }
-    }
-}
-
-/// The thread that is asked for, or the main thread, or the first.
-fn thread_or_main<'a>(trace: &'a Trace, file: &Path, wanted: Option<&str>) -> Result<&'a Thread> {
-    match wanted {
-        Some(wanted) => find_thread(trace, file, wanted),
-        None => trace
-            .main_thread()
-            .or(trace.threads.first())
-            .with_context(|| format!("{}: no thread was traced", file.display())),
-    }
+    /// Writes manual pages into a folder
+    Man(man::Arguments),
 }
 
 fn write_json(value: &impl serde::Serialize) -> Result<()> {
@@ -100,10 +62,10 @@ fn write_json(value: &impl serde::Serialize) -> Result<()> {
 
 fn run(cli: Cli) -> Result<()> {
     match cli.command {
-        Command::Info(arguments) => info::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments, &cli.look),
         Command::Export(arguments) => export::run(&arguments),
-        Command::Top(arguments) => top::run(&arguments),
-        Command::Chains(arguments) => chains::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments, &cli.look),
+        Command::Chains(arguments) => chains::run(&arguments, &cli.look),
         Command::Completions { shell } => {
             // Into memory first: the generator panics if its output is closed.
             let mut script = Vec::new();
@@ -111,19 +73,27 @@ fn run(cli: Cli) -> Result<()> {
             io::stdout().lock().write_all(&script)?;
             Ok(())
         }
+        Command::Man(arguments) => man::run(&arguments, Cli::command()),
     }
 }
 
 fn main() -> ExitCode {
     // Wrong usage has ended with exit code 2 in here.
     let cli = Cli::parse();
+    cli.look.color.write_global();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             let style = text::palette(&io::stderr());
-            anstream::eprintln!("{}hindsight:{} {e:#}", style.strong, style.reset);
+            // Who closed standard error doesn't want to know.
+            let _ = writeln!(
+                io::stderr(),
+                "{}hindsight:{} {e:#}",
+                style.strong,
+                style.reset
+            );
             ExitCode::FAILURE
         }
     }

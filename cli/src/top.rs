@@ -2,32 +2,45 @@
 //! `hindsight top`
 
 use std::cmp::Reverse;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use hindsight_analysis::{duration, MethodTotals};
+use hindsight_analysis::{duration, top, By, Totals};
 use serde::Serialize;
 
-use crate::text::{self, Align};
-use crate::{find_thread, write_json, Input};
+use crate::input::{Input, Select};
+use crate::text::{self, column, Cell, Kind, Look, Page};
+use crate::write_json;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// Only this thread, by id or name; all by default
-    #[arg(long, short)]
-    thread: Option<String>,
-    /// How many methods
-    #[arg(long, short = 'n', default_value_t = 20)]
-    limit: usize,
+    #[command(flatten)]
+    select: Select,
+    /// What to add calls up by
+    #[arg(long, value_enum, default_value_t = Group::Method)]
+    by: Group,
     /// What to rank by
     #[arg(long, short, value_enum, default_value_t = Sort::SelfTime)]
     sort: Sort,
+    /// How many to show
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "ROWS")]
+    limit: usize,
     /// Write JSON; times are in ns
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Group {
+    /// The method that was called
+    Method,
+    /// Its class
+    Class,
+    /// The package of its class
+    Package,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -45,19 +58,26 @@ enum Sort {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    by: By,
     threads: Vec<u32>,
-    methods: &'a [MethodTotals],
+    /// Self time of all, also of those that are not shown, ns.
+    self_ns: u64,
+    /// How many are not shown.
+    more: usize,
+    rows: &'a [Totals],
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
     let trace = arguments.input.read()?;
-    let threads = match &arguments.thread {
-        Some(wanted) => vec![find_thread(&trace, &arguments.input.file, wanted)?],
-        None => trace.threads.iter().collect(),
+    let trace = arguments.select.apply(trace, &arguments.input.file)?;
+    let by = match arguments.by {
+        Group::Method => By::Method,
+        Group::Class => By::Class,
+        Group::Package => By::Package,
     };
-    let mut totals = hindsight_analysis::top(&trace.methods, threads.iter().copied());
+    let mut totals = top(&trace.methods, &trace.threads, by);
     let whole: u64 = totals.iter().map(|t| t.self_ns).sum();
-    let key = |t: &MethodTotals| match arguments.sort {
+    let key = |t: &Totals| match arguments.sort {
         Sort::SelfTime => t.self_ns,
         Sort::Total => t.total_ns,
         Sort::Max => t.max_ns,
@@ -65,59 +85,69 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     // The name decides between equals, so that the same trace gives the same report.
     totals.sort_by(|a, b| {
-        (Reverse(key(a)), &a.method, &a.signature).cmp(&(Reverse(key(b)), &b.method, &b.signature))
+        (Reverse(key(a)), &a.name, &a.signature).cmp(&(Reverse(key(b)), &b.name, &b.signature))
     });
     let known = totals.len();
     totals.truncate(arguments.limit);
 
     if arguments.json {
         return write_json(&Report {
-            threads: threads.iter().map(|t| t.tid).collect(),
-            methods: &totals,
+            by,
+            threads: trace.threads.iter().map(|t| t.tid).collect(),
+            self_ns: whole,
+            more: known - totals.len(),
+            rows: &totals,
         });
     }
-    let mut out = io::stdout().lock();
-    let palette = text::palette(&out);
+    let mut page = Page::new(look);
+    if totals.is_empty() {
+        page.plain("No call was recorded in what was asked about.")?;
+        page.flush()?;
+        return Ok(());
+    }
     // Overloads can only be told apart by their parameters.
-    let name = |t: &MethodTotals| {
-        let is_overload = |o: &MethodTotals| o.method == t.method && o.signature != t.signature;
+    let name = |t: &Totals| {
+        let is_overload = |o: &Totals| o.name == t.name && o.signature != t.signature;
         let parameters = if totals.iter().any(is_overload) {
             t.parameters.as_str()
         } else {
             ""
         };
-        format!("{}{parameters}", t.method)
+        format!("{}{parameters}", t.name)
     };
-    let rows: Vec<Vec<String>> = totals
+    let rows: Vec<Vec<Cell>> = totals
         .iter()
         .map(|t| {
             vec![
-                duration(t.self_ns),
-                format!("{:.1} %", t.self_ns as f64 * 100.0 / whole.max(1) as f64),
-                duration(t.total_ns),
-                duration(t.max_ns),
-                text::count(t.calls),
-                name(t),
+                duration(t.self_ns).into(),
+                text::percent(t.self_ns, whole).into(),
+                duration(t.total_ns).into(),
+                duration(t.max_ns).into(),
+                text::count(t.calls).into(),
+                name(t).into(),
             ]
         })
         .collect();
-    let header = [
-        ("self", Align::Right),
-        ("of all", Align::Right),
-        ("total", Align::Right),
-        ("longest", Align::Right),
-        ("calls", Align::Right),
-        ("method", Align::Left),
+    let what = match by {
+        By::Method => "method",
+        By::Class => "class",
+        By::Package => "package",
+    };
+    let columns = [
+        column("self", Kind::Number),
+        column("of all", Kind::Number),
+        column("total", Kind::Number),
+        column("longest", Kind::Number),
+        column("calls", Kind::Number),
+        column(what, Kind::Name),
     ];
-    text::table(&mut out, palette, &header, &rows)?;
+    page.table(&columns, &rows)?;
     if known > totals.len() {
-        writeln!(
-            out,
-            "{}… and {} more; --limit says how many are shown{}",
-            palette.dim,
-            text::count((known - totals.len()) as u64),
-            palette.reset
-        )?;
+        let more = text::count((known - totals.len()) as u64);
+        page.dim(&format!(
+            "… and {more} more; --limit says how many are shown"
+        ))?;
     }
+    page.flush()?;
     Ok(())
 }

@@ -48,7 +48,7 @@ impl Folder {
 fn info_says_what_the_trace_is_of() {
     let f = Folder::new();
     f.trace(&stall());
-    insta::assert_snapshot!(f.output(&["info", "t.hindsight"]));
+    insta::assert_snapshot!("info", f.output(&["info", "t.hindsight"]));
 }
 
 #[test]

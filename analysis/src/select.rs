@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A part of a trace: some threads, some time, the outermost calls.
+
+use hindsight_decoder::{Flags, Slices, Thread, Trace, NO_PARENT};
+
+/// A stretch of time, CLOCK_BOOTTIME, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Its beginning.
+    pub from_ns: u64,
+    /// Its end, which no longer belongs to it.
+    pub to_ns: u64,
+}
+
+impl Window {
+    /// Whether a call from `start_ns` to `end_ns` ran in it. One that took no time did so if it lies inside.
+    #[inline]
+    pub fn meets(&self, start_ns: u64, end_ns: u64) -> bool {
+        start_ns < self.to_ns && (end_ns > self.from_ns || start_ns >= self.from_ns)
+    }
+}
+
+/// Which part of a trace a question is about. The default is all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only these threads, by id.
+    pub tids: Option<Vec<u32>>,
+    /// Only this time: calls that reach out of it are cut, and flagged as such.
+    pub window: Option<Window>,
+    /// Only so many levels of calls, the outermost first; deeper calls count as time of their callers.
+    pub depth: Option<u32>,
+}
+
+impl Selection {
+    /// The part of `trace` that is asked for. [`Thread::stats`] still describes the whole rings.
+    ///
+    /// [`Thread::stats`]: hindsight_decoder::Thread::stats
+    #[must_use]
+    pub fn apply(&self, mut trace: Trace) -> Trace {
+        if let Some(tids) = &self.tids {
+            trace.threads.retain(|t| tids.contains(&t.tid));
+        }
+        if self.window.is_some() || self.depth.is_some() {
+            for thread in &mut trace.threads {
+                self.cut(thread);
+            }
+        }
+        trace
+    }
+
+    fn cut(&self, thread: &mut Thread) {
+        let depth = self.depth.unwrap_or(u32::MAX);
+        let window = self.window.unwrap_or(Window {
+            from_ns: 0,
+            to_ns: u64::MAX,
+        });
+        let old = std::mem::take(&mut thread.slices);
+        let mut new = Slices::default();
+        // Where each call went; a caller of a call in the window is in the window too.
+        let mut places = vec![NO_PARENT; old.len()];
+        for (i, slice) in old.iter().enumerate() {
+            if slice.depth >= depth || !window.meets(slice.start_ns, slice.end_ns) {
+                continue;
+            }
+            let parent = old.parent_of(i).map_or(NO_PARENT, |p| places[p]);
+            places[i] = new.len() as u32;
+            let mut flags = slice.flags;
+            if slice.start_ns < window.from_ns {
+                flags = flags.with(Flags::OPEN_START);
+            }
+            if slice.end_ns > window.to_ns {
+                flags = flags.with(Flags::OPEN_END);
+            }
+            new.start_ns.push(slice.start_ns.max(window.from_ns));
+            new.end_ns.push(slice.end_ns.min(window.to_ns));
+            new.method.push(slice.method);
+            new.depth.push(slice.depth);
+            new.parent.push(parent);
+            new.flags.push(flags);
+        }
+        thread.slices = new;
+        thread.events.retain(|e| window.meets(e.at_ns, e.at_ns));
+        thread.start_ns = thread.start_ns.clamp(window.from_ns, window.to_ns);
+        thread.end_ns = thread.end_ns.clamp(window.from_ns, window.to_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_testkit::{Script, EPOCH};
+
+    /// f(0..100) { g(10..40) { h(20..30) } g(60..60) }
+    fn trace() -> Trace {
+        let mut s = Script::new("p");
+        let (f, g, h) = (
+            s.method("C.f", "()V"),
+            s.method("C.g", "()V"),
+            s.method("C.h", "()V"),
+        );
+        let t = s.thread(1, "main");
+        let mut r = s.at(t, 0);
+        r.enter(f).at(10).enter(g).at(20).call(h, 10).at(40).exit();
+        r.at(60).call(g, 0).at(100).exit();
+        let other = s.thread(2, "other");
+        s.at(other, 50).call(h, 10);
+        Trace::decode("t".as_ref(), &s.encode()).unwrap()
+    }
+
+    fn calls(selection: &Selection) -> Vec<(String, u64, u64, u32, u32, u8)> {
+        let trace = selection.apply(trace());
+        let name = |id| trace.methods.name(id)[2..].to_owned();
+        let slices = &trace.threads[0].slices;
+        let call = |s: hindsight_decoder::Slice| {
+            let (start, end) = (s.start_ns - EPOCH, s.end_ns - EPOCH);
+            (name(s.method), start, end, s.depth, s.parent, s.flags.0)
+        };
+        slices.iter().map(call).collect()
+    }
+
+    fn window(from: u64, to: u64) -> Selection {
+        let window = Window {
+            from_ns: EPOCH + from,
+            to_ns: EPOCH + to,
+        };
+        Selection {
+            window: Some(window),
+            ..Selection::default()
+        }
+    }
+
+    #[test]
+    fn nothing_asked_for_is_everything() {
+        let whole = Selection::default().apply(trace());
+        assert_eq!(whole.threads.len(), 2);
+        assert_eq!(whole.threads[0].slices, trace().threads[0].slices);
+    }
+
+    #[test]
+    fn calls_are_cut_at_the_edges_of_the_window() {
+        let f = |from, to, flags| ("f".to_owned(), from, to, 0, NO_PARENT, flags);
+        let g = |from, to, flags| ("g".to_owned(), from, to, 1, 0, flags);
+        assert_eq!(
+            calls(&window(25, 60)),
+            [
+                f(25, 60, 3),
+                g(25, 40, 1),
+                ("h".to_owned(), 25, 30, 2, 1, 1),
+            ]
+        );
+        assert_eq!(calls(&window(60, 200)), [f(60, 100, 1), g(60, 60, 0)]);
+        assert_eq!(calls(&window(40, 50)), [f(40, 50, 3)]);
+        assert_eq!(calls(&window(200, 300)), []);
+    }
+
+    #[test]
+    fn only_the_outermost_levels_remain() {
+        let depth = |depth| {
+            let selection = Selection {
+                depth: Some(depth),
+                ..Selection::default()
+            };
+            calls(&selection).len()
+        };
+        assert_eq!((depth(0), depth(1), depth(2), depth(3)), (0, 1, 3, 4));
+    }
+
+    #[test]
+    fn only_the_threads_asked_for_remain() {
+        let selection = Selection {
+            tids: Some(vec![2]),
+            ..Selection::default()
+        };
+        assert_eq!(selection.apply(trace()).threads[0].name, "other");
+    }
+}
