@@ -138,6 +138,20 @@ pub struct TracePoint {
     pub prefetch: Option<i32>,
 }
 
+impl TracePoint {
+    /// A trace point without any option, to start from: `TracePoint { free, ..TracePoint::new(…) }`.
+    pub const fn new(kind: Kind, cursor_offset: i32) -> Self {
+        TracePoint {
+            kind,
+            cursor_offset,
+            wide_pointers: false,
+            form: Form::Inline,
+            barrier: false,
+            prefetch: None,
+        }
+    }
+}
+
 /// The code of a trace point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {

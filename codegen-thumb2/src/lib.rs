@@ -136,6 +136,20 @@ pub struct TracePoint {
     pub free: RegSet,
 }
 
+impl TracePoint {
+    /// A trace point without any option, to start from: `TracePoint { free, ..TracePoint::new(…) }`.
+    pub const fn new(kind: Kind, cursor_offset: i32) -> Self {
+        TracePoint {
+            kind,
+            cursor_offset,
+            counter: Counter::Virtual,
+            barrier: false,
+            form: Form::Inline,
+            free: RegSet::EMPTY,
+        }
+    }
+}
+
 /// The code of a trace point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {

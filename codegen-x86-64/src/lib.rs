@@ -111,6 +111,19 @@ pub struct TracePoint {
     pub free: RegSet,
 }
 
+impl TracePoint {
+    /// A trace point without any option, to start from: `TracePoint { free, ..TracePoint::new(…) }`.
+    pub const fn new(kind: Kind, cursor_offset: i32) -> Self {
+        TracePoint {
+            kind,
+            cursor_offset,
+            wide_pointers: false,
+            form: Form::Inline,
+            free: RegSet::EMPTY,
+        }
+    }
+}
+
 /// The code of a trace point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The forms of a trace point.
+
+/// How a trace point is laid out, and what wraps the cursor.
+///
+/// All of it is inline in each form. Offsets are those of words in the thread, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Form {
+    /// The guard page after the ring wraps the cursor. The shortest and fastest.
+    #[default]
+    Inline,
+    /// Arithmetic wraps the cursor, for where no signal handler can be had: the ring's size is a power of
+    /// two, and its address a multiple of it.
+    Masked {
+        /// The ring's size: a power of two from [`MIN_RING_BYTES`] to [`MAX_RING_BYTES`].
+        ring_bytes: u32,
+    },
+    /// For comparison only: the checks that Hubble's paper describes. The cursor is compared with the
+    /// ring's end in each trace point, and a word is read that asks the thread to stop; a thread that is
+    /// asked to clears its cursor.
+    Hubble {
+        /// A 32-bit word that is not 0 while the thread is asked to stop.
+        stop_offset: i32,
+        /// The word that holds the address of the ring's first slot.
+        start_offset: i32,
+        /// The word that holds the address behind the ring's last slot.
+        end_offset: i32,
+    },
+    /// For comparison only: Nanoscope's events, of 16 bytes: the method (0 at an exit), then the whole
+    /// counter. Nothing wraps the cursor; `wide_pointers` does not matter.
+    Nanoscope,
+}
+
+/// The smallest ring of [`Form::Masked`]: two slots.
+pub const MIN_RING_BYTES: u32 = 16;
+/// The largest ring of [`Form::Masked`].
+pub const MAX_RING_BYTES: u32 = 1 << 31;
+
+impl Form {
+    /// For [`Form::Masked`] with a ring of a size that can be: the binary logarithm of its bytes.
+    pub const fn ring_bits(ring_bytes: u32) -> Option<u32> {
+        if ring_bytes.is_power_of_two() && ring_bytes >= MIN_RING_BYTES {
+            Some(ring_bytes.trailing_zeros())
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_powers_of_two_are_rings() {
+        assert_eq!(Form::ring_bits(MIN_RING_BYTES), Some(4));
+        assert_eq!(Form::ring_bits(MAX_RING_BYTES), Some(31));
+        for bytes in [
+            0,
+            1,
+            8,
+            24,
+            MAX_RING_BYTES - 1,
+            MAX_RING_BYTES + 1,
+            u32::MAX,
+        ] {
+            assert_eq!(Form::ring_bits(bytes), None, "{bytes}");
+        }
+    }
+}
