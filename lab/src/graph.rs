@@ -219,6 +219,34 @@ impl Flags {
     }
 }
 
+/// The headers of `lab/android-10/pch/`, each with the flags that it is precompiled for. Parsing what
+/// nearly every file of ART includes is otherwise half of the work.
+const PRECOMPILED: [(&str, Flags); 4] = [
+    ("runtime", Flags::Art),
+    ("compiler", Flags::Compiler),
+    ("jvmti", Flags::Jvmti),
+    ("test", Flags::Test),
+];
+
+/// The precompiled header for a source file, if there is one.
+///
+/// Hindsight's own files do without: they have to say themselves what they include, as in a build
+/// of Android. ART's base libraries include little of the headers, and would be compiled again
+/// whenever one of those changed.
+fn precompiled(source: &str, flags: Flags) -> Option<&'static str> {
+    let path = source.find("src/art/").map_or("", |at| &source[at..]);
+    if flags == Flags::Art && !path.starts_with("src/art/runtime/") {
+        return None;
+    }
+    if source.starts_with("hindsight/") || !(path.ends_with(".cc") || path.ends_with(".cpp")) {
+        return None;
+    }
+    PRECOMPILED
+        .iter()
+        .find(|(_, of)| *of == flags)
+        .map(|(name, _)| *name)
+}
+
 const LIBCORE_DEFINES: &str = "-D_LARGEFILE64_SOURCE -D_GNU_SOURCE -DLINUX -D__GLIBC__";
 
 const FDLIBM_FLAGS: &str = "-O2 -fPIC -w -fno-strict-aliasing -ffp-contract=off -fno-builtin \
@@ -473,6 +501,7 @@ pub(crate) fn write(
     graph.ninja = Writer::new(&graph.out);
     graph.rules();
     graph.generated()?;
+    graph.precompiled_headers();
     for target in TARGETS {
         graph.target(target)?;
     }
@@ -507,6 +536,17 @@ impl Graph<'_> {
         };
         rule(n, "cxx", CXX);
         rule(n, "cc", CC);
+        // The compiler cache tells precompiled headers apart by the sum beside them: the header itself
+        // has absolute paths in it, which would keep the variants from sharing what they compile.
+        n.rule(
+            "precompile",
+            &format!(
+                "{CXX} -MD -MF $out.d $flags -Xclang -fno-pch-timestamp -fpch-instantiate-templates \
+                 -x c++-header $in -o $out && \
+                 {CXX} $flags -x c++-header -E $in | sha256sum > $out.sum"
+            ),
+            &[depfile[0], depfile[1], ("description", "precompile $in")],
+        );
         n.rule(
             "asm_text",
             &format!("{CXX} -MD -MF $out.d $flags -S $in -o $out"),
@@ -581,6 +621,24 @@ impl Graph<'_> {
         Ok(())
     }
 
+    /// The headers that most files include.
+    fn precompiled_headers(&mut self) {
+        for (name, flags) in PRECOMPILED {
+            self.ninja.edge(&Edge {
+                rule: "precompile",
+                outputs: vec![self.precompiled_header(name)],
+                inputs: vec![format!("hindsight/lab/android-10/pch/precompiled_{name}.h")],
+                order_only: vec![self.asm_defines()],
+                variables: vec![("flags", format!("$cxx_{}", flags.name()))],
+                ..Edge::default()
+            });
+        }
+    }
+
+    fn precompiled_header(&self, name: &str) -> String {
+        format!("{}/pch/{name}.pch", self.out)
+    }
+
     fn mterp(&self) -> String {
         format!("{}/gen/mterp_{}.S", self.out, self.isa.name())
     }
@@ -593,7 +651,13 @@ impl Graph<'_> {
             Generated(file) => return Ok(vec![format!("{}/{file}", self.out)]),
             Hooks(_) if self.hooks.is_none() => return Ok(Vec::new()),
             Hooks(folder) => {
-                return files_in(self.dir, &format!("hindsight/art-hooks/cc/{folder}"), "cc");
+                let folder = format!("hindsight/art-hooks/cc/{folder}");
+                let mut files = files_in(self.dir, &folder, "cc")?;
+                let assembly = format!("{folder}/arch/{}", self.isa.name());
+                if self.dir.join(&assembly).is_dir() {
+                    files.extend(files_in(self.dir, &assembly, "S")?);
+                }
+                return Ok(files);
             }
             Module(module) => module,
         };
@@ -688,19 +752,24 @@ impl Graph<'_> {
             .trim_start_matches("src/")
             .trim_start_matches(&format!("{}/", self.out));
         let object = format!("{}/obj/{name}/{short}.o", self.out);
-        let (rule, flags) = match Path::new(source).extension().and_then(|e| e.to_str()) {
+        let header = precompiled(source, flags).map(|name| self.precompiled_header(name));
+        let order_only = match flags {
+            Flags::Libcore | Flags::Fdlibm => Vec::new(),
+            _ => vec![self.asm_defines()],
+        };
+        let (rule, mut flags) = match Path::new(source).extension().and_then(|e| e.to_str()) {
             Some("S") => ("cc", "$asm_art".to_owned()),
             Some("c") => ("cc", format!("$c_{}", flags.name())),
             _ => ("cxx", format!("$cxx_{}", flags.name())),
         };
-        let order_only = match flags.as_str() {
-            "$cxx_libcore" | "$c_libcore" | "$cxx_fdlibm" | "$c_fdlibm" => Vec::new(),
-            _ => vec![self.asm_defines()],
-        };
+        if let Some(header) = &header {
+            flags.push_str(&format!(" -include-pch {header}"));
+        }
         self.ninja.edge(&Edge {
             rule,
             outputs: vec![object.clone()],
             inputs: vec![source.to_owned()],
+            implicit: header.into_iter().collect(),
             order_only,
             variables: vec![("flags", flags)],
             ..Edge::default()

@@ -138,8 +138,10 @@ pub(crate) fn run(job: &Job, folders: &Folders, progress: &Progress) -> Result<(
     // Sources have just been unpacked: don't distrust them for being new.
     command.env(
         "CCACHE_SLOPPINESS",
-        "time_macros,include_file_mtime,include_file_ctime",
+        "pch_defines,time_macros,include_file_mtime,include_file_ctime",
     );
+    // Precompiled headers are told apart by the sum beside them.
+    command.env("CCACHE_PCH_EXTSUM", "1");
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
