@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What most files of the compiler include, directly or not: precompiled once a build.
+// (Not optimizing/code_generator.h: its CallingConvention is not that of jni/quick/.)
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -20,7 +21,6 @@
 #include "mirror/object_array-inl.h"
 #include "mirror/string.h"
 #include "oat_file.h"
-#include "optimizing/code_generator.h"
 #include "optimizing/nodes.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-inl.h"
