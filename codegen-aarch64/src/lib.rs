@@ -48,6 +48,27 @@
 //!
 //! A prefetch stands behind the first `cbz`, a barrier behind each `mrs`.
 //!
+//! # The other forms
+//!
+//! ```text
+//! Masked                            Hubble                             Nanoscope
+//!     ldr  x16, [x19, #CURSOR]          ldr  x16, [x19, #CURSOR]           ldr  x16, [x19, #CURSOR]
+//!     cbz  x16, done                    cbz  x16, done                     cbz  x16, done
+//!     mrs  x17, cntvct_el0              ldr  w17, [x19, #STOP]             mrs  x17, cntvct_el0
+//!     stp  w0, w17, [x16]               cbz  w17, go                       str  x0, [x16]
+//!     add  x17, x16, #8                 str  xzr, [x19, #CURSOR]           str  x17, [x16, #8]
+//!     bfi  x16, x17, #0, #BITS          b    done                          add  x16, x16, #16
+//!     str  x16, [x19, #CURSOR]      go: mrs  x17, cntvct_el0               str  x16, [x19, #CURSOR]
+//! done:                                 stp  w0, w17, [x16], #8        done:
+//!                                       ldr  x17, [x19, #END]
+//!                                       sub  x17, x17, x16
+//!                                       cbnz x17, publish
+//!                                       ldr  x16, [x19, #START]
+//!                                   publish:
+//!                                       str  x16, [x19, #CURSOR]
+//!                                   done:
+//! ```
+//!
 //! # The contract with the fault handler
 //!
 //! Each store into the ring may hit the guard page after it. It addresses memory through
@@ -59,17 +80,15 @@
 //!
 //! # What it changes
 //!
-//! x16 and x17; nothing at all but x16 while tracing is off. Not the flags, not the stack. These two
+//! x16 and x17, in every form; nothing at all but x16 while tracing is off. Not the flags, not the stack. These two
 //! are enough for every form, so unlike on x86-64 nobody has to say which other registers are free.
 
+mod forms;
 mod regs;
 mod store;
 mod stub_call;
 
-use dynasmrt::aarch64::Aarch64Relocation;
-use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
-use hindsight_trace_format::slot::{SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY};
-
+pub use hindsight_codegen_core::{Form, MAX_RING_BYTES, MIN_RING_BYTES};
 pub use regs::{Reg, RegSet};
 pub use store::{wraps_at, MAX_STORE_BYTES};
 pub use stub_call::{
@@ -88,16 +107,6 @@ pub const MAX_CURSOR_OFFSET: i32 = 4095 * 8;
 /// The distances that `prfum` can encode, in bytes.
 pub const PREFETCH_DISTANCES: std::ops::RangeInclusive<i32> = -256..=255;
 
-/// CNTVCT_EL0 as `mrs` has it: op0 (without its upper bit), op1, CRn, CRm, op2.
-const CNTVCT_EL0: u32 = 1 << 14 | 3 << 11 | 14 << 7 | 2;
-/// Prefetch for a store, into the first-level cache, streaming: a ring is written once a lap.
-const PSTL1STRM: u32 = 0b10001;
-/// The number of the zero register.
-const ZR: u8 = 31;
-
-// The instructions above are what they are because of this.
-const _: () = assert!(SLOT_BYTES == 8 && TAG_EXIT == 0 && TAG_WIDE_ENTRY == 1);
-
 /// Where in a method a trace point stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -108,15 +117,6 @@ pub enum Kind {
     },
     /// An exit.
     Exit,
-}
-
-/// How a trace point is laid out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Form {
-    /// All of it inline; the guard page wraps the cursor.
-    #[default]
-    Inline,
 }
 
 /// What to emit.
@@ -174,6 +174,24 @@ pub enum EncodeError {
     /// The prefetch distance does not fit its instruction.
     #[error("cannot prefetch at a distance of {0} bytes: it must be from {min} to {max}; choose one within", min = PREFETCH_DISTANCES.start(), max = PREFETCH_DISTANCES.end())]
     PrefetchDistance(i32),
+    /// A word of the form is not in the thread where an instruction can reach it.
+    #[error("a word of {form:?} cannot be at [x19, #{offset}]: the offset must be a multiple of {alignment} from 0 to {max}", max = 4095 * alignment)]
+    FormOffset {
+        /// The form.
+        form: Form,
+        /// What cannot be.
+        offset: i32,
+        /// What it must be a multiple of: the word's size.
+        alignment: i32,
+    },
+    /// This version does not know the form.
+    #[error(
+        "hindsight-codegen-aarch64 has no {0:?}; build all codegen crates from the same version"
+    )]
+    Form(Form),
+    /// The ring's size is none that arithmetic can wrap.
+    #[error("a ring of {0} bytes cannot be wrapped by masking: its size must be a power of two from {MIN_RING_BYTES} to {MAX_RING_BYTES}")]
+    RingBytes(u32),
     /// The poll byte's offset is not one that an instruction can reach.
     #[error("the poll byte cannot be at [x19, #{0}]: the offset must be from 0 to {MAX_POLL_OFFSET}; take it from the build's asm_defines, and keep the byte near the start of the thread")]
     PollOffset(i32),
@@ -194,86 +212,6 @@ pub enum EncodeError {
 }
 
 /// Emits the code of a trace point.
-#[expect(
-    clippy::useless_conversion,
-    reason = "the assembler macro converts every register number"
-)]
 pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
-    let TracePoint {
-        kind,
-        cursor_offset,
-        wide_pointers,
-        form: Form::Inline,
-        barrier,
-        prefetch,
-    } = *point;
-    // All that the assembler would panic on is refused here.
-    let cursor = match u32::try_from(cursor_offset) {
-        Ok(cursor) if cursor % 8 == 0 && cursor_offset <= MAX_CURSOR_OFFSET => cursor,
-        _ => return Err(EncodeError::CursorOffset(cursor_offset)),
-    };
-    if let Some(distance) = prefetch.filter(|d| !PREFETCH_DISTANCES.contains(d)) {
-        return Err(EncodeError::PrefetchDistance(distance));
-    }
-    let method = match kind {
-        Kind::Entry {
-            method: method @ (CURSOR_REGISTER | SCRATCH_REGISTER | THREAD_REGISTER | Reg::Sp),
-        } => return Err(EncodeError::MethodRegister(method)),
-        Kind::Entry { method } => Some(method.number()),
-        Kind::Exit => None,
-    };
-
-    let mut ops = VecAssembler::<Aarch64Relocation>::new(0);
-    dynasm!(ops
-        ; .arch aarch64
-        ; ldr x16, [x19, cursor]
-        ; cbz x16, >done
-    );
-    if let Some(distance) = prefetch {
-        dynasm!(ops; .arch aarch64; prfum PSTL1STRM, [x16, distance]);
-    }
-    if let (Some(method), true) = (method, wide_pointers) {
-        dynasm!(ops
-            ; .arch aarch64
-            ; lsr x17, X(method), 32
-            ; cbz x17, >narrow
-            ; str X(method), [x16], 8
-        );
-        read_counter(&mut ops, barrier);
-        dynasm!(ops
-            ; .arch aarch64
-            ; lsl x17, x17, 32
-            ; orr x17, x17, 1
-            ; str x17, [x16], 8
-            ; b >publish
-            ; narrow:
-        );
-    }
-    read_counter(&mut ops, barrier);
-    dynasm!(ops
-        ; .arch aarch64
-        ; stp W(method.unwrap_or(ZR)), w17, [x16], 8
-        ; publish:
-        ; str x16, [x19, cursor]
-        ; done:
-    );
-
-    match ops.finalize() {
-        Ok(bytes) => Ok(Code {
-            bytes,
-            clobbers: RegSet::of(&[CURSOR_REGISTER, SCRATCH_REGISTER]),
-        }),
-        Err(e) => Err(EncodeError::Assembler {
-            what: format!("{point:?}"),
-            why: e.to_string(),
-        }),
-    }
-}
-
-/// Reads the counter into x17.
-fn read_counter(ops: &mut VecAssembler<Aarch64Relocation>, barrier: bool) {
-    dynasm!(ops; .arch aarch64; mrs x17, CNTVCT_EL0);
-    if barrier {
-        dynasm!(ops; .arch aarch64; isb);
-    }
+    forms::emit(point)
 }

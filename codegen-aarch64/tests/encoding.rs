@@ -4,53 +4,32 @@
 mod common;
 
 use std::fmt::Write;
-use std::path::Path;
-use std::process::Command;
 
-use capstone::arch::BuildsCapstone;
-use capstone::{arch, Capstone};
 use hindsight_codegen_aarch64::{
     emit, wraps_at, EncodeError, Form, Kind, Reg, RegSet, TracePoint, MAX_CURSOR_OFFSET,
     MAX_STORE_BYTES, PREFETCH_DISTANCES,
 };
+use hindsight_codegen_check::{assert_assemblers_agree, Disassembler, Isa};
 use proptest::prelude::*;
 
 const CURSOR: i32 = 0x58;
 
 fn point(kind: Kind) -> TracePoint {
-    TracePoint {
-        kind,
-        cursor_offset: CURSOR,
-        wide_pointers: false,
-        form: Form::Inline,
-        barrier: false,
-        prefetch: None,
-    }
+    TracePoint::new(kind, CURSOR)
 }
 
 fn entry(method: Reg) -> TracePoint {
     point(Kind::Entry { method })
 }
 
-fn disassembler() -> Capstone {
-    Capstone::new()
-        .arm64()
-        .mode(arch::arm64::ArchMode::Arm)
-        .detail(true)
-        .build()
-        .unwrap()
+fn disassembler() -> Disassembler {
+    Disassembler::new(Isa::Aarch64)
 }
 
 /// One instruction a line, as capstone spells it; targets are byte offsets.
-fn disassemble(disassembler: &Capstone, code: &[u8]) -> Vec<String> {
-    assert_eq!(code.len() % 4, 0);
-    let instructions = disassembler.disasm_all(code, 0).unwrap();
-    assert_eq!(instructions.len() * 4, code.len(), "{code:02x?}");
-    let of = |i: &capstone::Insn<'_>| {
-        let text = format!("{} {}", i.mnemonic().unwrap(), i.op_str().unwrap());
-        text.trim_end().to_owned()
-    };
-    instructions.iter().map(of).collect()
+fn disassemble(disassembler: &Disassembler, code: &[u8]) -> Vec<String> {
+    let instructions = disassembler.instructions(code);
+    instructions.into_iter().map(|i| i.text).collect()
 }
 
 /// Byte for byte, then as text.
@@ -207,27 +186,100 @@ fn instructions_that_run() {
 fn only_the_two_scratch_registers_are_written() {
     let disassembler = disassembler();
     let clobbers = RegSet::of(&[Reg::X16, Reg::X17]);
-    for point in common::all_points(&[CURSOR]) {
+    let mut points = common::all_points(&[CURSOR]);
+    points.extend(common::other_forms(CURSOR));
+    for point in points {
         let code = emit(&point).unwrap();
         assert_eq!(code.clobbers, clobbers);
-        for i in disassembler.disasm_all(&code.bytes, 0).unwrap().iter() {
-            let detail = disassembler.insn_detail(i).unwrap();
-            let arch = detail.arch_detail();
-            let arm64 = arch.arm64().unwrap();
-            assert!(!arm64.update_flags(), "{point:?}: {i}");
-            let text = i.op_str().unwrap();
-            match i.mnemonic().unwrap() {
-                "ldr" | "mrs" | "lsl" | "lsr" | "orr" => {
-                    let written = text.split(',').next().unwrap();
-                    assert!(matches!(written, "x16" | "x17"), "{point:?}: {i}");
+        for text in disassemble(&disassembler, &code.bytes) {
+            // None of these touches the flags.
+            let (mnemonic, operands) = text.split_once(' ').unwrap_or((&text, ""));
+            match mnemonic {
+                "ldr" | "mrs" | "lsl" | "lsr" | "orr" | "add" | "sub" | "bfxil" => {
+                    let written = operands.split(',').next().unwrap();
+                    assert!(
+                        matches!(written, "x16" | "x17" | "w17"),
+                        "{point:?}: {text}"
+                    );
                 }
-                "str" | "stp" if arm64.writeback() => {
-                    assert!(text.ends_with("[x16], #8"), "{point:?}: {i}");
+                "str" | "stp" if operands.contains("],") => {
+                    assert!(operands.ends_with("[x16], #8"), "{point:?}: {text}");
                 }
-                "str" | "stp" | "b" | "cbz" | "isb" | "prfum" => {}
+                "str" | "stp" | "b" | "cbz" | "cbnz" | "isb" | "prfum" => {}
                 other => panic!("{other} in {point:?}"),
             }
         }
+    }
+}
+
+/// Forms, and what runs of them: at an entry, at an exit; bytes of both.
+#[test]
+fn the_other_forms() {
+    let hubble = Form::Hubble {
+        stop_offset: common::GO,
+        start_offset: common::START,
+        end_offset: common::END,
+    };
+    let disassembler = disassembler();
+    for (form, entry_text, exit_instructions) in [
+        (
+            Form::Masked {
+                ring_bytes: 1 << 25,
+            },
+            &[
+                "ldr x16, [x19, #0x58]",
+                "cbz x16, #0x1c",
+                "mrs x17, cntvct_el0",
+                "stp w0, w17, [x16]",
+                "add x17, x16, #8",
+                "bfxil x16, x17, #0, #0x19",
+                "str x16, [x19, #0x58]",
+            ][..],
+            7,
+        ),
+        (
+            hubble,
+            &[
+                "ldr x16, [x19, #0x58]",
+                "cbz x16, #0x34",
+                "ldr w17, [x19, #0xb0]",
+                "cbz w17, #0x18",
+                "str xzr, [x19, #0x58]",
+                "b #0x34",
+                "mrs x17, cntvct_el0",
+                "stp w0, w17, [x16], #8",
+                "ldr x17, [x19, #0xa8]",
+                "sub x17, x17, x16",
+                "cbnz x17, #0x30",
+                "ldr x16, [x19, #0xa0]",
+                "str x16, [x19, #0x58]",
+            ],
+            13,
+        ),
+        (
+            Form::Nanoscope,
+            &[
+                "ldr x16, [x19, #0x58]",
+                "cbz x16, #0x1c",
+                "mrs x17, cntvct_el0",
+                "str x0, [x16]",
+                "str x17, [x16, #8]",
+                "add x16, x16, #0x10",
+                "str x16, [x19, #0x58]",
+            ],
+            7,
+        ),
+    ] {
+        let code = emit(&TracePoint {
+            form,
+            ..entry(Reg::X0)
+        })
+        .unwrap()
+        .bytes;
+        assert_eq!(disassemble(&disassembler, &code), entry_text, "{form:?}");
+        let exit = point(Kind::Exit);
+        let code = emit(&TracePoint { form, ..exit }).unwrap().bytes;
+        assert_eq!(code.len(), 4 * exit_instructions, "{form:?}");
     }
 }
 
@@ -250,6 +302,30 @@ fn what_cannot_be_encoded_is_refused() {
         assert!(error
             .to_string()
             .contains("a multiple of 8 from 0 to 32760"));
+    }
+    for (form, offset, alignment) in [
+        (hubble(2, 0, 0), 2, 4),
+        (hubble(4096 * 4, 0, 0), 4096 * 4, 4),
+        (hubble(0, 4, 0), 4, 8),
+        (hubble(0, 0, -8), -8, 8),
+    ] {
+        let error = emit(&TracePoint {
+            form,
+            ..point(Kind::Exit)
+        });
+        let expected = EncodeError::FormOffset {
+            form,
+            offset,
+            alignment,
+        };
+        assert_eq!(error, Err(expected));
+    }
+    for ring_bytes in [0, 8, 4095, u32::MAX] {
+        let error = emit(&TracePoint {
+            form: Form::Masked { ring_bytes },
+            ..point(Kind::Exit)
+        });
+        assert_eq!(error, Err(EncodeError::RingBytes(ring_bytes)));
     }
     for distance in [-257, 256, i32::MIN, i32::MAX] {
         let error = emit(&TracePoint {
@@ -282,6 +358,28 @@ fn exactly_the_stores_through_the_bare_cursor_may_wrap() {
         }
         let wide = point.wide_pointers && point.kind != Kind::Exit;
         assert_eq!(stores, if wide { 3 } else { 1 }, "{point:?}");
+    }
+}
+
+fn hubble(stop_offset: i32, start_offset: i32, end_offset: i32) -> Form {
+    Form::Hubble {
+        stop_offset,
+        start_offset,
+        end_offset,
+    }
+}
+
+#[test]
+fn no_store_of_another_form_may_wrap() {
+    for point in common::other_forms(CURSOR) {
+        if point.wide_pointers {
+            // Hubble's second slot is stored as in the default form. It never meets a guard page.
+            continue;
+        }
+        let bytes = emit(&point).unwrap().bytes;
+        for at in (0..bytes.len() - 4).step_by(4) {
+            assert!(!wraps_at(&bytes[at..]), "{point:?} at {at}");
+        }
     }
 }
 
@@ -339,32 +437,77 @@ fn other_stores_do_not_wrap() {
 /// What a trace point should be, written a second time, as assembler text. `label` makes the labels'
 /// names; a definition ends with a colon and stands on a line of its own.
 fn reference(point: &TracePoint, label: impl Fn(&str) -> String) -> String {
-    let [done, narrow, publish] = ["done", "narrow", "publish"].map(label);
+    let [done, narrow, publish, go, first, second] =
+        ["done", "narrow", "publish", "go", "first", "second"].map(label);
     let cursor = point.cursor_offset;
-    let barrier = if point.barrier { "isb\n" } else { "" };
+    let mrs = match point.barrier {
+        true => "mrs x17, cntvct_el0\nisb\n",
+        false => "mrs x17, cntvct_el0\n",
+    };
     let mut out = format!("ldr x16, [x19, #{cursor}]\ncbz x16, {done}\n");
     if let Some(distance) = point.prefetch {
         writeln!(out, "prfum pstl1strm, [x16, #{distance}]").unwrap();
     }
+    // How a store addresses its slot, and what goes on to the next one; the latter with a label.
+    let (slot, advance) = match point.form {
+        Form::Inline => ("[x16], #8", String::new()),
+        Form::Masked { ring_bytes } => {
+            let bits = ring_bytes.ilog2();
+            (
+                "[x16]",
+                format!("add x17, x16, #8\nbfxil x16, x17, #0, #{bits}\n"),
+            )
+        }
+        Form::Hubble {
+            stop_offset,
+            start_offset,
+            end_offset,
+        } => {
+            write!(
+                out,
+                "ldr w17, [x19, #{stop_offset}]\ncbz w17, {go}\nstr xzr, [x19, #{cursor}]\n\
+                 b {done}\n{go}:\n"
+            )
+            .unwrap();
+            let wrap = format!(
+                "ldr x17, [x19, #{end_offset}]\nsub x17, x17, x16\ncbnz x17, INSIDE\n\
+                 ldr x16, [x19, #{start_offset}]\nINSIDE:\n"
+            );
+            ("[x16], #8", wrap)
+        }
+        Form::Nanoscope => {
+            let first = match point.kind {
+                Kind::Exit => "xzr".to_owned(),
+                Kind::Entry { method } => method.to_string(),
+            };
+            return out
+                + mrs
+                + &format!(
+                    "str {first}, [x16]\nstr x17, [x16, #8]\nadd x16, x16, #16\n\
+                     str x16, [x19, #{cursor}]\n{done}:\n"
+                );
+        }
+    };
     let low = match point.kind {
         Kind::Exit => "wzr".to_owned(),
         Kind::Entry { method } => {
             if point.wide_pointers {
+                let advance = advance.replace("INSIDE", &first);
                 write!(
                     out,
-                    "lsr x17, {method}, #32\ncbz x17, {narrow}\nstr {method}, [x16], #8\n\
-                     mrs x17, cntvct_el0\n{barrier}lsl x17, x17, #32\norr x17, x17, #1\n\
-                     str x17, [x16], #8\nb {publish}\n{narrow}:\n"
+                    "lsr x17, {method}, #32\ncbz x17, {narrow}\nstr {method}, {slot}\n{advance}\
+                     {mrs}lsl x17, x17, #32\norr x17, x17, #1\n\
+                     str x17, {slot}\nb {publish}\n{narrow}:\n"
                 )
                 .unwrap();
             }
             method.to_string().replace('x', "w")
         }
     };
+    let advance = advance.replace("INSIDE", &second);
     write!(
         out,
-        "mrs x17, cntvct_el0\n{barrier}stp {low}, w17, [x16], #8\n\
-         {publish}:\nstr x16, [x19, #{cursor}]\n{done}:\n"
+        "{mrs}stp {low}, w17, {slot}\n{publish}:\n{advance}str x16, [x19, #{cursor}]\n{done}:\n"
     )
     .unwrap();
     out
@@ -385,21 +528,22 @@ fn reference_lines(point: &TracePoint) -> Vec<String> {
         for (label, target) in &labels {
             *line = line.replace(label, &format!("#{target}"));
         }
-        let Some((before, after)) = line.split_once('#') else {
-            continue;
-        };
-        let (number, end) = after.split_at(after.find(']').unwrap_or(after.len()));
-        let number: i32 = number.parse().unwrap();
-        let sign = if number < 0 { "-" } else { "" };
-        let spelled = match number.unsigned_abs() {
-            small @ 0..=9 => format!("{sign}{small}"),
-            large => format!("{sign}{large:#x}"),
-        };
-        // No displacement is shown as such.
-        *line = match (before.strip_suffix(", "), number, end) {
-            (Some(before), 0, "]") => format!("{before}]"),
-            _ => format!("{before}#{spelled}{end}"),
-        };
+        let mut parts = line.split('#');
+        let mut spelled = parts.next().unwrap().to_owned();
+        for part in parts {
+            let is_end = |c: char| c != '-' && !c.is_ascii_digit();
+            let (number, rest) = part.split_at(part.find(is_end).unwrap_or(part.len()));
+            let number: i32 = number.parse().unwrap();
+            let sign = if number < 0 { "-" } else { "" };
+            match number.unsigned_abs() {
+                // No displacement is shown as such.
+                0 if rest == "]" => spelled.truncate(spelled.len() - 2),
+                small @ 0..=9 => write!(spelled, "#{sign}{small}").unwrap(),
+                large => write!(spelled, "#{sign}{large:#x}").unwrap(),
+            }
+            spelled += rest;
+        }
+        *line = spelled;
     }
     lines
 }
@@ -424,7 +568,9 @@ fn every_register_with_every_offset_is_what_was_asked_for() {
             );
         }
     }
-    for point in common::all_points(&[0, 8, CURSOR, MAX_CURSOR_OFFSET]) {
+    let mut points = common::all_points(&[0, 8, CURSOR, MAX_CURSOR_OFFSET]);
+    points.extend(common::other_forms(CURSOR));
+    for point in points {
         assert_eq!(
             disassemble(&disassembler, &emit(&point).unwrap().bytes),
             reference_lines(&point),
@@ -443,6 +589,37 @@ fn offsets() -> impl Strategy<Value = i32> {
     ]
 }
 
+fn forms() -> impl Strategy<Value = Form> {
+    let ring_bytes = prop_oneof![3 => (4..32_u32).prop_map(|bits| 1 << bits), 1 => any::<u32>()];
+    let word = |limit: i32, size: i32| {
+        prop_oneof![
+            9 => (0..limit).prop_map(move |words| words * size),
+            1 => -64..64_i32,
+            1 => any::<i32>(),
+        ]
+    };
+    prop_oneof![
+        Just(Form::Inline),
+        ring_bytes.prop_map(|ring_bytes| Form::Masked { ring_bytes }),
+        (word(4100, 4), word(4096, 8), word(4100, 8)).prop_map(|(a, b, c)| hubble(a, b, c)),
+        Just(Form::Nanoscope),
+    ]
+}
+
+/// What of it no instruction can hold, if anything.
+fn unfit(form: Form) -> bool {
+    let unfit = |offset: i32, size: i32| !(0..4096).any(|words| words * size == offset);
+    match form {
+        Form::Masked { ring_bytes } => !(4..32).any(|bits| 1 << bits == ring_bytes),
+        Form::Hubble {
+            stop_offset,
+            start_offset,
+            end_offset,
+        } => unfit(stop_offset, 4) || unfit(start_offset, 8) || unfit(end_offset, 8),
+        Form::Inline | Form::Nanoscope => false,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -453,14 +630,15 @@ proptest! {
         wide_pointers: bool,
         barrier: bool,
         prefetch in proptest::option::of(prop_oneof![-256..=255_i32, -270..270_i32, any::<i32>()]),
+        form in forms(),
     ) {
         let kind = Reg::from_number(register).map_or(Kind::Exit, |method| Kind::Entry { method });
-        let point = TracePoint { kind, cursor_offset, wide_pointers, form: Form::Inline, barrier, prefetch };
+        let point = TracePoint { kind, cursor_offset, wide_pointers, form, barrier, prefetch };
         let offset_fits = (0..=4095).any(|words| words * 8 == cursor_offset);
         let register_fits = ![16, 17, 19, 31].contains(&register);
         match emit(&point) {
             Ok(code) => {
-                prop_assert!(offset_fits && register_fits);
+                prop_assert!(offset_fits && register_fits && !unfit(form));
                 prop_assert!(prefetch.is_none_or(|d| PREFETCH_DISTANCES.contains(&d)));
                 prop_assert_eq!(disassemble(&disassembler(), &code.bytes), reference_lines(&point));
             }
@@ -476,6 +654,9 @@ proptest! {
                 prop_assert!(!register_fits);
                 prop_assert_eq!(refused.number(), register);
             }
+            Err(EncodeError::RingBytes(_) | EncodeError::FormOffset { .. }) => {
+                prop_assert!(unfit(form));
+            }
             Err(e) => prop_assert!(false, "{}", e),
         }
     }
@@ -488,75 +669,16 @@ proptest! {
     }
 }
 
-fn run(program: &str, arguments: &[&Path], flags: &[&str]) -> bool {
-    match Command::new(program).args(flags).args(arguments).status() {
-        Ok(status) => {
-            assert!(status.success(), "{program} failed");
-            true
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
-        Err(e) => panic!("{program}: {e}"),
-    }
-}
-
-/// The contents of the section `.text` of a 64-bit little-endian ELF file.
-fn text_section(object: &[u8]) -> &[u8] {
-    let number = |at: usize, bytes: usize| {
-        let mut value = [0; 8];
-        value[..bytes].copy_from_slice(&object[at..at + bytes]);
-        u64::from_le_bytes(value) as usize
-    };
-    assert_eq!(&object[..6], b"\x7fELF\x02\x01");
-    let (headers, size, count, names) = (
-        number(0x28, 8),
-        number(0x3a, 2),
-        number(0x3c, 2),
-        number(0x3e, 2),
-    );
-    let names = number(headers + names * size + 0x18, 8);
-    (0..count)
-        .map(|i| headers + i * size)
-        .find(|header| object[names + number(*header, 4)..].starts_with(b".text\0"))
-        .map(|header| &object[number(header + 0x18, 8)..][..number(header + 0x20, 8)])
-        .expect("a section .text")
-}
-
 #[test]
 fn the_bytes_are_those_of_independent_assemblers() {
-    let points = common::all_points(&[0, 8, CURSOR, MAX_CURSOR_OFFSET]);
+    let mut points = common::all_points(&[0, 8, CURSOR, MAX_CURSOR_OFFSET]);
+    points.extend(common::other_forms(CURSOR));
     let mut source = String::new();
     let mut emitted = Vec::new();
     for (n, point) in points.iter().enumerate() {
         source += &reference(point, |name| format!("{name}{n}"));
         emitted.extend(emit(point).unwrap().bytes);
     }
-    let folder = tempfile::tempdir().unwrap();
-    let [text, object] = ["points.s", "points.o"].map(|f| folder.path().join(f));
-    std::fs::write(&text, source).unwrap();
-
-    let llvm = &["-triple=aarch64-linux-gnu", "-filetype=obj", "-o"][..];
-    let mut compared = Vec::new();
-    for (assembler, flags) in [
-        ("aarch64-linux-gnu-as", &["-o"][..]),
-        ("llvm-mc", llvm),
-        ("llvm-mc-14", llvm),
-    ] {
-        if run(assembler, &[&object, &text], flags) {
-            let file = std::fs::read(&object).unwrap();
-            let assembled = text_section(&file);
-            let same = assembled
-                .iter()
-                .zip(&emitted)
-                .take_while(|(a, b)| a == b)
-                .count();
-            assert!(
-                assembled == emitted,
-                "{assembler} differs from byte {same} of {} / {} on",
-                assembled.len(),
-                emitted.len()
-            );
-            compared.push(assembler);
-        }
-    }
+    let compared = assert_assemblers_agree(Isa::Aarch64, &source, &emitted);
     println!("{} trace points compared with {compared:?}", points.len());
 }

@@ -6,10 +6,9 @@
 mod common;
 
 use std::fmt::Write;
-use std::path::Path;
-use std::process::{Command, Output};
 
-use hindsight_codegen_aarch64::{emit, wraps_at, Kind, Reg, RegSet, TracePoint};
+use hindsight_codegen_aarch64::{emit, wraps_at, Form, Kind, Reg, RegSet, TracePoint};
+use hindsight_codegen_check::{execute, Isa};
 use hindsight_trace_format::slot::{Slot, SLOT_BYTES};
 
 const PAGE: usize = 4096;
@@ -181,7 +180,12 @@ flags:  .quad 0x90000000
 action: .quad handler, 4, 0, 0          // SA_SIGINFO
 position: .quad records
 out:    .fill 38, 8, 0                  // wraps, code, counters, flags, sp, registers; sp before
-thread: .rept 32
+thread: .rept 20
+        .quad 0xdddddddddddddddd
+        .endr
+        .quad ring, ring + 4096         // START, END
+        .word 0, 1                      // GO, STOP
+        .rept 9
         .quad 0xdddddddddddddddd
         .endr
 
@@ -238,36 +242,6 @@ fn source(points: &[TracePoint], runs: &[(usize, Run)]) -> String {
     text + "records_end:\n"
 }
 
-/// `None` where there is no such program.
-fn run(program: &str, arguments: &[&Path]) -> Option<Output> {
-    match Command::new(program).args(arguments).output() {
-        Ok(output) => {
-            let complaint = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                output.status.success(),
-                "{program}: {}: {complaint}",
-                output.status
-            );
-            Some(output)
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("skipped: no {program} (Debian: qemu-user, binutils-aarch64-linux-gnu)");
-            None
-        }
-        Err(e) => panic!("{program}: {e}"),
-    }
-}
-
-fn execute(source: &str) -> Option<Vec<u8>> {
-    let folder = tempfile::tempdir().unwrap();
-    let [text, object, program] = ["run.s", "run.o", "run"].map(|f| folder.path().join(f));
-    std::fs::write(&text, source).unwrap();
-    let o = Path::new("-o");
-    run("aarch64-linux-gnu-as", &[o, &object, &text])?;
-    run("aarch64-linux-gnu-ld", &[o, &program, &object])?;
-    Some(run("qemu-aarch64", &[&program])?.stdout)
-}
-
 fn check(run: &Run, written: &[u8]) {
     let point = &run.point;
     let words: Vec<u64> = written
@@ -296,8 +270,10 @@ fn check(run: &Run, written: &[u8]) {
         }
     }
     for (i, word) in thread.iter().enumerate() {
+        // The words that Hubble's form reads.
+        let given = i * 8 >= common::START as usize && i * 8 <= common::STOP as usize;
         assert!(
-            i == CURSOR as usize / 8 || *word == THREAD_WORD,
+            given || i == CURSOR as usize / 8 || *word == THREAD_WORD,
             "{point:?} changed word {i} of the thread"
         );
     }
@@ -309,19 +285,46 @@ fn check(run: &Run, written: &[u8]) {
         assert!(touched.is_empty(), "{point:?}");
         return;
     };
+    if matches!(point.form, Form::Hubble { stop_offset, .. } if stop_offset == common::STOP) {
+        assert_eq!((cursor, wraps), (0, 0), "{point:?}");
+        assert!(touched.is_empty(), "{point:?}");
+        return;
+    }
     let is_wide = point.wide_pointers && point.kind != Kind::Exit && run.method >> 32 != 0;
-    let count = 1 + usize::from(is_wide);
-    let wrapped = first + count > SLOTS;
-    assert_eq!(wraps, u64::from(wrapped), "{point:?} at slot {first}");
-    if wrapped {
+    let count = match point.form {
+        Form::Nanoscope => 2,
+        _ => 1 + usize::from(is_wide),
+    };
+    let faults = point.form == Form::Inline && first + count > SLOTS;
+    assert_eq!(wraps, u64::from(faults), "{point:?} at slot {first}");
+    if faults {
         assert!(wraps_at(&code.to_le_bytes()), "{point:?}: {code:016x}");
     }
-    let end = first + count - if wrapped { SLOTS } else { 0 };
     // The ring stands at a page; a cursor at its end would look like one at the next page's start.
+    let end = first + count;
     assert_eq!(cursor % PAGE as u64, ((end % SLOTS) * SLOT_BYTES) as u64);
     assert_eq!(cursor, after[16], "{point:?}");
+    if let Form::Masked { .. } | Form::Hubble { .. } = point.form {
+        // These do not leave it at the end; where the ring starts is in the thread.
+        let start = thread[common::START as usize / 8];
+        assert_eq!(
+            cursor,
+            start + ((end % SLOTS) * SLOT_BYTES) as u64,
+            "{point:?}"
+        );
+    }
 
     let mut expected: Vec<usize> = (first..first + count).map(|slot| slot % SLOTS).collect();
+    if point.form == Form::Nanoscope {
+        let method = match point.kind {
+            Kind::Exit => 0,
+            Kind::Entry { .. } => run.method,
+        };
+        assert_eq!(ring[first], method, "{point:?}");
+        assert_eq!(touched, expected, "{point:?}");
+        assert!((earliest..=latest).contains(&ring[first + 1]), "{point:?}");
+        return;
+    }
     let closing = Slot(ring[*expected.last().unwrap()]);
     if is_wide {
         assert_eq!(ring[expected[0]], run.method, "{point:?}");
@@ -343,7 +346,8 @@ fn check(run: &Run, written: &[u8]) {
 
 #[test]
 fn trace_points_do_what_they_should_wherever_the_ring_ends() {
-    let points = common::all_points(&[CURSOR]);
+    let mut points = common::all_points(&[CURSOR]);
+    points.extend(common::other_forms(CURSOR));
     let mut runs = Vec::new();
     for (n, &point) in points.iter().enumerate() {
         let firsts = [
@@ -357,17 +361,25 @@ fn trace_points_do_what_they_should_wherever_the_ring_ends() {
             if method == WIDE && !point.wide_pointers {
                 continue;
             }
-            runs.extend(firsts.map(|first| {
-                let run = Run {
-                    point,
-                    method,
-                    first,
+            for first in firsts {
+                // Only the default form can start at the end, and Nanoscope's has no other way around it.
+                let last = match point.form {
+                    Form::Inline => SLOTS,
+                    Form::Nanoscope => SLOTS - 2,
+                    _ => SLOTS - 1,
                 };
-                (n, run)
-            }));
+                if first.is_none_or(|first| first <= last) {
+                    let run = Run {
+                        point,
+                        method,
+                        first,
+                    };
+                    runs.push((n, run));
+                }
+            }
         }
     }
-    let Some(written) = execute(&source(&points, &runs)) else {
+    let Some(written) = execute(Isa::Aarch64, &source(&points, &runs)) else {
         return;
     };
     assert_eq!(written.len(), runs.len() * WRITTEN);

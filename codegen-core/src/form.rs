@@ -5,7 +5,6 @@
 ///
 /// All of it is inline in each form. Offsets are those of words in the thread, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Form {
     /// The guard page after the ring wraps the cursor. The shortest and fastest.
     #[default]
