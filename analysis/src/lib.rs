@@ -14,14 +14,24 @@
 //! ```
 
 mod chains;
+mod diff;
 mod explain;
 mod known;
 mod select;
+mod signatures;
+mod statistics;
 mod top;
 mod words;
 
 pub use chains::{chains, chains_in, Callee, Chain, Evidence, Link, LockOwner, Others, Rest};
+pub use diff::{
+    CallChange, Calls, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
+    SIGNIFICANT,
+};
 pub use explain::{explain, explain_with, Layout, Palette};
 pub use select::{Selection, Window};
+pub use signatures::{
+    parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError,
+};
 pub use top::{top, By, Totals};
-pub use words::{count, duration, shorten, wrap};
+pub use words::{count, duration, parse_duration, shorten, wrap};

@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Numbers, times and names as people write them.
 
+use jiff::SignedDuration;
+
+/// The reverse of [`duration`], in ns: `1.5s`, `200 ms`, `1m30s`. `None` if it is no time.
+pub fn parse_duration(text: &str) -> Option<u64> {
+    let text = text.trim();
+    // Without a unit only nothing is clear.
+    if text == "0" {
+        return Some(0);
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    let duration: SignedDuration = text.parse().ok()?;
+    u64::try_from(duration.as_nanos()).ok()
+}
+
 /// A duration as people say it, with three significant digits: `702 ms`, `1.43 s`, `12 ns`.
 pub fn duration(ns: u64) -> String {
     const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Known bad behaviour, written down as patterns of call stacks with thresholds. The format is described in
+//! `docs/signatures.md`.
+
+use std::ops::Range;
+
+use hindsight_decoder::{MethodId, Methods, Slices, Trace};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use wildmatch::WildMatch;
+
+use crate::words::{count, duration, parse_duration};
+
+/// In a stack: any number of calls, also none.
+const ANY: &str = "...";
+/// Patterns of a stack are bits of a word.
+const MAX_PATTERNS: usize = 64;
+
+/// Why a file of signatures cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {what}")]
+pub struct SignatureError {
+    /// What the file is called.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
+
+/// A pattern of call stacks, and what its calls must have taken.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// What it is called.
+    pub name: String,
+    /// What to do about it; may be empty.
+    pub help: String,
+    thread: WildMatch,
+    stack: Vec<Frame>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug)]
+struct Frame {
+    pattern: WildMatch,
+    /// Whether the pattern names the types of parameters.
+    has_parameters: bool,
+    /// Whether any calls may lie between this one and that of the pattern before.
+    after_any: bool,
+}
+
+/// What is measured of the calls that match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// How many there are.
+    Calls,
+    /// What they took on average, ns.
+    Mean,
+    /// What the longest took, ns.
+    Max,
+    /// What they took together, ns.
+    Total,
+    /// What they took together, of the time that the traces of their threads span, in percent.
+    Share,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operator {
+    AtLeast,
+    MoreThan,
+    AtMost,
+    LessThan,
+}
+
+#[derive(Clone, Debug)]
+struct Condition {
+    measure: Measure,
+    operator: Operator,
+    /// A number, ns, or percent.
+    value: f64,
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    signature: Option<Vec<Spanned<RawSignature>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSignature {
+    name: Spanned<String>,
+    #[serde(default)]
+    help: String,
+    thread: Option<Spanned<String>>,
+    stack: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    when: RawConditions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawConditions {
+    calls: Option<Spanned<String>>,
+    mean: Option<Spanned<String>>,
+    max: Option<Spanned<String>>,
+    total: Option<Spanned<String>>,
+    share: Option<Spanned<String>>,
+}
+
+/// Reads a file of signatures; `file` is what errors call it.
+pub fn parse_signatures(file: &str, text: &str) -> Result<Vec<Signature>, SignatureError> {
+    let line = |span: Range<usize>| {
+        let before = text.get(..span.start).unwrap_or(text);
+        before.matches('\n').count() + 1
+    };
+    let error = |span: Range<usize>, what: String| SignatureError {
+        file: file.to_owned(),
+        line: line(span),
+        what,
+    };
+    let raw: RawFile = toml::from_str(text).map_err(|e| {
+        // The message may go over several lines; the place is said already.
+        let what = e.message().trim().replace('\n', "; ");
+        error(e.span().unwrap_or(0..0), what)
+    })?;
+    let raw = raw.signature.unwrap_or_default();
+    if raw.is_empty() {
+        let what = "there is no [[signature]] in it: add one, with a name and a stack";
+        return Err(error(0..0, what.to_owned()));
+    }
+    let mut signatures: Vec<Signature> = Vec::new();
+    for raw in raw {
+        let raw = raw.into_inner();
+        let name = raw.name.get_ref().trim();
+        if name.is_empty() {
+            return Err(error(raw.name.span(), "name is empty".into()));
+        }
+        if signatures.iter().any(|s| s.name == name) {
+            let what = format!("there is another signature of the name {name:?}");
+            return Err(error(raw.name.span(), what));
+        }
+        if let Some(thread) = raw.thread.as_ref().filter(|t| t.get_ref().is_empty()) {
+            let what = "thread is empty: leave it out for any thread";
+            return Err(error(thread.span(), what.into()));
+        }
+        let stack = frames(&raw.stack).map_err(|(span, what)| error(span, what))?;
+        let conditions = conditions(&raw.when).map_err(|(span, what)| error(span, what))?;
+        signatures.push(Signature {
+            name: name.to_owned(),
+            help: raw.help.trim().to_owned(),
+            thread: WildMatch::new(raw.thread.as_ref().map_or("*", |t| t.get_ref())),
+            stack,
+            conditions,
+        });
+    }
+    Ok(signatures)
+}
+
+type Wrong = (Range<usize>, String);
+
+fn frames(stack: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Frame>, Wrong> {
+    let mut frames = Vec::new();
+    // Whatever called the outermost method of a pattern doesn't matter.
+    let mut after_any = true;
+    for pattern in stack.get_ref() {
+        let wrong = |what: &str| Err((pattern.span(), what.to_owned()));
+        match pattern.get_ref().as_str() {
+            ANY => {
+                after_any = true;
+                continue;
+            }
+            "" => return wrong("a pattern of the stack is empty; for any calls write \"...\""),
+            text if text.chars().any(char::is_whitespace) && !text.contains('(') => {
+                return wrong("a pattern of the stack holds a space; write package.Class.method")
+            }
+            text if text.contains('/') || text.contains(';') || text.contains("->") => {
+                return wrong(
+                    "a pattern of the stack is written as in a dex file; write package.Class.method",
+                )
+            }
+            text => frames.push(Frame {
+                pattern: WildMatch::new(text),
+                has_parameters: text.contains('('),
+                after_any,
+            }),
+        }
+        after_any = false;
+    }
+    let wrong = |what: String| Err((stack.span(), what));
+    match stack.get_ref().last() {
+        None => wrong("stack is empty: name at least the method that is to be measured".into()),
+        Some(last) if last.get_ref() == ANY => wrong(
+            "the stack ends with \"...\": its last pattern names the method that is measured; \"*\" \
+             matches any"
+                .into(),
+        ),
+        Some(_) if frames.len() > MAX_PATTERNS => {
+            wrong(format!("the stack has more than {MAX_PATTERNS} patterns"))
+        }
+        Some(_) => Ok(frames),
+    }
+}
+
+fn conditions(raw: &RawConditions) -> Result<Vec<Condition>, Wrong> {
+    let all = [
+        (Measure::Calls, &raw.calls),
+        (Measure::Mean, &raw.mean),
+        (Measure::Max, &raw.max),
+        (Measure::Total, &raw.total),
+        (Measure::Share, &raw.share),
+    ];
+    let given = all.into_iter().filter_map(|(m, c)| Some((m, c.as_ref()?)));
+    given
+        .map(|(measure, condition)| {
+            let text = condition.get_ref().trim();
+            Condition::parse(measure, text).ok_or_else(|| {
+                let example = match measure {
+                    Measure::Calls => ">= 3",
+                    Measure::Share => ">= 10 %",
+                    _ => "> 100 ms",
+                };
+                let what = format!(
+                    "{text:?} is no condition: write >=, >, <= or <, and a value, such as \"{example}\""
+                );
+                (condition.span(), what)
+            })
+        })
+        .collect()
+}
+
+impl Condition {
+    fn parse(measure: Measure, text: &str) -> Option<Self> {
+        let operators = [
+            (">=", Operator::AtLeast),
+            ("<=", Operator::AtMost),
+            (">", Operator::MoreThan),
+            ("<", Operator::LessThan),
+        ];
+        let (value, operator) = operators
+            .into_iter()
+            .find_map(|(sign, operator)| Some((text.strip_prefix(sign)?.trim(), operator)))?;
+        let value = match measure {
+            Measure::Calls => value.parse::<u32>().ok()?.into(),
+            Measure::Share => {
+                let percent: f64 = value.strip_suffix('%')?.trim().parse().ok()?;
+                Some(percent).filter(|p| (0.0..=100.0).contains(p))?
+            }
+            _ => parse_duration(value)? as f64,
+        };
+        Some(Condition {
+            measure,
+            operator,
+            value,
+            text: text.to_owned(),
+        })
+    }
+
+    fn holds(&self, value: f64) -> bool {
+        match self.operator {
+            Operator::AtLeast => value >= self.value,
+            Operator::MoreThan => value > self.value,
+            Operator::AtMost => value <= self.value,
+            Operator::LessThan => value < self.value,
+        }
+    }
+}
+
+/// What a signature found in a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The signature's name.
+    pub signature: String,
+    /// Whether calls of its stack were found, and all conditions hold.
+    pub matched: bool,
+    /// What to do about it; may be empty.
+    pub help: String,
+    /// Calls of the stack. One inside another of the same signature doesn't count.
+    pub calls: u64,
+    /// What they took together, ns.
+    pub total_ns: u64,
+    /// What they took on average, ns.
+    pub mean_ns: u64,
+    /// What the longest took, ns.
+    pub max_ns: u64,
+    /// What they took together, of the time that the traces of their threads span, in percent.
+    pub share: f64,
+    /// The conditions, and whether they hold.
+    pub conditions: Vec<Checked>,
+    /// The longest call.
+    pub longest: Option<Example>,
+}
+
+/// A condition, checked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Checked {
+    /// What is measured.
+    pub measure: Measure,
+    /// What it was to be: `>= 100 ms`.
+    pub wanted: String,
+    /// What it is, in ns, percent, or calls.
+    pub value: f64,
+    /// Whether the condition holds.
+    pub holds: bool,
+}
+
+impl Checked {
+    /// The value as people say it.
+    pub fn value_text(&self) -> String {
+        match self.measure {
+            Measure::Calls => count(self.value as u64),
+            Measure::Share => format!("{:.1} %", self.value),
+            _ => duration(self.value as u64),
+        }
+    }
+}
+
+/// A call that matched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// Thread id.
+    pub tid: u32,
+    /// Thread name.
+    pub thread: String,
+    /// How long after the beginning of the trace it began, ns.
+    pub at_ns: u64,
+    /// How long it took, ns.
+    pub ns: u64,
+    /// Whether its end was seen.
+    pub ended: bool,
+    /// Who called it, outermost first, and itself.
+    pub stack: Vec<String>,
+}
+
+impl Signature {
+    /// Looks for the signature's calls in a trace.
+    pub fn find(&self, trace: &Trace) -> Finding {
+        let masks = self.masks(&trace.methods);
+        let mut calls = 0;
+        let mut total_ns: u64 = 0;
+        let mut span_ns: u64 = 0;
+        let mut longest: Option<(u64, usize, usize)> = None;
+        for (t, thread) in trace.threads.iter().enumerate() {
+            if !self.thread.matches(&thread.name) {
+                continue;
+            }
+            let mut called = false;
+            self.matches(&thread.slices, &masks, |i| {
+                let ns = thread.slices.end_ns[i] - thread.slices.start_ns[i];
+                called = true;
+                calls += 1;
+                total_ns += ns;
+                if longest.is_none_or(|(most, ..)| ns > most) {
+                    longest = Some((ns, t, i));
+                }
+            });
+            if called {
+                span_ns += thread.end_ns - thread.start_ns;
+            }
+        }
+        let max_ns = longest.map_or(0, |l| l.0);
+        let mean_ns = total_ns.checked_div(calls).unwrap_or(0);
+        let share = total_ns as f64 * 100.0 / span_ns.max(1) as f64;
+        let conditions: Vec<Checked> = self
+            .conditions
+            .iter()
+            .map(|c| {
+                let value = match c.measure {
+                    Measure::Calls => calls as f64,
+                    Measure::Mean => mean_ns as f64,
+                    Measure::Max => max_ns as f64,
+                    Measure::Total => total_ns as f64,
+                    Measure::Share => share,
+                };
+                Checked {
+                    measure: c.measure,
+                    wanted: c.text.clone(),
+                    value,
+                    // Of no calls, only the number is known.
+                    holds: (calls > 0 || c.measure == Measure::Calls) && c.holds(value),
+                }
+            })
+            .collect();
+        let counts = conditions.iter().any(|c| c.measure == Measure::Calls);
+        Finding {
+            signature: self.name.clone(),
+            matched: (calls > 0 || counts) && conditions.iter().all(|c| c.holds),
+            help: self.help.clone(),
+            calls,
+            total_ns,
+            mean_ns,
+            max_ns,
+            share,
+            conditions,
+            longest: longest.map(|(ns, t, i)| example(trace, t, i, ns)),
+        }
+    }
+
+    /// For each method, and for calls whose entry isn't in the ring: which patterns it matches.
+    fn masks(&self, methods: &Methods) -> Vec<u64> {
+        let mask = |name: &str, parameters: &dyn Fn() -> String| {
+            let mut mask = 0;
+            for (i, frame) in self.stack.iter().enumerate() {
+                let matches = if frame.has_parameters {
+                    frame.pattern.matches(&format!("{name}{}", parameters()))
+                } else {
+                    frame.pattern.matches(name)
+                };
+                mask |= u64::from(matches) << i;
+            }
+            mask
+        };
+        let of_methods = methods
+            .iter()
+            .map(|(_, m)| mask(&m.full_name(), &|| m.parameters()));
+        let unknown = mask(Methods::NOT_RECORDED_NAME, &String::new);
+        of_methods.chain([unknown]).collect()
+    }
+
+    /// The calls whose stacks match, less those inside of others.
+    fn matches(&self, slices: &Slices, masks: &[u64], mut found: impl FnMut(usize)) {
+        let last = 1u64 << (self.stack.len() - 1);
+        let after_any = self.stack.iter().enumerate();
+        let after_any: u64 = after_any.map(|(i, f)| u64::from(f.after_any) << i).sum();
+        // Of each running call: which patterns it can stand for, and those which it or a caller can.
+        let mut stack: Vec<(u64, u64)> = Vec::new();
+        let mut inside_of = u32::MAX;
+        for i in 0..slices.len() {
+            let depth = slices.depth[i];
+            stack.truncate(depth as usize);
+            let MethodId(method) = slices.method[i];
+            let mask = masks[(method as usize).min(masks.len() - 1)];
+            let (here, above) = stack.last().copied().unwrap_or((0, 0));
+            let next = 1 | (above << 1 & after_any) | (here << 1 & !after_any);
+            let here = mask & next;
+            stack.push((here, above | here));
+            if depth <= inside_of {
+                inside_of = u32::MAX;
+            }
+            if here & last != 0 && inside_of == u32::MAX {
+                inside_of = depth;
+                found(i);
+            }
+        }
+    }
+}
+
+fn example(trace: &Trace, t: usize, i: usize, ns: u64) -> Example {
+    let thread = &trace.threads[t];
+    let slices = &thread.slices;
+    Example {
+        tid: thread.tid,
+        thread: thread.name.clone(),
+        at_ns: slices.start_ns[i] - trace.start_ns().min(slices.start_ns[i]),
+        ns,
+        ended: !slices.flags[i].contains(hindsight_decoder::Flags::OPEN_END),
+        stack: slices
+            .path_to(i)
+            .into_iter()
+            .map(|i| trace.methods.name(slices.method[i]).into_owned())
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_testkit::{stall, Script};
+
+    fn stall_trace() -> Trace {
+        Trace::decode("t".as_ref(), &stall().encode()).unwrap()
+    }
+
+    fn find(trace: &Trace, toml: &str) -> Finding {
+        let signatures = parse_signatures("s.toml", toml).unwrap();
+        signatures[0].find(trace)
+    }
+
+    const CULPRIT: &str = r#"
+        [[signature]]
+        name = "flash"
+        thread = "notes-*"
+        stack = ["android.os.Handler.dispatchMessage", "...", "*.NoteStore.*", "...", "*.NoteFile.syncToFlash"]
+        when = { calls = ">= 1", mean = "> 500 ms", max = "> 0.5s", total = ">= 700ms", share = "> 10%" }
+    "#;
+
+    #[test]
+    fn the_culprit_of_the_stall_is_found() {
+        let finding = find(&stall_trace(), CULPRIT);
+        assert!(finding.matched, "{finding:?}");
+        assert_eq!(finding.calls, 1);
+        assert!(finding.max_ns > 700_000_000 && finding.mean_ns == finding.max_ns);
+        let longest = finding.longest.unwrap();
+        assert_eq!(longest.thread, "notes-sync");
+        let last = longest.stack.last().unwrap();
+        assert_eq!(last, "com.example.notes.NoteFile.syncToFlash");
+        assert!(longest.ended);
+    }
+
+    #[test]
+    fn each_condition_the_thread_and_the_stack_count() {
+        let trace = stall_trace();
+        let changes = [
+            ("\">= 1\"", "\">= 2\""),
+            ("> 500 ms", "< 500 ms"),
+            ("> 0.5s", "> 5 s"),
+            (">= 700ms", "<= 700ms"),
+            ("> 10%", "> 90%"),
+            ("notes-*", "main"),
+            ("*.NoteStore.*", "*.NoteStore.find"),
+            ("\"*.NoteFile.syncToFlash\"", "\"*.NoteFile.sync\""),
+            // Without the dots, calls must follow each other.
+            ("\"*.NoteStore.*\", \"...\"", "\"*.NoteStore.*\""),
+        ];
+        for (from, to) in changes {
+            assert!(CULPRIT.contains(from), "{from}");
+            let finding = find(&trace, &CULPRIT.replace(from, to));
+            assert!(!finding.matched, "{from} -> {to}");
+        }
+    }
+
+    fn nested() -> Trace {
+        let mut s = Script::new("p");
+        let (f, g, h) = (
+            s.method("C.f", "(I)V"),
+            s.method("C.g", "(J)V"),
+            s.method("C.h", "()V"),
+        );
+        let t = s.thread(1, "main");
+        // f { f { g(5) h(5) { g(5) } } } g(5)
+        let mut r = s.at(t, 0);
+        r.enter(f).enter(f).call(g, 5).enter(h).after(5).call(g, 5);
+        r.exit().exit().exit().call(g, 5);
+        Trace::decode("t".as_ref(), &s.encode()).unwrap()
+    }
+
+    #[test]
+    fn stacks_are_matched_call_by_call() {
+        let trace = nested();
+        let calls = |stack: &str| {
+            let toml = format!("[[signature]]\nname = \"s\"\nstack = [{stack}]");
+            find(&trace, &toml).calls
+        };
+        assert_eq!(calls(r#""C.g""#), 3);
+        assert_eq!(calls(r#""C.f", "C.g""#), 1);
+        assert_eq!(calls(r#""C.f", "...", "C.g""#), 2);
+        assert_eq!(calls(r#""C.f", "C.h", "C.g""#), 1);
+        assert_eq!(calls(r#""C.f", "C.f", "...", "C.g""#), 2);
+        assert_eq!(calls(r#""C.f", "C.f", "C.f", "...", "C.g""#), 0);
+        assert_eq!(calls(r#""C.h", "...", "C.f""#), 0);
+        // The inner one is part of the outer one.
+        assert_eq!(calls(r#""C.f""#), 1);
+        assert_eq!(calls(r#""C.?(int)""#), 1);
+        assert_eq!(calls(r#""C.*(long)""#), 3);
+        assert_eq!(calls(r#""...", "*""#), 2);
+    }
+
+    #[test]
+    fn that_nobody_calls_can_be_asked_for() {
+        let trace = nested();
+        let matched = |stack: &str, when: &str| {
+            let toml =
+                format!("[[signature]]\nname = \"s\"\nstack = [\"{stack}\"]\nwhen = {{ {when} }}");
+            find(&trace, &toml).matched
+        };
+        assert!(matched("C.absent", "calls = '< 1'"));
+        assert!(!matched("C.g", "calls = '< 1'"));
+        assert!(!matched("C.absent", "mean = '< 1s'"));
+        assert!(!matched("C.absent", "calls = '< 1', mean = '< 1s'"));
+        assert!(!matched("C.absent", ""));
+        assert!(matched("C.g", ""));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_file_and_line() {
+        let head = "# comment\n[[signature]]\nname = \"s\"\n";
+        let good = "stack = [\"C.f\"]\n";
+        let expected = [
+            ("", 1, "there is no [[signature]]"),
+            ("signature = 5", 1, "invalid type"),
+            ("[[signature]]\nname = \"s\"", 1, "missing field `stack`"),
+            ("[[signature]]\nstack = [", 2, ""),
+            (&format!("{head}{good}stak = 1"), 5, "unknown field `stak`"),
+            (
+                &format!("{head}{good}when.men = '> 1s'"),
+                5,
+                "unknown field `men`",
+            ),
+            (
+                &format!("{head}{good}when.mean = '> 1'"),
+                5,
+                "is no condition",
+            ),
+            (&format!("{head}{good}when.mean = '1s'"), 5, "\"> 100 ms\""),
+            (&format!("{head}{good}when.calls = '>= 1s'"), 5, "\">= 3\""),
+            (
+                &format!("{head}{good}when.share = '> 101 %'"),
+                5,
+                "\">= 10 %\"",
+            ),
+            (&format!("{head}{good}\nthread = ''"), 6, "thread is empty"),
+            (&format!("{head}stack = []"), 4, "stack is empty"),
+            (&format!("{head}stack = [\n 'C.f',\n '']"), 6, "empty"),
+            (&format!("{head}stack = ['C.f', '...']"), 4, "ends with"),
+            (&format!("{head}stack = ['a b']"), 4, "holds a space"),
+            (&format!("{head}stack = ['La/B;->c']"), 4, "dex"),
+            (&format!("{head}{good}{head}{good}"), 7, "another signature"),
+            (
+                &format!("[[signature]]\nname = ' '\n{good}"),
+                2,
+                "name is empty",
+            ),
+        ];
+        for (toml, line, what) in expected {
+            let error = parse_signatures("s.toml", toml).unwrap_err();
+            assert_eq!(
+                (error.line, &*error.file),
+                (line, "s.toml"),
+                "{toml}\n{error}"
+            );
+            assert!(error.what.contains(what), "{toml}\n{error}");
+        }
+        let many = "'C.f', ".repeat(65);
+        let toml = format!("{head}stack = [{many}]");
+        assert!(parse_signatures("s", &toml)
+            .unwrap_err()
+            .what
+            .contains("more than 64"));
+    }
+}
