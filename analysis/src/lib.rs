@@ -20,6 +20,7 @@ mod known;
 mod select;
 mod signatures;
 mod statistics;
+mod summary;
 mod top;
 mod words;
 
@@ -33,5 +34,6 @@ pub use select::{Selection, Window};
 pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError,
 };
+pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};
 pub use top::{top, By, Totals};
 pub use words::{count, duration, parse_duration, shorten, wrap};

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What may leave a device when the trace may not: sums and distributions by method, without names of threads,
+//! texts, paths, ids or times of day. Summaries can be added up. The format is described in `docs/summary.md`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use hindsight_decoder::{MethodId, Trace};
+use serde::{Deserialize, Serialize};
+
+use crate::chains;
+
+/// What the `schema` of a [`Summary`] says.
+pub const SUMMARY_SCHEMA: &str = "hindsight-summary/1";
+/// In place of names that are none.
+const UNNAMED: &str = "<unnamed>";
+/// Shorter chains are no stalls.
+const STALL_NS: u64 = 100_000_000;
+/// So many stalls of a trace are told.
+const MAX_STALLS: usize = 10;
+/// So many calls of a stall's chain are told, the innermost.
+const MAX_CHAIN: usize = 32;
+
+/// Sums over the calls of one or more traces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`SUMMARY_SCHEMA`].
+    pub schema: String,
+    /// How many traces are added up.
+    pub traces: u64,
+    /// Of which programs, with numbers of traces.
+    pub programs: BTreeMap<String, u64>,
+    /// On which instruction sets, with numbers of traces.
+    pub isas: BTreeMap<String, u64>,
+    /// Main threads.
+    pub main: Part,
+    /// All other threads.
+    pub others: Part,
+    /// What held main threads up for 100 ms or more.
+    pub stalls: Vec<Stall>,
+}
+
+/// Threads of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// How many threads.
+    pub threads: u64,
+    /// What their traces span together, ns.
+    pub span_ns: u64,
+    /// Their methods; longest self time first.
+    pub methods: Vec<MethodSummary>,
+    /// Methods that are not listed, together.
+    pub unlisted: Unlisted,
+}
+
+/// Methods that are not listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlisted {
+    /// Their calls.
+    pub calls: u64,
+    /// Their self time, ns.
+    pub self_ns: u64,
+}
+
+/// All calls of a method, overloads together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodSummary {
+    /// `class.name`.
+    pub method: String,
+    /// How many calls.
+    pub calls: u64,
+    /// Time in the method itself, ns.
+    pub self_ns: u64,
+    /// How long whole calls took.
+    pub durations: Histogram,
+}
+
+/// What held a main thread up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// The methods of the chain, outermost first.
+    pub chain: Vec<String>,
+    /// The method that is to blame as far as can be told; may be another thread's.
+    pub culprit: Option<String>,
+    /// How often, and how long.
+    pub durations: Histogram,
+}
+
+/// A distribution of durations. Bucket `4 e + f` counts those from `2^e (1 + f / 4)` ns to the next bucket's;
+/// 0 is counted as 1 ns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Histogram {
+    buckets: BTreeMap<u16, u64>,
+}
+
+impl Histogram {
+    fn bucket(ns: u64) -> u16 {
+        let ns = ns.max(1);
+        let e = ns.ilog2();
+        // The two bits after the leading one.
+        let f = if e >= 2 { ns >> (e - 2) } else { ns << (2 - e) } & 3;
+        (4 * e + f as u32) as u16
+    }
+
+    /// Smallest duration of a bucket, rounded down, ns.
+    fn least(bucket: u16) -> u64 {
+        let (e, f) = (u32::from(bucket / 4).min(63), u64::from(bucket % 4));
+        if e >= 2 {
+            (4 + f) << (e - 2)
+        } else {
+            (4 + f) >> (2 - e)
+        }
+    }
+
+    /// Counts a duration.
+    pub fn add(&mut self, ns: u64) {
+        *self.buckets.entry(Self::bucket(ns)).or_default() += 1;
+    }
+
+    /// How many durations there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.values().copied().fold(0, u64::saturating_add)
+    }
+
+    /// The duration, to a quarter of an octave, that `part` (0 ..= 1) of all don't exceed; 0 if there is none.
+    pub fn quantile(&self, part: f64) -> u64 {
+        let rank = (self.count() as f64 * part).ceil().max(1.0) as u64;
+        let mut seen: u64 = 0;
+        for (&bucket, &count) in &self.buckets {
+            seen = seen.saturating_add(count);
+            if seen >= rank {
+                let (least, next) = (Self::least(bucket), Self::least(bucket.saturating_add(1)));
+                return least + next.saturating_sub(least) / 2;
+            }
+        }
+        0
+    }
+
+    fn merge(&mut self, other: &Histogram) {
+        for (&bucket, &count) in &other.buckets {
+            let sum = self.buckets.entry(bucket).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+}
+
+impl Summary {
+    /// Of one trace, the `limit` methods of each kind of threads with the longest self time listed.
+    pub fn of(trace: &Trace, limit: usize) -> Self {
+        // Names are those of packages or system processes; a path or command line is not let out.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+        let name = |text: &str| {
+            if !text.is_empty() && text.chars().all(plain) {
+                text.to_owned()
+            } else {
+                UNNAMED.to_owned()
+            }
+        };
+        let mut summary = Summary {
+            schema: SUMMARY_SCHEMA.to_owned(),
+            traces: 1,
+            programs: [(name(&trace.process.name), 1)].into(),
+            isas: [(name(&trace.process.isa), 1)].into(),
+            ..Summary::default()
+        };
+        let main = trace.main_thread();
+        let method = |id: MethodId| match trace.methods.get(id) {
+            Some(m) if m.is_named() => m.full_name(),
+            _ => UNNAMED.to_owned(),
+        };
+        for is_main in [true, false] {
+            let mut sums: HashMap<MethodId, MethodSummary> = HashMap::new();
+            let mut part = Part::default();
+            let is_of_kind = |tid: u32| main.is_some_and(|m| m.tid == tid) == is_main;
+            for thread in trace.threads.iter().filter(|t| is_of_kind(t.tid)) {
+                let slices = &thread.slices;
+                part.threads += 1;
+                part.span_ns += thread.end_ns - thread.start_ns;
+                let own = slices.self_ns();
+                for (i, slice) in slices.iter().enumerate() {
+                    let sum = sums.entry(slice.method).or_default();
+                    sum.calls += 1;
+                    sum.self_ns += own[i];
+                    const CUT: u8 = hindsight_decoder::Flags::OPEN_START.0
+                        | hindsight_decoder::Flags::OPEN_END.0;
+                    if slice.flags.0 & CUT == 0 {
+                        sum.durations.add(slice.duration_ns());
+                    }
+                }
+            }
+            // Overloads, and methods whose class was loaded again, are one.
+            let mut by_name: BTreeMap<String, MethodSummary> = BTreeMap::new();
+            for (id, sum) in sums {
+                by_name.entry(method(id)).or_default().merge(&sum);
+            }
+            part.methods = listed(by_name);
+            part.cut(limit);
+            *(if is_main {
+                &mut summary.main
+            } else {
+                &mut summary.others
+            }) = part;
+        }
+        if let Some(main) = main {
+            for chain in chains(trace, main, MAX_STALLS) {
+                if chain.held_ns < STALL_NS {
+                    continue;
+                }
+                let shown = |name: &str| {
+                    if name.starts_with('<') {
+                        UNNAMED.to_owned()
+                    } else {
+                        name.to_owned()
+                    }
+                };
+                let mut stall = Stall {
+                    chain: chain
+                        .links
+                        .iter()
+                        .skip(chain.links.len().saturating_sub(MAX_CHAIN))
+                        .map(|l| shown(&l.method))
+                        .collect(),
+                    culprit: chain.culprit.as_ref().map(|(method, _)| shown(method)),
+                    durations: Histogram::default(),
+                };
+                stall.durations.add(chain.held_ns);
+                summary.add_stall(stall);
+            }
+        }
+        summary.sort_stalls();
+        summary
+    }
+
+    /// Adds another one. The order in which summaries are added doesn't matter.
+    pub fn merge(&mut self, other: &Summary) {
+        if self.schema.is_empty() {
+            self.schema = SUMMARY_SCHEMA.to_owned();
+        }
+        self.traces = self.traces.saturating_add(other.traces);
+        for (mine, theirs) in [
+            (&mut self.programs, &other.programs),
+            (&mut self.isas, &other.isas),
+        ] {
+            for (name, traces) in theirs {
+                let sum = mine.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(*traces);
+            }
+        }
+        self.main.merge(&other.main);
+        self.others.merge(&other.others);
+        for stall in &other.stalls {
+            self.add_stall(stall.clone());
+        }
+        self.sort_stalls();
+    }
+
+    fn add_stall(&mut self, stall: Stall) {
+        let same = |s: &&mut Stall| s.chain == stall.chain && s.culprit == stall.culprit;
+        match self.stalls.iter_mut().find(same) {
+            Some(known) => known.durations.merge(&stall.durations),
+            None => self.stalls.push(stall),
+        }
+    }
+
+    fn sort_stalls(&mut self) {
+        self.stalls.sort_by(|a, b| {
+            let key =
+                |s: &Stall| std::cmp::Reverse((s.durations.count(), s.durations.quantile(1.0)));
+            (key(a), &a.chain, &a.culprit).cmp(&(key(b), &b.chain, &b.culprit))
+        });
+    }
+}
+
+impl Part {
+    fn merge(&mut self, other: &Part) {
+        self.threads = self.threads.saturating_add(other.threads);
+        self.span_ns = self.span_ns.saturating_add(other.span_ns);
+        self.unlisted
+            .add(other.unlisted.calls, other.unlisted.self_ns);
+        let mut by_name: BTreeMap<String, MethodSummary> = BTreeMap::new();
+        for method in self.methods.drain(..).chain(other.methods.iter().cloned()) {
+            by_name
+                .entry(method.method.clone())
+                .or_default()
+                .merge(&method);
+        }
+        self.methods = listed(by_name);
+    }
+
+    /// Lists only the first methods.
+    fn cut(&mut self, limit: usize) {
+        for method in self.methods.drain(limit.min(self.methods.len())..) {
+            self.unlisted.add(method.calls, method.self_ns);
+        }
+    }
+}
+
+impl Unlisted {
+    fn add(&mut self, calls: u64, self_ns: u64) {
+        self.calls = self.calls.saturating_add(calls);
+        self.self_ns = self.self_ns.saturating_add(self_ns);
+    }
+}
+
+impl MethodSummary {
+    fn merge(&mut self, other: &MethodSummary) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.self_ns = self.self_ns.saturating_add(other.self_ns);
+        self.durations.merge(&other.durations);
+    }
+}
+
+fn listed(by_name: BTreeMap<String, MethodSummary>) -> Vec<MethodSummary> {
+    let named = by_name
+        .into_iter()
+        .map(|(method, sum)| MethodSummary { method, ..sum });
+    let mut methods: Vec<MethodSummary> = named.collect();
+    // By name where equal: the sort is stable.
+    methods.sort_by_key(|m| std::cmp::Reverse(m.self_ns));
+    methods
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_testkit::{stall, Script};
+
+    fn of(script: &Script, limit: usize) -> Summary {
+        Summary::of(
+            &Trace::decode("t".as_ref(), &script.encode()).unwrap(),
+            limit,
+        )
+    }
+
+    #[test]
+    fn nothing_but_methods_and_numbers_leaves() {
+        let mut script = stall();
+        script.process.name = "/data/app/secret.apk".into();
+        script.process.reason = "a secret message".into();
+        script
+            .process
+            .extra
+            .push(("secret".into(), "secret".into()));
+        let t = script.thread(9_999, "secret-thread");
+        script.at(t, 0).call(0x5ec_2e70, 10).after(5).exit();
+        let json = serde_json::to_string(&of(&script, 100)).unwrap();
+        let texts = json.replace(SUMMARY_SCHEMA, "");
+        let is_number = |c: char| c.is_ascii_digit();
+        let numbers: Vec<&str> = texts.split(|c| !is_number(c)).collect();
+        for hidden in ["secret", "notes-sync", "0x", "/"] {
+            assert!(!texts.contains(hidden), "{hidden}: {json}");
+        }
+        for id in ["4200", "4217", "9999", "10123"] {
+            assert!(!numbers.contains(&id), "{id}: {json}");
+        }
+        assert!(json.contains("com.example.notes.NoteFile.syncToFlash"));
+        assert!(json.contains("<unnamed>"));
+    }
+
+    #[test]
+    fn the_stall_is_told() {
+        let (summary, all) = (of(&stall(), 5), of(&stall(), 1_000));
+        assert_eq!(summary.stalls.len(), 1);
+        let stall = &summary.stalls[0];
+        let culprit = stall.culprit.as_deref();
+        assert_eq!(culprit, Some("com.example.notes.NoteFile.syncToFlash"));
+        assert_eq!(stall.durations.count(), 1);
+        assert!((600_000_000..800_000_000).contains(&stall.durations.quantile(0.5)));
+        assert_eq!((summary.main.threads, summary.others.threads), (1, 1));
+        // What is not listed is counted.
+        let sum = |p: &Part| p.methods.iter().map(|m| m.calls).sum::<u64>() + p.unlisted.calls;
+        assert_eq!(summary.main.methods.len(), 5);
+        assert_eq!(sum(&summary.main), sum(&all.main));
+        assert_eq!(all.main.unlisted, Unlisted::default());
+    }
+
+    #[test]
+    fn summaries_add_up_in_any_order() {
+        let mut s = Script::new("com.example.other");
+        let f = s.method("com.example.notes.NoteStore.find", "()V");
+        let t = s.thread(1, "main");
+        s.at(t, 0).call(f, 150_000_000);
+        let (a, b, c) = (of(&stall(), 100), of(&s, 100), of(&stall(), 3));
+        let add = |parts: [&Summary; 3]| {
+            let mut sum = Summary::default();
+            parts.into_iter().for_each(|p| sum.merge(p));
+            sum
+        };
+        let sum = add([&a, &b, &c]);
+        assert_eq!(sum, add([&c, &a, &b]));
+        assert_eq!(sum, add([&b, &c, &a]));
+        assert_eq!(sum.traces, 3);
+        assert_eq!(sum.programs["com.example.notes"], 2);
+        assert_eq!(sum.stalls.len(), 2);
+        assert_eq!(sum.stalls[0].durations.count(), 2);
+        let find = sum
+            .main
+            .methods
+            .iter()
+            .find(|m| m.method.ends_with("find"))
+            .unwrap();
+        assert_eq!(find.calls, 3);
+    }
+
+    #[test]
+    fn quantiles_are_right_to_a_quarter_of_an_octave() {
+        for ns in (0..63)
+            .map(|e| (1u64 << e) + (1 << e) / 3)
+            .chain([0, 1, 2, 3, u64::MAX])
+        {
+            let mut h = Histogram::default();
+            h.add(ns);
+            let got = h.quantile(0.5) as f64;
+            assert!((got / ns.max(1) as f64 - 1.0).abs() <= 0.25, "{ns}: {got}");
+        }
+        let mut h = Histogram::default();
+        (1..=1_000).for_each(|i| h.add(i * 1_000));
+        assert!((440_000..560_000).contains(&h.quantile(0.5)));
+        assert!((880_000..1_120_000).contains(&h.quantile(0.99)));
+        assert_eq!(Histogram::default().quantile(0.5), 0);
+    }
+}
