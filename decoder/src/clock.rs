@@ -179,6 +179,32 @@ pub(crate) struct Converter<'a> {
 }
 
 impl Converter<'_> {
+    /// Converts ticks that never decrease into `ns`, which is cleared.
+    pub(crate) fn convert(&mut self, ticks: &[u64], ns: &mut Vec<u64>) {
+        ns.clear();
+        let (Some(&first), Some(&last)) = (ticks.first(), ticks.last()) else {
+            return;
+        };
+        self.ns_at(last);
+        let Piece {
+            base,
+            base_ns,
+            rate,
+            ..
+        } = self.piece;
+        let scale = |d: u64| ((u128::from(d) * u128::from(rate)) >> RATE_BITS) as u64;
+        // Where neither end of the range saturates, nothing between them does.
+        let exact = |d: u64| (u128::from(d) * u128::from(rate)) >> RATE_BITS;
+        let in_piece = first >= self.piece.from && last <= self.until;
+        if in_piece && first >= base && exact(last - base) <= u128::from(u64::MAX - base_ns) {
+            ns.extend(ticks.iter().map(|&t| base_ns + scale(t.wrapping_sub(base))));
+        } else if in_piece && last <= base && exact(base - first) <= u128::from(base_ns) {
+            ns.extend(ticks.iter().map(|&t| base_ns - scale(base.wrapping_sub(t))));
+        } else {
+            ns.extend(ticks.iter().map(|&t| self.ns_at(t)));
+        }
+    }
+
     #[inline]
     pub(crate) fn ns_at(&mut self, ticks: u64) -> u64 {
         if ticks < self.piece.from || ticks > self.until {

@@ -13,16 +13,19 @@
 //!
 //! Trace points hold 32 bits of a counter, entries name a method and exits name nothing. So a ring is
 //! read from its newest slot backwards ([`Thread`]): times are extended to 64 bits between the anchors
-//! that bound them, and each entry takes the newest exit that is still without one. What the ring
+//! that bound them, and each exit ends the innermost call that runs. What the ring
 //! doesn't say isn't made up: a call whose entry was overwritten, or that was still running, is kept
 //! with an open end ([`Flags`]) and counted ([`Stats`]).
 
 pub mod art_trace;
+mod build;
 mod bytes;
 mod clock;
 mod error;
 mod file;
 mod methods;
+mod pages;
+mod scan;
 mod slices;
 mod thread;
 mod timeline;

@@ -189,7 +189,6 @@ impl Merger {
 /// How an address was resolved, and for which counter values that holds.
 #[derive(Clone, Copy)]
 struct Resolved {
-    address: u64,
     from: u64,
     /// Inclusive.
     until: u64,
@@ -197,13 +196,32 @@ struct Resolved {
     named: bool,
 }
 
-/// Entries of the direct-mapped cache in front of the hash map. 128 KiB: it stays in the L2 cache.
-const CACHE_ENTRIES: usize = 1 << 12;
+/// An entry of the table of narrow addresses.
+#[derive(Clone, Copy)]
+struct Narrow {
+    /// 0: none.
+    address: u32,
+    /// The id, with flags above it.
+    id: u32,
+}
+
+/// Methods in one ring are fewer: it takes a slot to name one, and a ring has at most 2^27.
+const ID_MASK: u32 = (1 << 30) - 1;
+/// It has no name.
+const UNNAMED: u32 = 1 << 30;
+/// It depends on the time what is at the address.
+const VARIES: u32 = 1 << 31;
+/// log2 of the entries that the table has at first: 32 KiB.
+const FIRST_TABLE_LOG2: u32 = 12;
 
 /// Turns addresses into ids, for one thread.
 pub(crate) struct Resolver<'a, 'b> {
     symbols: Option<&'b SymbolTable<'a>>,
-    cache: Box<[Resolved]>,
+    /// Open addressing; no more than a quarter is in use. Nearly all lookups end here.
+    table: Vec<Narrow>,
+    /// How far to shift a hash to the right.
+    shift: u32,
+    used: usize,
     by_address: HashMap<u64, Resolved>,
     ids: HashMap<Key, u32>,
     keys: Vec<Key>,
@@ -211,40 +229,81 @@ pub(crate) struct Resolver<'a, 'b> {
 
 impl<'a, 'b> Resolver<'a, 'b> {
     pub(crate) fn new(symbols: Option<&'b SymbolTable<'a>>) -> Self {
-        // No counter value is in the range of an empty entry.
-        let empty = Resolved {
-            address: 0,
-            from: 1,
-            until: 0,
-            id: 0,
-            named: false,
-        };
         Resolver {
             symbols,
-            cache: vec![empty; CACHE_ENTRIES].into_boxed_slice(),
+            table: vec![Narrow { address: 0, id: 0 }; 1 << FIRST_TABLE_LOG2],
+            shift: 32 - FIRST_TABLE_LOG2,
+            used: 0,
             by_address: HashMap::new(),
             ids: HashMap::new(),
             keys: Vec::new(),
         }
     }
 
-    /// The thread's id of the method that was at `address` at the time `counter`, and whether it has
-    /// a name.
+    /// Where an address is in the table, or belongs.
     #[inline]
-    pub(crate) fn resolve(&mut self, address: u64, counter: u64) -> (u32, bool) {
-        // ArtMethods are 8-byte aligned, and those of a class follow each other.
-        let at = (address >> 3) as usize % CACHE_ENTRIES;
-        let hit = self.cache[at];
-        if hit.address == address && hit.from <= counter && counter <= hit.until {
-            return (hit.id, hit.named);
+    fn place(table: &[Narrow], shift: u32, address: u32) -> usize {
+        let mask = table.len() - 1;
+        // Fibonacci hashing: ArtMethods are 8-byte aligned, and those of a class follow each other.
+        let mut at = (address.wrapping_mul(0x9e37_79b1) >> shift) as usize & mask;
+        while table[at].address != address && table[at].address != 0 {
+            at = (at + 1) & mask;
         }
-        let resolved = self.resolve_slowly(address, counter);
-        self.cache[at] = resolved;
-        (resolved.id, resolved.named)
+        at
+    }
+
+    /// As [`Resolver::resolve`], for an address below 4 GiB that is not 0.
+    #[inline]
+    pub(crate) fn resolve_narrow(&mut self, address: u32, counter: u64) -> (u32, bool) {
+        let at = Self::place(&self.table, self.shift, address);
+        let hit = self.table[at];
+        if hit.address == 0 || hit.id & VARIES != 0 {
+            return self.resolve_first(address, counter);
+        }
+        (hit.id & ID_MASK, hit.id & UNNAMED == 0)
     }
 
     #[cold]
-    fn resolve_slowly(&mut self, address: u64, counter: u64) -> Resolved {
+    fn resolve_first(&mut self, address: u32, counter: u64) -> (u32, bool) {
+        let resolved = self.resolved(u64::from(address), counter);
+        let always = resolved.from == 0 && resolved.until == u64::MAX;
+        let at = Self::place(&self.table, self.shift, address);
+        if self.table[at].address == 0 {
+            self.used += 1;
+        }
+        let unnamed = if resolved.named { 0 } else { UNNAMED };
+        self.table[at] = Narrow {
+            address,
+            id: if always {
+                resolved.id | unnamed
+            } else {
+                VARIES
+            },
+        };
+        if self.used > self.table.len() / 4 {
+            self.grow();
+        }
+        (resolved.id, resolved.named)
+    }
+
+    fn grow(&mut self) {
+        let mut table = vec![Narrow { address: 0, id: 0 }; self.table.len() * 4];
+        self.shift = self.shift.saturating_sub(2);
+        for &entry in self.table.iter().filter(|entry| entry.address != 0) {
+            let at = Self::place(&table, self.shift, entry.address);
+            table[at] = entry;
+        }
+        self.table = table;
+    }
+
+    /// The thread's id of the method that was at `address` at the time `counter`, and whether it has
+    /// a name.
+    pub(crate) fn resolve(&mut self, address: u64, counter: u64) -> (u32, bool) {
+        let resolved = self.resolved(address, counter);
+        (resolved.id, resolved.named)
+    }
+
+    fn resolved(&mut self, address: u64, counter: u64) -> Resolved {
         if let Some(r) = self.by_address.get(&address) {
             if r.from <= counter && counter <= r.until {
                 return *r;
@@ -261,7 +320,6 @@ impl<'a, 'b> Resolver<'a, 'b> {
             (keys.len() - 1) as u32
         });
         let resolved = Resolved {
-            address,
             from,
             until,
             id,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls, as columns.
 
+use crate::pages::prefer_large;
 use crate::MethodId;
 
 /// [`Slice::parent`] of an outermost call.
@@ -99,6 +100,23 @@ impl Slices {
         }
     }
 
+    /// No calls, and room for so many.
+    pub(crate) fn with_capacity(calls: usize) -> Self {
+        fn column<T>(calls: usize) -> Vec<T> {
+            let column = Vec::with_capacity(calls);
+            prefer_large(&column);
+            column
+        }
+        Slices {
+            start_ns: column(calls),
+            end_ns: column(calls),
+            method: column(calls),
+            depth: column(calls),
+            parent: column(calls),
+            flags: column(calls),
+        }
+    }
+
     /// Adds a call, which started no earlier than those that are there.
     pub(crate) fn push(&mut self, slice: Slice) {
         self.start_ns.push(slice.start_ns);
@@ -158,96 +176,5 @@ impl Slices {
             }
         }
         own
-    }
-}
-
-/// Collects calls from the newest backwards.
-pub(crate) struct Builder {
-    /// Newest first; depths are those below the calls of the same stretch that have no end.
-    slices: Slices,
-    /// Where the stretch that is being read began in `slices`.
-    stretch: usize,
-    /// `slices` lengths at which a stretch ended.
-    stretches: Vec<usize>,
-}
-
-impl Builder {
-    pub(crate) fn new(capacity: usize) -> Self {
-        Builder {
-            slices: Slices {
-                start_ns: Vec::with_capacity(capacity),
-                end_ns: Vec::with_capacity(capacity),
-                method: Vec::with_capacity(capacity),
-                depth: Vec::with_capacity(capacity),
-                parent: Vec::new(),
-                flags: Vec::with_capacity(capacity),
-            },
-            stretch: 0,
-            stretches: Vec::new(),
-        }
-    }
-
-    /// Adds a call that started no later than the last one that was added. `below`: how many of its
-    /// callers end later in the same stretch.
-    #[inline]
-    pub(crate) fn push(
-        &mut self,
-        start_ns: u64,
-        end_ns: u64,
-        method: MethodId,
-        below: u32,
-        flags: Flags,
-    ) {
-        self.slices.start_ns.push(start_ns);
-        self.slices.end_ns.push(end_ns);
-        self.slices.method.push(method);
-        self.slices.depth.push(below);
-        self.slices.flags.push(flags);
-    }
-
-    /// Older calls are not callers of those added so far.
-    pub(crate) fn end_stretch(&mut self) {
-        if self.slices.len() > self.stretch {
-            self.stretch = self.slices.len();
-            self.stretches.push(self.stretch);
-        }
-    }
-
-    /// Puts the calls into the order of their starts, and finds depths and callers.
-    pub(crate) fn finish(mut self, ids: &dyn Fn(MethodId) -> MethodId) -> Slices {
-        self.end_stretch();
-        let mut slices = self.slices;
-        let len = slices.len();
-        slices.start_ns.reverse();
-        slices.end_ns.reverse();
-        slices.method.reverse();
-        slices.depth.reverse();
-        slices.flags.reverse();
-        for method in &mut slices.method {
-            *method = ids(*method);
-        }
-        slices.parent.reserve_exact(len);
-        let mut callers: Vec<u32> = Vec::new();
-        let mut start = 0;
-        let newest_first = std::iter::once(0).chain(self.stretches.iter().copied());
-        let mut ends: Vec<usize> = newest_first.map(|from_end| len - from_end).collect();
-        ends.sort_unstable();
-        for end in ends {
-            callers.clear();
-            // A call without an end is a caller of all that follows in its stretch.
-            let mut without_end = 0;
-            for i in start..end {
-                let depth = slices.depth[i] + without_end;
-                slices.depth[i] = depth;
-                callers.truncate(depth as usize);
-                slices
-                    .parent
-                    .push(callers.last().copied().unwrap_or(NO_PARENT));
-                callers.push(i as u32);
-                without_end += u32::from(slices.flags[i].contains(Flags::OPEN_END));
-            }
-            start = end;
-        }
-        slices
     }
 }

@@ -112,6 +112,31 @@ impl Timeline {
         }
     }
 
+    /// The number of the oldest slot whose time has the same bounds as that of slot `number`. Numbers must decrease.
+    pub(crate) fn stretch(&mut self, number: u64) -> u64 {
+        if number < self.stretch {
+            self.enter_stretch(number);
+        }
+        self.stretch
+    }
+
+    /// The whole counter of the oldest of `slots` slots of one stretch. `newest` is the low half of the newest, and
+    /// `span` how much the low halves grew from slot to slot, with their wraps. `None`, and nothing else, if a time
+    /// would contradict the anchors: [`Timeline::extend`] tells which.
+    pub(crate) fn extend_block(&mut self, newest: u32, span: u64, slots: u64) -> Option<u64> {
+        let back = u64::from((self.upper as u32).wrapping_sub(newest));
+        // Times only decrease: if the oldest is within the bounds, all are.
+        let oldest = self.upper.checked_sub(back)?.checked_sub(span)?;
+        if oldest.saturating_add(IN_PROGRESS) < self.lower {
+            return None;
+        }
+        if self.unbounded {
+            self.unbounded_slots += slots;
+        }
+        self.upper = oldest;
+        Some(oldest)
+    }
+
     /// The whole counter of slot `number`, whose low half is `low`. Numbers must decrease.
     #[inline]
     pub(crate) fn extend(&mut self, number: u64, low: u32) -> u64 {

@@ -24,8 +24,10 @@ use hindsight_trace_format::slot::{Extension, Slot, SLOT_BYTES};
 
 mod art_trace;
 mod scenes;
+mod workload;
 pub use art_trace::{ArtEvent, ArtFile, ArtLayout};
 pub use scenes::{busy, stall, STALL_NS};
+pub use workload::Workload;
 
 /// The counter of scripts ticks once a nanosecond, so that ticks and ns can be compared.
 pub const TICKS_PER_SECOND: u64 = 1_000_000_000;

@@ -40,10 +40,31 @@ impl<'a> Slots<'a> {
         self.len() == 0
     }
 
+    /// The bytes of the slots `start..end`, or fewer of them: those up to [`Slots::split`], where the ring's memory
+    /// ends and begins.
+    #[inline]
+    pub fn bytes(&self, start: usize, end: usize) -> &'a [u8] {
+        let split = self.split();
+        let (half, from, to) = if start < split {
+            (self.older, start, end.min(split))
+        } else {
+            (self.newer, start - split, end.saturating_sub(split))
+        };
+        let to = to.min(half.len() / SLOT_BYTES);
+        // `to` is at most the half's length, and a range that ends before it starts is no part of it.
+        half.get(from.saturating_mul(SLOT_BYTES)..to * SLOT_BYTES)
+            .unwrap_or_default()
+    }
+
+    /// Index of the slot at the start of the ring's memory.
+    pub const fn split(&self) -> usize {
+        self.older.len() / SLOT_BYTES
+    }
+
     /// The slot at `index`; 0 is the oldest.
     #[inline]
     pub fn get(&self, index: usize) -> Option<Slot> {
-        let split = self.older.len() / SLOT_BYTES;
+        let split = self.split();
         let (half, index) = if index < split {
             (self.older, index)
         } else {
@@ -216,6 +237,22 @@ mod tests {
             let (raw, position) = ring(&writes);
             let slots: Vec<Slot> = Slots::new(&raw, position).iter().collect();
             assert_eq!(slots, writes[writes.len().saturating_sub(8)..]);
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_slots_up_to_where_the_memory_ends() {
+        let writes: Vec<Slot> = (0..11).map(|i| Slot::entry(5000, i)).collect();
+        let (raw, position) = ring(&writes);
+        let slots = Slots::new(&raw, position);
+        assert_eq!(slots.split(), 5);
+        let got = |start, end| slots.bytes(start, end).to_vec();
+        assert_eq!(got(0, 8), bytes(&writes[3..8]));
+        assert_eq!(got(2, 4), bytes(&writes[5..7]));
+        assert_eq!(got(5, 8), bytes(&writes[8..11]));
+        assert_eq!(got(6, 99), bytes(&writes[9..11]));
+        for (start, end) in [(3, 3), (4, 2), (7, 5), (8, 9), (usize::MAX, usize::MAX)] {
+            assert!(got(start, end).is_empty(), "{start}..{end}");
         }
     }
 

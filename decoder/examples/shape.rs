@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a trace is like, in the numbers that decide how fast it is decoded and exported; those of the workload that
+//! benchmarks make are next to them.
+//!
+//! `cargo run --release -p hindsight-decoder --example shape [FILE.hindsight…]`
+
+use std::path::Path;
+
+use hindsight_decoder::{Thread, Trace};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!(
+        "{:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>8}  trace",
+        "points",
+        "methods",
+        "90 % of",
+        "leaves",
+        "in turn",
+        "depth",
+        "p95",
+        "max",
+        "other",
+        "ns/point"
+    );
+    for path in std::env::args_os().skip(1) {
+        let trace = Trace::open(path.as_ref())?;
+        for thread in &trace.threads {
+            row(
+                thread,
+                &format!("{} {}", path.to_string_lossy(), thread.name),
+            );
+        }
+    }
+    let workload = hindsight_testkit::Workload::default().script().encode();
+    row(
+        &Trace::decode(Path::new("workload"), &workload)?.threads[0],
+        "the benchmark's",
+    );
+    Ok(())
+}
+
+fn row(thread: &Thread, name: &str) {
+    let slices = &thread.slices;
+    let calls = slices.len().max(1);
+    let mut by_method = std::collections::HashMap::new();
+    for method in &slices.method {
+        *by_method.entry(method).or_insert(0_usize) += 1;
+    }
+    let mut counts: Vec<usize> = by_method.into_values().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let mut sum = 0;
+    let popular = counts.iter().take_while(|&&n| {
+        sum += n;
+        sum * 10 < calls * 9
+    });
+    let popular = popular.count() + 1;
+    let calls_nothing = |i: usize| {
+        slices
+            .depth
+            .get(i + 1)
+            .is_none_or(|&d| d <= slices.depth[i])
+    };
+    let leaves = (0..slices.len()).filter(|&i| calls_nothing(i)).count();
+    // The method that was called last from here is called again.
+    let again = (1..slices.len())
+        .filter(|&i| slices.depth[i] == slices.depth[i - 1])
+        .filter(|&i| slices.method[i] == slices.method[i - 1])
+        .count();
+    let mut depths = slices.depth.clone();
+    depths.sort_unstable();
+    let mean = depths.iter().map(|&d| f64::from(d)).sum::<f64>() / calls as f64;
+    println!(
+        "{:9} {:7} {:7} {:6.1}% {:6.1}% {:7.1} {:7} {:7} {:7} {:8.1}  {name}",
+        thread.stats.points,
+        counts.len(),
+        popular,
+        leaves as f64 * 100.0 / calls as f64,
+        again as f64 * 100.0 / calls as f64,
+        mean,
+        depths.get(depths.len() * 95 / 100).copied().unwrap_or(0),
+        depths.last().copied().unwrap_or(0),
+        thread.events.len(),
+        (thread.end_ns - thread.start_ns) as f64 / thread.stats.points.max(1) as f64,
+    );
+}

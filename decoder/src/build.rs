@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The second pass over a ring: forwards, block by block, from events to calls.
+//!
+//! Entries and exits alternate in ways that no branch predictor guesses, so there is no branch between them: each
+//! event writes what an entry and what an exit would write, where one of the two does no harm. Each step goes over the
+//! whole block before the next one starts.
+
+use hindsight_trace_format::reverse::Slots;
+use hindsight_trace_format::slot::{payload_slots, Extension, Slot, TAG_EXIT, TAG_WIDE_ENTRY};
+
+use crate::clock::Converter;
+use crate::methods::{MethodId, Resolver};
+use crate::scan::{is_special, words, Block, Scan, Times, BLOCK_EVENTS};
+use crate::slices::{Flags, Slices, NO_PARENT};
+use crate::thread::{Stats, ThreadEvent};
+
+/// What a block's events are, in scratch memory.
+struct Scratch {
+    /// Their closing slots.
+    events: Vec<u64>,
+    /// The counter at each.
+    ticks: Vec<u64>,
+    ns: Vec<u64>,
+    /// Of special events: place among the events, and index of the slot.
+    specials: Vec<(u32, u32)>,
+    entries: Box<Entries>,
+}
+
+/// What entries of a block become: column by column, no more than there are events.
+struct Entries {
+    /// Place among the events.
+    event: [u16; BLOCK_EVENTS],
+    depth: [u32; BLOCK_EVENTS],
+    parent: [u32; BLOCK_EVENTS],
+}
+
+/// An entry that is not narrow: place among the block's entries, address, flags.
+type Odd = (usize, u64, Flags);
+
+/// Builds the calls of one thread.
+pub(crate) struct Builder<'a, 'b> {
+    slots: Slots<'a>,
+    resolver: Resolver<'a, 'b>,
+    time: Converter<'b>,
+    scan: Scan,
+    slices: Slices,
+    /// The calls that run, outermost first, after [`NO_PARENT`]; what is above `height` is garbage.
+    stack: Vec<u32>,
+    height: usize,
+    events: Vec<ThreadEvent>,
+    stats: Stats,
+    oldest_ns: Option<u64>,
+    latest_ns: u64,
+}
+
+/// What came of it.
+pub(crate) struct Built {
+    pub(crate) slices: Slices,
+    pub(crate) events: Vec<ThreadEvent>,
+    pub(crate) methods: Vec<(u64, Option<u32>)>,
+    pub(crate) oldest_ns: u64,
+    pub(crate) stats: Stats,
+}
+
+impl<'a, 'b> Builder<'a, 'b> {
+    pub(crate) fn new(
+        slots: Slots<'a>,
+        scan: Scan,
+        resolver: Resolver<'a, 'b>,
+        time: Converter<'b>,
+        stats: Stats,
+    ) -> Self {
+        let before: usize = scan.open_starts.iter().map(|&n| n as usize).sum();
+        Builder {
+            slots,
+            resolver,
+            time,
+            // Columns hold the garbage of a block for a moment.
+            slices: Slices::with_capacity(scan.entries + before + BLOCK_EVENTS),
+            scan,
+            stack: vec![NO_PARENT],
+            height: 0,
+            events: Vec::new(),
+            stats,
+            oldest_ns: None,
+            latest_ns: 0,
+        }
+    }
+
+    /// Builds all. Calls without an exit end at `end_ns` at the latest.
+    pub(crate) fn build(mut self, end_ns: u64) -> Built {
+        let mut scratch = Scratch {
+            events: Vec::with_capacity(BLOCK_EVENTS),
+            ticks: Vec::with_capacity(BLOCK_EVENTS),
+            ns: Vec::with_capacity(BLOCK_EVENTS),
+            specials: Vec::new(),
+            entries: Box::new(Entries {
+                event: [0; BLOCK_EVENTS],
+                depth: [0; BLOCK_EVENTS],
+                parent: [0; BLOCK_EVENTS],
+            }),
+        };
+        while let Some(block) = self.scan.blocks.pop() {
+            self.block(block, &mut scratch);
+        }
+        self.end_stretch(end_ns);
+        Built {
+            slices: self.slices,
+            events: self.events,
+            methods: self.resolver.into_keys(),
+            oldest_ns: self.oldest_ns.unwrap_or(end_ns),
+            stats: self.stats,
+        }
+    }
+
+    fn block(&mut self, block: Block, scratch: &mut Scratch) {
+        self.gather(block, scratch);
+        let (Some(&first), Some(&last)) = self.convert_times(block, scratch) else {
+            return;
+        };
+        if self.oldest_ns.is_none() {
+            self.oldest_ns = Some(first);
+            self.begin_stretch(first);
+        }
+        if block.starts_stretch {
+            self.end_stretch(self.latest_ns);
+            self.begin_stretch(first);
+        }
+        self.latest_ns = last;
+        self.calls(scratch);
+    }
+
+    /// Finds the events among the slots of a block.
+    fn gather(&mut self, block: Block, scratch: &mut Scratch) {
+        let events = &mut scratch.events;
+        events.clear();
+        scratch.specials.clear();
+        let copy = |mut start: usize, end: usize, events: &mut Vec<u64>| {
+            while start < end {
+                let bytes = self.slots.bytes(start, end);
+                if bytes.is_empty() {
+                    return;
+                }
+                events.extend(words(bytes));
+                start += words(bytes).len();
+            }
+        };
+        let mut at = block.start as usize;
+        for _ in 0..block.specials {
+            let Some(special) = self.scan.specials.pop() else {
+                break;
+            };
+            let index = special as usize;
+            let slot = self.slots.get(index).unwrap_or_default();
+            copy(at, index - payload_slots(slot.low()), events);
+            scratch.specials.push((events.len() as u32, special));
+            events.push(slot.0);
+            at = index + 1;
+        }
+        copy(at, block.end as usize, events);
+    }
+
+    /// Finds the times of a block's events. Returns the first and the last.
+    fn convert_times<'s>(
+        &mut self,
+        block: Block,
+        scratch: &'s mut Scratch,
+    ) -> (Option<&'s u64>, Option<&'s u64>) {
+        let Scratch {
+            events, ticks, ns, ..
+        } = scratch;
+        ticks.clear();
+        match block.times {
+            Times::From(first) => {
+                let mut at = first;
+                let mut before = events.first().map_or(0, |word| (word >> 32) as u32);
+                ticks.extend(events.iter().map(|&word| {
+                    let low = (word >> 32) as u32;
+                    at += u64::from(low.wrapping_sub(before));
+                    before = low;
+                    at
+                }));
+            }
+            Times::Listed(from) => {
+                ticks.extend_from_slice(&self.scan.times[from..from + events.len()]);
+            }
+        }
+        self.time.convert(ticks, ns);
+        (ns.first(), ns.last())
+    }
+
+    /// The calls that end, but never began, began before `start_ns`.
+    fn begin_stretch(&mut self, start_ns: u64) {
+        self.height = 0;
+        let before = self.scan.open_starts.pop().unwrap_or(0);
+        self.stats.open_starts += u64::from(before);
+        for depth in 0..before {
+            let index = self.slices.len() as u32;
+            self.slices.push(crate::Slice {
+                start_ns,
+                end_ns: start_ns,
+                method: MethodId::NOT_RECORDED,
+                depth,
+                parent: self.stack[self.height],
+                flags: Flags::OPEN_START,
+            });
+            self.height += 1;
+            self.stack.truncate(self.height);
+            self.stack.push(index);
+        }
+    }
+
+    /// The calls that run were not seen to end; they ran until `end_ns` at least.
+    fn end_stretch(&mut self, end_ns: u64) {
+        for &index in &self.stack[1..=self.height] {
+            let index = index as usize;
+            self.slices.end_ns[index] = end_ns;
+            self.slices.flags[index] = self.slices.flags[index].with(Flags::OPEN_END);
+        }
+        self.stats.open_ends += self.height as u64;
+        self.height = 0;
+    }
+
+    fn calls(&mut self, scratch: &mut Scratch) {
+        let count = scratch.events.len();
+        let first = self.slices.len();
+        self.slices.end_ns.resize(first + count, 0);
+        self.slices.flags.resize(first + count, Flags::default());
+        self.stack.resize(self.height + count + 2, 0);
+        let mut odd: Vec<Odd> = Vec::new();
+        let entries = if scratch.specials.is_empty() {
+            self.stats.points += count as u64;
+            self.simple(0..count, 0, scratch)
+        } else {
+            self.with_specials(scratch, &mut odd)
+        };
+        self.columns(entries, scratch, &odd);
+    }
+
+    /// Runs through events that are entries and exits only. `entry` is the number of entries in the block before them; returns
+    /// that after them.
+    #[inline]
+    fn simple(
+        &mut self,
+        events: std::ops::Range<usize>,
+        mut entry: usize,
+        scratch: &mut Scratch,
+    ) -> usize {
+        let first = self.slices.start_ns.len();
+        let entries = &mut *scratch.entries;
+        let stack = &mut self.stack[..];
+        let ends = &mut self.slices.end_ns[..];
+        let mut height = self.height;
+        let both = scratch.events[events.clone()]
+            .iter()
+            .zip(&scratch.ns[events.clone()]);
+        for (i, (&word, &ns)) in both.enumerate() {
+            let enters = word as u32 != TAG_EXIT;
+            let caller = stack[height];
+            let index = (first + entry) as u32;
+            // An entry becomes a call; the next entry overwrites what an exit leaves here.
+            entries.event[entry % BLOCK_EVENTS] = (events.start + i) as u16;
+            entries.depth[entry % BLOCK_EVENTS] = height as u32;
+            entries.parent[entry % BLOCK_EVENTS] = caller;
+            // An exit ends the innermost call; a call that begins has its end written again when it ends.
+            let ends_at = if enters { index } else { caller };
+            ends[ends_at as usize] = ns;
+            // Above the innermost call of an exit, there is nothing to be lost.
+            stack[height + 1] = index;
+            height = height + 2 * usize::from(enters) - 1;
+            entry += usize::from(enters);
+        }
+        self.height = height;
+        entry
+    }
+
+    #[cold]
+    fn with_specials(&mut self, scratch: &mut Scratch, odd: &mut Vec<Odd>) -> usize {
+        const NATIVE_ENTERED: u32 = Extension::NativeEntered.number();
+        const NATIVE_LEFT: u32 = Extension::NativeLeft.number();
+        const UNWOUND: u32 = Extension::Unwound.number();
+        let first = self.slices.start_ns.len();
+        let (mut at, mut entry) = (0, 0);
+        for special in 0..scratch.specials.len() {
+            let (place, index) = scratch.specials[special];
+            let place = place as usize;
+            entry = self.simple(at..place, entry, scratch);
+            self.stats.points += (place - at) as u64;
+            at = place + 1;
+            let low = scratch.events[place] as u32;
+            let at_ns = scratch.ns[place];
+            let payload = |i: usize| {
+                let count = payload_slots(low);
+                let at = (index as usize + i)
+                    .checked_sub(count)
+                    .filter(|_| i < count);
+                at.and_then(|at| self.slots.get(at)).unwrap_or(Slot(0)).0
+            };
+            match low {
+                TAG_WIDE_ENTRY | NATIVE_ENTERED => {
+                    let flags = if low == NATIVE_ENTERED {
+                        Flags::NATIVE
+                    } else {
+                        Flags::default()
+                    };
+                    odd.push((entry, payload(0), flags));
+                    entry = self.one(place, TAG_WIDE_ENTRY, entry, scratch);
+                }
+                NATIVE_LEFT => entry = self.one(place, TAG_EXIT, entry, scratch),
+                UNWOUND => {
+                    let frames = self.scan.unwound.pop().unwrap_or(0) as usize;
+                    for _ in 0..frames.min(self.height) {
+                        let index = self.stack[self.height] as usize;
+                        self.slices.end_ns[index] = at_ns;
+                        self.slices.flags[index] =
+                            self.slices.flags[index].with(Flags::BY_EXCEPTION);
+                        self.height -= 1;
+                    }
+                    self.stats.left_by_exception += frames as u64;
+                }
+                _ => match Extension::from_number(low) {
+                    Some(kind) => self.events.push(ThreadEvent {
+                        at_ns,
+                        kind,
+                        payload: [payload(0), payload(1), payload(2), payload(3)],
+                    }),
+                    None => self.stats.unknown_extensions += 1,
+                },
+            }
+        }
+        debug_assert!(first == self.slices.start_ns.len());
+        let count = scratch.events.len();
+        self.stats.points += (count - at) as u64;
+        self.simple(at..count, entry, scratch)
+    }
+
+    /// The event at `place`, as if its low half were this.
+    fn one(&mut self, place: usize, low: u32, entry: usize, scratch: &mut Scratch) -> usize {
+        let word = std::mem::replace(&mut scratch.events[place], u64::from(low));
+        let entry = self.simple(place..place + 1, entry, scratch);
+        scratch.events[place] = word;
+        self.stats.points += 1;
+        entry
+    }
+
+    /// Appends the entries of a block to the columns.
+    fn columns(&mut self, entries: usize, scratch: &Scratch, odd: &[Odd]) {
+        let Scratch {
+            events, ticks, ns, ..
+        } = scratch;
+        let Entries {
+            event,
+            depth,
+            parent,
+        } = &*scratch.entries;
+        let event = &event[..entries];
+        let slices = &mut self.slices;
+        let first = slices.start_ns.len();
+        slices
+            .start_ns
+            .extend(event.iter().map(|&i| ns[i as usize]));
+        slices.depth.extend_from_slice(&depth[..entries]);
+        slices.parent.extend_from_slice(&parent[..entries]);
+        slices.end_ns.truncate(first + entries);
+        slices.flags.truncate(first + entries);
+        let mut unnamed = 0;
+        let resolver = &mut self.resolver;
+        slices.method.extend(event.iter().map(|&i| {
+            let low = events[i as usize] as u32;
+            if is_special(low) {
+                // Below.
+                return MethodId::NOT_RECORDED;
+            }
+            let (id, named) = resolver.resolve_narrow(low, ticks[i as usize]);
+            unnamed += u64::from(!named);
+            MethodId(id)
+        }));
+        for &(entry, address, flags) in odd {
+            let (id, named) = resolver.resolve(address, ticks[usize::from(event[entry])]);
+            unnamed += u64::from(!named);
+            slices.method[first + entry] = MethodId(id);
+            let all = &mut slices.flags[first + entry];
+            *all = all.with(flags);
+        }
+        self.stats.unnamed_entries += unnamed;
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The first pass over a ring: backwards, because only that is unambiguous.
+//!
+//! It finds what the second pass, forwards, has to know beforehand: which slots are payload, the whole counter at the
+//! start of each block, and how many of the calls that end began before anything that is known. Blocks without
+//! extension events, which are nearly all in most rings, are looked at without a branch that could be guessed wrong.
+
+use hindsight_trace_format::reverse::Slots;
+use hindsight_trace_format::slot::{
+    payload_slots, Extension, Slot, FIRST_METHOD, SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY,
+};
+
+use crate::timeline::Timeline;
+
+/// Most events in a block. What is known about their slots fits into the L1 cache.
+pub(crate) const BLOCK_EVENTS: usize = 1 << 10;
+/// How many frames an exception may have left beyond those whose entries can still be in the ring.
+/// A writer's error must not make us allocate without bounds.
+const MAX_UNSEEN_FRAMES: u64 = 1 << 16;
+
+/// The counter at the events of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Times {
+    /// At its first event. Each difference between the low halves of two is that of the whole counters.
+    From(u64),
+    /// In [`Scan::times`], from this index on: some contradict the anchors.
+    Listed(usize),
+}
+
+/// Events that follow each other, with the same bounds of their times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// Index of the first slot: that of an event, or of its payload.
+    pub(crate) start: u32,
+    /// Index of the slot after the last event.
+    pub(crate) end: u32,
+    /// How many events are neither exits nor narrow entries.
+    pub(crate) specials: u32,
+    pub(crate) times: Times,
+    /// Its first event is [`Extension::Started`].
+    pub(crate) starts_stretch: bool,
+}
+
+/// What is known after the first pass. All lists are newest first.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    pub(crate) blocks: Vec<Block>,
+    /// Indices of the slots of events that are neither exits nor narrow entries.
+    pub(crate) specials: Vec<u32>,
+    /// For each [`Extension::Unwound`], how many frames it left, as far as that is credible.
+    pub(crate) unwound: Vec<u32>,
+    /// For each stretch, how many of its calls that end began before it.
+    pub(crate) open_starts: Vec<u32>,
+    pub(crate) times: Vec<u64>,
+    /// Entries, native ones too.
+    pub(crate) entries: usize,
+    /// Slots of the oldest event, which was cut by the wrap-around.
+    pub(crate) cut_slots: usize,
+    /// Frames that are not credible.
+    pub(crate) incredible_frames: u64,
+    /// Calls that end later, and whose entries haven't been seen.
+    height: u32,
+}
+
+/// Whether a slot closes an event that is neither an exit nor a narrow entry.
+pub(crate) const fn is_special(low: u32) -> bool {
+    low.wrapping_sub(1) < FIRST_METHOD - 1
+}
+
+/// The slots in these bytes.
+pub(crate) fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
+    bytes.chunks_exact(SLOT_BYTES).map(|chunk| {
+        let mut word = [0; SLOT_BYTES];
+        word.copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    })
+}
+
+impl Scan {
+    /// Scans all of `slots`; the oldest has the number `first` since the start of the ring.
+    pub(crate) fn new(slots: Slots<'_>, first: u64, timeline: &mut Timeline) -> Self {
+        let mut scan = Scan {
+            blocks: Vec::with_capacity(slots.len() / BLOCK_EVENTS + 2),
+            ..Scan::default()
+        };
+        let mut counters = Vec::with_capacity(BLOCK_EVENTS);
+        let mut end = slots.len();
+        while end > 0 {
+            let stretch = timeline.stretch(first + end as u64 - 1);
+            let mut start = end.saturating_sub(BLOCK_EVENTS);
+            start = start.max(usize::try_from(stretch.saturating_sub(first)).unwrap_or(0));
+            if end > slots.split() {
+                start = start.max(slots.split());
+            }
+            end = scan
+                .simple(slots.bytes(start, end), start, timeline)
+                .unwrap_or_else(|| {
+                    scan.with_specials(slots, start, end, first, timeline, &mut counters)
+                });
+        }
+        scan.open_starts.push(scan.height);
+        scan
+    }
+
+    /// A block without special events. `None` if it has some.
+    fn simple(&mut self, bytes: &[u8], start: usize, timeline: &mut Timeline) -> Option<usize> {
+        let mut special = false;
+        for word in words(bytes) {
+            special |= is_special(word as u32);
+        }
+        if special {
+            return None;
+        }
+        let counters = || words(bytes).map(|word| (word >> 32) as u32);
+        let (oldest, newest) = (counters().next()?, counters().next_back()?);
+        let mut wraps = 0_u64;
+        for (a, b) in counters().zip(counters().skip(1)) {
+            wraps += u64::from(a > b);
+        }
+        let span = ((wraps << 32) + u64::from(newest)).wrapping_sub(u64::from(oldest));
+        let (mut height, mut entries) = (i64::from(self.height), 0);
+        for word in words(bytes).rev() {
+            let entry = i64::from(word as u32 != TAG_EXIT);
+            entries += entry;
+            height = (height + 1 - 2 * entry).max(0);
+        }
+        let len = bytes.len() / SLOT_BYTES;
+        let Some(time) = timeline.extend_block(newest, span, len as u64) else {
+            // The walk takes care of it.
+            return None;
+        };
+        self.height = height as u32;
+        self.entries += entries as usize;
+        self.blocks.push(Block {
+            start: start as u32,
+            end: (start + len) as u32,
+            specials: 0,
+            times: Times::From(time),
+            starts_stretch: false,
+        });
+        Some(start)
+    }
+
+    /// A block with special events, or with times that contradict the anchors. Returns where the next one ends.
+    #[cold]
+    fn with_specials(
+        &mut self,
+        slots: Slots<'_>,
+        start: usize,
+        end: usize,
+        first: u64,
+        timeline: &mut Timeline,
+        counters: &mut Vec<u32>,
+    ) -> usize {
+        counters.clear();
+        let specials = self.specials.len();
+        let (mut at, mut starts_stretch, mut span) = (end, false, 0_u64);
+        let mut newer = None;
+        while at > start && !starts_stretch {
+            let slot = slots.get(at - 1).unwrap_or_default();
+            let low = slot.low();
+            let payload = payload_slots(low);
+            if payload > at - 1 {
+                self.cut_slots = at;
+                break;
+            }
+            if is_special(low) {
+                self.specials.push((at - 1) as u32);
+                starts_stretch = low == Extension::Started.number();
+                self.special(slots, slot, at - 1);
+            } else if low == TAG_EXIT {
+                self.height += 1;
+            } else {
+                self.enter();
+            }
+            if let Some(newer) = newer.replace(slot.counter()) {
+                span += u64::from(newer.wrapping_sub(slot.counter()));
+            }
+            counters.push(slot.counter());
+            at -= 1 + payload;
+        }
+        let (start, next) = if self.cut_slots > 0 {
+            (at, 0)
+        } else {
+            (at, at)
+        };
+        let Some((&newest, events)) = counters.first().zip(Some(counters.len())) else {
+            return next;
+        };
+        let times = match timeline.extend_block(newest, span, events as u64) {
+            Some(time) => Times::From(time),
+            None => {
+                let from = self.times.len();
+                // Only the order of slots matters within a stretch: any number in it will do.
+                let number = first + end as u64 - 1;
+                self.times
+                    .extend(counters.iter().map(|&low| timeline.extend(number, low)));
+                self.times[from..].reverse();
+                Times::Listed(from)
+            }
+        };
+        self.blocks.push(Block {
+            start: start as u32,
+            end: end as u32,
+            specials: (self.specials.len() - specials) as u32,
+            times,
+            starts_stretch,
+        });
+        next
+    }
+
+    fn enter(&mut self) {
+        self.entries += 1;
+        self.height = self.height.saturating_sub(1);
+    }
+
+    fn special(&mut self, slots: Slots<'_>, slot: Slot, index: usize) {
+        const NATIVE_ENTERED: u32 = Extension::NativeEntered.number();
+        const NATIVE_LEFT: u32 = Extension::NativeLeft.number();
+        const UNWOUND: u32 = Extension::Unwound.number();
+        const STARTED: u32 = Extension::Started.number();
+        match slot.low() {
+            TAG_WIDE_ENTRY | NATIVE_ENTERED => self.enter(),
+            NATIVE_LEFT => self.height += 1,
+            UNWOUND => {
+                let claimed = index
+                    .checked_sub(1)
+                    .and_then(|i| slots.get(i))
+                    .map_or(0, |payload| payload.0);
+                let credible = index as u64 + MAX_UNSEEN_FRAMES;
+                let frames = claimed.min(credible.saturating_sub(u64::from(self.height)));
+                self.incredible_frames = self.incredible_frames.saturating_add(claimed - frames);
+                self.height += frames as u32;
+                self.unwound.push(frames as u32);
+            }
+            STARTED => {
+                self.open_starts.push(self.height);
+                self.height = 0;
+            }
+            _ => {}
+        }
+    }
+}
