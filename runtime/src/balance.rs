@@ -4,6 +4,8 @@
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{Event, Extension};
 
+use crate::thread_trace::TakenRing;
+
 /// What a ring that never wrapped says about its thread's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
@@ -55,6 +57,69 @@ pub fn check(slots: Slots<'_>) -> Balance {
     balance.open = stack.len() as u64;
     balance.innermost_open = stack.last().copied().unwrap_or(0);
     balance
+}
+
+/// The sum of what `check-balance` found.
+#[derive(Default)]
+pub(crate) struct Report {
+    threads: u64,
+    wrapped_threads: u64,
+    events: u64,
+    entries: u64,
+    problems: Vec<(String, Balance)>,
+}
+
+impl Report {
+    /// Checks a ring that is not recorded into any more.
+    pub(crate) fn add(&mut self, taken: &TakenRing, thread_ended: bool) {
+        self.threads += 1;
+        if taken.header.position.laps != 0 {
+            self.wrapped_threads += 1;
+            return;
+        }
+        let found = check(taken.slots());
+        self.events += found.events;
+        self.entries += found.entries;
+        // Where a ring continues another, its first exits belong to entries in that.
+        let unmatched = !taken.continues && found.unmatched_exits != 0;
+        if unmatched || (thread_ended && found.open != 0) {
+            let thread = format!("{} (tid {})", taken.header.name, taken.header.tid);
+            self.problems.push((thread, found));
+        }
+    }
+
+    /// The methods that [`text`](Self::text) names.
+    pub(crate) fn addresses(&self) -> Vec<u64> {
+        let mut addresses: Vec<u64> = (self.problems.iter())
+            .flat_map(|(_, b)| [b.first_unmatched_after, b.innermost_open])
+            .filter(|address| *address != 0)
+            .collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
+    /// One line, and one for each thread that is not balanced.
+    pub(crate) fn text<'a>(&self, name: impl Fn(u64) -> &'a str) -> String {
+        let mut text = format!(
+            "threads {} wrapped {} events {} entries {} unbalanced {}\n",
+            self.threads,
+            self.wrapped_threads,
+            self.events,
+            self.entries,
+            self.problems.len()
+        );
+        for (thread, balance) in &self.problems {
+            text += &format!(
+                "unbalanced: thread {thread}: {} unmatched exits (first after {}), {} open (innermost {})\n",
+                balance.unmatched_exits,
+                name(balance.first_unmatched_after),
+                balance.open,
+                name(balance.innermost_open),
+            );
+        }
+        text
+    }
 }
 
 #[cfg(test)]

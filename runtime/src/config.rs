@@ -20,6 +20,45 @@ pub enum ThreadSelection {
     All,
 }
 
+/// How many rings a process may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingLimit {
+    /// One for each traced thread.
+    Unlimited,
+    /// So many at most.
+    AtMost(usize),
+}
+
+impl RingLimit {
+    /// The most that can be asked for.
+    const MAX: usize = 1024;
+
+    /// Parses a number from 1 to 1024, or `unlimited`; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "unlimited" {
+            return Some(RingLimit::Unlimited);
+        }
+        text.parse()
+            .ok()
+            .filter(|n| (1..=Self::MAX).contains(n))
+            .map(RingLimit::AtMost)
+    }
+
+    /// What [`parse`](Self::parse) takes.
+    pub(crate) const TAKES: &'static str = "1 to 1024, or unlimited";
+
+    /// The number, `None` if there is no limit.
+    pub fn number(self) -> Option<usize> {
+        match self {
+            RingLimit::Unlimited => None,
+            RingLimit::AtMost(n) => Some(n),
+        }
+    }
+}
+
+/// Rings for threads that were wanted most recently, where not all threads are to be traced.
+const DEFAULT_RINGS: usize = 2;
+
 /// What was configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -36,6 +75,8 @@ pub struct Config {
     /// `check-balance=DIR`: at the exit of every thread and of the process, check that each exit has
     /// an entry, and write what was found to `DIR/<pid>.balance`.
     pub check_balance: Option<PathBuf>,
+    /// `max-rings=N|unlimited`; see [`max_rings`](Self::max_rings).
+    pub ring_limit: Option<RingLimit>,
     /// `counter=auto|native|emulate`: what to do where trace points cannot read the counter.
     pub counter: Fallback,
 }
@@ -49,6 +90,7 @@ impl Default for Config {
             socket: None,
             persist_at_exit: false,
             check_balance: None,
+            ring_limit: None,
             counter: Fallback::Auto,
         }
     }
@@ -61,7 +103,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, counter)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, counter)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -76,6 +118,16 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// How many rings there may be at most, those of ended threads that are kept included; `None` if as
+    /// many as there are threads.
+    pub fn max_rings(&self) -> Option<usize> {
+        match (self.ring_limit, self.threads) {
+            (Some(limit), _) => limit.number(),
+            (None, ThreadSelection::All) => None,
+            (None, _) => Some(DEFAULT_RINGS),
+        }
+    }
+
     /// Parses `trace=main,ring=25,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
     ///
     /// # Errors
@@ -113,6 +165,11 @@ impl Config {
                 "persist-at-exit" => config.persist_at_exit = yes_or_no("persist-at-exit", value)?,
                 "check-balance" => {
                     config.check_balance = Some(absolute("check-balance", value)?);
+                }
+                "max-rings" => {
+                    let limit = RingLimit::parse(value)
+                        .ok_or_else(|| bad("max-rings", value, RingLimit::TAKES))?;
+                    config.ring_limit = Some(limit);
                 }
                 "counter" => {
                     config.counter = match value {
@@ -165,8 +222,17 @@ mod tests {
     }
 
     #[test]
+    fn there_are_two_rings_unless_all_threads_are_wanted() {
+        let max_rings = |text| Config::parse(text).unwrap().max_rings();
+        assert_eq!(max_rings("trace=main"), Some(2));
+        assert_eq!(max_rings("trace=all"), None);
+        assert_eq!(max_rings("trace=all,max-rings=5"), Some(5));
+        assert_eq!(max_rings("max-rings=unlimited"), None);
+    }
+
+    #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,counter=native";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,counter=native";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -176,6 +242,7 @@ mod tests {
                 socket: Some("/s".into()),
                 persist_at_exit: true,
                 check_balance: Some("/c".into()),
+                ring_limit: Some(RingLimit::AtMost(3)),
                 counter: Fallback::Refuse,
             }
         );
@@ -196,6 +263,10 @@ mod tests {
             (
                 "dir=here",
                 "'here' is no value for dir: it takes an absolute path",
+            ),
+            (
+                "max-rings=0",
+                "'0' is no value for max-rings: it takes 1 to 1024, or unlimited",
             ),
             (
                 "persist-at-exit=1",

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `anomaly REASON` | `ok PATH`, once the file is there |
 //! | `start TID`, `stop TID` | `ok` |
+//! | `foreground TID` | `ok`: as `start`, but also for a thread that is traced |
+//! | `max-rings N` | `ok` |
 //! | `status` | `ok JSON` |
 //!
 //! Whatever cannot be done is answered with `error MESSAGE`. Only the process's own user, and root, are
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::config::RingLimit;
 use crate::recorder::{AnomalyOutcome, Command};
 
 /// Longest line that is read, in bytes.
@@ -182,9 +185,19 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
             let tid = tid()?;
             ask(commands, |reply| Command::Stop { tid, reply })?.map(|()| String::new())
         }
+        "foreground" => {
+            let tid = tid()?;
+            ask(commands, |reply| Command::Foreground { tid, reply })?.map(|()| String::new())
+        }
+        "max-rings" => {
+            let limit = RingLimit::parse(argument)
+                .ok_or_else(|| format!("'{argument}': max-rings takes {}", RingLimit::TAKES))?
+                .number();
+            ask(commands, |reply| Command::MaxRings { limit, reply })?.map(|()| String::new())
+        }
         "status" => ask(commands, |reply| Command::Status { reply }),
         _ => Err(format!(
-            "unknown command '{command}' (known: anomaly, start, stop, status)"
+            "unknown command '{command}' (known: anomaly, start, stop, foreground, max-rings, status)"
         )),
     }
 }

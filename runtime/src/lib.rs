@@ -20,11 +20,14 @@ pub mod balance;
 pub mod clock;
 pub mod config;
 mod control_socket;
+mod control_thread;
 #[cfg(any(target_arch = "arm", target_arch = "aarch64"))]
 mod counter_emulation;
 #[cfg(any(target_arch = "arm", target_arch = "aarch64", test))]
 mod counter_trap;
+mod histogram;
 mod persist;
+pub mod quota;
 mod recorder;
 mod ring;
 mod thread_trace;
@@ -33,5 +36,5 @@ mod thread_words;
 pub use config::{Config, ConfigError, ThreadSelection};
 pub use recorder::{AnomalyOutcome, Host, ProcessIdentity, Recorder, Severity};
 pub use ring::{Ring, RingPool};
-pub use thread_trace::ThreadTrace;
+pub use thread_trace::{StartReason, ThreadTrace};
 pub use thread_words::{ThreadWords, POLL_SUSPEND, POLL_TRACING};

@@ -3,24 +3,23 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hindsight_trace_format::container::{ClockSample, Symbol};
 
-use crate::anchors;
-use crate::balance::{self, Balance};
+use crate::balance;
 use crate::clock;
 use crate::config::{Config, ThreadSelection};
 use crate::control_socket::ControlSocket;
-use crate::persist;
+use crate::control_thread::ControlThread;
+use crate::quota::Quota;
 use crate::ring::RingPool;
-use crate::thread_trace::{TakenRing, ThreadTrace};
+use crate::thread_trace::{StartReason, TakenRing, ThreadTrace};
 use crate::thread_words::ThreadWords;
 
 /// How grave a message in the log is.
@@ -89,6 +88,16 @@ pub(crate) enum Command {
         tid: u32,
         reply: mpsc::Sender<Result<(), String>>,
     },
+    /// The thread came to the foreground.
+    Foreground {
+        tid: u32,
+        reply: mpsc::Sender<Result<(), String>>,
+    },
+    /// So many rings from now on.
+    MaxRings {
+        limit: Option<usize>,
+        reply: mpsc::Sender<Result<(), String>>,
+    },
     Status {
         reply: mpsc::Sender<String>,
     },
@@ -98,32 +107,37 @@ pub(crate) enum Command {
 /// Rings of threads that have ended, kept for the next persist: the newest, this many.
 const MAX_FINISHED_RINGS: usize = 4;
 
+/// The rings that the process has, but for the spare ones.
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    pub(crate) quota: Quota,
+    pub(crate) finished: VecDeque<TakenRing>,
+}
+
 /// What all threads share.
 pub(crate) struct Shared {
     pub(crate) host: Box<dyn Host>,
     pub(crate) config: Config,
-    pool: RingPool,
+    pub(crate) pool: RingPool,
     /// When recording started.
     pub(crate) started: ClockSample,
     /// The threads registered with the managed runtime, by their kernel id.
-    threads: Mutex<HashMap<u32, Arc<ThreadTrace>>>,
-    finished: Mutex<VecDeque<TakenRing>>,
-    balance: Mutex<BalanceReport>,
+    pub(crate) threads: Mutex<HashMap<u32, Arc<ThreadTrace>>>,
+    /// Who has rings, and the rings of threads that have ended, oldest first.
+    pub(crate) holdings: Mutex<Holdings>,
+    pub(crate) balance: Mutex<balance::Report>,
+    /// Threads that were to be traced from their start, but there was no room for a ring.
+    pub(crate) refused_rings: std::sync::atomic::AtomicU64,
     /// Class loaders unloaded so far.
-    loaders_unloaded: std::sync::atomic::AtomicU64,
+    pub(crate) loaders_unloaded: std::sync::atomic::AtomicU64,
 }
 
-/// The sum of what `check-balance` found.
-#[derive(Default)]
-struct BalanceReport {
-    threads: u64,
-    wrapped_threads: u64,
-    events: u64,
-    entries: u64,
-    problems: Vec<(String, Balance)>,
+/// CLOCK_BOOTTIME, ns.
+pub(crate) fn now_ns() -> u64 {
+    clock::clock_ns(libc::CLOCK_BOOTTIME)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -158,9 +172,13 @@ impl Recorder {
             pool: RingPool::new(config.geometry),
             started: clock::sample(),
             threads: Mutex::default(),
-            finished: Mutex::default(),
+            holdings: Mutex::new(Holdings {
+                quota: Quota::new(config.max_rings()),
+                finished: VecDeque::new(),
+            }),
             balance: Mutex::default(),
             loaders_unloaded: Default::default(),
+            refused_rings: Default::default(),
             host,
             config,
         });
@@ -221,16 +239,21 @@ impl Recorder {
             ThreadSelection::Main => tid == std::process::id(),
             ThreadSelection::All => true,
         };
-        if selected {
+        // A thread takes no ring from others by being born.
+        if selected && !self.shared.reserve_ring(tid) {
+            self.shared.refused_rings.fetch_add(1, Ordering::Relaxed);
+        } else if selected {
             match self.shared.pool.take() {
                 Ok(ring) => {
                     // SAFETY: the caller is the thread.
-                    let _ = unsafe { trace.begin(ring) };
+                    let _ = unsafe { trace.begin(ring, StartReason::Configuration) };
                 }
-                Err(e) => self.shared.host.log(
-                    Severity::Warning,
-                    &format!("thread {tid} ({name}) is not traced: no memory for its ring: {e}"),
-                ),
+                Err(e) => {
+                    lock(&self.shared.holdings).quota.remove(tid);
+                    let message =
+                        format!("thread {tid} ({name}) is not traced: no memory for its ring: {e}");
+                    self.shared.host.log(Severity::Warning, &message);
+                }
             }
         }
     }
@@ -263,6 +286,13 @@ impl Recorder {
             self.shared.check_balance(&taken, true);
             self.shared.keep_finished(taken);
         }
+    }
+
+    /// The thread came to the foreground: it is traced from now on, if need be with the ring of the
+    /// thread that was wanted least recently. Does not wait for that.
+    pub fn thread_in_foreground(&self, tid: u32) {
+        let (reply, _) = mpsc::channel();
+        let _ = self.commands.send(Command::Foreground { tid, reply });
     }
 
     /// A thread has a new name.
@@ -329,334 +359,35 @@ impl Recorder {
 }
 
 impl Shared {
+    /// Whether the thread may have a ring; if so, it counts from now on.
+    fn reserve_ring(&self, tid: u32) -> bool {
+        let mut holdings = lock(&self.holdings);
+        let finished = holdings.finished.len();
+        holdings.quota.try_add(tid, finished, now_ns())
+    }
+
+    /// Keeps the ring of a thread that has ended, if the thread did not lose its right to it meanwhile.
     fn keep_finished(&self, taken: TakenRing) {
-        let mut finished = lock(&self.finished);
-        finished.push_back(taken);
-        if finished.len() > MAX_FINISHED_RINGS {
-            if let Some(oldest) = finished.pop_front() {
-                drop(finished);
-                self.pool.put(oldest.ring);
-            }
-        }
-    }
-
-    fn check_balance(&self, taken: &TakenRing, thread_ended: bool) {
-        if self.config.check_balance.is_none() {
-            return;
-        }
-        let mut report = lock(&self.balance);
-        report.threads += 1;
-        if taken.header.position.laps != 0 {
-            report.wrapped_threads += 1;
-            return;
-        }
-        let found = balance::check(taken.slots());
-        report.events += found.events;
-        report.entries += found.entries;
-        // Where a ring continues another, its first exits belong to entries in that.
-        let unmatched = !taken.continues && found.unmatched_exits != 0;
-        if unmatched || (thread_ended && found.open != 0) {
-            let thread = format!("{} (tid {})", taken.header.name, taken.header.tid);
-            report.problems.push((thread, found));
-        }
-    }
-}
-
-/// Notes where the traced threads stand, if it is time to. Returns for how long nothing is due.
-///
-/// That is less than half the time in which the low 32 bits of the counter wrap, so that the decoder
-/// can tell any number of wraps between two trace points.
-fn sample_due_anchors(shared: &Shared, next: &mut Instant) -> Duration {
-    let now = Instant::now();
-    if now >= *next {
-        let mut pause = anchors::interval(clock::known_rate(&shared.started).unwrap_or(0));
-        let threads: Vec<_> = lock(&shared.threads).values().cloned().collect();
-        // None may be missed: a thread that was too busy is asked again soon.
-        let missed = threads.iter().filter(|t| !t.sample_anchor()).count();
-        if missed != 0 {
-            pause = anchors::retry_after(pause);
-        }
-        *next = now + pause;
-    }
-    next.saturating_duration_since(Instant::now())
-}
-
-/// The control thread's own state.
-struct ControlThread<'a> {
-    shared: &'a Shared,
-    /// Files written so far.
-    persisted: u32,
-    /// When anchors are due.
-    next_anchors: Instant,
-}
-
-impl<'a> ControlThread<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        ControlThread {
-            shared,
-            persisted: 0,
-            next_anchors: Instant::now(),
-        }
-    }
-
-    fn run(&mut self, commands: &mpsc::Receiver<Command>) {
-        loop {
-            let pause = sample_due_anchors(self.shared, &mut self.next_anchors);
-            let command = match commands.recv_timeout(pause) {
-                Err(RecvTimeoutError::Timeout) => continue,
-                Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(command) => command,
-            };
-            self.guarded("a command", |control| control.handle(command));
-        }
-        if self.shared.config.persist_at_exit {
-            self.guarded("the last persist", |control| {
-                control.persist("the process ends", 0, true);
-            });
-        }
-        self.guarded("the end of tracing", |control| {
-            control.stop_all();
-            control.write_balance_report();
-        });
-    }
-
-    /// A bug of ours must not end the app: it ends tracing.
-    fn guarded(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
-        if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
-            let message = format!("internal error in {what}, tracing ends; please report it");
-            self.shared.host.log(Severity::Error, &message);
-            let _ = catch_unwind(AssertUnwindSafe(|| self.stop_all()));
-        }
-    }
-
-    fn handle(&mut self, command: Command) {
-        // A caller that has stopped waiting is its own business.
-        match command {
-            Command::Anomaly {
-                reason,
-                raised_by,
-                reply,
-            } => {
-                let _ = reply.send(self.persist(&reason, raised_by, false));
-            }
-            Command::Start { tid, reply } => {
-                let _ = reply.send(self.start_thread(tid));
-            }
-            Command::Stop { tid, reply } => {
-                let _ = reply.send(self.stop_thread(tid));
-            }
-            Command::Status { reply } => {
-                let _ = reply.send(self.status());
-            }
-            Command::Shutdown => {}
-        }
-    }
-
-    fn stop_all(&self) {
-        for trace in self.threads() {
-            if let Some(taken) = self.take_ring(&trace, &mut None) {
-                self.shared.check_balance(&taken, false);
-                self.shared.pool.put(taken.ring);
-            }
-        }
-    }
-
-    fn threads(&self) -> Vec<Arc<ThreadTrace>> {
-        lock(&self.shared.threads).values().cloned().collect()
-    }
-
-    /// Takes the thread's ring at a safepoint, leaving it `replacement`.
-    fn take_ring(
-        &self,
-        trace: &ThreadTrace,
-        replacement: &mut Option<crate::ring::Ring>,
-    ) -> Option<TakenRing> {
-        if !trace.is_traced() {
-            return None;
-        }
-        let mut taken = None;
-        self.shared.host.run_at_safepoint(trace.tid(), &mut || {
-            // SAFETY: the host runs this at a safepoint of the thread.
-            taken = unsafe { trace.take(replacement) };
-        });
-        taken
-    }
-
-    /// Persists all rings. With `last` set, the threads are not traced any more afterwards.
-    fn persist(&mut self, reason: &str, raised_by: u32, last: bool) -> AnomalyOutcome {
-        let mut rings: Vec<TakenRing> = lock(&self.shared.finished).drain(..).collect();
-        let mut losses = Vec::new();
-        let mut without_memory = 0;
-        for trace in self.threads() {
-            if !trace.is_traced() {
-                continue;
-            }
-            let mut replacement = if last {
-                None
+        let mut holdings = lock(&self.holdings);
+        let unwanted = if holdings.quota.remove(taken.header.tid) {
+            holdings.finished.push_back(taken);
+            if holdings.finished.len() > MAX_FINISHED_RINGS {
+                holdings.finished.pop_front()
             } else {
-                self.shared
-                    .pool
-                    .take()
-                    .inspect_err(|e| {
-                        let tid = trace.tid();
-                        let message = format!("tracing of thread {tid} ends: no memory: {e}");
-                        self.shared.host.log(Severity::Warning, &message);
-                        without_memory += 1;
-                    })
-                    .ok()
-            };
-            let taken = self.take_ring(&trace, &mut replacement);
-            if let Some(taken) = &taken {
-                self.shared.check_balance(taken, false);
+                None
             }
-            rings.extend(taken);
-            if let Some(unused) = replacement {
-                self.shared.pool.put(unused);
-            }
-            sample_due_anchors(self.shared, &mut self.next_anchors);
-        }
-        if without_memory != 0 {
-            losses.push((
-                "threads no longer traced, for want of memory".into(),
-                without_memory,
-            ));
-        }
-        let unloaded = self.shared.loaders_unloaded.load(Ordering::Relaxed);
-        if unloaded != 0 {
-            losses.push((
-                "class loaders unloaded, with the names of their methods".into(),
-                unloaded,
-            ));
-        }
-        // The anomaly's own thread first, then the main thread, then by id: readers show them in this
-        // order.
-        let main = std::process::id();
-        rings.sort_by_key(|r| {
-            let tid = r.header.tid;
-            (tid != raised_by, tid != main, tid)
-        });
-        let outcome = persist::write(self.shared, &rings, reason, raised_by, losses, &mut || {
-            sample_due_anchors(self.shared, &mut self.next_anchors)
-        });
-        for taken in rings {
-            self.shared.pool.put(taken.ring);
-        }
-        match outcome {
-            Ok(path) => {
-                self.persisted += 1;
-                let message = format!("persisted {}: {reason}", path.display());
-                self.shared.host.log(Severity::Info, &message);
-                AnomalyOutcome::Persisted(path)
-            }
-            Err(message) => {
-                self.shared.host.log(Severity::Error, &message);
-                AnomalyOutcome::Failed(message)
-            }
-        }
-    }
-
-    fn find(&self, tid: u32) -> Result<Arc<ThreadTrace>, String> {
-        lock(&self.shared.threads)
-            .get(&tid)
-            .cloned()
-            .ok_or_else(|| format!("no thread {tid} is registered with the runtime"))
-    }
-
-    fn start_thread(&self, tid: u32) -> Result<(), String> {
-        let trace = self.find(tid)?;
-        let ring = self
-            .shared
-            .pool
-            .take()
-            .map_err(|e| format!("no memory for a ring: {e}"))?;
-        let mut ring = Some(ring);
-        let mut begun = Ok(());
-        let ran = self.shared.host.run_at_safepoint(tid, &mut || {
-            if let Some(ring) = ring.take() {
-                // SAFETY: the host runs this at a safepoint of the thread.
-                begun = unsafe { trace.begin(ring) };
-            }
-        });
-        for unused in ring.into_iter().chain(begun.err()) {
-            self.shared.pool.put(unused);
-            if ran {
-                return Err(format!("thread {tid} is traced already"));
-            }
-        }
-        if ran {
-            Ok(())
         } else {
-            Err(format!("thread {tid} has ended"))
-        }
-    }
-
-    fn stop_thread(&self, tid: u32) -> Result<(), String> {
-        let trace = self.find(tid)?;
-        let taken = self
-            .take_ring(&trace, &mut None)
-            .ok_or_else(|| format!("thread {tid} is not traced"))?;
-        self.shared.check_balance(&taken, false);
-        self.shared.pool.put(taken.ring);
-        Ok(())
-    }
-
-    /// One line of JSON.
-    fn status(&self) -> String {
-        let threads = self.threads();
-        let traced: Vec<_> = threads
-            .iter()
-            .filter(|t| t.is_traced())
-            .map(|t| t.tid().to_string())
-            .collect();
-        format!(
-            r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"persisted":{}}}"#,
-            std::process::id(),
-            threads.len(),
-            traced.join(","),
-            self.shared.config.geometry.bytes(),
-            self.persisted,
-        )
-    }
-
-    fn write_balance_report(&self) {
-        let Some(directory) = &self.shared.config.check_balance else {
-            return;
+            Some(taken)
         };
-        let report = lock(&self.shared.balance);
-        let mut addresses: Vec<u64> = report
-            .problems
-            .iter()
-            .flat_map(|(_, b)| [b.first_unmatched_after, b.innermost_open])
-            .filter(|address| *address != 0)
-            .collect();
-        addresses.sort_unstable();
-        addresses.dedup();
-        let mut names = HashMap::new();
-        self.shared.host.symbolize(&addresses, &mut |symbol| {
-            names.insert(symbol.address, format!("{}.{}", symbol.class, symbol.name));
-        });
-        let name = |address| names.get(&address).map_or("?", String::as_str);
-        let mut text = format!(
-            "threads {} wrapped {} events {} entries {} unbalanced {}\n",
-            report.threads,
-            report.wrapped_threads,
-            report.events,
-            report.entries,
-            report.problems.len()
-        );
-        for (thread, balance) in &report.problems {
-            text += &format!(
-                "unbalanced: thread {thread}: {} unmatched exits (first after {}), {} open (innermost {})\n",
-                balance.unmatched_exits,
-                name(balance.first_unmatched_after),
-                balance.open,
-                name(balance.innermost_open),
-            );
+        drop(holdings);
+        if let Some(unwanted) = unwanted {
+            self.pool.put(unwanted.ring);
         }
-        let path = directory.join(format!("{}.balance", std::process::id()));
-        if let Err(e) = std::fs::write(&path, text) {
-            let message = format!("cannot write {}: {e}", path.display());
-            self.shared.host.log(Severity::Error, &message);
+    }
+
+    pub(crate) fn check_balance(&self, taken: &TakenRing, thread_ended: bool) {
+        if self.config.check_balance.is_some() {
+            lock(&self.balance).add(taken, thread_ended);
         }
     }
 }

@@ -71,6 +71,16 @@ impl WordsAddress {
     }
 }
 
+/// Why a thread is traced: the payload of [`Extension::Started`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum StartReason {
+    /// The configuration says so.
+    Configuration = 0,
+    /// Somebody asked for it.
+    Request = 1,
+}
+
 /// A ring that was taken from its thread, with all that is needed to read it.
 #[derive(Debug)]
 pub struct TakenRing {
@@ -152,16 +162,25 @@ impl ThreadTrace {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Starts recording into `ring`; gives it back if the thread already records, or has retired.
+    /// Starts recording into `ring`, with an event that says so; gives the ring back if the thread already
+    /// records, or has retired.
     ///
     /// # Safety
     /// The thread is at a safepoint, or is the caller.
-    pub unsafe fn begin(&self, ring: Ring) -> Result<(), Ring> {
+    pub unsafe fn begin(&self, ring: Ring, reason: StartReason) -> Result<(), Ring> {
         let mut inner = self.lock();
         if inner.ring.is_some() || inner.retired {
             return Err(ring);
         }
         self.install(&mut inner, Some(ring), false);
+        let started = Slot::extension(Extension::Started, clock::counter()).0;
+        // SAFETY: at a safepoint the thread is not recording.
+        unsafe {
+            self.append(
+                self.words.get().cursor().as_ptr(),
+                &[reason as u64, started],
+            )
+        };
         Ok(())
     }
 
@@ -186,7 +205,7 @@ impl ThreadTrace {
     }
 
     /// Takes the ring. With a `replacement` recording goes on in that, without a gap; without one it
-    /// stops. `None`, and the replacement given back, if the thread was not recording.
+    /// stops, and the ring's last event says so. `None`, and the replacement given back, if the thread was not recording.
     ///
     /// # Safety
     /// The thread is at a safepoint, or is the caller.
@@ -200,7 +219,13 @@ impl ThreadTrace {
         }
         let ring = inner.ring.take()?;
         // SAFETY: the thread has not retired, and the lock is held.
-        let cursor = unsafe { self.words.get() }.cursor().load(Ordering::Relaxed);
+        let words = unsafe { self.words.get() };
+        if replacement.is_none() {
+            let stopped = Slot::extension(Extension::Stopped, clock::counter()).0;
+            // SAFETY: the thread is at a safepoint or the caller, and so is not recording.
+            unsafe { self.append(words.cursor().as_ptr(), &[stopped]) };
+        }
+        let cursor = words.cursor().load(Ordering::Relaxed);
         let taken = TakenRing {
             header: RingHeader {
                 tid: self.tid,
@@ -389,12 +414,18 @@ mod tests {
         Ring::new(Geometry::new(MIN_LOG2_BYTES).unwrap()).unwrap()
     }
 
+    fn extension(extension: Extension) -> Event {
+        Event::Extension {
+            number: extension.number(),
+        }
+    }
+
     /// A thread of this test's own, with these words.
     fn traced(words: &ThreadWords) -> ThreadTrace {
         // SAFETY: the words outlive the trace in every test.
         let trace = unsafe { ThreadTrace::new(1, "test", words) };
         // SAFETY: this test is the thread.
-        unsafe { trace.begin(ring()) }.unwrap();
+        unsafe { trace.begin(ring(), StartReason::Request) }.unwrap();
         trace
     }
 
@@ -421,6 +452,7 @@ mod tests {
         assert_eq!(
             events,
             [
+                (extension(Extension::Started), vec![1]),
                 (
                     Event::Entry {
                         method: 0x7000_1000
@@ -428,16 +460,12 @@ mod tests {
                     vec![]
                 ),
                 (Event::WideEntry, vec![0x12_3456_7890]),
-                (
-                    Event::Extension {
-                        number: Extension::Unwound.number()
-                    },
-                    vec![1]
-                ),
+                (extension(Extension::Unwound), vec![1]),
                 (Event::Exit, vec![]),
+                (extension(Extension::Stopped), vec![]),
             ]
         );
-        assert_eq!(taken.written_bytes().len(), 6 * SLOT_BYTES);
+        assert_eq!(taken.written_bytes().len(), 9 * SLOT_BYTES);
     }
 
     #[test]
@@ -454,9 +482,18 @@ mod tests {
             trace.record_exit(words.cursor().as_ptr());
             let second = trace.retire().unwrap();
             assert!(!words.is_marked_traced());
-            assert_eq!((first.slots().len(), second.slots().len()), (1, 2));
+            let events = |taken: &TakenRing| -> Vec<_> {
+                taken.slots().events().map(|e| e.event()).collect()
+            };
+            let started = extension(Extension::Started);
+            assert_eq!(events(&first), [Event::Exit, started]);
+            let stopped = extension(Extension::Stopped);
+            assert_eq!(events(&second), [stopped, Event::Exit, Event::Exit]);
             assert!(second.header.started_counter >= first.header.stopped_counter);
-            assert!(trace.begin(ring()).is_err(), "a retired thread stays so");
+            assert!(
+                trace.begin(ring(), StartReason::Request).is_err(),
+                "a retired thread stays so"
+            );
         }
     }
 
@@ -476,19 +513,20 @@ mod tests {
             taken.header.position,
             Position {
                 laps: 1,
-                offset: 3 * 8
+                offset: 6 * 8
             }
         );
-        let newest = taken.slots().events().next().unwrap();
+        let newest = taken.slots().events().nth(1).unwrap();
         assert_eq!(newest.entered_method(), Some(0x1_0000 + slots as u64 + 2));
-        assert_eq!(taken.slots().get(0).unwrap().low(), 0x1_0000 + 3);
+        // Two slots say that tracing started, one that it stopped.
+        assert_eq!(taken.slots().get(0).unwrap().low(), 0x1_0000 + 4);
     }
 
     #[test]
     fn only_the_cursor_at_the_end_wraps() {
         let words = ThreadWords::new();
         let trace = traced(&words);
-        let base = words.cursor().load(Ordering::Relaxed);
+        let base = trace.base.load(Ordering::Relaxed);
         let end = base + 4096;
         assert_eq!(trace.wrap(end, end), Some(base));
         assert_eq!(trace.wrap(end + 4, end), Some(base));
@@ -513,7 +551,7 @@ mod tests {
         };
         assert_eq!(
             anchors.iter().map(|a| a.slots_written).collect::<Vec<_>>(),
-            [0, 0, 1]
+            [2, 2, 3]
         );
         assert!(anchors.windows(2).all(|w| w[0].counter <= w[1].counter));
     }

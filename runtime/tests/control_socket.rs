@@ -65,17 +65,30 @@ fn a_thread_is_started_persisted_and_stopped() {
         assert_eq!(again, format!("error thread {tid} is traced already"));
         let status = thread.native(|| client.ask("status\n"));
         let expected = format!(
-            r#"ok {{"pid":{},"threads":1,"traced":[{tid}],"ring_bytes":4096,"persisted":0}}"#,
+            r#"ok {{"pid":{},"threads":1,"traced":[{tid}],"ring_bytes":4096,"max_rings":2,"finished_rings":0,"#,
             std::process::id()
         );
-        assert_eq!(status, expected);
+        assert!(status.starts_with(&expected), "{status}");
+        let held = r#""persisted":0,"held_ns":{"count":0,"p50":0,"p99":0,"max":0}}"#;
+        assert!(status.ends_with(held), "{status}");
 
         thread.enter(0x1000);
         let answer = thread.native(|| client.ask("anomaly dropped frame\n"));
         let bytes = std::fs::read(answer.strip_prefix("ok ").unwrap()).unwrap();
         let reader = Reader::new(&bytes).unwrap();
         assert_eq!(reader.process().unwrap().reason, "dropped frame");
-        assert_eq!(reader.ring(0).unwrap().unwrap().slots().len(), 1);
+        let ring = reader.ring(0).unwrap().unwrap();
+        let entered: Vec<_> = ring.slots().events().map(|e| e.entered_method()).collect();
+        assert_eq!(
+            entered,
+            [Some(0x1000), None],
+            "and before that, that tracing started"
+        );
+        let status = thread.native(|| client.ask("status\n"));
+        assert!(
+            status.contains(r#""persisted":1,"held_ns":{"count":1,"#),
+            "{status}"
+        );
 
         assert_eq!(thread.native(|| client.ask(&format!("stop {tid}\n"))), "ok");
         assert!(!thread.is_traced());
@@ -104,11 +117,11 @@ fn bad_input_is_answered_with_what_is_wrong() {
     for (line, answer) in [
         (
             "dance\n",
-            "error unknown command 'dance' (known: anomaly, start, stop, status)",
+            "error unknown command 'dance' (known: anomaly, start, stop, foreground, max-rings, status)",
         ),
         (
             "\n",
-            "error unknown command '' (known: anomaly, start, stop, status)",
+            "error unknown command '' (known: anomaly, start, stop, foreground, max-rings, status)",
         ),
         (
             "start\n",
@@ -122,6 +135,8 @@ fn bad_input_is_answered_with_what_is_wrong() {
             "start 1\n",
             "error no thread 1 is registered with the runtime",
         ),
+        ("foreground x\n", "error 'x' is no thread id; say for instance 'foreground 1234'"),
+        ("max-rings 0\n", "error '0': max-rings takes 1 to 1024, or unlimited"),
         ("anomaly\n", "error say why: anomaly REASON"),
         (
             "anomaly x\n",

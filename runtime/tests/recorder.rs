@@ -350,7 +350,7 @@ fn check_balance_reports_what_does_not_match_but_not_what_a_persist_cut() {
     let lines: Vec<_> = report.lines().collect();
     assert_eq!(lines.len(), 2, "{report}");
     assert!(
-        lines[0].ends_with("events 5 entries 2 unbalanced 1"),
+        lines[0].ends_with("events 9 entries 2 unbalanced 1"),
         "{report}"
     );
     assert!(
@@ -421,7 +421,7 @@ fn a_process_killed_at_any_moment_leaves_whole_files() {
 #[test]
 fn an_anchor_is_no_older_than_the_slots_before_it() {
     use hindsight_runtime::clock::counter_in_order;
-    use hindsight_runtime::{Ring as Memory, ThreadTrace, ThreadWords};
+    use hindsight_runtime::{Ring as Memory, StartReason, ThreadTrace, ThreadWords};
     use hindsight_trace_format::ring::Geometry;
     use hindsight_trace_format::slot::Extension;
 
@@ -432,7 +432,7 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
     // SAFETY: the words outlive the trace; this thread is the traced one.
     let trace = unsafe { ThreadTrace::new(1, "busy", &words) };
     // SAFETY: as above.
-    assert!(unsafe { trace.begin(Memory::new(geometry).unwrap()) }.is_ok());
+    assert!(unsafe { trace.begin(Memory::new(geometry).unwrap(), StartReason::Request) }.is_ok());
     // Goes up as events are recorded.
     let progress = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
@@ -452,7 +452,8 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
             }
             stop.store(true, Ordering::Relaxed);
         });
-        let mut slots = 0;
+        // What says that tracing started.
+        let mut slots = 2;
         // SAFETY: this is the traced thread.
         unsafe {
             trace.record_exit(cursor);

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The control thread: starts, stops, persists.
+
+use std::collections::HashMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::anchors;
+use crate::clock;
+use crate::histogram::Histogram;
+use crate::persist;
+use crate::quota::Victim;
+use crate::recorder::{lock, now_ns, AnomalyOutcome, Command, Severity, Shared};
+use crate::ring::Ring;
+use crate::thread_trace::{StartReason, TakenRing, ThreadTrace};
+
+/// Notes where the traced threads stand, if it is time to. Returns for how long nothing is due.
+///
+/// That is less than half the time in which the low 32 bits of the counter wrap, so that the decoder
+/// can tell any number of wraps between two trace points.
+fn sample_due_anchors(shared: &Shared, next: &mut Instant) -> Duration {
+    let now = Instant::now();
+    if now >= *next {
+        let mut pause = anchors::interval(clock::known_rate(&shared.started).unwrap_or(0));
+        let threads: Vec<_> = lock(&shared.threads).values().cloned().collect();
+        // None may be missed: a thread that was too busy is asked again soon.
+        let missed = threads.iter().filter(|t| !t.sample_anchor()).count();
+        if missed != 0 {
+            pause = anchors::retry_after(pause);
+        }
+        *next = now + pause;
+    }
+    next.saturating_duration_since(Instant::now())
+}
+
+/// The control thread's own state.
+pub(crate) struct ControlThread<'a> {
+    shared: &'a Shared,
+    /// Files written so far.
+    persisted: u32,
+    /// When anchors are due.
+    next_anchors: Instant,
+    /// For how long threads were held at a safepoint for the exchange of their ring, ns.
+    held: Histogram,
+    /// Rings that were taken from threads for the sake of others.
+    reclaimed: u64,
+}
+
+impl<'a> ControlThread<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        ControlThread {
+            shared,
+            persisted: 0,
+            next_anchors: Instant::now(),
+            held: Histogram::default(),
+            reclaimed: 0,
+        }
+    }
+
+    pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
+        loop {
+            let pause = sample_due_anchors(self.shared, &mut self.next_anchors);
+            let command = match commands.recv_timeout(pause) {
+                Err(RecvTimeoutError::Timeout) => continue,
+                Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(command) => command,
+            };
+            self.guarded("a command", |control| control.handle(command));
+        }
+        if self.shared.config.persist_at_exit {
+            self.guarded("the last persist", |control| {
+                control.persist("the process ends", 0, true);
+            });
+        }
+        self.guarded("the end of tracing", |control| {
+            control.stop_all();
+            control.write_balance_report();
+        });
+    }
+
+    /// A bug of ours must not end the app: it ends tracing.
+    fn guarded(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
+            let message = format!("internal error in {what}, tracing ends; please report it");
+            self.shared.host.log(Severity::Error, &message);
+            let _ = catch_unwind(AssertUnwindSafe(|| self.stop_all()));
+        }
+    }
+
+    fn handle(&mut self, command: Command) {
+        // A caller that has stopped waiting is its own business.
+        match command {
+            Command::Anomaly {
+                reason,
+                raised_by,
+                reply,
+            } => {
+                let _ = reply.send(self.persist(&reason, raised_by, false));
+            }
+            Command::Start { tid, reply } => {
+                let _ = reply.send(self.start_thread(tid));
+            }
+            Command::Stop { tid, reply } => {
+                let _ = reply.send(self.stop_thread(tid));
+            }
+            Command::Foreground { tid, reply } => {
+                let _ = reply.send(self.foreground(tid));
+            }
+            Command::MaxRings { limit, reply } => {
+                lock(&self.shared.holdings).quota.set_limit(limit);
+                self.make_room(0);
+                let _ = reply.send(Ok(()));
+            }
+            Command::Status { reply } => {
+                let _ = reply.send(self.status());
+            }
+            Command::Shutdown => {}
+        }
+    }
+
+    fn stop_all(&mut self) {
+        for trace in self.threads() {
+            if let Some(taken) = self.take_ring(&trace, &mut None) {
+                self.shared.check_balance(&taken, false);
+                self.shared.pool.put(taken.ring);
+            }
+        }
+    }
+
+    fn threads(&self) -> Vec<Arc<ThreadTrace>> {
+        lock(&self.shared.threads).values().cloned().collect()
+    }
+
+    /// Takes the thread's ring at a safepoint, leaving it `replacement`.
+    fn take_ring(
+        &mut self,
+        trace: &ThreadTrace,
+        replacement: &mut Option<Ring>,
+    ) -> Option<TakenRing> {
+        if !trace.is_traced() {
+            return None;
+        }
+        let (mut taken, mut held) = (None, Duration::ZERO);
+        self.shared.host.run_at_safepoint(trace.tid(), &mut || {
+            let start = Instant::now();
+            // SAFETY: the host runs this at a safepoint of the thread.
+            taken = unsafe { trace.take(replacement) };
+            held = start.elapsed();
+        });
+        if taken.is_some() {
+            let ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
+            self.held.add(ns);
+        }
+        taken
+    }
+
+    /// Persists all rings. With `last` set, the threads are not traced any more afterwards.
+    fn persist(&mut self, reason: &str, raised_by: u32, last: bool) -> AnomalyOutcome {
+        let mut rings: Vec<TakenRing> = lock(&self.shared.holdings).finished.drain(..).collect();
+        let mut losses = Vec::new();
+        let mut without_memory = 0;
+        for trace in self.threads() {
+            if !trace.is_traced() {
+                continue;
+            }
+            let mut replacement = if last {
+                None
+            } else {
+                self.shared
+                    .pool
+                    .take()
+                    .inspect_err(|e| {
+                        let tid = trace.tid();
+                        let message = format!("tracing of thread {tid} ends: no memory: {e}");
+                        self.shared.host.log(Severity::Warning, &message);
+                        without_memory += 1;
+                    })
+                    .ok()
+            };
+            let taken = self.take_ring(&trace, &mut replacement);
+            if let Some(taken) = &taken {
+                self.shared.check_balance(taken, false);
+            }
+            rings.extend(taken);
+            if let Some(unused) = replacement {
+                self.shared.pool.put(unused);
+            }
+            if !trace.is_traced() {
+                lock(&self.shared.holdings).quota.remove(trace.tid());
+            }
+            sample_due_anchors(self.shared, &mut self.next_anchors);
+        }
+        if without_memory != 0 {
+            losses.push((
+                "threads no longer traced, for want of memory".into(),
+                without_memory,
+            ));
+        }
+        let refused = self.shared.refused_rings.load(Ordering::Relaxed);
+        for (what, count) in [
+            (
+                "threads not traced from their start, for want of a ring (max-rings)",
+                refused,
+            ),
+            (
+                "rings taken from threads for the sake of others (max-rings)",
+                self.reclaimed,
+            ),
+        ] {
+            if count != 0 {
+                losses.push((what.into(), count));
+            }
+        }
+        let unloaded = self.shared.loaders_unloaded.load(Ordering::Relaxed);
+        if unloaded != 0 {
+            losses.push((
+                "class loaders unloaded, with the names of their methods".into(),
+                unloaded,
+            ));
+        }
+        // The anomaly's own thread first, then the main thread, then by id: readers show them in this
+        // order.
+        let main = std::process::id();
+        rings.sort_by_key(|r| {
+            let tid = r.header.tid;
+            (tid != raised_by, tid != main, tid)
+        });
+        let outcome = persist::write(self.shared, &rings, reason, raised_by, losses, &mut || {
+            sample_due_anchors(self.shared, &mut self.next_anchors)
+        });
+        for taken in rings {
+            self.shared.pool.put(taken.ring);
+        }
+        match outcome {
+            Ok(path) => {
+                self.persisted += 1;
+                let message = format!("persisted {}: {reason}", path.display());
+                self.shared.host.log(Severity::Info, &message);
+                AnomalyOutcome::Persisted(path)
+            }
+            Err(message) => {
+                self.shared.host.log(Severity::Error, &message);
+                AnomalyOutcome::Failed(message)
+            }
+        }
+    }
+
+    fn find(&self, tid: u32) -> Result<Arc<ThreadTrace>, String> {
+        lock(&self.shared.threads)
+            .get(&tid)
+            .cloned()
+            .ok_or_else(|| format!("no thread {tid} is registered with the runtime"))
+    }
+
+    fn start_thread(&mut self, tid: u32) -> Result<(), String> {
+        let trace = self.find(tid)?;
+        if trace.is_traced() {
+            return Err(format!("thread {tid} is traced already"));
+        }
+        self.make_room(1);
+        {
+            let mut holdings = lock(&self.shared.holdings);
+            let finished = holdings.finished.len();
+            if !holdings.quota.try_add(tid, finished, now_ns()) {
+                return Err("there is no room for a ring: others took it just now".into());
+            }
+        }
+        self.begin(&trace).inspect_err(|_| {
+            lock(&self.shared.holdings).quota.remove(tid);
+        })
+    }
+
+    /// Gives the thread a ring.
+    fn begin(&self, trace: &ThreadTrace) -> Result<(), String> {
+        let tid = trace.tid();
+        let ring = self.shared.pool.take();
+        let mut ring = Some(ring.map_err(|e| format!("no memory for a ring: {e}"))?);
+        let mut begun = Ok(());
+        let ran = self.shared.host.run_at_safepoint(tid, &mut || {
+            if let Some(ring) = ring.take() {
+                // SAFETY: the host runs this at a safepoint of the thread.
+                begun = unsafe { trace.begin(ring, StartReason::Request) };
+            }
+        });
+        let unused = ring.or(begun.err());
+        match unused {
+            None => Ok(()),
+            Some(unused) => {
+                self.shared.pool.put(unused);
+                Err(if ran && trace.is_traced() {
+                    format!("thread {tid} is traced already")
+                } else {
+                    format!("thread {tid} has ended")
+                })
+            }
+        }
+    }
+
+    /// Takes rings away until so many more are within the limit.
+    fn make_room(&mut self, more: usize) {
+        loop {
+            let victim = {
+                let mut holdings = lock(&self.shared.holdings);
+                let victim = holdings.quota.next_to_go(holdings.finished.len(), more);
+                match victim {
+                    None => return,
+                    Some(Victim::Finished) => holdings.finished.pop_front().ok_or(0),
+                    Some(Victim::Thread(tid)) => {
+                        holdings.quota.remove(tid);
+                        Err(tid)
+                    }
+                }
+            };
+            let taken = match victim {
+                Ok(finished) => Some(finished),
+                Err(tid) => self
+                    .find(tid)
+                    .ok()
+                    .and_then(|trace| self.take_ring(&trace, &mut None)),
+            };
+            if let Some(taken) = taken {
+                self.reclaimed += 1;
+                self.throw_away(taken);
+            }
+        }
+    }
+
+    fn throw_away(&self, taken: TakenRing) {
+        self.shared.check_balance(&taken, false);
+        self.shared.pool.put(taken.ring);
+    }
+
+    fn foreground(&mut self, tid: u32) -> Result<(), String> {
+        let is_traced = lock(&self.shared.holdings).quota.touch(tid, now_ns());
+        if is_traced {
+            return Ok(());
+        }
+        self.start_thread(tid)
+    }
+
+    fn stop_thread(&mut self, tid: u32) -> Result<(), String> {
+        let trace = self.find(tid)?;
+        let taken = self
+            .take_ring(&trace, &mut None)
+            .ok_or_else(|| format!("thread {tid} is not traced"))?;
+        lock(&self.shared.holdings).quota.remove(tid);
+        self.throw_away(taken);
+        Ok(())
+    }
+
+    /// One line of JSON.
+    fn status(&self) -> String {
+        let threads = self.threads();
+        let traced: Vec<_> = threads
+            .iter()
+            .filter(|t| t.is_traced())
+            .map(|t| t.tid().to_string())
+            .collect();
+        let (limit, finished, wanted) = {
+            let holdings = lock(&self.shared.holdings);
+            let wanted: Vec<_> = (holdings.quota.holders().iter())
+                .map(|h| format!(r#"{{"tid":{},"wanted_at_ns":{}}}"#, h.tid, h.wanted_at_ns))
+                .collect();
+            (holdings.quota.limit(), holdings.finished.len(), wanted)
+        };
+        format!(
+            concat!(
+                r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"max_rings":{},"#,
+                r#""finished_rings":{},"holders":[{}],"persisted":{},"#,
+                r#""held_ns":{{"count":{},"p50":{},"p99":{},"max":{}}}}}"#
+            ),
+            std::process::id(),
+            threads.len(),
+            traced.join(","),
+            self.shared.config.geometry.bytes(),
+            limit.map_or("null".into(), |n| n.to_string()),
+            finished,
+            wanted.join(","),
+            self.persisted,
+            self.held.count(),
+            self.held.percentile(50),
+            self.held.percentile(99),
+            self.held.max(),
+        )
+    }
+
+    fn write_balance_report(&self) {
+        let Some(directory) = &self.shared.config.check_balance else {
+            return;
+        };
+        let text = {
+            let report = lock(&self.shared.balance);
+            let mut names = HashMap::new();
+            self.shared
+                .host
+                .symbolize(&report.addresses(), &mut |symbol| {
+                    names.insert(symbol.address, format!("{}.{}", symbol.class, symbol.name));
+                });
+            report.text(|address| names.get(&address).map_or("?", String::as_str))
+        };
+        let path = directory.join(format!("{}.balance", std::process::id()));
+        if let Err(e) = std::fs::write(&path, text) {
+            let message = format!("cannot write {}: {e}", path.display());
+            self.shared.host.log(Severity::Error, &message);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A limited number of rings, for the threads wanted most recently. Tests here measure the memory of the
+//! whole process, so they run one after the other.
+
+mod common;
+
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::Scope;
+use std::time::Duration;
+
+use common::{gettid, FakeHost, Managed, World};
+use hindsight_runtime::{AnomalyOutcome, Config, Recorder};
+use hindsight_trace_format::container::Reader;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn start(configuration: &str) -> (MutexGuard<'static, ()>, Recorder, Arc<World>) {
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let world = Arc::new(World::default());
+    let host = Box::new(FakeHost(Arc::clone(&world)));
+    let recorder = Recorder::start(Config::parse(configuration).unwrap(), host).unwrap();
+    (alone, recorder, world)
+}
+
+/// Physical memory of the process, bytes.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    // SAFETY: no precondition.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
+}
+
+/// What a worker is asked for.
+enum Task {
+    /// Record until the ring is full.
+    Fill,
+    /// Say whether it is traced.
+    Look,
+    End,
+}
+
+/// A managed thread that does one task after the other, and is in native code in between.
+struct Worker {
+    tid: u32,
+    tasks: Sender<Task>,
+    traced: Receiver<bool>,
+}
+
+impl Worker {
+    fn start<'s>(
+        scope: &'s Scope<'s, '_>,
+        recorder: &'s Recorder,
+        world: &'s World,
+        ring_bytes: usize,
+    ) -> Self {
+        let (tasks, to_do) = channel();
+        let (answer, traced) = channel();
+        let (tid, is) = channel();
+        scope.spawn(move || {
+            Managed::run(recorder, world, |thread| {
+                tid.send(gettid()).unwrap();
+                while let Ok(task) = thread.native(|| to_do.recv()) {
+                    match task {
+                        Task::Fill => {
+                            for _ in 0..ring_bytes / 8 {
+                                thread.enter(0x1_0000);
+                            }
+                        }
+                        Task::Look => {}
+                        Task::End => break,
+                    }
+                    answer.send(thread.is_traced()).unwrap();
+                }
+            });
+        });
+        Worker {
+            tid: is.recv().unwrap(),
+            tasks,
+            traced,
+        }
+    }
+
+    fn ask(&self, task: Task) -> bool {
+        self.tasks.send(task).unwrap();
+        self.traced.recv().unwrap()
+    }
+}
+
+/// Waits for the control thread to have done what it was told so far.
+fn settled(recorder: &Recorder) {
+    let outcome = recorder.raise_anomaly(String::new(), 0, Duration::from_secs(60));
+    assert!(!matches!(outcome, AnomalyOutcome::TimedOut));
+}
+
+#[test]
+fn memory_of_a_ring_that_is_taken_away_is_returned() {
+    const RING: usize = 1 << 24;
+    // Nothing is persisted, for want of the folder: that too needs memory.
+    let (_alone, recorder, world) = start("trace=off,ring=24,max-rings=2,dir=/nonexistent");
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|_| Worker::start(scope, &recorder, &world, RING))
+            .collect();
+        let want = |n: usize| recorder.thread_in_foreground(workers[n].tid);
+        let traced = || -> Vec<bool> { workers.iter().map(|w| w.ask(Task::Look)).collect() };
+        let nothing = resident();
+
+        want(0);
+        want(1);
+        settled(&recorder);
+        assert_eq!(traced(), [true, true, false]);
+        for worker in &workers[..2] {
+            worker.ask(Task::Fill);
+        }
+        let two = resident();
+        assert!(two - nothing > RING * 18 / 10, "{two} {nothing}");
+
+        // The first one is wanted again, so the second one's ring goes.
+        want(0);
+        want(2);
+        settled(&recorder);
+        assert_eq!(traced(), [true, false, true]);
+        let one = resident().saturating_sub(nothing);
+        // `settled` persisted, and with that took the rings' contents, but for the memory of nobody.
+        assert!(one < RING / 5, "{one}");
+        workers[0].ask(Task::Fill);
+        workers[2].ask(Task::Fill);
+        let two = resident();
+        assert!(two - nothing > RING * 18 / 10, "{two} {nothing}");
+
+        // Without a persist: only the ring that is taken away is returned.
+        recorder.thread_in_foreground(workers[1].tid);
+        while !workers[1].ask(Task::Look) {}
+        let one = resident() - nothing;
+        assert!((RING * 8 / 10..RING * 12 / 10).contains(&one), "{one}");
+        assert_eq!(traced(), [false, true, true]);
+        for worker in &workers {
+            worker.tasks.send(Task::End).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_thread_takes_no_ring_by_being_born_and_an_ended_ones_goes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_alone, recorder, world) = start(&format!(
+        "trace=all,ring=12,max-rings=2,dir={}",
+        folder.path().display()
+    ));
+    let persist = || {
+        let outcome = recorder.raise_anomaly("x".into(), 0, Duration::from_secs(60));
+        let AnomalyOutcome::Persisted(path) = outcome else {
+            panic!("{outcome:?}");
+        };
+        let bytes = std::fs::read(path).unwrap();
+        let reader = Reader::new(&bytes).unwrap();
+        let mut tids: Vec<u32> = reader
+            .ring_indices()
+            .map(|i| reader.ring(i).unwrap().unwrap().header.tid)
+            .collect();
+        tids.sort_unstable();
+        (tids, reader.losses().unwrap().counts)
+    };
+    std::thread::scope(|scope| {
+        let start = || Worker::start(scope, &recorder, &world, 4096);
+        let (first, second, third) = (start(), start(), start());
+        assert!(first.ask(Task::Look) && second.ask(Task::Look));
+        assert!(!third.ask(Task::Look));
+
+        first.tasks.send(Task::End).unwrap();
+        // Ended threads are forgotten after their ring was put aside.
+        while first.tasks.send(Task::Look).is_ok() {}
+        recorder.thread_in_foreground(third.tid);
+        while !third.ask(Task::Look) {}
+        assert!(second.ask(Task::Look), "the ended one's was enough");
+        let (tids, losses) = persist();
+        let mut expected = [second.tid, third.tid];
+        expected.sort_unstable();
+        assert_eq!(tids, expected);
+        let max_rings: Vec<_> = losses
+            .iter()
+            .filter(|(what, _)| what.contains("max-rings"))
+            .map(|(_, n)| *n)
+            .collect();
+        assert_eq!(max_rings, [1, 1], "{losses:?}");
+        for worker in [second, third] {
+            worker.tasks.send(Task::End).unwrap();
+        }
+    });
+}
