@@ -61,12 +61,10 @@ impl Disassembler {
             Isa::Aarch64 => Capstone::new()
                 .arm64()
                 .mode(arch::arm64::ArchMode::Arm)
-                .detail(true)
                 .build(),
             Isa::Thumb2 => Capstone::new()
                 .arm()
                 .mode(arch::arm::ArchMode::Thumb)
-                .detail(true)
                 .build(),
             Isa::X86_64 => Capstone::new()
                 .x86()

@@ -10,6 +10,17 @@ use crate::Reg;
 #[must_use]
 pub(crate) struct Branch {
     at: usize,
+    reach: Reach,
+}
+
+/// How a branch says where it goes.
+enum Reach {
+    /// `cbz`, `cbnz`: up to 126 bytes, in two fields.
+    Compare,
+    /// A condition: up to 254 bytes.
+    Condition,
+    /// None: up to 2046 bytes.
+    Always,
 }
 
 /// Code in the making. A 32-bit instruction is two little-endian halfwords, the upper one first.
@@ -19,9 +30,9 @@ pub(crate) struct Assembler {
 
 impl Assembler {
     pub(crate) fn new() -> Self {
-        // The longest trace point: an exit with a barrier.
+        // The longest trace point of the default form: an exit with a barrier and a prefetch.
         Assembler {
-            bytes: Vec::with_capacity(26),
+            bytes: Vec::with_capacity(30),
         }
     }
 
@@ -67,6 +78,58 @@ impl Assembler {
         );
     }
 
+    /// `strd rt, rt2, [rn, #offset]` (T1; a multiple of 4 up to 1020; none is sp or pc).
+    pub(crate) fn strd(&mut self, rt: Reg, rt2: Reg, rn: Reg, offset: u16) {
+        debug_assert!(offset % 4 == 0 && offset <= 1020);
+        self.word(
+            0xe9c0 | n(rn),
+            n(rt) << 12 | n(rt2) << 8 | strd_step(offset),
+        );
+    }
+
+    /// `str rt, [rn]`: 16 bits where both registers are low.
+    pub(crate) fn str_bare(&mut self, rt: Reg, rn: Reg) {
+        if rt.is_low() && rn.is_low() {
+            self.halfword(0x6000 | n(rn) << 3 | n(rt));
+        } else {
+            self.str(rt, rn, 0);
+        }
+    }
+
+    /// `pldw [rn, #offset]` (T1, T2; from -255 to 4095; `rn` is not pc).
+    pub(crate) fn pldw(&mut self, rn: Reg, offset: i16) {
+        debug_assert!((-255..=4095).contains(&offset) && rn != Reg::Pc);
+        match u16::try_from(offset) {
+            Ok(offset) => self.word(0xf8b0 | n(rn), 0xf000 | offset),
+            Err(_) => self.word(0xf830 | n(rn), 0xfc00 | offset.unsigned_abs()),
+        }
+    }
+
+    /// `add.w rd, rn, #value` (T3, which keeps the flags; less than 256).
+    pub(crate) fn add(&mut self, rd: Reg, rn: Reg, value: u8) {
+        self.word(0xf100 | n(rn), n(rd) << 8 | u16::from(value));
+    }
+
+    /// `bfi rd, rn, #0, #bits` (T1; from 1 to 32).
+    pub(crate) fn bfi(&mut self, rd: Reg, rn: Reg, bits: u16) {
+        debug_assert!((1..=32).contains(&bits));
+        self.word(0xf360 | n(rn), n(rd) << 8 | (bits - 1));
+    }
+
+    /// `cmp.w rn, #0` (T2).
+    pub(crate) fn compare_zero(&mut self, rn: Reg) {
+        self.word(0xf1b0 | n(rn), 0x0f00);
+    }
+
+    /// `cmp rn, rm` (T1 where both are low, else T2).
+    pub(crate) fn compare(&mut self, rn: Reg, rm: Reg) {
+        if rn.is_low() && rm.is_low() {
+            self.halfword(0x4280 | n(rm) << 3 | n(rn));
+        } else {
+            self.halfword(0x4500 | (n(rn) & 8) << 4 | n(rm) << 3 | n(rn) & 7);
+        }
+    }
+
     /// `mrrc p15, opc1, rt, rt2, c14` (T1): the low half to `rt`, the high one to `rt2`, which differs.
     pub(crate) fn mrrc_timer(&mut self, opc1: u16, rt: Reg, rt2: Reg) {
         debug_assert!(opc1 < 16 && rt != rt2);
@@ -88,7 +151,8 @@ impl Assembler {
         debug_assert!(rn.is_low());
         let at = self.bytes.len();
         self.halfword(0xb100 | n(rn));
-        Branch { at }
+        let reach = Reach::Compare;
+        Branch { at, reach }
     }
 
     /// `cbnz rn, …` (T1; a low register), forwards only.
@@ -96,7 +160,32 @@ impl Assembler {
         debug_assert!(rn.is_low());
         let at = self.bytes.len();
         self.halfword(0xb900 | n(rn));
-        Branch { at }
+        let reach = Reach::Compare;
+        Branch { at, reach }
+    }
+
+    /// `beq …` (T1), forwards only.
+    pub(crate) fn beq(&mut self) -> Branch {
+        let at = self.bytes.len();
+        self.halfword(0xd000);
+        let reach = Reach::Condition;
+        Branch { at, reach }
+    }
+
+    /// `bne …` (T1), forwards only.
+    pub(crate) fn bne(&mut self) -> Branch {
+        let at = self.bytes.len();
+        self.halfword(0xd100);
+        let reach = Reach::Condition;
+        Branch { at, reach }
+    }
+
+    /// `b …` (T2), forwards only.
+    pub(crate) fn b(&mut self) -> Branch {
+        let at = self.bytes.len();
+        self.halfword(0xe000);
+        let reach = Reach::Always;
+        Branch { at, reach }
     }
 
     /// `mov rd, rm` (T1), which keeps the flags.
@@ -116,16 +205,19 @@ impl Assembler {
         self.halfword(0x4780 | n(rm) << 3);
     }
 
-    /// The branch goes here: 4 to 130 bytes behind it.
+    /// The branch goes here: 4 bytes behind it or more.
     pub(crate) fn land(&mut self, branch: Branch) {
         // Relative to the program counter, which reads as 4 bytes behind the instruction.
         let distance = self.bytes.len() - branch.at - 4;
-        debug_assert!(distance <= 126 && distance % 2 == 0);
-        let i = (distance >> 6 & 1) as u16;
-        let imm5 = (distance >> 1 & 0x1f) as u16;
+        let (limit, field) = match branch.reach {
+            Reach::Compare => (126, (distance >> 6 & 1) << 9 | (distance >> 1 & 0x1f) << 3),
+            Reach::Condition => (254, distance >> 1),
+            Reach::Always => (2046, distance >> 1),
+        };
+        debug_assert!(distance <= limit && distance % 2 == 0);
         let at = branch.at;
         let halfword = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]);
-        let patched = halfword | i << 9 | imm5 << 3;
+        let patched = halfword | field as u16;
         self.bytes[at..at + 2].copy_from_slice(&patched.to_le_bytes());
     }
 }

@@ -10,6 +10,7 @@
 //!     cursor_offset: 0x58,
 //!     counter: Counter::Virtual,
 //!     barrier: false,
+//!     prefetch: None,
 //!     form: Form::Inline,
 //!     free: RegSet::of(&[Reg::R4, Reg::Ip, Reg::Lr]),
 //! })?;
@@ -33,8 +34,33 @@
 //! ```
 //!
 //! The cursor is in the lowest free register, the counter in the two next ones; the method's is never
-//! one of them, even if it is free. With a barrier, `isb sy` follows `mrrc`. Pointers have 32 bits, so
-//! there is no form for wide ones.
+//! one of them, even if it is free. With a barrier, `isb sy` follows `mrrc`; a prefetch (`pldw`) follows
+//! `cbz`. Pointers have 32 bits, so there is no option for wide ones.
+//!
+//! # The other forms
+//!
+//! Entries; an exit has `mov.w lr, #0` before it stores lr in the place of r0.
+//!
+//! ```text
+//! Masked                            Hubble                             Nanoscope
+//!     ldr.w r4, [r9, #CURSOR]           ldr.w r4, [r9, #CURSOR]            ldr.w r4, [r9, #CURSOR]
+//!     cbz   r4, done                    cbz   r4, done                     cbz   r4, done
+//!     mrrc  p15, 1, ip, lr, c14         ldr.w ip, [r9, #STOP]              mrrc  p15, 1, ip, lr, c14
+//!     strd  r0, ip, [r4]                cmp.w ip, #0                       strd  ip, lr, [r4, #8]
+//!     add.w lr, r4, #8                  beq   go                           str   r0, [r4]
+//!     bfi   r4, lr, #0, #BITS           mov.w ip, #0                       add.w r4, r4, #16
+//!     str.w r4, [r9, #CURSOR]           str.w ip, [r9, #CURSOR]            str.w r4, [r9, #CURSOR]
+//! done:                                 b     done                     done:
+//!                                   go: mrrc  p15, 1, ip, lr, c14
+//!                                       strd  r0, ip, [r4], #8
+//!                                       ldr.w ip, [r9, #END]
+//!                                       cmp   r4, ip
+//!                                       bne   publish
+//!                                       ldr.w r4, [r9, #START]
+//!                                   publish:
+//!                                       str.w r4, [r9, #CURSOR]
+//!                                   done:
+//! ```
 //!
 //! # The contract with the fault handler
 //!
@@ -47,16 +73,15 @@
 //! # What it changes
 //!
 //! Three of the registers in [`TracePoint::free`]; while tracing is off, only the cursor's. Nothing
-//! else: not the flags, nothing on the stack.
+//! else: not the flags (but in Hubble's form), nothing on the stack.
 
 mod encode;
+mod forms;
 mod regs;
 mod store;
 mod stub_call;
 
-use encode::Assembler;
-use hindsight_trace_format::slot::{COUNTER_OFFSET, LOW_OFFSET, SLOT_BYTES, TAG_EXIT};
-
+pub use hindsight_codegen_core::{Form, MAX_RING_BYTES, MIN_RING_BYTES};
 pub use regs::{Reg, RegSet};
 pub use store::{wraps_at, MAX_STORE_BYTES};
 pub use stub_call::{
@@ -72,8 +97,8 @@ const RESERVED: RegSet = RegSet::of(&[THREAD_REGISTER, Reg::Sp, Reg::Pc]);
 /// The largest offset that `ldr.w` and `str.w` reach at which a word is aligned.
 const MAX_CURSOR_OFFSET: u16 = 4092;
 
-// A slot is stored as a pair: what happened, then the counter's low half. An exit's first is a zero.
-const _: () = assert!(LOW_OFFSET == 0 && COUNTER_OFFSET == 4 && SLOT_BYTES == 8 && TAG_EXIT == 0);
+/// The distances that `pldw` can encode, in bytes.
+pub const PREFETCH_DISTANCES: std::ops::RangeInclusive<i32> = -255..=4095;
 
 /// Where in a method a trace point stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,15 +133,6 @@ impl Counter {
     }
 }
 
-/// How a trace point is laid out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Form {
-    /// All of it inline; the guard page wraps the cursor.
-    #[default]
-    Inline,
-}
-
 /// What to emit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TracePoint {
@@ -129,6 +145,9 @@ pub struct TracePoint {
     /// Whether an instruction barrier follows the reading of the counter, for cores whose errata
     /// demand it.
     pub barrier: bool,
+    /// How many bytes past the slot being written to prefetch, within [`PREFETCH_DISTANCES`]; `None`
+    /// for no prefetch. One that meets the guard page does nothing. Needs the Multiprocessing Extensions.
+    pub prefetch: Option<i32>,
     /// The layout.
     pub form: Form,
     /// Registers whose values nobody needs any more: at least three beside the method's, at least
@@ -144,6 +163,7 @@ impl TracePoint {
             cursor_offset,
             counter: Counter::Virtual,
             barrier: false,
+            prefetch: None,
             form: Form::Inline,
             free: RegSet::EMPTY,
         }
@@ -156,7 +176,7 @@ pub struct Code {
     /// Position-independent machine code, to be placed at an even address; control falls out of its
     /// end.
     pub bytes: Vec<u8>,
-    /// The registers that it may change (the flags are kept).
+    /// The registers that it may change (the flags are kept, but in [`Form::Hubble`]).
     pub clobbers: RegSet,
 }
 
@@ -179,6 +199,20 @@ pub enum EncodeError {
     /// There are enough registers, but none for the cursor.
     #[error("none of the free registers {0} can hold the cursor, as cbz takes r0 to r7 only; free one of these")]
     NoCursorRegister(RegSet),
+    /// The prefetch distance does not fit its instruction.
+    #[error("cannot prefetch at a distance of {0} bytes: it must be from {min} to {max}; choose one within", min = PREFETCH_DISTANCES.start(), max = PREFETCH_DISTANCES.end())]
+    PrefetchDistance(i32),
+    /// A word of the form is not in the thread where an instruction can reach it.
+    #[error("a word of {form:?} cannot be at [r9, #{offset}]: the offset must be a multiple of 4 from 0 to 4092")]
+    FormOffset {
+        /// The form.
+        form: Form,
+        /// What cannot be.
+        offset: i32,
+    },
+    /// The ring's size is none that arithmetic can wrap.
+    #[error("a ring of {0} bytes cannot be wrapped by masking: its size must be a power of two from {MIN_RING_BYTES} to {MAX_RING_BYTES}")]
+    RingBytes(u32),
     /// The poll byte's offset is not one that an instruction can reach.
     #[error("the poll byte cannot be at [r9, #{0}]: the offset must be from 0 to {MAX_POLL_OFFSET}; move the byte to the front of the thread and take the offset from the build's asm_defines")]
     PollOffset(i32),
@@ -189,60 +223,5 @@ pub enum EncodeError {
 
 /// Emits the code of a trace point.
 pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
-    let TracePoint {
-        kind,
-        cursor_offset,
-        counter,
-        barrier,
-        form: Form::Inline,
-        free,
-    } = *point;
-    if let Some(reserved) = RESERVED.iter().find(|r| free.contains(*r)) {
-        return Err(EncodeError::ReservedFree(reserved));
-    }
-    let offset = match u16::try_from(cursor_offset) {
-        Ok(offset) if offset <= MAX_CURSOR_OFFSET && offset % 4 == 0 => offset,
-        _ => return Err(EncodeError::CursorOffset(cursor_offset)),
-    };
-    let usable = match kind {
-        Kind::Entry { method } if RESERVED.contains(method) => {
-            return Err(EncodeError::MethodRegister(method));
-        }
-        // It is still needed when the other registers have been written to.
-        Kind::Entry { method } => free.without(method),
-        Kind::Exit => free,
-    };
-    // In the order of their numbers, so the first is a low one if any is.
-    let mut registers = usable.iter();
-    let (Some(cursor), Some(ticks), Some(upper)) =
-        (registers.next(), registers.next(), registers.next())
-    else {
-        return Err(EncodeError::TooFewFree(usable));
-    };
-    if !cursor.is_low() {
-        return Err(EncodeError::NoCursorRegister(usable));
-    }
-
-    let mut ops = Assembler::new();
-    ops.ldr(cursor, THREAD_REGISTER, offset);
-    let done = ops.cbz(cursor);
-    ops.mrrc_timer(counter.opc1(), ticks, upper);
-    if barrier {
-        ops.isb();
-    }
-    let happened = match kind {
-        Kind::Entry { method } => method,
-        Kind::Exit => {
-            // Nobody needs the counter's upper half.
-            ops.zero(upper);
-            upper
-        }
-    };
-    ops.strd_post(happened, ticks, cursor, SLOT_BYTES as u16);
-    ops.str(cursor, THREAD_REGISTER, offset);
-    ops.land(done);
-    Ok(Code {
-        bytes: ops.finish(),
-        clobbers: RegSet::of(&[cursor, ticks, upper]),
-    })
+    forms::emit(point)
 }

@@ -3,12 +3,12 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::Command;
+use std::fmt::Write;
 
-use common::Disassembler;
+use hindsight_codegen_check::{assert_assemblers_agree, Disassembler, Instruction, Isa};
 use hindsight_codegen_thumb2::{
     emit, wraps_at, Counter, EncodeError, Form, Kind, Reg, RegSet, TracePoint, MAX_STORE_BYTES,
+    PREFETCH_DISTANCES,
 };
 use proptest::prelude::*;
 
@@ -16,12 +16,8 @@ const CURSOR: i32 = 0x58;
 
 fn point(kind: Kind, free: &[Reg]) -> TracePoint {
     TracePoint {
-        kind,
-        cursor_offset: CURSOR,
-        counter: Counter::Virtual,
-        barrier: false,
-        form: Form::Inline,
         free: RegSet::of(free),
+        ..TracePoint::new(kind, CURSOR)
     }
 }
 
@@ -147,7 +143,7 @@ fn the_table() {
             ],
         ),
     ];
-    let disassembler = Disassembler::new();
+    let disassembler = Disassembler::new(Isa::Thumb2);
     for (point, halfwords, text) in table {
         let code = emit(&point).unwrap();
         let bytes: Vec<u8> = halfwords.iter().flat_map(|h| h.to_le_bytes()).collect();
@@ -160,7 +156,7 @@ fn the_table() {
 
 #[test]
 fn sizes_and_instruction_counts_are_as_agreed() {
-    let disassembler = Disassembler::new();
+    let disassembler = Disassembler::new(Isa::Thumb2);
     for point in common::all_points(CURSOR) {
         let code = emit(&point).unwrap().bytes;
         let instructions = disassembler.instructions(&code);
@@ -200,6 +196,27 @@ fn what_cannot_be_encoded_is_refused() {
         assert_eq!(error, EncodeError::CursorOffset(cursor_offset));
         assert!(error.to_string().contains("from 0 to 4092"));
     }
+    for distance in [-256, 4096, i32::MIN, i32::MAX] {
+        let error = emit(&TracePoint {
+            prefetch: Some(distance),
+            ..exit()
+        });
+        assert_eq!(error, Err(EncodeError::PrefetchDistance(distance)));
+        assert!(!PREFETCH_DISTANCES.contains(&distance));
+    }
+    for (form, offset) in [
+        (hubble(2, 0, 0), 2),
+        (hubble(0, 4096, 0), 4096),
+        (hubble(0, 0, -4), -4),
+    ] {
+        let error = emit(&TracePoint { form, ..exit() });
+        assert_eq!(error, Err(EncodeError::FormOffset { form, offset }));
+    }
+    for ring_bytes in [0, 8, 4095, u32::MAX] {
+        let form = Form::Masked { ring_bytes };
+        let error = emit(&TracePoint { form, ..exit() });
+        assert_eq!(error, Err(EncodeError::RingBytes(ring_bytes)));
+    }
     let two = [Reg::R4, Reg::Ip];
     let error = emit(&point(Kind::Exit, &two)).unwrap_err();
     assert_eq!(error, EncodeError::TooFewFree(RegSet::of(&two)));
@@ -218,7 +235,7 @@ fn what_cannot_be_encoded_is_refused() {
 
 #[test]
 fn exactly_the_store_of_the_slot_may_wrap() {
-    let disassembler = Disassembler::new();
+    let disassembler = Disassembler::new(Isa::Thumb2);
     for point in common::all_points(CURSOR) {
         let bytes = emit(&point).unwrap().bytes;
         let mut stores = 0;
@@ -278,6 +295,82 @@ fn other_stores_do_not_wrap() {
     assert_eq!(wraps_at(&bytes(&[0x0c02, 0xe8e4, 0x4058, 0xf8c9])), None);
 }
 
+#[test]
+fn the_other_forms() {
+    let hubble = hubble(common::GO, common::START, common::END);
+    let disassembler = Disassembler::new(Isa::Thumb2);
+    for (form, expected, exit_bytes) in [
+        (
+            Form::Masked {
+                ring_bytes: 1 << 25,
+            },
+            &[
+                "ldr.w r4, [r9, #0x58]",
+                "cbz r4, #0x1a",
+                "mrrc p15, #1, ip, lr, c14",
+                "strd r0, ip, [r4]",
+                "add.w lr, r4, #8",
+                "bfi r4, lr, #0, #0x19",
+                "str.w r4, [r9, #0x58]",
+            ][..],
+            30,
+        ),
+        (
+            hubble,
+            &[
+                "ldr.w r4, [r9, #0x58]",
+                "cbz r4, #0x32",
+                "ldr.w ip, [r9, #0xa8]",
+                "cmp.w ip, #0",
+                "beq #0x1a",
+                "mov.w ip, #0",
+                "str.w ip, [r9, #0x58]",
+                "b #0x32",
+                "mrrc p15, #1, ip, lr, c14",
+                "strd r0, ip, [r4], #8",
+                "ldr.w ip, [r9, #0xa4]",
+                "cmp r4, ip",
+                "bne #0x2e",
+                "ldr.w r4, [r9, #0xa0]",
+                "str.w r4, [r9, #0x58]",
+            ],
+            54,
+        ),
+        (
+            Form::Nanoscope,
+            &[
+                "ldr.w r4, [r9, #0x58]",
+                "cbz r4, #0x18",
+                "mrrc p15, #1, ip, lr, c14",
+                "strd ip, lr, [r4, #8]",
+                "str r0, [r4]",
+                "add.w r4, r4, #0x10",
+                "str.w r4, [r9, #0x58]",
+            ],
+            // ip is no register for the short store.
+            30,
+        ),
+    ] {
+        let code = emit(&TracePoint { form, ..entry() }).unwrap().bytes;
+        let found: Vec<_> = disassembler
+            .instructions(&code)
+            .into_iter()
+            .map(|i| i.text)
+            .collect();
+        assert_eq!(found, expected, "{form:?}");
+        let code = emit(&TracePoint { form, ..exit() }).unwrap().bytes;
+        assert_eq!(code.len(), exit_bytes, "{form:?}");
+    }
+}
+
+fn hubble(stop_offset: i32, start_offset: i32, end_offset: i32) -> Form {
+    Form::Hubble {
+        stop_offset,
+        start_offset,
+        end_offset,
+    }
+}
+
 /// What a trace point should be, written a second time, as assembler text, given its registers.
 fn reference(n: usize, point: &TracePoint) -> String {
     let mut registers: Vec<Reg> = point.free.iter().collect();
@@ -296,32 +389,109 @@ fn reference(n: usize, point: &TracePoint) -> String {
         Kind::Entry { method } => (String::new(), method),
         Kind::Exit => (format!("mov.w {high}, #0\n"), high),
     };
-    format!(
-        "ldr.w {cursor}, [r9, #{offset}]\ncbz {cursor}, done{n}\n\
-         mrrc p15, #{opc1}, {low}, {high}, c14\n{isb}{zero}\
-         strd {happened}, {low}, [{cursor}], #8\nstr.w {cursor}, [r9, #{offset}]\ndone{n}:\n"
-    )
+    let mut out = format!("ldr.w {cursor}, [r9, #{offset}]\ncbz {cursor}, done{n}\n");
+    if let Some(distance) = point.prefetch {
+        writeln!(out, "pldw [{cursor}, #{distance}]").unwrap();
+    }
+    let mrrc = format!("mrrc p15, #{opc1}, {low}, {high}, c14\n{isb}");
+    let pair = format!("{mrrc}{zero}strd {happened}, {low}, [{cursor}]");
+    let body = match point.form {
+        Form::Inline => format!("{pair}, #8\n"),
+        Form::Masked { ring_bytes } => {
+            let bits = ring_bytes.ilog2();
+            format!("{pair}\nadd.w {high}, {cursor}, #8\nbfi {cursor}, {high}, #0, #{bits}\n")
+        }
+        Form::Hubble {
+            stop_offset,
+            start_offset,
+            end_offset,
+        } => format!(
+            "ldr.w {low}, [r9, #{stop_offset}]\ncmp.w {low}, #0\nbeq go{n}\nmov.w {low}, #0\n\
+             str.w {low}, [r9, #{offset}]\nb done{n}\ngo{n}:\n{pair}, #8\n\
+             ldr.w {low}, [r9, #{end_offset}]\ncmp {cursor}, {low}\nbne inside{n}\n\
+             ldr.w {cursor}, [r9, #{start_offset}]\ninside{n}:\n"
+        ),
+        Form::Nanoscope => {
+            let wide = if happened.is_low() { "" } else { ".w" };
+            format!(
+                "{mrrc}strd {low}, {high}, [{cursor}, #8]\n{zero}\
+                 str{wide} {happened}, [{cursor}]\nadd.w {cursor}, {cursor}, #16\n"
+            )
+        }
+    };
+    out + &body + &format!("str.w {cursor}, [r9, #{offset}]\ndone{n}:\n")
 }
 
-/// The reference as the disassembler prints it.
-fn reference_disassembled(point: &TracePoint, size: usize) -> Vec<String> {
-    let offset = match point.cursor_offset {
-        0 => "[r9]".to_owned(),
-        small @ 1..10 => format!("[r9, #{small}]"),
-        large => format!("[r9, #{large:#x}]"),
-    };
-    reference(0, point)
-        .lines()
-        .filter(|line| !line.ends_with(':'))
-        .map(|line| {
-            line.replace(&format!("[r9, #{}]", point.cursor_offset), &offset)
-                .replace("done0", &format!("#{size:#x}"))
-        })
-        .collect()
+/// The reference as the disassembler prints it, given the instructions' places.
+fn reference_disassembled(point: &TracePoint, found: &[Instruction]) -> Vec<String> {
+    let source = reference(0, point);
+    let mut lines = Vec::new();
+    let mut labels = Vec::new();
+    for line in source.lines() {
+        match line.strip_suffix(':') {
+            // Behind the last instruction is the end of the code.
+            Some(label) => labels.push((label, lines.len())),
+            None => lines.push(line.to_owned()),
+        }
+    }
+    let end = found.last().map_or(0, |i| i.at + i.size);
+    for line in &mut lines {
+        for (label, index) in &labels {
+            let target = found.get(*index).map_or(end, |i| i.at);
+            *line = line.replace(label, &format!("#{target}"));
+        }
+        let mut parts = line.split('#');
+        let mut spelled = parts.next().unwrap().to_owned();
+        for part in parts {
+            let is_end = |c: char| c != '-' && !c.is_ascii_digit();
+            let (number, rest) = part.split_at(part.find(is_end).unwrap_or(part.len()));
+            let number: i32 = number.parse().unwrap();
+            let sign = if number < 0 { "-" } else { "" };
+            match number.unsigned_abs() {
+                // No displacement is shown as such.
+                0 if rest == "]" => spelled.truncate(spelled.len() - 2),
+                small @ 0..=9 if number >= 0 => write!(spelled, "#{small}").unwrap(),
+                large => write!(spelled, "#{sign}{large:#x}").unwrap(),
+            }
+            spelled += rest;
+        }
+        *line = spelled;
+    }
+    lines
+}
+
+/// That the code is what was asked for.
+fn assert_as_asked(disassembler: &Disassembler, point: &TracePoint) {
+    let code = emit(point).unwrap().bytes;
+    let instructions = disassembler.instructions(&code);
+    let found: Vec<_> = instructions.iter().map(|i| i.text.as_str()).collect();
+    let expected = reference_disassembled(point, &instructions);
+    assert_eq!(found, expected, "{point:?}");
 }
 
 fn any_register() -> impl Strategy<Value = Reg> {
     (0..16_u8).prop_map(|n| Reg::from_number(n).unwrap())
+}
+
+fn any_prefetch() -> impl Strategy<Value = Option<i32>> {
+    proptest::option::of(prop_oneof![9 => -255..4096_i32, 1 => -260..-250_i32, 1 => any::<i32>()])
+}
+
+fn any_form() -> impl Strategy<Value = Form> {
+    let ring_bytes = prop_oneof![9 => (4..32_u32).prop_map(|bits| 1 << bits), 1 => any::<u32>()];
+    let word = || {
+        prop_oneof![
+            19 => (0..1024).prop_map(|word| 4 * word),
+            1 => -10..4200,
+            1 => any::<i32>(),
+        ]
+    };
+    prop_oneof![
+        Just(Form::Inline),
+        ring_bytes.prop_map(|ring_bytes| Form::Masked { ring_bytes }),
+        (word(), word(), word()).prop_map(|(a, b, c)| hubble(a, b, c)),
+        Just(Form::Nanoscope),
+    ]
 }
 
 /// Anything that can be written down; about half of it can be encoded.
@@ -339,20 +509,30 @@ fn any_point() -> impl Strategy<Value = TracePoint> {
         1 => -10..4200,
         1 => any::<i32>(),
     ];
-    (free, kind, cursor_offset, any::<bool>(), any::<bool>()).prop_map(
-        |(free, kind, cursor_offset, physical, barrier)| TracePoint {
-            kind,
-            cursor_offset,
-            counter: if physical {
-                Counter::Physical
-            } else {
-                Counter::Virtual
-            },
-            barrier,
-            form: Form::Inline,
-            free: free.into_iter().collect(),
-        },
+    let options = (any_prefetch(), any_form());
+    (
+        free,
+        kind,
+        cursor_offset,
+        any::<bool>(),
+        any::<bool>(),
+        options,
     )
+        .prop_map(
+            |(free, kind, cursor_offset, physical, barrier, (prefetch, form))| TracePoint {
+                kind,
+                cursor_offset,
+                counter: if physical {
+                    Counter::Physical
+                } else {
+                    Counter::Virtual
+                },
+                barrier,
+                prefetch,
+                form,
+                free: free.into_iter().collect(),
+            },
+        )
 }
 
 /// Whether there is code for it, from what the instructions can express.
@@ -363,8 +543,21 @@ fn is_possible(point: &TracePoint) -> bool {
         Kind::Exit => None,
     };
     let others: Vec<Reg> = point.free.iter().filter(|r| Some(*r) != method).collect();
-    (0..4096).contains(&point.cursor_offset)
-        && point.cursor_offset % 4 == 0
+    let is_word = |offset: i32| (0..1024).any(|word| word * 4 == offset);
+    let form_is_possible = match point.form {
+        Form::Masked { ring_bytes } => (4..32).any(|bits| 1 << bits == ring_bytes),
+        Form::Hubble {
+            stop_offset,
+            start_offset,
+            end_offset,
+        } => [stop_offset, start_offset, end_offset]
+            .into_iter()
+            .all(is_word),
+        Form::Inline | Form::Nanoscope => true,
+    };
+    is_word(point.cursor_offset)
+        && form_is_possible
+        && point.prefetch.is_none_or(|d| (-255..4096).contains(&d))
         && method.is_none_or(is_usable)
         && point.free.iter().all(is_usable)
         && others.len() >= 3
@@ -379,12 +572,7 @@ proptest! {
         match emit(&point) {
             Ok(code) => {
                 prop_assert!(is_possible(&point));
-                let found: Vec<_> = Disassembler::new()
-                    .instructions(&code.bytes)
-                    .into_iter()
-                    .map(|i| i.text)
-                    .collect();
-                prop_assert_eq!(found, reference_disassembled(&point, code.bytes.len()));
+                assert_as_asked(&Disassembler::new(Isa::Thumb2), &point);
                 prop_assert!(code.clobbers.iter().all(|r| point.free.contains(r)));
             }
             Err(error) => prop_assert!(!is_possible(&point), "{}", error),
@@ -400,92 +588,51 @@ proptest! {
 
 #[test]
 fn every_offset_is_encoded() {
-    let disassembler = Disassembler::new();
+    let disassembler = Disassembler::new(Isa::Thumb2);
     for cursor_offset in (0..4096).step_by(4) {
         for point in [entry(), exit()] {
             let point = TracePoint {
                 cursor_offset,
                 ..point
             };
-            let code = emit(&point).unwrap().bytes;
-            let instructions = disassembler.instructions(&code);
-            let found: Vec<_> = instructions.into_iter().map(|i| i.text).collect();
-            assert_eq!(found, reference_disassembled(&point, code.len()));
+            assert_as_asked(&disassembler, &point);
         }
+    }
+    for point in common::other_forms(CURSOR) {
+        assert_as_asked(&disassembler, &point);
     }
 }
 
-fn run(program: &str, arguments: &[&Path], flags: &[&str]) -> bool {
-    match Command::new(program).args(flags).args(arguments).status() {
-        Ok(status) => {
-            assert!(status.success(), "{program} failed");
-            true
+#[test]
+fn no_store_of_another_form_may_wrap() {
+    let disassembler = Disassembler::new(Isa::Thumb2);
+    for point in common::other_forms(CURSOR) {
+        let bytes = emit(&point).unwrap().bytes;
+        for i in disassembler.instructions(&bytes) {
+            if bytes.len() - i.at >= MAX_STORE_BYTES {
+                assert_eq!(wraps_at(&bytes[i.at..]), None, "{point:?}: {}", i.text);
+            }
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
-        Err(e) => panic!("{program}: {e}"),
     }
-}
-
-/// The contents of `.text` of a little-endian 32-bit ELF object.
-fn text_section(object: &[u8]) -> &[u8] {
-    let half = |at: usize| usize::from(u16::from_le_bytes(object[at..at + 2].try_into().unwrap()));
-    let word = |at: usize| u32::from_le_bytes(object[at..at + 4].try_into().unwrap()) as usize;
-    assert_eq!(object[..6], *b"\x7fELF\x01\x01");
-    let section = |i: usize| word(32) + i * half(46);
-    let names = word(section(half(50)) + 16);
-    let text = (0..half(48))
-        .map(section)
-        .find(|s| object[names + word(*s)..].starts_with(b".text\0"))
-        .expect("a section .text");
-    &object[word(text + 16)..][..word(text + 20)]
 }
 
 #[test]
 fn the_bytes_are_those_of_independent_assemblers() {
     let mut points = common::all_points(CURSOR);
+    points.extend(common::other_forms(CURSOR));
     for cursor_offset in (0..4096).step_by(4) {
         points.extend([entry(), exit()].map(|point| TracePoint {
             cursor_offset,
+            prefetch: Some(cursor_offset - 255),
             ..point
         }));
     }
-    let mut source = String::from(".syntax unified\n.arch armv7-a\n.thumb\n.text\n");
+    let mut source = String::new();
     let mut emitted = Vec::new();
     for (n, point) in points.iter().enumerate() {
         source += &reference(n, point);
         emitted.extend(emit(point).unwrap().bytes);
     }
-    let folder = tempfile::tempdir().unwrap();
-    let [text, object] = ["points.s", "points.o"].map(|f| folder.path().join(f));
-    std::fs::write(&text, source).unwrap();
-
-    const LLVM: &[&str] = &["-triple=thumbv7-linux-gnueabihf", "-filetype=obj", "-o"];
-    let mut compared = Vec::new();
-    for (assembler, flags) in [
-        ("arm-linux-gnueabihf-as", &["-o"][..]),
-        ("llvm-mc", LLVM),
-        ("llvm-mc-14", LLVM),
-    ] {
-        if run(assembler, &[&object, &text], flags) {
-            let object = std::fs::read(&object).unwrap();
-            // Assemblers fill sections up with a 16-bit nop.
-            let (assembled, padding) = text_section(&object).split_at(emitted.len());
-            assert!(padding.len() < 4, "{assembler} made {} more", padding.len());
-            let same = assembled
-                .iter()
-                .zip(&emitted)
-                .take_while(|(a, b)| a == b)
-                .count();
-            assert!(
-                assembled == emitted,
-                "{assembler} differs from byte {same} of {} on",
-                emitted.len()
-            );
-            compared.push(assembler);
-        }
-    }
+    let compared = assert_assemblers_agree(Isa::Thumb2, &source, &emitted);
     println!("{} trace points compared with {compared:?}", points.len());
-    if compared.is_empty() {
-        println!("no assembler for ARM: install binutils-arm-linux-gnueabihf or llvm");
-    }
 }

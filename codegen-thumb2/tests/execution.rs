@@ -5,8 +5,8 @@
 
 mod common;
 
-use common::{Disassembler, Instruction};
-use hindsight_codegen_thumb2::{emit, wraps_at, Kind, Reg, TracePoint, MAX_STORE_BYTES};
+use hindsight_codegen_check::{Disassembler, Instruction, Isa};
+use hindsight_codegen_thumb2::{emit, wraps_at, Form, Kind, Reg, TracePoint, MAX_STORE_BYTES};
 use hindsight_trace_format::slot::{Slot, SLOT_BYTES};
 
 const CURSOR: i32 = 0x58;
@@ -26,6 +26,8 @@ struct Machine {
     /// The word of the thread at [`CURSOR`].
     cursor: u32,
     ring: Vec<u64>,
+    /// What the last comparison said.
+    equal: bool,
     counter: u64,
     wraps: usize,
 }
@@ -43,6 +45,7 @@ impl Machine {
             registers,
             cursor,
             ring: vec![UNTOUCHED; SLOTS as usize],
+            equal: false,
             counter: 0x0123_4567_89ab_cdef,
             wraps: 0,
         }
@@ -53,13 +56,36 @@ impl Machine {
         &mut self.registers[usize::from(register.expect("a register").number())]
     }
 
-    /// The word of the thread that is the cursor.
-    fn thread_word(&mut self, address: &str) -> &mut u32 {
-        let offset = address.strip_prefix("[r9, #0x").unwrap();
-        let offset = u32::from_str_radix(offset.strip_suffix(']').unwrap(), 16).unwrap();
-        let address = *self.get("r9") + offset;
-        assert_eq!(address, THREAD + CURSOR as u32);
-        &mut self.cursor
+    /// Which word of the thread this is; `None` for an address that is not in it.
+    fn thread_word(&mut self, address: &str) -> Option<i32> {
+        let offset = address.strip_prefix("[r9, #0x")?.strip_suffix(']')?;
+        assert_eq!(*self.get("r9"), THREAD);
+        Some(i32::from_str_radix(offset, 16).unwrap())
+    }
+
+    fn load(&mut self, address: &str) -> u32 {
+        match self.thread_word(address).expect("a word of the thread") {
+            CURSOR => self.cursor,
+            common::START => RING,
+            common::END => RING_END,
+            common::GO => 0,
+            common::STOP => 1,
+            other => panic!("the thread has no word at {other:#x}"),
+        }
+    }
+
+    /// Writes a word into the ring, or says where it could not.
+    fn store(&mut self, at: u32, value: u32) -> Outcome {
+        assert_eq!(at % 4, 0, "unaligned");
+        if at == RING_END {
+            return Outcome::Fault(at);
+        }
+        let slot = &mut self.ring[((at - RING) / SLOT_BYTES as u32) as usize];
+        *slot = match at % 8 {
+            0 => *slot >> 32 << 32 | u64::from(value),
+            _ => *slot & 0xffff_ffff | u64::from(value) << 32,
+        };
+        Outcome::Next
     }
 
     fn step(&mut self, instruction: &Instruction) -> Outcome {
@@ -74,12 +100,37 @@ impl Machine {
             operands.push(address);
         }
         match (mnemonic, operands.as_slice()) {
-            ("ldr.w", [rt, address]) => *self.get(rt) = *self.thread_word(address),
-            ("str.w", [rt, address]) => *self.thread_word(address) = *self.get(rt),
+            ("ldr.w", [rt, address]) => *self.get(rt) = self.load(address),
+            ("str.w", [rt, address]) if self.thread_word(address).is_some() => {
+                assert_eq!(self.thread_word(address), Some(CURSOR));
+                self.cursor = *self.get(rt);
+            }
+            ("str" | "str.w", [rt, address]) => {
+                let (base, offset) = base_and_offset(address);
+                let at = *self.get(base) + offset;
+                let value = *self.get(rt);
+                return self.store(at, value);
+            }
+            ("cmp" | "cmp.w", [rn, other]) => {
+                let other = match *other {
+                    "#0" => 0,
+                    register => *self.get(register),
+                };
+                self.equal = *self.get(rn) == other;
+            }
+            ("add.w", [rd, rn, value]) => *self.get(rd) = *self.get(rn) + number(value),
+            ("bfi", [rd, rn, "#0", bits]) => {
+                let mask = (1 << number(bits)) - 1;
+                *self.get(rd) = *self.get(rd) & !mask | *self.get(rn) & mask;
+            }
+            ("beq", [target]) if self.equal => return Outcome::Jump(number(target) as usize),
+            ("bne", [target]) if !self.equal => return Outcome::Jump(number(target) as usize),
+            ("beq" | "bne", [_]) => {}
+            ("b", [target]) => return Outcome::Jump(number(target) as usize),
+            ("pldw", [_]) => {}
             ("cbz", [rn, target]) => {
                 if *self.get(rn) == 0 {
-                    let target = target.strip_prefix("#0x").unwrap();
-                    return Outcome::Jump(usize::from_str_radix(target, 16).unwrap());
+                    return Outcome::Jump(number(target) as usize);
                 }
             }
             ("mrrc", ["p15", "#0" | "#1", rt, rt2, "c14"]) => {
@@ -91,17 +142,21 @@ impl Machine {
             ("isb", ["sy"]) => {}
             ("mov.w", [rd, "#0"]) => *self.get(rd) = 0,
             ("strd", [rt, rt2, address]) => {
-                let base = address.strip_prefix('[').unwrap();
-                let base = base.strip_suffix("], #8").unwrap();
-                assert!(base != *rt && base != *rt2, "unpredictable");
-                let at = *self.get(base);
-                assert_eq!(at % 4, 0, "unaligned");
-                if at == RING_END {
-                    return Outcome::Fault(at);
+                let (address, writes_back) = match address.strip_suffix(", #8") {
+                    Some(address) => (address, true),
+                    None => (*address, false),
+                };
+                let (base, offset) = base_and_offset(address);
+                assert!(!writes_back || base != *rt && base != *rt2, "unpredictable");
+                let at = *self.get(base) + offset;
+                let words = [*self.get(rt), *self.get(rt2)];
+                if let fault @ Outcome::Fault(_) = self.store(at, words[0]) {
+                    return fault;
                 }
-                let words = [*self.get(rt), *self.get(rt2)].map(u64::from);
-                self.ring[((at - RING) / SLOT_BYTES as u32) as usize] = words[1] << 32 | words[0];
-                *self.get(base) = at + SLOT_BYTES as u32;
+                self.store(at + 4, words[1]);
+                if writes_back {
+                    *self.get(base) = at + SLOT_BYTES as u32;
+                }
             }
             _ => panic!("a trace point has no business with {}", instruction.text),
         }
@@ -139,6 +194,25 @@ impl Machine {
     }
 }
 
+/// `#16` or `#0x10`.
+fn number(text: &str) -> u32 {
+    let digits = text.strip_prefix('#').expect("a number");
+    match digits.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).unwrap(),
+        None => digits.parse().unwrap(),
+    }
+}
+
+/// `[r4]` or `[r4, #8]`.
+fn base_and_offset(address: &str) -> (&str, u32) {
+    let inner = address.strip_prefix('[').unwrap();
+    let inner = inner.strip_suffix(']').unwrap();
+    match inner.split_once(", ") {
+        Some((base, offset)) => (base, number(offset)),
+        None => (inner, 0),
+    }
+}
+
 /// Different in every register and every half.
 fn registers(point: &TracePoint) -> Registers {
     let mut values: Registers = std::array::from_fn(|i| 0x0101_1010 * (i as u32 + 1));
@@ -151,8 +225,10 @@ fn registers(point: &TracePoint) -> Registers {
 
 #[test]
 fn while_tracing_is_off_two_instructions_run_and_one_register_changes() {
-    let disassembler = Disassembler::new();
-    for point in common::all_points(CURSOR) {
+    let disassembler = Disassembler::new(Isa::Thumb2);
+    let mut points = common::all_points(CURSOR);
+    points.extend(common::other_forms(CURSOR));
+    for point in points {
         let code = emit(&point).unwrap();
         let before = registers(&point);
         let mut machine = Machine::new(0, before);
@@ -172,7 +248,7 @@ fn while_tracing_is_off_two_instructions_run_and_one_register_changes() {
 
 #[test]
 fn every_trace_point_writes_its_slot_and_keeps_what_is_not_free() {
-    let disassembler = Disassembler::new();
+    let disassembler = Disassembler::new(Isa::Thumb2);
     for point in common::all_points(CURSOR) {
         let code = emit(&point).unwrap();
         for first in [0, 17, SLOTS - 1, SLOTS] {
@@ -212,6 +288,70 @@ fn every_trace_point_writes_its_slot_and_keeps_what_is_not_free() {
                     assert_eq!(machine.registers[i], before[i], "{r}: {point:?}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn the_other_forms_write_their_events_and_keep_what_is_not_free() {
+    let disassembler = Disassembler::new(Isa::Thumb2);
+    for point in common::other_forms(CURSOR) {
+        let code = emit(&point).unwrap();
+        for first in [0, 17, SLOTS - 2, SLOTS - 1] {
+            if point.form == Form::Nanoscope && first == SLOTS - 1 {
+                // Its events are two slots long.
+                continue;
+            }
+            let before = registers(&point);
+            let mut machine = Machine::new(RING + first * SLOT_BYTES as u32, before);
+            let completed = machine.run(&disassembler, &code.bytes);
+            assert_eq!(machine.wraps, 0, "{point:?}");
+            for r in Reg::ALL {
+                let i = usize::from(r.number());
+                let is_kept = !code.clobbers.contains(r);
+                assert!(
+                    !is_kept || machine.registers[i] == before[i],
+                    "{r}: {point:?}"
+                );
+            }
+
+            let mut expected = vec![UNTOUCHED; SLOTS as usize];
+            let (at, counter) = (first as usize, machine.counter);
+            let is_exit = point.kind == Kind::Exit;
+            let mut options = usize::from(point.barrier) + usize::from(point.prefetch.is_some());
+            let mut next = RING + (first + 1) % SLOTS * SLOT_BYTES as u32;
+            let runs = match point.form {
+                Form::Hubble { stop_offset, .. } if stop_offset == common::STOP => {
+                    next = 0;
+                    options -= usize::from(point.barrier);
+                    8
+                }
+                Form::Nanoscope => {
+                    // The word beside the method's is not written.
+                    let method = if is_exit { 0 } else { METHOD };
+                    expected[at] = UNTOUCHED >> 32 << 32 | u64::from(method);
+                    expected[at + 1] = counter;
+                    next = RING + (first + 2) * SLOT_BYTES as u32;
+                    7 + usize::from(is_exit)
+                }
+                form => {
+                    let slot = if is_exit {
+                        Slot::exit(counter)
+                    } else {
+                        Slot::entry(METHOD, counter)
+                    };
+                    expected[at] = slot.0;
+                    let wraps = matches!(form, Form::Hubble { .. }) && first == SLOTS - 1;
+                    let hot = match form {
+                        Form::Masked { .. } => 7,
+                        _ => 11,
+                    };
+                    hot + usize::from(is_exit) + usize::from(wraps)
+                }
+            };
+            assert!(machine.ring == expected, "{point:?} at slot {first}");
+            assert_eq!(machine.cursor, next, "{point:?} at slot {first}");
+            assert_eq!(completed, runs + options, "{point:?} at slot {first}");
         }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Trace points to try, and their disassembly.
+//! Trace points to try.
 
-use capstone::prelude::*;
 use hindsight_codegen_thumb2::{Counter, Form, Kind, Reg, RegSet, TracePoint};
 
 /// Every register that a trace point may use or take the method from.
@@ -30,12 +29,10 @@ pub(crate) fn all_points(cursor_offset: i32) -> Vec<TracePoint> {
                     for counter in [Counter::Virtual, Counter::Physical] {
                         for barrier in [false, true] {
                             points.push(TracePoint {
-                                kind,
-                                cursor_offset,
                                 counter,
                                 barrier,
-                                form: Form::Inline,
                                 free: RegSet::of(&[a, b, c]),
+                                ..TracePoint::new(kind, cursor_offset)
                             });
                         }
                     }
@@ -46,67 +43,35 @@ pub(crate) fn all_points(cursor_offset: i32) -> Vec<TracePoint> {
     points
 }
 
-/// One disassembled instruction.
-#[derive(Clone, Debug)]
-pub(crate) struct Instruction {
-    /// Where it stands in the code, in bytes.
-    pub(crate) at: usize,
-    /// Its size in bytes.
-    pub(crate) size: usize,
-    /// Mnemonic and operands.
-    pub(crate) text: String,
-}
+/// Words of the made-up thread. There are two that ask to stop, one of them not 0.
+pub(crate) const START: i32 = 0xa0;
+pub(crate) const END: i32 = 0xa4;
+pub(crate) const GO: i32 = 0xa8;
+pub(crate) const STOP: i32 = 0xac;
 
-/// An independent disassembler. Its names are made those of [`Reg`].
-pub(crate) struct Disassembler(Capstone);
-
-impl Disassembler {
-    pub(crate) fn new() -> Self {
-        let thumb = Capstone::new().arm().mode(arch::arm::ArchMode::Thumb);
-        Disassembler(thumb.build().unwrap())
+/// Every form but the default one, with a ring of 512 slots, with many choices of registers and options.
+pub(crate) fn other_forms(cursor_offset: i32) -> Vec<TracePoint> {
+    let hubble = |stop_offset| Form::Hubble {
+        stop_offset,
+        start_offset: START,
+        end_offset: END,
+    };
+    let forms = [
+        Form::Masked { ring_bytes: 4096 },
+        hubble(GO),
+        hubble(STOP),
+        Form::Nanoscope,
+    ];
+    let mut points = Vec::new();
+    let all = all_points(cursor_offset);
+    for (n, &point) in all.iter().step_by(7).enumerate() {
+        let prefetch = [None, Some(-255), Some(-1), Some(0), Some(64), Some(4095)][n % 6];
+        let form = forms[n / 6 % 4];
+        points.push(TracePoint {
+            form,
+            prefetch,
+            ..point
+        });
     }
-
-    /// All of the code, which has to be instructions to its end.
-    pub(crate) fn instructions(&self, code: &[u8]) -> Vec<Instruction> {
-        let instructions: Vec<_> = self
-            .0
-            .disasm_all(code, 0)
-            .unwrap()
-            .iter()
-            .map(|i| Instruction {
-                at: i.address() as usize,
-                size: i.bytes().len(),
-                text: rename(&format!(
-                    "{} {}",
-                    i.mnemonic().unwrap(),
-                    i.op_str().unwrap()
-                )),
-            })
-            .collect();
-        let size: usize = instructions.iter().map(|i| i.size).sum();
-        assert_eq!(size, code.len(), "{code:02x?}: {instructions:?}");
-        instructions
-    }
-}
-
-/// r9 to r11 have names that depend on the platform.
-fn rename(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let word = rest
-            .find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(rest.len());
-        out += match &rest[..word] {
-            "sb" => "r9",
-            "sl" => "r10",
-            "fp" => "r11",
-            "r12" => "ip",
-            other => other,
-        };
-        let next = word + usize::from(word < rest.len());
-        out += &rest[word..next];
-        rest = &rest[next..];
-    }
-    out
+    points
 }
