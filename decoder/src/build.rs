@@ -10,6 +10,7 @@ use hindsight_trace_format::slot::{payload_slots, Extension, Slot, TAG_EXIT, TAG
 
 use crate::clock::Converter;
 use crate::methods::{MethodId, Resolver};
+use crate::pages::prefetch;
 use crate::scan::{is_special, words, Block, Scan, Times, BLOCK_EVENTS};
 use crate::slices::{Flags, Slices, NO_PARENT};
 use crate::thread::{Stats, ThreadEvent};
@@ -114,6 +115,8 @@ impl<'a, 'b> Builder<'a, 'b> {
     }
 
     fn block(&mut self, block: Block, scratch: &mut Scratch) {
+        let next = block.end as usize;
+        prefetch(self.slots.bytes(next, next + BLOCK_EVENTS));
         self.gather(block, scratch);
         let (Some(&first), Some(&last)) = self.convert_times(block, scratch) else {
             return;

@@ -192,14 +192,16 @@ impl Converter<'_> {
             rate,
             ..
         } = self.piece;
-        let scale = |d: u64| ((u128::from(d) * u128::from(rate)) >> RATE_BITS) as u64;
-        // Where neither end of the range saturates, nothing between them does.
-        let exact = |d: u64| (u128::from(d) * u128::from(rate)) >> RATE_BITS;
+        // As Piece::to_ns, but the shift comes first, so that the upper half of a product is all that is needed.
+        const SHIFT: u32 = 64 - RATE_BITS;
+        let scale = |d: u64| ((u128::from(d << SHIFT) * u128::from(rate)) >> 64) as u64;
+        // Where neither end of the range is too large, nothing between them is.
+        let fits = |d: u64, most_ns: u64| d >> (64 - SHIFT) == 0 && scale(d) <= most_ns;
         let in_piece = first >= self.piece.from && last <= self.until;
-        if in_piece && first >= base && exact(last - base) <= u128::from(u64::MAX - base_ns) {
-            ns.extend(ticks.iter().map(|&t| base_ns + scale(t.wrapping_sub(base))));
-        } else if in_piece && last <= base && exact(base - first) <= u128::from(base_ns) {
-            ns.extend(ticks.iter().map(|&t| base_ns - scale(base.wrapping_sub(t))));
+        if in_piece && first >= base && fits(last - base, u64::MAX - base_ns) {
+            ns.extend(ticks.iter().map(|&t| base_ns + scale(t - base)));
+        } else if in_piece && last <= base && fits(base - first, base_ns) {
+            ns.extend(ticks.iter().map(|&t| base_ns - scale(base - t)));
         } else {
             ns.extend(ticks.iter().map(|&t| self.ns_at(t)));
         }

@@ -10,6 +10,7 @@ use hindsight_trace_format::slot::{
     payload_slots, Extension, Slot, FIRST_METHOD, SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY,
 };
 
+use crate::pages::prefetch;
 use crate::timeline::Timeline;
 
 /// Most events in a block. What is known about their slots fits into the L1 cache.
@@ -76,6 +77,42 @@ pub(crate) fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + Exac
     })
 }
 
+/// What entries and exits, newest first, do to the number of calls that end later: how much it grows, and what
+/// becomes of 0. An exit adds one; an entry takes one away, if there is one.
+///
+/// So what becomes of `n` is the larger of `n + grows` and `rises`. That holds for any part of the slots,
+/// too: four parts are gone through at the same time, because each step has to wait for the one before it.
+fn heights(bytes: &[u8]) -> (i64, i64) {
+    const PARTS: usize = 4;
+    let step = |(grows, rises): &mut (i64, i64), word: u64| {
+        let by = if word as u32 == TAG_EXIT { 1 } else { -1 };
+        *grows += by;
+        // Not `max(0)`, which becomes a branch that is often guessed wrong.
+        let sum = *rises + by;
+        *rises = sum & !(sum >> 63);
+    };
+    let part = bytes.len() / SLOT_BYTES / PARTS * SLOT_BYTES;
+    let (first, rest) = bytes.split_at(part);
+    let (second, rest) = rest.split_at(part);
+    let (third, rest) = rest.split_at(part);
+    let (fourth, rest) = rest.split_at(part);
+    let mut parts = [(0, 0); PARTS];
+    let mut after = (0, 0);
+    words(rest).rev().for_each(|word| step(&mut after, word));
+    let pairs = words(first).rev().zip(words(second).rev());
+    let others = words(third).rev().zip(words(fourth).rev());
+    for ((a, b), (c, d)) in pairs.zip(others) {
+        step(&mut parts[0], a);
+        step(&mut parts[1], b);
+        step(&mut parts[2], c);
+        step(&mut parts[3], d);
+    }
+    let then = |newer: (i64, i64), older: (i64, i64)| {
+        (newer.0 + older.0, (newer.1 + older.0).max(older.1))
+    };
+    parts.into_iter().rev().fold(after, then)
+}
+
 impl Scan {
     /// Scans all of `slots`; the oldest has the number `first` since the start of the ring.
     pub(crate) fn new(slots: Slots<'_>, first: u64, timeline: &mut Timeline) -> Self {
@@ -92,6 +129,8 @@ impl Scan {
             if end > slots.split() {
                 start = start.max(slots.split());
             }
+            let next = start.saturating_sub(BLOCK_EVENTS);
+            prefetch(slots.bytes(next, start));
             end = scan
                 .simple(slots.bytes(start, end), start, timeline)
                 .unwrap_or_else(|| {
@@ -118,18 +157,15 @@ impl Scan {
             wraps += u64::from(a > b);
         }
         let span = ((wraps << 32) + u64::from(newest)).wrapping_sub(u64::from(oldest));
-        let (mut height, mut entries) = (i64::from(self.height), 0);
-        for word in words(bytes).rev() {
-            let entry = i64::from(word as u32 != TAG_EXIT);
-            entries += entry;
-            height = (height + 1 - 2 * entry).max(0);
-        }
         let len = bytes.len() / SLOT_BYTES;
+        let (grows, rises) = heights(bytes);
+        // Of `len` events, exits add one, and entries take one away.
+        let entries = (len as i64 - grows) / 2;
         let Some(time) = timeline.extend_block(newest, span, len as u64) else {
             // The walk takes care of it.
             return None;
         };
-        self.height = height as u32;
+        self.height = (i64::from(self.height) + grows).max(rises) as u32;
         self.entries += entries as usize;
         self.blocks.push(Block {
             start: start as u32,

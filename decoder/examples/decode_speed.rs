@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast traces are decoded: `cargo run --release -p hindsight-decoder --example speed [FILE…]`, by default traces
-//! that benchmarks make. On one core, best of several runs, in time on the processor, next to reading all bytes once.
+//! How fast traces are decoded: `cargo run --release -p hindsight-decoder --example decode_speed [FILE…]`, by default traces
+//! that benchmarks make; `--write FOLDER` writes those. On one core, best of several runs, in time on the
+//! processor, next to reading all bytes once.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -56,22 +57,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .num_threads(1)
         .use_current_thread()
         .build_global()?;
-    let files: Vec<_> = std::env::args_os().skip(1).collect();
-    for file in &files {
-        measure(&file.to_string_lossy(), &std::fs::read(file)?)?;
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let folder = match &arguments[..] {
+        [option, folder] if option == "--write" => Some(Path::new(folder)),
+        _ => None,
+    };
+    if folder.is_none() && !arguments.is_empty() {
+        for file in &arguments {
+            measure(&file.to_string_lossy(), &std::fs::read(file)?)?;
+        }
+        return Ok(());
     }
-    if files.is_empty() {
-        let workload = Workload::default();
-        let native = Workload {
-            native_per_mille: 100,
-            ..workload
-        };
-        measure("workload", &workload.script().encode())?;
-        measure("with natives", &native.script().encode())?;
-        measure(
-            "random",
-            &hindsight_testkit::busy(25, 2, 8_000, 60).encode(),
-        )?;
+    let workload = Workload::default();
+    let native = Workload {
+        native_per_mille: 100,
+        ..workload
+    };
+    for (name, script) in [
+        ("workload", workload.script()),
+        ("natives", native.script()),
+        ("random", hindsight_testkit::busy(25, 2, 8_000, 60)),
+    ] {
+        match folder {
+            Some(folder) => script.write(&folder.join(format!("{name}.hindsight")))?,
+            None => measure(name, &script.encode())?,
+        }
     }
     Ok(())
 }
