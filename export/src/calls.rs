@@ -19,6 +19,33 @@ pub(crate) fn walk<E>(
     slices: &Slices,
     mut visit: impl FnMut(Step) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut running = walk_to_last(slices, &mut visit)?;
+    while let Some(last) = running.pop() {
+        if !last.flags.contains(Flags::OPEN_END) {
+            visit(Step::End(last))?;
+        }
+    }
+    Ok(())
+}
+
+/// As [`walk`], but calls that were still running end where they were last seen, for formats in which
+/// each begin must have an end.
+pub(crate) fn walk_closed<E>(
+    slices: &Slices,
+    mut visit: impl FnMut(Step) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut running = walk_to_last(slices, &mut visit)?;
+    while let Some(last) = running.pop() {
+        visit(Step::End(last))?;
+    }
+    Ok(())
+}
+
+/// Up to the begin of the last call; returns what is running then.
+fn walk_to_last<E>(
+    slices: &Slices,
+    visit: &mut impl FnMut(Step) -> Result<(), E>,
+) -> Result<Vec<Slice>, E> {
     let mut running: Vec<Slice> = Vec::new();
     for slice in slices.iter() {
         while running.len() > slice.depth as usize {
@@ -29,10 +56,5 @@ pub(crate) fn walk<E>(
         visit(Step::Begin(slice))?;
         running.push(slice);
     }
-    while let Some(last) = running.pop() {
-        if !last.flags.contains(Flags::OPEN_END) {
-            visit(Step::End(last))?;
-        }
-    }
-    Ok(())
+    Ok(running)
 }

@@ -27,6 +27,9 @@ pub enum Error {
         /// Those that are there.
         present: Vec<u32>,
     },
+    /// The format is a folder of files, not a stream of bytes.
+    #[error("{0:?} is a folder of several files: name one as the output, such as trace.{ext}", ext = .0.extension())]
+    NeedsFolder(crate::Format),
     /// The trace has no thread.
     #[error("the trace has no threads: nothing was traced, or no ring could be saved")]
     NoThreads,

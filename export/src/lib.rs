@@ -10,14 +10,23 @@
 //! ```
 
 mod calls;
+mod chrome;
 mod error;
+mod firefox;
+mod folded;
+mod json;
+mod moments;
 mod nanoscope;
+mod parquet;
 mod perfetto;
+mod pprof;
+mod speedscope;
+mod tree;
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use hindsight_decoder::Trace;
+use hindsight_decoder::{MethodId, Methods, Thread, Trace};
 
 pub use error::Error;
 pub use perfetto::MAX_DEPTH as PERFETTO_MAX_DEPTH;
@@ -28,20 +37,66 @@ pub use perfetto::MAX_DEPTH as PERFETTO_MAX_DEPTH;
 pub enum Format {
     /// Perfetto's protobuf format, for <https://ui.perfetto.dev> and its trace processor.
     Perfetto,
+    /// Chrome's Trace Event Format, JSON.
+    Chrome,
+    /// The Firefox Profiler's processed profile format, gzipped JSON, for <https://profiler.firefox.com>.
+    Firefox,
+    /// speedscope's JSON format, for <https://www.speedscope.app>.
+    Speedscope,
+    /// Folded stacks, for flame graphs.
+    Folded,
+    /// pprof's profile.proto, gzipped.
+    Pprof,
+    /// A folder of Parquet tables, for DuckDB and its like.
+    Parquet,
     /// Nanoscope's text format, one thread a file: a time in ns, then `+method` or `POP`.
     Nanoscope,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 2] = [Format::Perfetto, Format::Nanoscope];
+    pub const ALL: [Format; 8] = [
+        Format::Perfetto,
+        Format::Chrome,
+        Format::Firefox,
+        Format::Speedscope,
+        Format::Folded,
+        Format::Pprof,
+        Format::Parquet,
+        Format::Nanoscope,
+    ];
 
     /// What file names of the format usually end with.
     pub fn extension(self) -> &'static str {
+        self.extensions()[0]
+    }
+
+    /// What file names of the format end with, the usual one first.
+    pub fn extensions(self) -> &'static [&'static str] {
         match self {
-            Format::Perfetto => "pftrace",
-            Format::Nanoscope => "nanoscope.txt",
+            Format::Perfetto => &["pftrace", "perfetto-trace"],
+            Format::Chrome => &["chrome.json"],
+            Format::Firefox => &["firefox.json.gz"],
+            Format::Speedscope => &["speedscope.json"],
+            Format::Folded => &["folded", "collapsed"],
+            Format::Pprof => &["pb.gz", "pprof"],
+            Format::Parquet => &["parquet"],
+            Format::Nanoscope => &["nanoscope.txt"],
         }
+    }
+
+    /// The format that the name of a file says, if it does.
+    pub fn of_name(path: &Path) -> Option<Format> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        Self::ALL.into_iter().find(|format| {
+            let mut extensions = format.extensions().iter();
+            extensions.any(|e| name.strip_suffix(e).is_some_and(|n| n.ends_with('.')))
+        })
+    }
+
+    /// Whether [`write()`] can write it; the others need a folder, and [`write_file`].
+    pub fn is_stream(self) -> bool {
+        self != Format::Parquet
     }
 }
 
@@ -62,30 +117,53 @@ pub struct Summary {
     pub slices: u64,
     /// Calls deeper than the format's readers show in one track; they stand in tracks of their own.
     pub deep_slices: u64,
+    /// Chains of calls, in the formats that have a record for each.
+    pub records: u64,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// Writes `trace` to `out`.
+impl Summary {
+    fn of(threads: &[&Thread]) -> Self {
+        Summary {
+            threads: threads.len() as u64,
+            slices: threads.iter().map(|t| t.slices.len() as u64).sum(),
+            ..Summary::default()
+        }
+    }
+}
+
+/// The names of all methods by their ids, and after them that of calls whose entry wasn't recorded.
+fn method_names(trace: &Trace) -> Vec<String> {
+    let known = trace.methods.iter().map(|(_, m)| m.full_name());
+    known
+        .chain([Methods::NOT_RECORDED_NAME.to_owned()])
+        .collect()
+}
+
+/// One of [`method_names`].
+fn name_of(names: &[String], method: MethodId) -> &str {
+    let at = (method.0 as usize).min(names.len() - 1);
+    &names[at]
+}
+
+/// Writes `trace` to `out`. Fails for formats that are not a stream of bytes, see [`Format::is_stream`].
 pub fn write(
     trace: &Trace,
     format: Format,
     options: &Options,
     out: &mut dyn Write,
 ) -> Result<Summary, Error> {
-    let threads: Vec<_> = match options.tid {
-        None => trace.threads.iter().collect(),
-        Some(tid) => trace.threads.iter().filter(|t| t.tid == tid).collect(),
-    };
-    if let (Some(tid), true) = (options.tid, threads.is_empty()) {
-        return Err(Error::NoSuchThread {
-            tid,
-            present: trace.threads.iter().map(|t| t.tid).collect(),
-        });
-    }
+    let threads = selected(trace, options)?;
     let mut out = Counting { out, bytes: 0 };
     let summary = match format {
         Format::Perfetto => perfetto::write(trace, &threads, &mut out)?,
+        Format::Chrome => chrome::write(trace, &threads, &mut out)?,
+        Format::Firefox => firefox::write(trace, &threads, &mut out)?,
+        Format::Speedscope => speedscope::write(trace, &threads, &mut out)?,
+        Format::Folded => folded::write(trace, &threads, &mut out)?,
+        Format::Pprof => pprof::write(trace, &threads, &mut out)?,
+        Format::Parquet => return Err(Error::NeedsFolder(format)),
         Format::Nanoscope => {
             let main = trace.main_thread().filter(|_| options.tid.is_none());
             let thread = main.or(threads.first().copied()).ok_or(Error::NoThreads)?;
@@ -99,7 +177,22 @@ pub fn write(
     })
 }
 
-/// Writes `trace` into a file, so that `path` names either a whole file or what it named before.
+/// The threads that are to be written.
+fn selected<'a>(trace: &'a Trace, options: &Options) -> Result<Vec<&'a Thread>, Error> {
+    let threads: Vec<_> = match options.tid {
+        None => trace.threads.iter().collect(),
+        Some(tid) => trace.threads.iter().filter(|t| t.tid == tid).collect(),
+    };
+    if let (Some(tid), true) = (options.tid, threads.is_empty()) {
+        return Err(Error::NoSuchThread {
+            tid,
+            present: trace.threads.iter().map(|t| t.tid).collect(),
+        });
+    }
+    Ok(threads)
+}
+
+/// Writes `trace` into a file, or a folder where the format is one, so that `path` names either a whole file or what it named before.
 pub fn write_file(
     trace: &Trace,
     format: Format,
@@ -110,6 +203,9 @@ pub fn write_file(
         path: path.to_owned(),
         source,
     };
+    if !format.is_stream() {
+        return parquet::write_folder(trace, &selected(trace, options)?, path);
+    }
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -2,8 +2,12 @@
 //! Perfetto's protobuf format.
 //!
 //! One packet sequence a thread, with its own interned names and an incremental clock, so that a call's
-//! begin or end takes about 15 bytes. The calls of a thread that are deeper than [`MAX_DEPTH`] stand on
+//! begin or end takes about 14 bytes. The calls of a thread that are deeper than [`MAX_DEPTH`] stand on
 //! tracks below it, because Perfetto's trace processor drops what is deeper than that on one track.
+//!
+//! Exports can be merged with each other and with system traces by concatenation: times are
+//! CLOCK_BOOTTIME, as theirs are, and the numbers of sequences, tracks and flows differ from trace to
+//! trace.
 
 mod proto;
 
@@ -13,6 +17,7 @@ use hindsight_decoder::{Flags, Method, MethodId, Slice, Thread, Trace};
 use proto::{fields, Message};
 
 use crate::calls::{walk, Step};
+use crate::moments::{beside_calls, Beside, Counter, Fact, Flow, Moment, Sample};
 use crate::Summary;
 
 /// How many levels of calls Perfetto's trace processor takes on one track.
@@ -30,10 +35,66 @@ mod clock {
     pub(super) const INCREMENTAL: u64 = 64;
 }
 
-/// The sequence of the packets that belong to no thread.
-const PROCESS_SEQUENCE: u64 = 1;
-/// The sequence of the first thread.
-const FIRST_THREAD_SEQUENCE: u64 = 2;
+/// What tells our own events from calls.
+const CATEGORY: &str = "hindsight";
+
+/// Numbers that differ from trace to trace.
+#[derive(Clone, Copy)]
+struct Numbers {
+    /// Of the process's track; others are made from it.
+    seed: u64,
+    /// Of the sequence of the packets that belong to no thread; those of threads follow.
+    sequence: u64,
+}
+
+impl Numbers {
+    /// Sequences of system traces are numbered from 1 on, and there are some hundreds of them at most.
+    const FIRST_SEQUENCE: u64 = 2048;
+    /// So many that numbers stay varints of two bytes.
+    const SEQUENCES: u64 = 8192;
+
+    fn of(trace: &Trace) -> Self {
+        let taken = trace.clock.reference();
+        let seed = mix(
+            mix(u64::from(trace.process.pid), taken.realtime_ns),
+            taken.boottime_ns,
+        );
+        Numbers {
+            seed,
+            sequence: Self::FIRST_SEQUENCE + seed % Self::SEQUENCES,
+        }
+    }
+
+    fn process(self) -> u64 {
+        self.seed
+    }
+
+    fn sequence(self, thread: u64) -> u64 {
+        self.sequence + 1 + thread
+    }
+
+    /// The track for the calls of a thread from depth `part * MAX_DEPTH` on.
+    fn track(self, thread: u64, part: u32) -> u64 {
+        mix(self.seed, 1 << 63 | thread << 32 | u64::from(part))
+    }
+
+    fn counter(self, thread: u64, counter: Counter) -> u64 {
+        mix(self.seed, 1 << 62 | thread << 32 | counter as u64)
+    }
+
+    fn flow(self, flow: u64) -> u64 {
+        mix(self.seed, flow)
+    }
+}
+
+/// Two numbers into one that others are unlikely to come to.
+fn mix(a: u64, b: u64) -> u64 {
+    // The finalizer of SplitMix64.
+    let mut z = (a ^ b.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
 
 /// Interned names of debug annotations.
 #[derive(Clone, Copy)]
@@ -77,24 +138,43 @@ pub(crate) fn write(
     let mut writer = Writer {
         out,
         chunk: Vec::with_capacity(CHUNK_BYTES + 1024),
+        numbers: Numbers::of(trace),
     };
-    let mut summary = Summary {
-        threads: threads.len() as u64,
-        ..Summary::default()
-    };
+    let mut summary = Summary::of(threads);
     writer.clocks(trace)?;
-    writer.process(trace)?;
-    for (i, thread) in threads.iter().enumerate() {
-        let mut sequence = Sequence::new(trace, thread, i as u64);
+    writer.process(trace, threads)?;
+    for (i, (thread, beside)) in threads.iter().zip(beside_calls(threads)).enumerate() {
+        let mut sequence = Sequence::new(trace, thread, i as u64, writer.numbers);
         sequence.describe(trace, &mut writer)?;
-        walk(&thread.slices, |step| match step {
-            Step::Begin(slice) => {
-                summary.slices += 1;
-                summary.deep_slices += u64::from(slice.depth >= MAX_DEPTH);
-                sequence.begin(slice, &mut writer)
+        if thread.stats.overwritten_slots > 0 {
+            sequence.ring_begins(&mut writer)?;
+        }
+        let mut moments = beside.moments.iter().peekable();
+        let mut running = 0;
+        walk(&thread.slices, |step| {
+            let at_ns = match &step {
+                Step::Begin(slice) => slice.start_ns,
+                Step::End(slice) => slice.end_ns,
+            };
+            while let Some(moment) = moments.next_if(|m| m.at_ns <= at_ns) {
+                sequence.moment(moment, running, &mut writer)?;
             }
-            Step::End(slice) => sequence.end(slice, &mut writer),
+            match step {
+                Step::Begin(slice) => {
+                    running = slice.depth + 1;
+                    summary.deep_slices += u64::from(slice.depth >= MAX_DEPTH);
+                    sequence.begin(slice, &mut writer)
+                }
+                Step::End(slice) => {
+                    running = slice.depth;
+                    sequence.end(slice, &mut writer)
+                }
+            }
         })?;
+        for moment in moments {
+            sequence.moment(moment, running, &mut writer)?;
+        }
+        sequence.counters(&beside, &mut writer)?;
     }
     writer.hand_on()?;
     Ok(summary)
@@ -104,6 +184,7 @@ pub(crate) fn write(
 struct Writer<'a> {
     out: &'a mut dyn Write,
     chunk: Vec<u8>,
+    numbers: Numbers,
 }
 
 impl Writer<'_> {
@@ -137,59 +218,83 @@ impl Writer<'_> {
         }
         snapshot.varint(fields::clock_snapshot::PRIMARY, clock::BOOTTIME);
         let mut packet = Message::default();
-        packet.varint(fields::packet::SEQUENCE, PROCESS_SEQUENCE);
+        packet.varint(fields::packet::SEQUENCE, self.numbers.sequence);
         packet.varint(fields::packet::FLAGS, fields::packet::STATE_CLEARED);
         packet.message(fields::packet::CLOCK_SNAPSHOT, &snapshot);
         self.packet(&packet)
     }
 
     /// The process, and on its track the moment when the trace was taken.
-    fn process(&mut self, trace: &Trace) -> io::Result<()> {
+    fn process(&mut self, trace: &Trace, threads: &[&Thread]) -> io::Result<()> {
         let facts = &trace.process;
         let mut process = Message::default();
         process.varint(fields::process::PID, u64::from(facts.pid));
         process.string(fields::process::NAME, &facts.name);
-        let uuid = process_uuid(trace);
+        let uuid = self.numbers.process();
         let mut track = Message::default();
         track.varint(fields::track::UUID, uuid);
         track.message(fields::track::PROCESS, &process);
         let mut packet = Message::default();
-        packet.varint(fields::packet::SEQUENCE, PROCESS_SEQUENCE);
+        packet.varint(fields::packet::SEQUENCE, self.numbers.sequence);
         packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
         self.packet(&packet)?;
 
-        let mut event = Message::default();
-        event.varint(fields::event::TYPE, fields::event::INSTANT);
+        let mut event = instant("Hindsight trace taken");
         event.varint(fields::event::TRACK_UUID, uuid);
-        event.string(fields::event::NAME, "Hindsight trace taken");
-        for (name, value) in [("reason", &facts.reason), ("isa", &facts.isa)] {
+        let mut annotate = |name: &str, field: u32, value: &dyn Fn(&mut Message, u32)| {
             let mut annotation = Message::default();
             annotation.string(fields::annotation::NAME, name);
-            annotation.string(fields::annotation::STRING, value);
+            value(&mut annotation, field);
             event.message(fields::event::ANNOTATIONS, &annotation);
+        };
+        let extra = facts.extra.iter().map(|(k, v)| (k.as_str(), v));
+        for (name, text) in [("reason", &facts.reason), ("isa", &facts.isa)]
+            .into_iter()
+            .chain(extra)
+        {
+            annotate(name, fields::annotation::STRING, &|m, f| m.string(f, text));
+        }
+        let overwritten: u64 = threads.iter().map(|t| t.stats.overwritten_slots).sum();
+        let overwritten = ("slots overwritten by newer ones".to_owned(), overwritten);
+        let losses = trace.losses.counts.iter().chain([&overwritten]);
+        for (what, count) in losses.filter(|(_, count)| *count > 0) {
+            let name = format!("lost: {what}");
+            annotate(&name, fields::annotation::UINT, &|m, f| m.varint(f, *count));
         }
         let mut packet = Message::default();
         packet.varint(fields::packet::TIMESTAMP, trace.end_ns());
         packet.varint(fields::packet::TIMESTAMP_CLOCK, clock::BOOTTIME);
-        packet.varint(fields::packet::SEQUENCE, PROCESS_SEQUENCE);
+        packet.varint(fields::packet::SEQUENCE, self.numbers.sequence);
         packet.message(fields::packet::TRACK_EVENT, &event);
         self.packet(&packet)
     }
 }
 
-fn process_uuid(trace: &Trace) -> u64 {
-    1 << 40 | u64::from(trace.process.pid)
+/// An event of our own that takes no time.
+fn instant(name: &str) -> Message {
+    let mut event = Message::default();
+    event.varint(fields::event::TYPE, fields::event::INSTANT);
+    event.string(fields::event::CATEGORIES, CATEGORY);
+    event.string(fields::event::NAME, name);
+    event
 }
 
-/// The track for the calls of a thread from depth `part * MAX_DEPTH` on.
-fn thread_uuid(thread: u64, part: u32) -> u64 {
-    2 << 40 | thread << 20 | u64::from(part)
+fn add_fact(event: &mut Message, name: &str, fact: &Fact) {
+    let mut annotation = Message::default();
+    annotation.string(fields::annotation::NAME, name);
+    match fact {
+        Fact::Text(text) => annotation.string(fields::annotation::STRING, text),
+        Fact::Number(number) => annotation.varint(fields::annotation::UINT, *number),
+        Fact::Pointer(pointer) => annotation.varint(fields::annotation::POINTER, *pointer),
+    }
+    event.message(fields::event::ANNOTATIONS, &annotation);
 }
 
 /// The packets of one thread.
 struct Sequence<'a> {
     thread: &'a Thread,
     index: u64,
+    numbers: Numbers,
     names: Names<'a>,
     /// Sequence id and flags, as each of its packets has them.
     tail: Message,
@@ -221,13 +326,14 @@ impl Names<'_> {
 }
 
 impl<'a> Sequence<'a> {
-    fn new(trace: &'a Trace, thread: &'a Thread, index: u64) -> Self {
+    fn new(trace: &'a Trace, thread: &'a Thread, index: u64, numbers: Numbers) -> Self {
         let mut tail = Message::default();
-        tail.varint(fields::packet::SEQUENCE, FIRST_THREAD_SEQUENCE + index);
+        tail.varint(fields::packet::SEQUENCE, numbers.sequence(index));
         tail.varint(fields::packet::FLAGS, fields::packet::NEEDS_STATE);
         Sequence {
             thread,
             index,
+            numbers,
             names: Names {
                 methods: trace.methods.iter().map(|(_, m)| m).collect(),
                 // One more for calls whose entry wasn't recorded.
@@ -244,16 +350,16 @@ impl<'a> Sequence<'a> {
 
     /// The thread's track, and the clock and defaults of the packets that follow.
     fn describe(&mut self, trace: &Trace, writer: &mut Writer<'_>) -> io::Result<()> {
-        let uuid = thread_uuid(self.index, 0);
+        let uuid = self.numbers.track(self.index, 0);
         let mut thread = Message::default();
         thread.varint(fields::thread::PID, u64::from(trace.process.pid));
         thread.varint(fields::thread::TID, u64::from(self.thread.tid));
         thread.string(fields::thread::NAME, &self.thread.name);
         let mut track = Message::default();
         track.varint(fields::track::UUID, uuid);
-        track.varint(fields::track::PARENT_UUID, process_uuid(trace));
+        track.varint(fields::track::PARENT_UUID, self.numbers.process());
         track.message(fields::track::THREAD, &thread);
-        let sequence = FIRST_THREAD_SEQUENCE + self.index;
+        let sequence = self.numbers.sequence(self.index);
         let mut packet = Message::default();
         packet.varint(fields::packet::SEQUENCE, sequence);
         packet.varint(fields::packet::FLAGS, fields::packet::STATE_CLEARED);
@@ -285,13 +391,13 @@ impl<'a> Sequence<'a> {
 
     fn begin(&mut self, slice: Slice, writer: &mut Writer<'_>) -> io::Result<()> {
         let Slice { method, flags, .. } = slice;
-        self.place(slice, writer)?;
+        self.place(slice.depth, writer)?;
         self.event.clear();
         self.event
             .varint(fields::event::TYPE, fields::event::SLICE_BEGIN);
         self.event
             .varint(fields::event::NAME_IID, self.names.iid(method));
-        self.track(slice);
+        self.track(slice.depth);
         let mut interned = Message::default();
         if self.names.is_new(method) {
             let mut name = Message::default();
@@ -322,7 +428,7 @@ impl<'a> Sequence<'a> {
         self.event.clear();
         self.event
             .varint(fields::event::TYPE, fields::event::SLICE_END);
-        self.track(slice);
+        self.track(slice.depth);
         let mut interned = Message::default();
         if slice.flags.contains(Flags::BY_EXCEPTION) {
             self.annotate(Annotation::LeftBy.text("exception"), &mut interned);
@@ -330,13 +436,90 @@ impl<'a> Sequence<'a> {
         self.event_packet(slice.end_ns, &interned, writer)
     }
 
+    /// Says at the oldest event that there were older ones.
+    fn ring_begins(&mut self, writer: &mut Writer<'_>) -> io::Result<()> {
+        let overwritten = Fact::Number(self.thread.stats.overwritten_slots);
+        let moment = Moment {
+            at_ns: self.thread.start_ns,
+            name: "older calls were overwritten",
+            facts: vec![("slots", overwritten)],
+            flow: None,
+        };
+        self.moment(&moment, 0, writer)
+    }
+
+    /// Something that happened while so many calls were `running`.
+    fn moment(&mut self, moment: &Moment, running: u32, writer: &mut Writer<'_>) -> io::Result<()> {
+        self.place(running, writer)?;
+        self.event = instant(moment.name);
+        self.track(running);
+        for (name, fact) in &moment.facts {
+            add_fact(&mut self.event, name, fact);
+        }
+        let (field, flow) = match moment.flow {
+            Some(Flow::From(flow)) => (fields::event::FLOW_IDS, flow),
+            Some(Flow::To(flow)) => (fields::event::TERMINATING_FLOW_IDS, flow),
+            None => return self.event_packet(moment.at_ns, &Message::default(), writer),
+        };
+        self.event.fixed64(field, self.numbers.flow(flow));
+        self.event_packet(moment.at_ns, &Message::default(), writer)
+    }
+
+    /// The thread's counters, each on a track of its own.
+    fn counters(&mut self, beside: &Beside, writer: &mut Writer<'_>) -> io::Result<()> {
+        let mut described: Vec<Counter> = Vec::new();
+        for &Sample {
+            at_ns,
+            counter,
+            value,
+        } in &beside.samples
+        {
+            let uuid = self.numbers.counter(self.index, counter);
+            if !described.contains(&counter) {
+                described.push(counter);
+                let mut unit = Message::default();
+                unit.varint(fields::counter::UNIT, unit_of(counter));
+                let mut track = Message::default();
+                track.varint(fields::track::UUID, uuid);
+                track.varint(
+                    fields::track::PARENT_UUID,
+                    self.numbers.track(self.index, 0),
+                );
+                track.string(fields::track::NAME, counter.name());
+                track.message(fields::track::COUNTER, &unit);
+                let mut packet = Message::default();
+                packet.append(&self.tail);
+                packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
+                writer.packet(&packet)?;
+            }
+            let mut event = Message::default();
+            event.varint(fields::event::TYPE, fields::event::COUNTER);
+            event.varint(fields::event::TRACK_UUID, uuid);
+            event.varint(fields::event::COUNTER_VALUE, value);
+            let mut packet = Message::default();
+            // Calls have been written up to the end, and the incremental clock only goes forwards.
+            packet.varint(fields::packet::TIMESTAMP, at_ns);
+            packet.varint(fields::packet::TIMESTAMP_CLOCK, clock::BOOTTIME);
+            packet.append(&self.tail);
+            packet.message(fields::packet::TRACK_EVENT, &event);
+            writer.packet(&packet)?;
+        }
+        Ok(())
+    }
+
     /// Describes the track for calls that are too deep for those described so far.
-    fn place(&mut self, slice: Slice, writer: &mut Writer<'_>) -> io::Result<()> {
-        let part = slice.depth / MAX_DEPTH;
+    fn place(&mut self, depth: u32, writer: &mut Writer<'_>) -> io::Result<()> {
+        let part = depth / MAX_DEPTH;
         while self.parts <= part {
             let mut track = Message::default();
-            track.varint(fields::track::UUID, thread_uuid(self.index, self.parts));
-            track.varint(fields::track::PARENT_UUID, thread_uuid(self.index, 0));
+            track.varint(
+                fields::track::UUID,
+                self.numbers.track(self.index, self.parts),
+            );
+            track.varint(
+                fields::track::PARENT_UUID,
+                self.numbers.track(self.index, 0),
+            );
             let name = format!(
                 "{}, from call depth {} on",
                 self.thread.name,
@@ -344,7 +527,7 @@ impl<'a> Sequence<'a> {
             );
             track.string(fields::track::NAME, &name);
             let mut packet = Message::default();
-            packet.varint(fields::packet::SEQUENCE, FIRST_THREAD_SEQUENCE + self.index);
+            packet.varint(fields::packet::SEQUENCE, self.numbers.sequence(self.index));
             packet.varint(fields::packet::FLAGS, fields::packet::NEEDS_STATE);
             packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
             writer.packet(&packet)?;
@@ -354,10 +537,10 @@ impl<'a> Sequence<'a> {
     }
 
     /// Calls of the first part are on the sequence's default track.
-    fn track(&mut self, slice: Slice) {
-        let part = slice.depth / MAX_DEPTH;
+    fn track(&mut self, depth: u32) {
+        let part = depth / MAX_DEPTH;
         if part > 0 {
-            let uuid = thread_uuid(self.index, part);
+            let uuid = self.numbers.track(self.index, part);
             self.event.varint(fields::event::TRACK_UUID, uuid);
         }
     }
@@ -397,5 +580,13 @@ fn method_name(names: &Names<'_>, method: MethodId) -> String {
     match names.methods.get(method.0 as usize) {
         Some(method) => method.full_name(),
         None => hindsight_decoder::Methods::NOT_RECORDED_NAME.to_owned(),
+    }
+}
+
+fn unit_of(counter: Counter) -> u64 {
+    match counter {
+        Counter::CpuTime => fields::counter::UNIT_TIME_NS,
+        Counter::AllocatedBytes => fields::counter::UNIT_SIZE_BYTES,
+        _ => fields::counter::UNIT_COUNT,
     }
 }

@@ -38,6 +38,13 @@ pub(super) mod fields {
         pub(crate) const PROCESS: u32 = 3;
         pub(crate) const THREAD: u32 = 4;
         pub(crate) const PARENT_UUID: u32 = 5;
+        pub(crate) const COUNTER: u32 = 8;
+    }
+    pub(crate) mod counter {
+        pub(crate) const UNIT: u32 = 3;
+        pub(crate) const UNIT_TIME_NS: u64 = 1;
+        pub(crate) const UNIT_COUNT: u64 = 2;
+        pub(crate) const UNIT_SIZE_BYTES: u64 = 3;
     }
     pub(crate) mod process {
         pub(crate) const PID: u32 = 1;
@@ -54,13 +61,19 @@ pub(super) mod fields {
         pub(crate) const TYPE: u32 = 9;
         pub(crate) const NAME_IID: u32 = 10;
         pub(crate) const TRACK_UUID: u32 = 11;
+        pub(crate) const CATEGORIES: u32 = 22;
         pub(crate) const NAME: u32 = 23;
+        pub(crate) const COUNTER_VALUE: u32 = 30;
+        pub(crate) const FLOW_IDS: u32 = 47;
+        pub(crate) const TERMINATING_FLOW_IDS: u32 = 48;
         pub(crate) const SLICE_BEGIN: u64 = 1;
         pub(crate) const SLICE_END: u64 = 2;
         pub(crate) const INSTANT: u64 = 3;
+        pub(crate) const COUNTER: u64 = 4;
     }
     pub(crate) mod annotation {
         pub(crate) const NAME_IID: u32 = 1;
+        pub(crate) const UINT: u32 = 3;
         pub(crate) const STRING: u32 = 6;
         pub(crate) const POINTER: u32 = 7;
         pub(crate) const NAME: u32 = 10;
@@ -74,6 +87,7 @@ pub(super) mod fields {
 }
 
 const VARINT: u32 = 0;
+const FIXED64: u32 = 1;
 const BYTES: u32 = 2;
 
 #[inline]
@@ -102,6 +116,11 @@ impl Message {
     pub(super) fn varint(&mut self, field: u32, value: u64) {
         append_varint(&mut self.0, u64::from(field << 3 | VARINT));
         append_varint(&mut self.0, value);
+    }
+
+    pub(super) fn fixed64(&mut self, field: u32, value: u64) {
+        append_varint(&mut self.0, u64::from(field << 3 | FIXED64));
+        self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     #[inline]
@@ -147,6 +166,7 @@ mod tests {
         outer.message(3, &inner);
         outer.string(2, "testing");
         outer.varint(60, u64::MAX);
+        outer.fixed64(47, 0x0102);
         let expected: Vec<u8> = [
             &[0x1a, 3, 0x08, 0x96, 0x01][..],
             &[0x12, 7],
@@ -154,6 +174,8 @@ mod tests {
             &[0xe0, 0x03],
             &[0xff; 9],
             &[1],
+            &[0xf9, 0x02],
+            &[2, 1, 0, 0, 0, 0, 0, 0],
         ]
         .concat();
         assert_eq!(outer.as_bytes(), expected);

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tables for DuckDB, DataFusion, Spark, pandas: a folder of Parquet files.
+//!
+//! Written in row groups, so that memory is bounded however many calls there are.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::iter::once;
+use std::path::Path;
+use std::sync::Arc;
+
+use hindsight_decoder::{Flags, MethodId, Thread, Trace, NO_PARENT};
+use parquet::basic::{Compression, Encoding};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+
+use crate::{Error, Summary};
+
+/// Rows of a row group: they are in memory while a column is written, 8 bytes a row.
+const GROUP_ROWS: usize = 1 << 20;
+
+/// What is in the folder.
+pub(crate) const FILES: [&str; 5] = [
+    "trace.parquet",
+    "threads.parquet",
+    "methods.parquet",
+    "slices.parquet",
+    "events.parquet",
+];
+
+const TRACE: &str = "message trace {
+    required binary process (STRING);
+    required int32 pid (INTEGER(32,false));
+    required int32 uid (INTEGER(32,false));
+    required binary isa (STRING);
+    required binary reason (STRING);
+    required int32 raised_by (INTEGER(32,false));
+    required int64 taken_boottime_ns;
+    required int64 taken_monotonic_ns;
+    required int64 taken_realtime_ns;
+    required int64 start_ns;
+    required int64 end_ns;
+}";
+
+const THREADS: &str = "message threads {
+    required int32 thread (INTEGER(32,false));
+    required int32 tid (INTEGER(32,false));
+    required binary thread_name (STRING);
+    required int64 start_ns;
+    required int64 end_ns;
+    required int64 points;
+    required int64 overwritten_slots;
+    required int64 open_starts;
+    required int64 open_ends;
+}";
+
+const METHODS: &str = "message methods {
+    required int32 method (INTEGER(32,false));
+    required binary method_name (STRING);
+    optional binary class (STRING);
+    optional binary name (STRING);
+    optional binary signature (STRING);
+    optional binary source_file (STRING);
+    required int64 address (INTEGER(64,false));
+}";
+
+const SLICES: &str = "message slices {
+    required int64 slice;
+    required int32 thread (INTEGER(32,false));
+    required int64 start_ns;
+    required int64 duration_ns;
+    required int64 self_ns;
+    optional int32 method (INTEGER(32,false));
+    required int32 depth (INTEGER(32,false));
+    optional int64 parent;
+    required boolean open_start;
+    required boolean open_end;
+    required boolean by_exception;
+    required boolean native;
+}";
+
+const EVENTS: &str = "message events {
+    required int32 thread (INTEGER(32,false));
+    required int64 at_ns;
+    required binary kind (STRING);
+    required int64 a (INTEGER(64,false));
+    required int64 b (INTEGER(64,false));
+    required int64 c (INTEGER(64,false));
+    required int64 d (INTEGER(64,false));
+}";
+
+/// One file that is being written.
+struct Table {
+    writer: SerializedFileWriter<BufWriter<File>>,
+}
+
+impl Table {
+    fn create(folder: &Path, schema: &str) -> Result<Self, ParquetError> {
+        let schema = Arc::new(parse_message_type(schema)?);
+        let name = format!("{}.parquet", schema.name());
+        let mut properties = WriterProperties::builder()
+            .set_created_by(concat!("hindsight ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(Compression::SNAPPY)
+            .set_dictionary_enabled(false)
+            .set_statistics_enabled(EnabledStatistics::Chunk);
+        for column in ["slice", "start_ns", "at_ns", "parent"] {
+            // Each is a little more than the one before.
+            let path = ColumnPath::from(column);
+            properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        for column in ["thread", "method", "depth", "kind"] {
+            properties = properties.set_column_dictionary_enabled(ColumnPath::from(column), true);
+        }
+        let out = BufWriter::with_capacity(1 << 20, File::create(folder.join(name))?);
+        let writer = SerializedFileWriter::new(out, schema, Arc::new(properties.build()))?;
+        Ok(Table { writer })
+    }
+
+    /// Adds rows; `write` writes the columns in the order of the schema.
+    fn rows(
+        &mut self,
+        write: impl FnOnce(&mut Columns<'_>) -> Result<(), ParquetError>,
+    ) -> Result<(), ParquetError> {
+        let mut columns = Columns {
+            group: self.writer.next_row_group()?,
+        };
+        write(&mut columns)?;
+        columns.group.close()?;
+        Ok(())
+    }
+
+    fn close(self) -> Result<u64, ParquetError> {
+        let out = self.writer.into_inner()?;
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        Ok(file.metadata()?.len())
+    }
+}
+
+/// The columns of a row group, one after the other.
+struct Columns<'a> {
+    group: SerializedRowGroupWriter<'a, BufWriter<File>>,
+}
+
+impl Columns<'_> {
+    fn write<T: DataType>(
+        &mut self,
+        values: &[T::T],
+        present: Option<&[i16]>,
+    ) -> Result<(), ParquetError> {
+        let mut column = self
+            .group
+            .next_column()?
+            .ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
+        column.typed::<T>().write_batch(values, present, None)?;
+        column.close()
+    }
+
+    fn long(&mut self, values: impl Iterator<Item = u64>) -> Result<(), ParquetError> {
+        // Those that are unsigned are marked so in the schema.
+        let values: Vec<i64> = values.map(|v| v as i64).collect();
+        self.write::<Int64Type>(&values, None)
+    }
+
+    fn int(&mut self, values: impl Iterator<Item = u32>) -> Result<(), ParquetError> {
+        let values: Vec<i32> = values.map(|v| v as i32).collect();
+        self.write::<Int32Type>(&values, None)
+    }
+
+    fn bool(&mut self, values: impl Iterator<Item = bool>) -> Result<(), ParquetError> {
+        let values: Vec<bool> = values.collect();
+        self.write::<BoolType>(&values, None)
+    }
+
+    fn text<'a>(&mut self, values: impl Iterator<Item = &'a str>) -> Result<(), ParquetError> {
+        let values: Vec<ByteArray> = values.map(ByteArray::from).collect();
+        self.write::<ByteArrayType>(&values, None)
+    }
+
+    /// Empty ones are null.
+    fn optional_text<'a>(
+        &mut self,
+        values: impl Iterator<Item = &'a str>,
+    ) -> Result<(), ParquetError> {
+        let values: Vec<&str> = values.collect();
+        let present: Vec<i16> = values.iter().map(|v| i16::from(!v.is_empty())).collect();
+        let values = values.into_iter().filter(|v| !v.is_empty());
+        let values: Vec<ByteArray> = values.map(ByteArray::from).collect();
+        self.write::<ByteArrayType>(&values, Some(&present))
+    }
+}
+
+/// Writes the files into `folder`, which exists.
+pub(crate) fn write(trace: &Trace, threads: &[&Thread], folder: &Path) -> Result<Summary, Error> {
+    write_tables(trace, threads, folder).map_err(|e| {
+        let source = match e {
+            ParquetError::External(e) => match e.downcast::<io::Error>() {
+                Ok(io) => *io,
+                Err(other) => io::Error::other(other),
+            },
+            other => io::Error::other(other),
+        };
+        Error::File {
+            path: folder.to_owned(),
+            source,
+        }
+    })
+}
+
+fn write_tables(
+    trace: &Trace,
+    threads: &[&Thread],
+    folder: &Path,
+) -> Result<Summary, ParquetError> {
+    let mut summary = Summary::of(threads);
+    summary.bytes = [
+        write_trace(trace, folder)?,
+        write_threads(threads, folder)?,
+        write_methods(trace, folder)?,
+        write_slices(threads, folder)?,
+        write_events(threads, folder)?,
+    ]
+    .iter()
+    .sum();
+    Ok(summary)
+}
+
+fn write_trace(trace: &Trace, folder: &Path) -> Result<u64, ParquetError> {
+    let facts = &trace.process;
+    let taken = trace.clock.reference();
+    let mut table = Table::create(folder, TRACE)?;
+    table.rows(|c| {
+        c.text(once(facts.name.as_str()))?;
+        c.int(once(facts.pid))?;
+        c.int(once(facts.uid))?;
+        c.text(once(facts.isa.as_str()))?;
+        c.text(once(facts.reason.as_str()))?;
+        c.int(once(facts.raised_by))?;
+        c.long(once(taken.boottime_ns))?;
+        c.long(once(taken.monotonic_ns))?;
+        c.long(once(taken.realtime_ns))?;
+        c.long(once(trace.start_ns()))?;
+        c.long(once(trace.end_ns()))
+    })?;
+    table.close()
+}
+
+fn write_threads(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
+    let mut table = Table::create(folder, THREADS)?;
+    table.rows(|c| {
+        c.int(0..threads.len() as u32)?;
+        c.int(threads.iter().map(|t| t.tid))?;
+        c.text(threads.iter().map(|t| t.name.as_str()))?;
+        c.long(threads.iter().map(|t| t.start_ns))?;
+        c.long(threads.iter().map(|t| t.end_ns))?;
+        c.long(threads.iter().map(|t| t.stats.points))?;
+        c.long(threads.iter().map(|t| t.stats.overwritten_slots))?;
+        c.long(threads.iter().map(|t| t.stats.open_starts))?;
+        c.long(threads.iter().map(|t| t.stats.open_ends))
+    })?;
+    table.close()
+}
+
+fn write_methods(trace: &Trace, folder: &Path) -> Result<u64, ParquetError> {
+    let mut table = Table::create(folder, METHODS)?;
+    let methods = || trace.methods.iter().map(|(_, m)| m);
+    let full: Vec<String> = methods().map(|m| m.full_name()).collect();
+    table.rows(|c| {
+        c.int(0..trace.methods.len() as u32)?;
+        c.text(full.iter().map(String::as_str))?;
+        c.optional_text(methods().map(|m| m.class.as_str()))?;
+        c.optional_text(methods().map(|m| m.name.as_str()))?;
+        c.optional_text(methods().map(|m| m.signature.as_str()))?;
+        c.optional_text(methods().map(|m| m.source_file.as_str()))?;
+        c.long(methods().map(|m| m.address))
+    })?;
+    table.close()
+}
+
+fn write_slices(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
+    let mut table = Table::create(folder, SLICES)?;
+    // Number of the thread's first slice.
+    let mut first = 0_u64;
+    for (i, thread) in threads.iter().enumerate() {
+        let slices = &thread.slices;
+        let own = slices.self_ns();
+        for start in (0..slices.len()).step_by(GROUP_ROWS) {
+            let rows = start..slices.len().min(start + GROUP_ROWS);
+            let count = rows.len();
+            table.rows(|c| {
+                c.long(rows.clone().map(|i| first + i as u64))?;
+                c.int(std::iter::repeat_n(i as u32, count))?;
+                c.long(slices.start_ns[rows.clone()].iter().copied())?;
+                c.long(rows.clone().map(|i| slices.end_ns[i] - slices.start_ns[i]))?;
+                c.long(own[rows.clone()].iter().copied())?;
+
+                let methods = &slices.method[rows.clone()];
+                let known = |m: &MethodId| *m != MethodId::NOT_RECORDED;
+                let present: Vec<i16> = methods.iter().map(|m| i16::from(known(m))).collect();
+                let methods = methods.iter().filter(|m| known(m));
+                let methods: Vec<i32> = methods.map(|m| m.0 as i32).collect();
+                c.write::<Int32Type>(&methods, Some(&present))?;
+
+                c.int(slices.depth[rows.clone()].iter().copied())?;
+
+                let parents = &slices.parent[rows.clone()];
+                let present: Vec<i16> =
+                    parents.iter().map(|&p| i16::from(p != NO_PARENT)).collect();
+                let parents = parents.iter().filter(|&&p| p != NO_PARENT);
+                let parents: Vec<i64> = parents.map(|&p| (first + u64::from(p)) as i64).collect();
+                c.write::<Int64Type>(&parents, Some(&present))?;
+
+                let flags = [
+                    Flags::OPEN_START,
+                    Flags::OPEN_END,
+                    Flags::BY_EXCEPTION,
+                    Flags::NATIVE,
+                ];
+                for flag in flags {
+                    let flags = slices.flags[rows.clone()].iter();
+                    c.bool(flags.map(|f| f.contains(flag)))?;
+                }
+                Ok(())
+            })?;
+        }
+        first += slices.len() as u64;
+    }
+    table.close()
+}
+
+fn write_events(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
+    let mut table = Table::create(folder, EVENTS)?;
+    for (i, thread) in threads.iter().enumerate() {
+        for events in thread.events.chunks(GROUP_ROWS) {
+            let kinds: Vec<String> = events.iter().map(|e| format!("{:?}", e.kind)).collect();
+            table.rows(|c| {
+                c.int(std::iter::repeat_n(i as u32, events.len()))?;
+                c.long(events.iter().map(|e| e.at_ns))?;
+                c.text(kinds.iter().map(String::as_str))?;
+                for part in 0..4 {
+                    c.long(events.iter().map(|e| e.payload[part]))?;
+                }
+                Ok(())
+            })?;
+        }
+    }
+    table.close()
+}
+
+/// Writes the files into the folder `path`, which is made if it isn't there. Those of an earlier export
+/// are replaced when the new ones are complete.
+pub(crate) fn write_folder(
+    trace: &Trace,
+    threads: &[&Thread],
+    path: &Path,
+) -> Result<Summary, Error> {
+    let cannot_write = |source| Error::File {
+        path: path.to_owned(),
+        source,
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let staging = tempfile::Builder::new()
+        .prefix(".hindsight-export")
+        .tempdir_in(parent)
+        .map_err(cannot_write)?;
+    let summary = write(trace, threads, staging.path()).map_err(|e| match e {
+        Error::File { source, .. } => cannot_write(source),
+        other => other,
+    })?;
+    match fs::create_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        other => other.map_err(cannot_write)?,
+    }
+    for file in FILES {
+        fs::rename(staging.path().join(file), path.join(file)).map_err(cannot_write)?;
+    }
+    Ok(summary)
+}

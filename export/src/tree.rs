@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The calls of a thread by their stacks: one node for each chain of callers that occurred.
+
+use hashbrown::HashMap;
+use hindsight_decoder::{MethodId, Slices, NO_PARENT};
+
+/// [`Node::caller`] of an outermost method.
+pub(crate) const NO_CALLER: u32 = u32::MAX;
+
+/// A method as called by a chain of callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// The node of its caller, or [`NO_CALLER`]; always less than its own.
+    pub(crate) caller: u32,
+    pub(crate) method: MethodId,
+    /// How often it was called this way.
+    pub(crate) calls: u64,
+    /// Time in it, less that in what it called, ns.
+    pub(crate) self_ns: u64,
+}
+
+/// Chains of callers that occurred, callers before callees. May grow over several threads, so that
+/// equal chains are one node.
+#[derive(Default)]
+pub(crate) struct Tree {
+    pub(crate) nodes: Vec<Node>,
+    by_caller: HashMap<(u32, MethodId), u32>,
+}
+
+impl Tree {
+    /// The node of `method` as called by `caller`.
+    pub(crate) fn node(&mut self, caller: u32, method: MethodId) -> u32 {
+        let nodes = &mut self.nodes;
+        *self.by_caller.entry((caller, method)).or_insert_with(|| {
+            nodes.push(Node {
+                caller,
+                method,
+                calls: 0,
+                self_ns: 0,
+            });
+            (nodes.len() - 1) as u32
+        })
+    }
+
+    /// Adds the calls of a thread.
+    pub(crate) fn add(&mut self, slices: &Slices) {
+        // The node and the end of each running call.
+        let mut running: Vec<u32> = Vec::new();
+        for slice in slices.iter() {
+            running.truncate(slice.depth as usize);
+            let caller = match slice.parent {
+                NO_PARENT => NO_CALLER,
+                _ => running.last().copied().unwrap_or(NO_CALLER),
+            };
+            let node = self.node(caller, slice.method);
+            running.push(node);
+            let duration = slice.duration_ns();
+            let this = &mut self.nodes[node as usize];
+            this.calls += 1;
+            this.self_ns = this.self_ns.wrapping_add(duration);
+            if let Some(caller) = self.nodes.get_mut(caller as usize) {
+                // Its own duration is added before or after, so the sum is right in the end.
+                caller.self_ns = caller.self_ns.wrapping_sub(duration);
+            }
+        }
+    }
+
+    /// The methods from `node` up to the outermost caller.
+    pub(crate) fn stack(&self, node: u32) -> impl Iterator<Item = MethodId> + '_ {
+        let mut next = Some(node);
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(next? as usize)?;
+            next = Some(node.caller).filter(|&caller| caller != NO_CALLER);
+            Some(node.method)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_decoder::Trace;
+    use hindsight_testkit::Script;
+
+    #[test]
+    fn equal_chains_are_one_node_with_the_sum_of_their_times() {
+        let mut s = Script::new("p");
+        let (f, g) = (s.method("a.C.f", "()V"), s.method("a.C.g", "()V"));
+        let t = s.thread(1, "main");
+        let mut r = s.at(t, 0);
+        for _ in 0..3 {
+            r.enter(f).after(5).call(g, 7).after(1).call(f, 2).exit();
+        }
+        r.call(g, 100);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let mut tree = Tree::default();
+        tree.add(&trace.threads[0].slices);
+        let mut all: Vec<(String, u64, u64)> = (0..tree.nodes.len() as u32)
+            .map(|n| {
+                let names: Vec<_> = tree.stack(n).map(|m| trace.methods.name(m)).collect();
+                let node = tree.nodes[n as usize];
+                (names.join("<"), node.calls, node.self_ns)
+            })
+            .collect();
+        all.sort();
+        let expected = [
+            ("a.C.f", 3, 18),
+            ("a.C.f<a.C.f", 3, 6),
+            ("a.C.g", 1, 100),
+            ("a.C.g<a.C.f", 3, 21),
+        ];
+        assert_eq!(all, expected.map(|(n, c, t)| (n.to_owned(), c, t)));
+    }
+}
