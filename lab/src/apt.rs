@@ -14,6 +14,8 @@ use std::process::Command;
 /// A private apt: its lists and caches are in a folder of the lab.
 pub(crate) struct Apt {
     dir: PathBuf,
+    /// Debian's architectures; the system's own if empty.
+    architectures: Vec<String>,
 }
 
 /// Where the archive is and how it is verified.
@@ -40,6 +42,24 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 impl Apt {
     /// Prepares the private apt for these suites.
     pub(crate) fn new(dir: &Path, suites: &[String]) -> Result<Apt> {
+        Apt::prepare(dir, suites, &["deb", "deb-src"], &[])
+    }
+
+    /// The same for binary packages of these architectures, the first of which is this machine's.
+    pub(crate) fn for_architectures(
+        dir: &Path,
+        suites: &[String],
+        architectures: &[&str],
+    ) -> Result<Apt> {
+        Apt::prepare(dir, suites, &["deb"], architectures)
+    }
+
+    fn prepare(
+        dir: &Path,
+        suites: &[String],
+        kinds: &[&str],
+        architectures: &[&str],
+    ) -> Result<Apt> {
         for folder in ["lists/partial", "cache/archives/partial", "state"] {
             create_dir(&dir.join(folder))?;
         }
@@ -51,13 +71,14 @@ impl Apt {
             .unwrap_or_default();
         let mut list = String::new();
         for suite in suites {
-            for kind in ["deb", "deb-src"] {
+            for kind in kinds {
                 list.push_str(&format!("{kind} {keyring}{} {suite} main\n", mirror.uri));
             }
         }
         write_atomic(&dir.join("sources.list"), list.as_bytes())?;
         Ok(Apt {
             dir: dir.to_owned(),
+            architectures: architectures.iter().map(|&a| a.to_owned()).collect(),
         })
     }
 
@@ -86,6 +107,9 @@ impl Apt {
             "APT::Get::List-Cleanup=0",
         ]);
         command.args(["-o", "Acquire::Retries=3", "-o", "Acquire::Languages=none"]);
+        for architecture in &self.architectures {
+            command.args(["-o", &format!("APT::Architectures::={architecture}")]);
+        }
         if rustix::process::geteuid().is_root() {
             // The sandbox user `_apt` could not write to a cache in root's home.
             command.args(["-o", "APT::Sandbox::User=root"]);
@@ -135,6 +159,32 @@ impl Apt {
         run(command, &format!("downloading {name} {version}"))
             .map(drop)
             .map_err(explain_network)
+    }
+
+    /// Downloads binary packages (`name=version`, `name:architecture=version`) into `dir`.
+    pub(crate) fn binaries(&self, packages: &[String], dir: &Path) -> Result<()> {
+        let mut command = self.command("apt-get");
+        command
+            .args(["-q", "download"])
+            .args(packages)
+            .current_dir(dir);
+        let what = match packages {
+            [one] => format!("downloading {one}"),
+            _ => format!("downloading {} packages", packages.len()),
+        };
+        run(command, &what).map(drop).map_err(explain_network)
+    }
+
+    /// The versions of a binary package in the archive, the newest first.
+    pub(crate) fn binary_versions(&self, name: &str) -> Result<Vec<String>> {
+        let mut command = self.command("apt-cache");
+        command.args(["show", name]);
+        let text = run(command, &format!("listing the versions of {name}"))?;
+        Ok(text
+            .lines()
+            .filter_map(|line| line.strip_prefix("Version: "))
+            .map(str::to_owned)
+            .collect())
     }
 
     /// The versions of a source package in the archive, newest first.

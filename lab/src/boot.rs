@@ -3,7 +3,7 @@
 
 use crate::error::IoContext;
 use crate::util::{create_dir, run};
-use crate::{Lab, Result};
+use crate::{Isa, Lab, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,9 +67,18 @@ pub(crate) fn class_path_options(jars: &[BootJar]) -> [OsString; 2] {
     [paths, locations]
 }
 
+/// What compiled code may use of an instruction set: all that this machine has, or what all have.
+pub(crate) fn instruction_set_features(isa: Isa) -> &'static str {
+    if isa.is_native() {
+        "runtime"
+    } else {
+        "default"
+    }
+}
+
 /// The options of dex2oat that every boot image of the lab is made with, as AOSP's own rules for
 /// the host's `core.art` have them.
-pub(crate) fn image_options(isa: &str, root: &str, filter: &str) -> Vec<String> {
+pub(crate) fn image_options(isa: Isa, root: &str, filter: &str) -> Vec<String> {
     [
         "--runtime-arg",
         "-Xms64m",
@@ -78,7 +87,6 @@ pub(crate) fn image_options(isa: &str, root: &str, filter: &str) -> Vec<String> 
         "--runtime-arg",
         "-Xnorelocate",
         "--base=0x60000000",
-        "--instruction-set-features=runtime",
         "--host",
         "--image-format=uncompressed",
         "--avoid-storing-invocation",
@@ -92,7 +100,11 @@ pub(crate) fn image_options(isa: &str, root: &str, filter: &str) -> Vec<String> 
     .into_iter()
     .map(str::to_owned)
     .chain([
-        format!("--instruction-set={isa}"),
+        format!("--instruction-set={}", isa.name()),
+        format!(
+            "--instruction-set-features={}",
+            instruction_set_features(isa)
+        ),
         format!("--android-root={root}"),
         format!("--compiler-filter={filter}"),
     ])
@@ -108,7 +120,6 @@ impl Lab {
     /// # Errors
     /// If dex2oat fails (its output is in the error) or the files can't be written.
     pub fn build_boot_image(&self, spec: &BootImageSpec) -> Result<BootImage> {
-        let isa = self.isa.name();
         let parent = spec.image.parent().unwrap_or(Path::new("."));
         create_dir(parent)?;
         let parent = std::fs::canonicalize(parent).context("find", parent)?;
@@ -134,14 +145,14 @@ impl Lab {
         command.arg(option("--image=", &image));
         command.arg(option("--oat-file=", &image.with_extension("oat")));
         command.args(image_options(
-            isa,
+            self.isa,
             &self.root().display().to_string(),
             &spec.filter,
         ));
         command.args(&spec.options);
         run_dex2oat(command, &spec.image)?;
 
-        let target = parent.join(isa);
+        let target = parent.join(self.isa.name());
         create_dir(&target)?;
         let mut files: Vec<_> = std::fs::read_dir(work.path())
             .and_then(|dir| dir.collect::<std::io::Result<Vec<_>>>())

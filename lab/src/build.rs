@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::run::{Lab, CORE_JARS};
 use crate::source::{hindsight_patches, port_patches, Tree};
 use crate::util::{create_dir, remove, run, symlink, write_atomic, write_if_changed};
-use crate::{check, fdlibm, graph, java, ninja, tzdata, Error, Result};
+use crate::{check, cross, fdlibm, graph, java, ninja, tzdata, Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -74,6 +74,13 @@ pub fn clean(release: Release) -> Result<()> {
 pub fn build(options: &BuildOptions) -> Result<Lab> {
     let lab = Lab::locate(options.release, options.isa, options.variant)?;
     let folders = lab.folders.clone();
+    if !options.isa.is_native() {
+        // Its boot images are compiled by this machine's dex2oat.
+        build(&BuildOptions {
+            isa: Isa::X86_64,
+            ..options.clone()
+        })?;
+    }
     check::packages(&folders.data)?;
     let _variant_lock = Lock::take(&folders.variant(options.variant))?;
     let shared_lock = Lock::take(&folders.release)?;
@@ -84,6 +91,8 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     let fetched = fetch_all(&folders, &manifest, &progress)?;
     sources(&folders, &manifest, &fetched, options, &progress)?;
     java_part(&folders, options.release, &progress)?;
+    let with_rust = options.variant == Variant::Hindsight;
+    cross::prepare(&folders, options.isa, with_rust, &progress)?;
     // What follows changes only the variant: the other one needn't wait for it.
     drop(shared_lock);
 
@@ -133,6 +142,7 @@ fn sources(
         }
         symlink(&folders.checkout, &dir.join("hindsight"))?;
     }
+    symlink(Path::new("../sysroots"), &variant.join("sysroots"))?;
     // Where AOSP's scripts look for ART below ANDROID_BUILD_TOP.
     symlink(Path::new("src/art"), &variant.join("art"))?;
     let art = variant.join("src/art");
@@ -169,7 +179,9 @@ fn sources(
         .to_string();
     let note = variant.join("out/art-source");
     if std::fs::read_to_string(&note).unwrap_or_default() != origin {
-        remove(&variant.join("out").join(options.isa.name()))?;
+        for isa in Isa::ALL {
+            remove(&variant.join("out").join(isa.name()))?;
+        }
         write_atomic(&note, origin.as_bytes())?;
     }
     Ok(())
@@ -188,6 +200,7 @@ fn java_part(folders: &Folders, release: Release, progress: &Progress) -> Result
     }
     let job = ninja::Job {
         dir: &dir,
+        file: "build.ninja",
         title: "core libraries",
         log: &out.join("build.log"),
         stamp: &out.join("finished"),
@@ -206,10 +219,15 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
     root_files(lab)?;
     let hooks = art_hooks(lab, options, progress)?;
     let text = graph::write(folders, options.isa, options.variant, hooks.as_deref())?;
-    write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
-    let title = format!("ART ({})", options.variant.name());
+    let file = graph::file_name(options.isa);
+    write_if_changed(&dir.join(&file), text.as_bytes())?;
+    let mut title = format!("ART ({})", options.variant.name());
+    if !options.isa.is_native() {
+        title = format!("ART ({}, {})", options.variant.name(), options.isa.name());
+    }
     let job = ninja::Job {
         dir,
+        file: &file,
         title: &title,
         log: &out.join("build.log"),
         stamp: &lab.finished_stamp(),
@@ -223,8 +241,8 @@ fn root_files(lab: &Lab) -> Result<()> {
     let root = lab.root();
     for dir in [
         "bin",
-        "lib64",
-        "nativetest64",
+        lab.isa.library_dir(),
+        lab.isa.native_test_dir(),
         "framework",
         "com.android.runtime/etc/icu",
     ] {
@@ -239,7 +257,10 @@ fn root_files(lab: &Lab) -> Result<()> {
         );
         symlink(&up, &root.join("framework").join(jar))?;
     }
-    symlink(Path::new("dalvikvm"), &root.join("bin/dalvikvm64"))?;
+    symlink(
+        Path::new("dalvikvm"),
+        &root.join("bin").join(lab.isa.dalvikvm()),
+    )?;
     let zones = tzdata::bundle(Path::new("/usr/share/zoneinfo"))?;
     for module in ["com.android.tzdata", "com.android.runtime"] {
         write_if_changed(&root.join(module).join("etc/tz/tzdata"), &zones)?;
@@ -274,6 +295,20 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     command.arg("--target-dir").arg(lab.dir().join(&target));
     // The C++ half of the bridge has to have the ABI of ART's own objects.
     command.env("CXX", "clang++-14").env("CC", "clang-14");
+    let mut output = format!("{target}/device");
+    if let Some(triple) = options.isa.rust_target() {
+        command.args(["--target", triple]);
+        command.env("RUSTC", cross::rustc(&lab.folders));
+        // A wrapper (clippy's, sccache's) would be one for another compiler.
+        command
+            .env_remove("RUSTC_WRAPPER")
+            .env_remove("RUSTC_WORKSPACE_WRAPPER");
+        let flags = graph::target_flags_at(options.isa, lab.dir());
+        command
+            .env(format!("CXXFLAGS_{triple}"), &flags)
+            .env("AR", "llvm-ar-14");
+        output = format!("{target}/{triple}/device");
+    }
     // xtask's own cargo run must not leak its settings into this one.
     for name in [
         "CARGO_TARGET_DIR",
@@ -285,5 +320,5 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     }
     command.current_dir(&lab.folders.checkout);
     run(command, "compiling art-hooks")?;
-    Ok(Some(format!("{target}/device/libhindsight_art_hooks.a")))
+    Ok(Some(format!("{output}/libhindsight_art_hooks.a")))
 }

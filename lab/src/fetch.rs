@@ -187,7 +187,7 @@ fn download_other(package: &Package, version: &str, apt: &Apt, dir: &Path) -> Re
 }
 
 /// Errors, and removes the file, if its checksum is not the pinned one.
-fn verify(dir: &Path, file: &PinnedFile) -> Result<()> {
+pub(crate) fn verify(dir: &Path, file: &PinnedFile) -> Result<()> {
     let path = dir.join(&file.name);
     if !path.exists() {
         return Err(Error::Other(format!(

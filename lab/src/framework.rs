@@ -12,9 +12,8 @@ use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::boot::class_path_options;
+use crate::boot::{class_path_options, instruction_set_features};
 use crate::error::IoContext as _;
-use crate::run::ANDROID_LIBRARIES;
 use crate::util::{create_dir, hex, read, remove, run, write_atomic};
 use crate::{javastream, BootImage, BootImageSpec, BootJar, Error, JavaLibrary, Lab, Result};
 
@@ -157,10 +156,11 @@ impl Framework {
         command.arg(option("--oat-file=", &oat));
         command.args([
             "--compiler-filter=speed",
-            "--instruction-set-features=runtime",
             "--class-loader-context=PCL[]",
             "--host",
         ]);
+        let features = instruction_set_features(self.lab.isa);
+        command.arg(format!("--instruction-set-features={features}"));
         run(
             command,
             &format!("compiling {} ahead of time", jar.display()),
@@ -203,7 +203,7 @@ impl Framework {
         }
         // ART's test library, with which a benchmark makes sure that its methods are compiled.
         path.push(":");
-        path.push(self.lab.root().join("nativetest64"));
+        path.push(self.lab.root().join(self.lab.isa.native_test_dir()));
         path
     }
 }
@@ -279,7 +279,14 @@ impl Build<'_> {
 
     fn native_library(&self) -> Result<()> {
         let own = self.data.join("jni");
+        let isa = self.lab.isa;
         let mut command = Command::new("clang++-14");
+        let mut sysroot = PathBuf::new();
+        if !isa.is_native() {
+            sysroot = self.lab.folders.sysroot(isa);
+            let flags = crate::graph::target_flags_at(isa, self.lab.dir());
+            command.args(flags.split(' '));
+        }
         let mut inputs: Vec<PathBuf> = list_file(&self.data.join("jni-sources.txt"))?
             .into_iter()
             .map(|name| self.originals.join(name))
@@ -306,14 +313,14 @@ impl Build<'_> {
         // Own headers stand in for two originals, so they come first.
         command.arg("-I").arg(own.join("include"));
         command.arg("-I").arg(self.originals.join("core/jni"));
-        command.args([
-            "-I/usr/include/android",
-            "-I/usr/include/android/nativehelper",
-        ]);
+        for dir in ["/usr/include/android", "/usr/include/android/nativehelper"] {
+            command.arg(format!("-I{}{dir}", sysroot.display()));
+        }
         command.args(&inputs);
         command.args(["-Wl,-soname,libandroid_runtime.so", "-Wl,--no-undefined"]);
-        command.arg(format!("-L{ANDROID_LIBRARIES}"));
-        command.arg(format!("-Wl,-rpath,{ANDROID_LIBRARIES}"));
+        let libraries = isa.android_libraries();
+        command.arg(format!("-L{}{libraries}", sysroot.display()));
+        command.arg(format!("-Wl,-rpath,{libraries}"));
         command.args(["-lutils", "-lcutils", "-llog", "-lbase", "-lnativehelper"]);
         command.arg("-o").arg(&temporary);
         run(command, "compiling libandroid_runtime.so")?;
@@ -378,7 +385,12 @@ fn fingerprint(lab: &Lab) -> Result<String> {
         "lib64/libart.so",
         "lib64/libart-compiler.so",
     ] {
-        let path = lab.root().join(name);
+        let root = match name.starts_with("framework") {
+            true => lab.root().to_owned(),
+            // This machine's compiler is that of all instruction sets.
+            false => lab.native_root(),
+        };
+        let path = root.join(name);
         let data = std::fs::metadata(&path).context("find", &path)?;
         let modified = data.modified().context("find", &path)?;
         text.push_str(&format!("{name} {} {modified:?}\n", data.len()));

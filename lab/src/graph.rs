@@ -9,7 +9,7 @@
 
 use crate::ninja::{Edge, Writer};
 use crate::paths::{Folders, Isa, Variant};
-use crate::run::{ANDROID_LIBRARIES, CORE_JARS};
+use crate::run::CORE_JARS;
 use crate::{Error, Result};
 use hindsight_blueprint::{Source, Tree, Value, Variation};
 use std::path::Path;
@@ -18,7 +18,14 @@ const CXX: &str = "clang++-14";
 const CC: &str = "clang-14";
 
 /// The instruction sets that the compiler generates code for.
-const CODE_GENERATORS: [&str; 4] = ["arm", "arm64", "x86", "x86_64"];
+fn code_generators(isa: Isa) -> &'static [&'static str] {
+    match isa {
+        Isa::X86_64 => &["arm", "arm64", "x86", "x86_64"],
+        // The JIT needs one; what is compiled ahead of time, this machine's dex2oat compiles.
+        Isa::Arm64 => &["arm64"],
+        Isa::Arm => &["arm"],
+    }
+}
 
 /// The `Android.bp` files, relative to the variant's folder.
 const BLUEPRINTS: [&str; 26] = [
@@ -115,13 +122,67 @@ const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_
     -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS";
 
 /// Machine and code flags of C, C++ and assembly. ART's sources are not ours to warn about.
-const COMMON: &str =
-    "-fPIC -fno-omit-frame-pointer -fno-strict-aliasing -msse4.2 -mpopcnt -w -pthread";
+fn common(isa: Isa) -> String {
+    let machine = match isa {
+        Isa::X86_64 => "-msse4.2 -mpopcnt".to_owned(),
+        _ => target_flags(isa),
+    };
+    format!("-fPIC -fno-omit-frame-pointer -fno-strict-aliasing {machine} -w -pthread")
+}
 
-/// Debian's VIXL is built with its simulator, which changes the layout of some classes: these are
-/// the defines of its vixl.pc.
-const VIXL_DEFINES: &str = "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 \
-    -DVIXL_INCLUDE_TARGET_A64 -DVIXL_INCLUDE_SIMULATOR_AARCH64 -DVIXL_CODE_BUFFER_MMAP";
+/// What tells the compiler that it compiles for another machine; every step needs it.
+fn target_flags(isa: Isa) -> String {
+    let machine = match isa {
+        Isa::X86_64 => return String::new(),
+        Isa::Arm64 => "-march=armv8-a",
+        Isa::Arm => "-march=armv7-a -mfpu=neon -mfloat-abi=hard -mthumb",
+    };
+    format!(
+        "--target={} --sysroot={} {machine}",
+        isa.triple(),
+        sysroot(isa)
+    )
+}
+
+/// The same for a compiler that runs in another folder than the variant's.
+pub(crate) fn target_flags_at(isa: Isa, dir: &Path) -> String {
+    let here = dir.join(sysroot(isa)).display().to_string();
+    target_flags(isa).replace(&sysroot(isa), &here)
+}
+
+/// Where another architecture's libraries and headers are, relative to the variant's folder; empty
+/// for this machine's.
+fn sysroot(isa: Isa) -> String {
+    if isa.is_native() {
+        String::new()
+    } else {
+        format!("sysroots/{}", isa.name())
+    }
+}
+
+/// The defines of Debian's vixl.pc: with its simulator, and without A64, the layout of some classes
+/// is another.
+fn vixl_defines(isa: Isa) -> &'static str {
+    match isa {
+        Isa::X86_64 => {
+            "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 \
+             -DVIXL_INCLUDE_TARGET_A64 -DVIXL_INCLUDE_SIMULATOR_AARCH64 -DVIXL_CODE_BUFFER_MMAP"
+        }
+        Isa::Arm64 => {
+            "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 \
+             -DVIXL_INCLUDE_TARGET_A64 -DVIXL_CODE_BUFFER_MMAP"
+        }
+        Isa::Arm => "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 -DVIXL_CODE_BUFFER_MMAP",
+    }
+}
+
+/// How native methods are compiled where ART's calls to them are not what the compiler would expect.
+fn native_method_flags(isa: Isa) -> &'static str {
+    match isa {
+        Isa::Arm => " -include hindsight/lab/android-10/shim/jnicall.h",
+        _ => "",
+    }
+}
 
 /// Headers that the native parts of the run-tests get from libc++ without including them.
 const TEST_FORCED_INCLUDES: &str =
@@ -169,52 +230,63 @@ impl Flags {
         }
     }
 
-    fn cxx(self, out: &str) -> String {
+    fn cxx(self, isa: Isa, out: &str) -> String {
         let art = |visibility: &str, extra: &str, more: &[&str]| {
             format!(
-                "-std=gnu++17 -O2 {visibility} {COMMON} {ART_DEFINES} {} {} {} {extra}",
-                code_generator_defines(),
-                includes(&ART_INCLUDES, out),
-                includes(more, out),
+                "-std=gnu++17 -O2 {visibility} {} {ART_DEFINES} {} {} {} {extra}",
+                common(isa),
+                code_generator_defines(isa),
+                includes(&ART_INCLUDES, isa, out),
+                includes(more, isa, out),
             )
         };
         let protected = "-fno-rtti -fvisibility=protected";
+        let natives = native_method_flags(isa);
         match self {
-            Flags::Art => art(protected, "", &[]),
-            Flags::Compiler => art(protected, VIXL_DEFINES, &COMPILER_INCLUDES),
+            Flags::Art => art(protected, natives.trim_start(), &[]),
+            Flags::Compiler => art(protected, vixl_defines(isa), &COMPILER_INCLUDES),
             Flags::Jvmti => art(protected, "", &JVMTI_INCLUDES),
             Flags::System => art("-fno-rtti", "", &[]),
-            Flags::Test => art("", TEST_FORCED_INCLUDES, &JVMTI_INCLUDES),
-            Flags::Libcore => format!(
-                "-std=gnu++17 -O2 -fPIC -w -pthread -DU_USING_ICU_NAMESPACE=0 -DNDEBUG {} {}",
-                LIBCORE_DEFINES,
-                includes(&LIBCORE_INCLUDES, out),
+            Flags::Test => art(
+                "",
+                &format!("{TEST_FORCED_INCLUDES}{natives}"),
+                &JVMTI_INCLUDES,
             ),
+            Flags::Libcore => {
+                let target = target_flags(isa);
+                let gap = if target.is_empty() { "" } else { " " };
+                format!(
+                    "-std=gnu++17 -O2{gap}{target} -fPIC -w -pthread -DU_USING_ICU_NAMESPACE=0 \
+                     -DNDEBUG {LIBCORE_DEFINES} {}{natives}",
+                    includes(&LIBCORE_INCLUDES, isa, out),
+                )
+            }
             // The functions that OpenJDK has in Java are translated to C++.
-            Flags::Fdlibm => format!("-std=gnu++17 {FDLIBM_FLAGS}"),
+            Flags::Fdlibm => format!("-std=gnu++17 {}", fdlibm_flags(isa)),
         }
     }
 
-    fn c(self, out: &str) -> String {
+    fn c(self, isa: Isa, out: &str) -> String {
         match self {
-            Flags::Libcore => self.cxx(out).replace("-std=gnu++17", "-std=gnu11"),
+            Flags::Libcore => self.cxx(isa, out).replace("-std=gnu++17", "-std=gnu11"),
             Flags::Fdlibm => {
                 format!(
-                    "-std=gnu11 {FDLIBM_FLAGS} -Isrc/fdlibm/src/java.base/share/native/libfdlibm"
+                    "-std=gnu11 {} -Isrc/fdlibm/src/java.base/share/native/libfdlibm",
+                    fdlibm_flags(isa)
                 )
             }
             _ => self
-                .cxx(out)
+                .cxx(isa, out)
                 .replace("-std=gnu++17", "-std=gnu11")
                 .replace("-fno-rtti ", ""),
         }
     }
 
-    fn assembly(self, out: &str) -> String {
-        let (defines, codegen) = (ART_DEFINES, code_generator_defines());
+    fn assembly(self, isa: Isa, out: &str) -> String {
+        let (common, codegen) = (common(isa), code_generator_defines(isa));
         format!(
-            "{COMMON} {defines} {codegen} {}",
-            includes(&ART_INCLUDES, out)
+            "{common} {ART_DEFINES} {codegen} {}",
+            includes(&ART_INCLUDES, isa, out)
         )
     }
 }
@@ -235,7 +307,13 @@ const PRECOMPILED: [(&str, Flags); 4] = [
 /// whenever one of those changed.
 fn precompiled(source: &str, flags: Flags) -> Option<&'static str> {
     let path = source.find("src/art/").map_or("", |at| &source[at..]);
-    if flags == Flags::Art && !path.starts_with("src/art/runtime/") {
+    let own = match flags {
+        Flags::Art => path.starts_with("src/art/runtime/"),
+        // Has its own names for registers.
+        Flags::Compiler => !path.starts_with("src/art/disassembler/"),
+        _ => true,
+    };
+    if !own {
         return None;
     }
     if source.starts_with("hindsight/") || !(path.ends_with(".cc") || path.ends_with(".cpp")) {
@@ -252,15 +330,27 @@ const LIBCORE_DEFINES: &str = "-D_LARGEFILE64_SOURCE -D_GNU_SOURCE -DLINUX -D__G
 const FDLIBM_FLAGS: &str = "-O2 -fPIC -w -fno-strict-aliasing -ffp-contract=off -fno-builtin \
     -fwrapv -fvisibility=hidden -D_IEEE_LIBM -D_LITTLE_ENDIAN";
 
-fn code_generator_defines() -> String {
-    CODE_GENERATORS
+fn fdlibm_flags(isa: Isa) -> String {
+    format!("{FDLIBM_FLAGS} {}", target_flags(isa))
+        .trim_end()
+        .to_owned()
+}
+
+fn code_generator_defines(isa: Isa) -> String {
+    code_generators(isa)
+        .iter()
         .map(|isa| format!("-DART_ENABLE_CODEGEN_{isa}"))
+        .collect::<Vec<_>>()
         .join(" ")
 }
 
-fn includes(dirs: &[&str], out: &str) -> String {
+fn includes(dirs: &[&str], isa: Isa, out: &str) -> String {
+    let sysroot = sysroot(isa);
     dirs.iter()
-        .map(|dir| format!("-I{}", dir.replace("OUT", out)))
+        .map(|dir| match dir.starts_with('/') {
+            true => format!("-I{sysroot}{dir}"),
+            false => format!("-I{}", dir.replace("OUT", out)),
+        })
         .collect::<Vec<_>>()
         .join(" ")
 }
@@ -297,6 +387,45 @@ struct Target {
     uses: &'static [&'static str],
     /// Debian's libraries.
     libs: &'static str,
+}
+
+/// What is not built for other machines: dex2oat and its relatives run on this one, for all of them, and
+/// JVMTI comes with 120 files that no test of trace points needs there.
+const NATIVE_ONLY: [&str; 10] = [
+    "lib64/libart-disassembler.so",
+    "lib64/libart-dexlayout.so",
+    "lib64/libopenjdkjvmti.so",
+    "bin/dex2oat",
+    "bin/oatdump",
+    "bin/profman",
+    "bin/hiddenapi",
+    "bin/dexdump2",
+    "nativetest64/libtiagent.so",
+    "nativetest64/libartagent.so",
+];
+
+/// The libraries and programs of an instruction set.
+fn targets(isa: Isa) -> impl Iterator<Item = &'static Target> {
+    TARGETS
+        .iter()
+        .filter(move |target| isa.is_native() || !NATIVE_ONLY.contains(&target.output))
+}
+
+/// A target's output below `root/`: a 32-bit system has other folders.
+fn output(isa: Isa, target: &Target) -> String {
+    match target.output.split_once('/') {
+        Some(("lib64", name)) => format!("{}/{name}", isa.library_dir()),
+        Some(("nativetest64", name)) => format!("{}/{name}", isa.native_test_dir()),
+        _ => target.output.to_owned(),
+    }
+}
+
+/// The name of an instruction set's graph in the variant's folder.
+pub(crate) fn file_name(isa: Isa) -> String {
+    match isa {
+        Isa::X86_64 => "build.ninja".to_owned(),
+        _ => format!("build-{}.ninja", isa.name()),
+    }
 }
 
 /// A shared library that leaves nothing undefined.
@@ -487,7 +616,10 @@ pub(crate) fn write(
         target: ["host", "linux", "linux_glibc", "not_windows"]
             .map(str::to_owned)
             .to_vec(),
-        codegen: CODE_GENERATORS.map(str::to_owned).to_vec(),
+        codegen: code_generators(isa)
+            .iter()
+            .map(|&isa| isa.to_owned())
+            .collect(),
     };
     let mut graph = Graph {
         dir: &dir,
@@ -502,7 +634,7 @@ pub(crate) fn write(
     graph.rules();
     graph.generated()?;
     graph.precompiled_headers();
-    for target in TARGETS {
+    for target in targets(isa) {
         graph.target(target)?;
     }
     graph.boot_images(&dir)?;
@@ -522,12 +654,13 @@ struct Graph<'a> {
 
 impl Graph<'_> {
     fn rules(&mut self) {
+        let (isa, out) = (self.isa, &self.out);
         let n = &mut self.ninja;
         for flags in Flags::ALL {
-            n.variable(&format!("cxx_{}", flags.name()), &flags.cxx(&self.out));
-            n.variable(&format!("c_{}", flags.name()), &flags.c(&self.out));
+            n.variable(&format!("cxx_{}", flags.name()), &flags.cxx(isa, out));
+            n.variable(&format!("c_{}", flags.name()), &flags.c(isa, out));
         }
-        n.variable("asm_art", &Flags::Art.assembly(&self.out));
+        n.variable("asm_art", &Flags::Art.assembly(isa, out));
         let depfile = [("depfile", "$out.d"), ("deps", "gcc")];
         let rule = |n: &mut Writer, name: &str, compiler: &str| {
             let command = format!("ccache {compiler} -MD -MF $out.d $flags -c $in -o $out");
@@ -571,14 +704,18 @@ impl Graph<'_> {
             ),
             &[("restat", "1"), ("description", "generate $out")],
         );
+        let linker = match target_flags(isa) {
+            target if target.is_empty() => format!("{CXX} -fuse-ld=lld"),
+            target => format!("{CXX} {target} -fuse-ld=lld"),
+        };
         n.rule(
             "shared",
-            &format!("{CXX} -fuse-ld=lld -shared -Wl,-soname,$soname -o $out $in $ldflags"),
+            &format!("{linker} -shared -Wl,-soname,$soname -o $out $in $ldflags"),
             &[("description", "link $out")],
         );
         n.rule(
             "program",
-            &format!("{CXX} -fuse-ld=lld -o $out $in $ldflags"),
+            &format!("{linker} -o $out $in $ldflags"),
             &[("description", "link $out")],
         );
         n.rule(
@@ -772,7 +909,6 @@ impl Graph<'_> {
             implicit: header.into_iter().collect(),
             order_only,
             variables: vec![("flags", flags)],
-            ..Edge::default()
         });
         object
     }
@@ -784,7 +920,7 @@ impl Graph<'_> {
                 objects.push(self.object(target.output, &source, flags));
             }
         }
-        let lib64 = format!("{}/root/lib64", self.out);
+        let libraries = format!("{}/root/{}", self.out, self.isa.library_dir());
         let mut libs = Vec::new();
         let mut implicit: Vec<String> = Vec::new();
         if let Some(hooks) = self.hooks.filter(|_| target.output == "lib64/libart.so") {
@@ -796,17 +932,20 @@ impl Graph<'_> {
         }
         for name in target.uses {
             libs.push(format!("-l{name}"));
-            implicit.push(format!("{lib64}/lib{name}.so"));
+            implicit.push(format!("{libraries}/lib{name}.so"));
         }
         let name = target.output.rsplit('/').next().unwrap_or(target.output);
+        let android = self.isa.android_libraries();
         let ldflags = format!(
-            "-L{lib64} -L{ANDROID_LIBRARIES} -Wl,-rpath,'$$ORIGIN/../lib64' \
-             -Wl,-rpath,{ANDROID_LIBRARIES} {} {} {}",
+            "-L{libraries} -L{}{android} -Wl,-rpath,'$$ORIGIN/../{}' \
+             -Wl,-rpath,{android} {} {} {}",
+            sysroot(self.isa),
+            self.isa.library_dir(),
             libs.join(" "),
             target.libs,
             closed(target),
         );
-        let output = format!("{}/root/{}", self.out, target.output);
+        let output = format!("{}/root/{}", self.out, output(self.isa, target));
         self.ninja.edge(&Edge {
             rule: if matches!(target.kind, Kind::Shared) {
                 "shared"
@@ -827,11 +966,13 @@ impl Graph<'_> {
         let root = format!("{}/root", self.out);
         let isa = self.isa.name();
         let jars = CORE_JARS.map(|jar| format!("{root}/framework/{jar}"));
-        let programs: Vec<String> = TARGETS
-            .iter()
-            .map(|target| format!("{root}/{}", target.output))
+        // This machine's dex2oat compiles for all instruction sets.
+        let native = format!("out/{}/root", Isa::X86_64.name());
+        let programs: Vec<String> = targets(Isa::X86_64)
+            .map(|target| format!("{native}/{}", target.output))
             .filter(|output| !output.contains("/nativetest64/"))
             .collect();
+        let libraries = Isa::X86_64.android_libraries();
         let mut options = Vec::new();
         // dex2oat opens the jars by absolute paths, and records locations relative to the top.
         let absolute = jars.clone().map(|jar| format!("$$PWD/{jar}")).join(":");
@@ -845,7 +986,7 @@ impl Graph<'_> {
         }
         options.push("--image-classes=src/frameworks_base/config/preloaded-classes".to_owned());
         options.extend(crate::boot::image_options(
-            isa,
+            self.isa,
             &format!("$$PWD/{root}"),
             "$filter",
         ));
@@ -855,8 +996,8 @@ impl Graph<'_> {
              ANDROID_ROOT=$$PWD/{root} ANDROID_DATA=$$PWD/data \
              ANDROID_RUNTIME_ROOT=$$PWD/{root}/com.android.runtime \
              ANDROID_TZDATA_ROOT=$$PWD/{root}/com.android.tzdata ANDROID_LOG_TAGS='*:e' \
-             LD_LIBRARY_PATH=$$PWD/{root}/lib64:{ANDROID_LIBRARIES} \
-             {root}/bin/dex2oat {} --image={work}/$name.art --oat-file={work}/$name.oat && \
+             LD_LIBRARY_PATH=$$PWD/{native}/lib64:{libraries} \
+             {native}/bin/dex2oat {} --image={work}/$name.art --oat-file={work}/$name.oat && \
              mv -f {work}/* {root}/framework/{isa}/",
             options.join(" "),
         );
@@ -904,14 +1045,14 @@ mod tests {
     use crate::Release;
 
     /// The graph of a variant whose sources the lab has unpacked.
-    fn graph(variant: Variant, hooks: Option<&str>) -> Option<String> {
+    fn graph(isa: Isa, variant: Variant, hooks: Option<&str>) -> Option<String> {
         let folders = Folders::new(Release::Android10).ok()?;
         let sources = folders.variant(variant).join("src/art/runtime/Android.bp");
         if !sources.exists() {
             eprintln!("skipped: {} is not there", sources.display());
             return None;
         }
-        let text = write(&folders, Isa::X86_64, variant, hooks).unwrap();
+        let text = write(&folders, isa, variant, hooks).unwrap();
         let cache = folders.cache.display().to_string();
         assert!(!text.contains(&cache), "an absolute path of the cache");
         Some(text)
@@ -929,21 +1070,98 @@ mod tests {
 
     #[test]
     fn both_variants_run_the_same_compile_commands() {
-        let Some(stock) = graph(Variant::Stock, None) else {
-            return;
-        };
-        let Some(patched) = graph(Variant::Hindsight, Some("hooks.a")) else {
-            return;
-        };
-        assert!(compile_commands(&stock).len() > 20);
-        assert_eq!(compile_commands(&stock), compile_commands(&patched));
-        assert!(patched.contains("hindsight/art-hooks/cc/runtime/lifecycle.cc"));
-        assert!(!stock.contains("art-hooks/cc/"));
+        for isa in Isa::ALL {
+            let Some(stock) = graph(isa, Variant::Stock, None) else {
+                return;
+            };
+            let Some(patched) = graph(isa, Variant::Hindsight, Some("hooks.a")) else {
+                return;
+            };
+            assert!(compile_commands(&stock).len() > 20);
+            assert_eq!(compile_commands(&stock), compile_commands(&patched));
+            assert!(patched.contains("hindsight/art-hooks/cc/runtime/lifecycle.cc"));
+            assert!(!stock.contains("art-hooks/cc/"));
+        }
+    }
+
+    #[test]
+    fn other_instruction_sets_are_cross_compiled() {
+        for (isa, library, target) in [
+            (Isa::Arm64, "lib64/libart.so", "--target=aarch64-linux-gnu"),
+            (Isa::Arm, "lib/libart.so", "--target=arm-linux-gnueabihf"),
+        ] {
+            let Some(text) = graph(isa, Variant::Stock, None) else {
+                return;
+            };
+            let name = isa.name();
+            for expected in [
+                format!("build out/{name}/root/{library}: shared"),
+                format!("out/{name}/gen/mterp_{name}.S"),
+                format!("out/{name}/pch/runtime.pch"),
+                // The boot image is compiled by this machine's dex2oat.
+                " out/x86_64/root/bin/dex2oat --runtime-arg".to_owned(),
+                format!("--instruction-set={name} --instruction-set-features=default"),
+            ] {
+                assert!(text.contains(&expected), "{expected}");
+            }
+            for unexpected in [
+                "-msse4.2".to_owned(),
+                "code_generator_x86".to_owned(),
+                " -I/usr/include".to_owned(),
+                format!("build out/{name}/root/bin/dex2oat"),
+            ] {
+                assert!(!text.contains(&unexpected), "{unexpected}");
+            }
+            // Every step that compiles or links C or C++.
+            let here = format!("{target} --sysroot=sysroots/{name}");
+            for line in compile_commands(&text) {
+                let variable = ["cxx_", "c_", "asm_"]
+                    .iter()
+                    .any(|start| line.starts_with(start));
+                let links = line.contains("-fuse-ld");
+                if variable || links {
+                    assert!(line.contains(&here), "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn precompiled_headers_are_for_the_files_that_include_them() {
+        let header = |source, flags| precompiled(source, flags);
+        assert_eq!(
+            header("src/art/runtime/thread.cc", Flags::Art),
+            Some("runtime")
+        );
+        let generated = "out/x86_64/gen/src/art/runtime/thread_state.h.operator_out.cc";
+        assert_eq!(header(generated, Flags::Art), Some("runtime"));
+        assert_eq!(
+            header("src/art/dex2oat/dex2oat.cc", Flags::Compiler),
+            Some("compiler")
+        );
+        for (source, flags) in [
+            ("src/art/libartbase/base/bit_vector.cc", Flags::Art),
+            (
+                "src/art/runtime/arch/arm64/quick_entrypoints_arm64.S",
+                Flags::Art,
+            ),
+            (
+                "src/art/disassembler/disassembler_arm64.cc",
+                Flags::Compiler,
+            ),
+            ("hindsight/art-hooks/cc/runtime/frames.cc", Flags::Art),
+            (
+                "src/libcore/luni/src/main/native/Register.cpp",
+                Flags::Libcore,
+            ),
+        ] {
+            assert_eq!(header(source, flags), None, "{source}");
+        }
     }
 
     #[test]
     fn generated_and_selected_sources_are_in_the_graph() {
-        let Some(text) = graph(Variant::Stock, None) else {
+        let Some(text) = graph(Isa::X86_64, Variant::Stock, None) else {
             return;
         };
         for expected in [

@@ -19,6 +19,7 @@ mod apt;
 mod boot;
 mod build;
 mod check;
+mod cross;
 mod error;
 mod fdlibm;
 mod fetch;

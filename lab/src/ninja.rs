@@ -98,8 +98,10 @@ const STATUS: &str = "@lab ";
 
 /// A run of Ninja.
 pub(crate) struct Job<'a> {
-    /// The folder of `build.ninja`.
+    /// The folder that Ninja runs in.
     pub(crate) dir: &'a Path,
+    /// The graph in it.
+    pub(crate) file: &'a str,
     /// What is built, for people.
     pub(crate) title: &'a str,
     /// Where the output goes, if there is any.
@@ -112,6 +114,7 @@ pub(crate) struct Job<'a> {
 pub(crate) fn run(job: &Job, folders: &Folders, progress: &Progress) -> Result<()> {
     let Job {
         dir,
+        file: graph,
         title,
         log,
         stamp,
@@ -123,7 +126,10 @@ pub(crate) fn run(job: &Job, folders: &Folders, progress: &Progress) -> Result<(
         create_dir(parent)?;
     }
     let mut command = Command::new("ninja");
-    command.arg(format!("-j{jobs}")).current_dir(dir);
+    command
+        .arg(format!("-j{jobs}"))
+        .args(["-f", graph])
+        .current_dir(dir);
     command.env("NINJA_STATUS", format!("{STATUS}%f/%t "));
     command.env("LC_ALL", "C.UTF-8");
     command

@@ -35,16 +35,103 @@ impl FromStr for Release {
 /// The instruction set that the lab's programs are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// 64-bit x86.
+    /// 64-bit x86, which this machine runs itself.
     X86_64,
+    /// 64-bit ARM, run by qemu-user.
+    Arm64,
+    /// 32-bit ARM (Thumb-2), run by qemu-user.
+    Arm,
 }
 
 impl Isa {
+    /// All of them.
+    pub const ALL: [Isa; 3] = [Isa::X86_64, Isa::Arm64, Isa::Arm];
+
     /// ART's name of the instruction set.
     pub fn name(self) -> &'static str {
         match self {
             Isa::X86_64 => "x86_64",
+            Isa::Arm64 => "arm64",
+            Isa::Arm => "arm",
         }
+    }
+
+    /// Whether the machine that the lab is built on runs it without an emulator.
+    pub fn is_native(self) -> bool {
+        self == Isa::X86_64
+    }
+
+    /// The program of Debian's qemu-user that runs its programs.
+    pub fn emulator(self) -> Option<&'static str> {
+        match self {
+            Isa::X86_64 => None,
+            Isa::Arm64 => Some("qemu-aarch64"),
+            Isa::Arm => Some("qemu-arm"),
+        }
+    }
+
+    /// Whether pointers have 64 bits.
+    pub fn is_64_bit(self) -> bool {
+        self != Isa::Arm
+    }
+
+    /// The folder of libraries below `ANDROID_ROOT`.
+    pub fn library_dir(self) -> &'static str {
+        if self.is_64_bit() {
+            "lib64"
+        } else {
+            "lib"
+        }
+    }
+
+    /// The folder of the run-tests' native halves below `ANDROID_ROOT`.
+    pub fn native_test_dir(self) -> &'static str {
+        if self.is_64_bit() {
+            "nativetest64"
+        } else {
+            "nativetest"
+        }
+    }
+
+    /// AOSP's name of `dalvikvm` for this width of pointers.
+    pub fn dalvikvm(self) -> &'static str {
+        if self.is_64_bit() {
+            "dalvikvm64"
+        } else {
+            "dalvikvm32"
+        }
+    }
+
+    /// Debian's name of the architecture.
+    pub(crate) fn debian(self) -> &'static str {
+        match self {
+            Isa::X86_64 => "amd64",
+            Isa::Arm64 => "arm64",
+            Isa::Arm => "armhf",
+        }
+    }
+
+    /// Debian's multiarch triple, which compilers take for a target too.
+    pub(crate) fn triple(self) -> &'static str {
+        match self {
+            Isa::X86_64 => "x86_64-linux-gnu",
+            Isa::Arm64 => "aarch64-linux-gnu",
+            Isa::Arm => "arm-linux-gnueabihf",
+        }
+    }
+
+    /// Rust's name of the target, where code is not for the machine itself.
+    pub(crate) fn rust_target(self) -> Option<&'static str> {
+        match self {
+            Isa::X86_64 => None,
+            Isa::Arm64 => Some("aarch64-unknown-linux-gnu"),
+            Isa::Arm => Some("armv7-unknown-linux-gnueabihf"),
+        }
+    }
+
+    /// Where Debian's packages put Android's libraries, on a system of this architecture.
+    pub(crate) fn android_libraries(self) -> String {
+        format!("/usr/lib/{}/android", self.triple())
     }
 }
 
@@ -54,8 +141,10 @@ impl FromStr for Isa {
     fn from_str(text: &str) -> std::result::Result<Isa, String> {
         match text {
             "x86_64" | "x86-64" => Ok(Isa::X86_64),
+            "arm64" | "aarch64" => Ok(Isa::Arm64),
+            "arm" => Ok(Isa::Arm),
             _ => Err(format!(
-                "the lab has no instruction set `{text}`; known: x86_64"
+                "the lab has no instruction set `{text}`; known: x86_64, arm64, arm"
             )),
         }
     }
@@ -153,6 +242,16 @@ impl Folders {
     /// The Java part, which both variants share.
     pub(crate) fn java(&self) -> PathBuf {
         self.release.join("java")
+    }
+
+    /// The libraries and headers of another architecture.
+    pub(crate) fn sysroot(&self, isa: Isa) -> PathBuf {
+        self.release.join("sysroots").join(isa.name())
+    }
+
+    /// Debian's Rust with the standard libraries of the other architectures.
+    pub(crate) fn rust(&self) -> PathBuf {
+        self.release.join("rust")
     }
 
     /// A variant's folder.

@@ -15,9 +15,6 @@ pub(crate) const CORE_JARS: [&str; 3] = [
     "core-icu4j-hostdex.jar",
 ];
 
-/// Debian's folder of Android libraries.
-pub(crate) const ANDROID_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu/android";
-
 /// A finished build of ART.
 #[derive(Clone, Debug)]
 pub struct Lab {
@@ -36,19 +33,22 @@ impl Lab {
     pub fn open(release: Release, isa: Isa, variant: Variant) -> Result<Lab> {
         let lab = Lab::locate(release, isa, variant)?;
         if !lab.finished_stamp().exists() {
-            let stock = if variant == Variant::Stock {
-                " --stock"
-            } else {
-                ""
-            };
+            let mut command = "cargo xtask lab build".to_owned();
+            if !isa.is_native() {
+                command.push_str(&format!(" --isa {}", isa.name()));
+            }
+            if variant == Variant::Stock {
+                command.push_str(" --stock");
+            }
             return Err(Error::NotBuilt {
                 variant: variant.name(),
                 release: release.name(),
                 isa: isa.name(),
                 dir: lab.dir,
-                command: format!("cargo xtask lab build{stock}"),
+                command,
             });
         }
+        crate::cross::check_emulator(isa)?;
         Ok(lab)
     }
 
@@ -86,6 +86,11 @@ impl Lab {
     /// Which ART this is.
     pub fn variant(&self) -> Variant {
         self.variant
+    }
+
+    /// The instruction set.
+    pub fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// The patched sources: `art`, `libcore`, `frameworks_base`, `system_core` or `fdlibm`.
@@ -142,10 +147,7 @@ impl Lab {
     /// The environment that ART's programs need.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let root = &self.root;
-        let mut library_path = root.join("lib64").into_os_string();
-        library_path.push(":");
-        library_path.push(ANDROID_LIBRARIES);
-        vec![
+        let mut environment = vec![
             ("ANDROID_BUILD_TOP", self.dir.clone().into()),
             ("ANDROID_HOST_OUT", root.into()),
             ("ANDROID_ROOT", root.into()),
@@ -158,8 +160,43 @@ impl Lab {
                 "ANDROID_TZDATA_ROOT",
                 root.join("com.android.tzdata").into(),
             ),
-            ("LD_LIBRARY_PATH", library_path),
-        ]
+            ("LD_LIBRARY_PATH", self.library_path()),
+        ];
+        for (name, value) in self.extra_environment() {
+            environment.push((name, value.into()));
+        }
+        environment
+    }
+
+    /// What an instruction set needs beside AOSP's own variables.
+    pub(crate) fn extra_environment(&self) -> Vec<(&'static str, &'static str)> {
+        if self.isa.is_native() {
+            Vec::new()
+        } else {
+            // qemu-user doesn't see code change through a second mapping of it.
+            vec![("ART_JIT_SINGLE_VIEW", "1")]
+        }
+    }
+
+    /// `LD_LIBRARY_PATH` of ART's programs. Those of another architecture are looked for in its
+    /// sysroot, by qemu.
+    fn library_path(&self) -> OsString {
+        let mut path = self.root.join(self.isa.library_dir()).into_os_string();
+        path.push(":");
+        path.push(self.isa.android_libraries());
+        path
+    }
+
+    /// What stands in front of a program's path on the command line: the emulator, if it needs one.
+    pub(crate) fn launcher(&self) -> Vec<OsString> {
+        match self.isa.emulator() {
+            Some(emulator) => vec![
+                emulator.into(),
+                "-L".into(),
+                self.folders.sysroot(self.isa).into(),
+            ],
+            None => Vec::new(),
+        }
     }
 
     /// `ANDROID_DATA`: where the programs may write (the dalvik-cache, for one).
@@ -168,14 +205,33 @@ impl Lab {
     }
 
     /// A program of `bin/` with its environment; warnings are logged unless the caller's own
-    /// `ANDROID_LOG_TAGS` says otherwise.
+    /// `ANDROID_LOG_TAGS` says otherwise. Programs of another instruction set are run by qemu; its
+    /// compiler is this machine's.
     pub fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.root.join("bin").join(program));
+        let mut command = if self.isa.is_native() || !program.starts_with("dalvikvm") {
+            Command::new(self.native_root().join("bin").join(program))
+        } else {
+            let mut words = self.launcher().into_iter();
+            let mut command = Command::new(words.next().unwrap_or_default());
+            command.args(words).arg(self.root.join("bin").join(program));
+            command
+        };
         command.envs(self.environment());
+        if !program.starts_with("dalvikvm") {
+            let mut path = self.native_root().join("lib64").into_os_string();
+            path.push(":");
+            path.push(Isa::X86_64.android_libraries());
+            command.env("LD_LIBRARY_PATH", path);
+        }
         if std::env::var_os("ANDROID_LOG_TAGS").is_none() {
             command.env("ANDROID_LOG_TAGS", "*:w");
         }
         command
+    }
+
+    /// `ANDROID_ROOT` of the same variant for this machine.
+    pub(crate) fn native_root(&self) -> PathBuf {
+        self.dir.join("out").join(Isa::X86_64.name()).join("root")
     }
 
     /// `dalvikvm` with the core jars and their boot image; add options, `-cp`, and the main class.
@@ -191,7 +247,7 @@ impl Lab {
     /// `dalvikvm` with a boot image and more jars on the boot class path, which are not in it.
     pub fn dalvikvm_command_extended(&self, image: &BootImage, more: &[BootJar]) -> Command {
         let jars: Vec<BootJar> = image.jars.iter().chain(more).cloned().collect();
-        let mut command = self.command("dalvikvm64");
+        let mut command = self.command(self.isa.dalvikvm());
         command.args(crate::boot::class_path_options(&jars));
         let mut option = OsString::from("-Ximage:");
         option.push(&image.image);
@@ -221,6 +277,9 @@ impl Lab {
         command.arg(option);
         command.args(["--runtime-arg", "-Xnorelocate"]);
         command.arg(format!("--instruction-set={}", self.isa.name()));
+        if !self.isa.is_native() {
+            command.arg("--instruction-set-features=default");
+        }
         command
     }
 }

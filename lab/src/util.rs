@@ -17,6 +17,7 @@ fn package_of(program: &str) -> &'static str {
         "tar" => "tar",
         "ninja" => "ninja-build",
         "git" => "git",
+        "qemu-aarch64" | "qemu-arm" => "qemu-user",
         "java" | "javac" | "jar" => "openjdk-17-jdk-headless",
         _ => "coreutils",
     }
@@ -33,8 +34,13 @@ fn no_program(command: &Command, source: std::io::Error) -> Error {
 }
 
 /// Runs a program to its end and returns its standard output.
-pub(crate) fn run(mut command: Command, what: &str) -> Result<String> {
-    command.stdin(Stdio::null());
+pub(crate) fn run(command: Command, what: &str) -> Result<String> {
+    run_with_input(command, Stdio::null(), what)
+}
+
+/// The same with something to read on its standard input.
+pub(crate) fn run_with_input(mut command: Command, input: Stdio, what: &str) -> Result<String> {
+    command.stdin(input);
     let output = command
         .output()
         .map_err(|source| no_program(&command, source))?;

@@ -84,9 +84,11 @@ fn is_checker_test(name: &str) -> bool {
 /// The arguments that AOSP's `run-test -O --host --64 …` gives to a test's `run`.
 fn run_arguments(context: &Session, name: &str, work: &Path) -> Vec<String> {
     let host = &context.scripts.host_out;
-    let mut a: Vec<String> = ["--quiet", "-O", "--host", "--64"]
-        .map(String::from)
-        .to_vec();
+    let isa = context.layout.isa;
+    let mut a: Vec<String> = ["--quiet", "-O", "--host"].map(String::from).to_vec();
+    if isa.is_64_bit() {
+        a.push("--64".into());
+    }
     let mode: &[&str] = match context.options.mode {
         Mode::Aot => &["--prebuild"],
         Mode::Jit => &["--jit", "--no-prebuild"],
@@ -111,8 +113,10 @@ fn run_arguments(context: &Session, name: &str, work: &Path) -> Vec<String> {
     a.extend([
         "--runtime-option".into(),
         format!(
-            "-Djava.library.path={0}/lib64:{0}/nativetest64",
-            host.display()
+            "-Djava.library.path={0}/{1}:{0}/{2}",
+            host.display(),
+            isa.library_dir(),
+            isa.native_test_dir(),
         ),
     ]);
     a.push("--no-relocate".into());
@@ -159,7 +163,11 @@ fn run_and_check(
             .current_dir(work)
             .env("DEX_LOCATION", work);
         build::environment(context, name, &mut run);
-        let mut launcher = format!("env LD_PRELOAD={}", context.scripts.brief_log.display());
+        let preload = format!("LD_PRELOAD={}", context.scripts.brief_log.display());
+        let mut launcher = "env".to_owned();
+        if context.layout.emulator.is_empty() {
+            let _ = write!(launcher, " {preload}");
+        }
         if context.options.trace {
             std::fs::create_dir_all(&balance)
                 .with_context(|| super::io_context("make", &balance))?;
@@ -170,7 +178,16 @@ fn run_and_check(
                 " HINDSIGHT=trace=all,ring=24,dir={w},check-balance={b}"
             );
         }
-        run.env("HINDSIGHT_LAUNCHER", launcher);
+        if !context.layout.emulator.is_empty() {
+            // -E: for the emulated program, not for the emulator.
+            let _ = write!(
+                launcher,
+                " {} -E {preload}",
+                context.layout.emulator.join(" ")
+            );
+        }
+        run.env("HINDSIGHT_LAUNCHER", launcher)
+            .env("HINDSIGHT_ISA", context.layout.isa.name());
         let _ = writeln!(log, "#### {run:?}");
         let f = process::run(&mut run, &output, limit, &marker("run"))?;
         if f.status.is_none() {
@@ -182,7 +199,12 @@ fn run_and_check(
             let mut checker = Command::new("python3");
             checker
                 .arg(context.layout.art.join("tools/checker/checker.py"))
-                .args(["-q", "--arch=X86_64", "graph.cfg"])
+                .arg("-q")
+                .arg(format!(
+                    "--arch={}",
+                    context.layout.isa.name().to_uppercase()
+                ))
+                .arg("graph.cfg")
                 .arg(work)
                 .current_dir(work);
             let out = work.join("checker-output.txt");

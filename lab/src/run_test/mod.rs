@@ -51,6 +51,14 @@ pub struct Layout {
     pub cache: PathBuf,
     /// What this ART is called in logs and reports, such as `stock` or `patched`.
     pub variant: String,
+    /// The instruction set that the VM runs on.
+    pub isa: crate::Isa,
+    /// What stands in front of the VM on the command line: the emulator of another instruction set.
+    pub emulator: Vec<String>,
+    /// `ANDROID_HOST_OUT` of the programs that run on this machine, such as dex2oat, if not `host_out`.
+    pub native_out: Option<PathBuf>,
+    /// Compiler options for code that is loaded into the VM.
+    pub native_code_flags: Vec<String>,
     /// Extra environment of every process of a test.
     pub environment: BTreeMap<String, String>,
 }
@@ -87,7 +95,33 @@ impl Layout {
             data: folders.data.join("run-tests"),
             cache: folders.release.join("run-tests"),
             variant: lab.variant().name().to_owned(),
-            environment: BTreeMap::new(),
+            isa: lab.isa,
+            emulator: lab
+                .launcher()
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            native_out: (!lab.isa.is_native()).then(|| lab.native_root()),
+            native_code_flags: crate::graph::target_flags_at(lab.isa, lab.dir())
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+            environment: lab
+                .extra_environment()
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        }
+    }
+}
+
+impl Layout {
+    /// The variant, with the instruction set if that is not this machine's.
+    fn name(&self) -> String {
+        if self.isa.is_native() {
+            self.variant.clone()
+        } else {
+            format!("{}-{}", self.variant, self.isa.name())
         }
     }
 }
@@ -195,6 +229,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
     let suite = suite::Suite::load(
         &layout.art.join("test"),
         &layout.data.join("known-failures.toml"),
+        layout.isa,
     )?;
     let selected = suite.select(options)?;
     let skipped: Vec<_> = selected
@@ -219,7 +254,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
     let suffix = if options.trace { "-traced" } else { "" };
     let logs = layout.cache.join("logs").join(format!(
         "{}-{}{suffix}",
-        layout.variant,
+        layout.name(),
         options.mode.name()
     ));
     let work = layout
@@ -259,7 +294,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
         }
     }
     if options.all {
-        let name = format!("{}-{}{suffix}.json", layout.variant, options.mode.name());
+        let name = format!("{}-{}{suffix}.json", layout.name(), options.mode.name());
         report.save(&layout.cache.join("results").join(name))?;
     }
     if let Some(f) = &options.report {
@@ -374,7 +409,7 @@ fn run_all(
         tests.insert(t.clone(), Outcome::skipped(why));
     }
     Ok(Report {
-        variant: context.layout.variant.clone(),
+        variant: context.layout.name(),
         mode: context.options.mode,
         trace: context.options.trace,
         seconds: started.elapsed().as_secs_f64(),

@@ -24,7 +24,17 @@ pub(super) struct Scripts {
 }
 
 /// Changes of `run-test-jar`: what to find, what to put there, why.
-const RUN_TEST_JAR: [(&str, &str, &str); 4] = [
+const RUN_TEST_JAR: [(&str, &str, &str); 6] = [
+    (
+        "\nISA=x86\n",
+        "\nISA=${HINDSIGHT_ISA}\n",
+        "the lab's 32-bit instruction set is ARM",
+    ),
+    (
+        "        ISA=\"x86_64\"\n",
+        "        ISA=\"${HINDSIGHT_ISA}\"\n",
+        "the lab has two 64-bit instruction sets",
+    ),
     (
         "\nbpath_modules=\"",
         "\nbpath_modules=\"${HINDSIGHT_BOOT_MODULES}\" # was: \"",
@@ -110,6 +120,9 @@ impl Scripts {
         std::fs::create_dir_all(&bin).with_context(|| super::io_context("make", &bin))?;
         link_entries(&layout.host_out, &self.host_out, &["bin"])?;
         link_entries(&layout.host_out.join("bin"), &bin, &["d8"])?;
+        if let Some(native) = &layout.native_out {
+            native_programs(native, &bin)?;
+        }
         // A copy, since cargo may replace this program while it runs.
         let exe = self.tool_client();
         std::fs::copy("/proc/self/exe", &exe).with_context(|| super::io_context("write", &exe))?;
@@ -147,7 +160,11 @@ impl Scripts {
         for (file, comment) in [("java.txt", "//"), ("smali.txt", "#")] {
             std::fs::write(copyright.join(file), format!("{comment} generated\n"))?;
         }
-        compile_shim(&layout.data.join("shims/brief_log.c"), &self.brief_log)?;
+        compile_shim(
+            &layout.data.join("shims/brief_log.c"),
+            &layout.native_code_flags,
+            &self.brief_log,
+        )?;
         for name in ["default-build", "default-run", "default-check"] {
             let text = read(&test.join("etc").join(name))?;
             script(&self.etc.join(name), &text)?;
@@ -161,8 +178,27 @@ impl Scripts {
     }
 }
 
-fn compile_shim(source: &Path, library: &Path) -> Result<()> {
+/// Programs of ART that another instruction set's build does not have: this machine's do their work.
+fn native_programs(native: &Path, bin: &Path) -> Result<()> {
+    for name in ["dex2oat", "profman", "oatdump", "hiddenapi", "dexdump2"] {
+        let at = bin.join(name);
+        if at.exists() {
+            continue;
+        }
+        let text = format!(
+            "#!/bin/sh\nexport LD_LIBRARY_PATH={0}/lib64:{1}\nexec {0}/bin/{name} \"$@\"\n",
+            native.display(),
+            crate::Isa::X86_64.android_libraries()
+        );
+        script(&at, &text)?;
+    }
+    Ok(())
+}
+
+fn compile_shim(source: &Path, flags: &[String], library: &Path) -> Result<()> {
     let out = Command::new("clang-14")
+        .args(flags)
+        .args(["-fuse-ld=lld"])
         .args([
             "-O2",
             "-Wall",

@@ -8,12 +8,14 @@ use anyhow::{bail, Context, Result};
 use serde::Deserialize;
 
 use super::{Mode, Options};
+use crate::Isa;
 
 /// The tests of one ART source tree with what is known about them.
 pub(super) struct Suite {
     tests: Vec<String>,
     aosp: Vec<AospEntry>,
     known: Vec<KnownFailure>,
+    isa: Isa,
     /// Tests whose traces need not be balanced.
     pub(super) unbalanced: BTreeSet<String>,
 }
@@ -62,6 +64,9 @@ struct KnownFailure {
     /// Modes it concerns; all if empty.
     #[serde(default)]
     modes: Vec<Mode>,
+    /// Instruction sets it concerns; all if empty.
+    #[serde(default)]
+    isas: Vec<String>,
     /// What was found to be the reason.
     cause: String,
 }
@@ -101,7 +106,7 @@ fn is_test(name: &str) -> bool {
 
 impl Suite {
     /// Reads the tests' folder and both lists of known failures.
-    pub(super) fn load(folder: &Path, known_failures: &Path) -> Result<Suite> {
+    pub(super) fn load(folder: &Path, known_failures: &Path, isa: Isa) -> Result<Suite> {
         let mut tests = Vec::new();
         for e in std::fs::read_dir(folder)
             .with_context(|| format!("can't read the run-tests in {}", folder.display()))?
@@ -129,8 +134,14 @@ impl Suite {
             tests,
             aosp,
             known: known.failure,
+            isa,
             unbalanced: known.unbalanced.into_iter().flat_map(|u| u.names).collect(),
         };
+        for isa in suite.known.iter().flat_map(|k| &k.isas) {
+            if let Err(error) = isa.parse::<Isa>() {
+                bail!("{}: {error}", known_failures.display());
+            }
+        }
         let known = suite.known.iter().flat_map(|k| &k.names);
         for n in known.chain(&suite.unbalanced) {
             if suite.tests.binary_search(n).is_err() {
@@ -146,7 +157,7 @@ impl Suite {
 
     /// The tests that `options` ask for, in order, with the reason why one is to be skipped.
     pub(super) fn select(&self, options: &Options) -> Result<Vec<(String, Option<String>)>> {
-        let variants = variants(options.mode);
+        let variants = variants(options.mode, self.isa);
         let (names, explicit) = if options.all {
             (self.tests.clone(), false)
         } else if let Some(f) = &options.set {
@@ -210,7 +221,9 @@ impl Suite {
 
     fn skip_reason(&self, test: &str, mode: Mode, variants: &BTreeSet<&str>) -> Option<String> {
         if let Some(k) = self.known.iter().find(|k| {
-            (k.modes.is_empty() || k.modes.contains(&mode)) && k.names.iter().any(|n| n == test)
+            (k.modes.is_empty() || k.modes.contains(&mode))
+                && (k.isas.is_empty() || k.isas.iter().any(|isa| isa == self.isa.name()))
+                && k.names.iter().any(|n| n == test)
         }) {
             return Some(k.cause.clone());
         }
@@ -245,7 +258,7 @@ impl AospEntry {
 }
 
 /// What AOSP's test runner would call the way in which tests run here.
-fn variants(mode: Mode) -> BTreeSet<&'static str> {
+fn variants(mode: Mode, isa: Isa) -> BTreeSet<&'static str> {
     let common = [
         "host",
         "ndebug",
@@ -258,7 +271,7 @@ fn variants(mode: Mode) -> BTreeSet<&'static str> {
         "no-jvmti",
         "cdex-fast",
         "no-relocate",
-        "64",
+        if isa.is_64_bit() { "64" } else { "32" },
     ];
     let own: [&str; 2] = match mode {
         Mode::Aot => ["optimizing", "prebuild"],
@@ -293,14 +306,14 @@ mod tests {
 
     #[test]
     fn variant_expressions() {
-        let jit = variants(Mode::Jit);
+        let jit = variants(Mode::Jit, Isa::X86_64);
         assert!(variant_matches("jit", &jit));
         assert!(variant_matches("interpreter | jit & ndebuggable", &jit));
         assert!(!variant_matches("jit & debuggable | optimizing", &jit));
         assert!(!variant_matches("no-image", &jit));
         assert!(
             variant_matches("no-prebuild", &jit)
-                && !variant_matches("no-prebuild", &variants(Mode::Aot))
+                && !variant_matches("no-prebuild", &variants(Mode::Aot, Isa::X86_64))
         );
     }
 
@@ -344,7 +357,7 @@ mod tests {
              [[unbalanced]]\nnames = [\"530-b\"]\ncause = \"detaches\"\n",
         )
         .unwrap();
-        let s = Suite::load(d.path(), &k).unwrap();
+        let s = Suite::load(d.path(), &k, Isa::X86_64).unwrap();
         assert!(s.unbalanced.iter().eq(["530-b"]));
         (d, s)
     }
@@ -382,11 +395,33 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_may_be_one_of_some_instruction_sets() {
+        let (d, _) = suite();
+        let k = d.path().join("known.toml");
+        let text = "[[failure]]\nnames = [\"530-a\"]\nisas = [\"arm64\", \"arm\"]\ncause = \"x\"\n";
+        std::fs::write(&k, text).unwrap();
+        let skipped = |isa: Isa| {
+            let suite = Suite::load(d.path(), &k, isa).unwrap();
+            let all = suite.select(&options(&["--all"])).unwrap();
+            all.iter()
+                .any(|(name, why)| name == "530-a" && why.is_some())
+        };
+        assert!(skipped(Isa::Arm64) && skipped(Isa::Arm) && !skipped(Isa::X86_64));
+    }
+
+    #[test]
     fn known_failures_must_exist() {
         let (d, _) = suite();
         let k = d.path().join("known.toml");
         std::fs::write(&k, "[[failure]]\nnames = [\"531-gone\"]\ncause = \"x\"\n").unwrap();
-        let e = Suite::load(d.path(), &k).err().unwrap();
+        let e = Suite::load(d.path(), &k, Isa::X86_64).err().unwrap();
         assert!(format!("{e:#}").contains("531-gone"));
+        let text = "[[failure]]\nnames = [\"530-a\"]\nisas = [\"mips\"]\ncause = \"x\"\n";
+        std::fs::write(&k, text).unwrap();
+        let e = Suite::load(d.path(), &k, Isa::X86_64).err().unwrap();
+        assert!(
+            format!("{e:#}").contains("no instruction set `mips`"),
+            "{e:#}"
+        );
     }
 }
