@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Machine code for ART's code generators.
 
-use hindsight_codegen_x86_64::{emit, Form, Kind, Reg, RegSet, TracePoint};
+use hindsight_codegen_x86_64::{emit, Kind, Reg, RegSet, TracePoint};
 
 use crate::bridge::ffi::TracePointSpec;
 
@@ -20,11 +20,9 @@ pub(crate) fn emit_x86_64(spec: &TracePointSpec, code: &mut Vec<u8>) -> String {
         (Kind::Exit, RegSet::of(&[Reg::Rax, Reg::Rdx, Reg::R10]))
     };
     let point = TracePoint {
-        kind,
-        cursor_offset: spec.cursor_offset,
         wide_pointers: cfg!(feature = "wide-method-pointers"),
-        form: Form::Inline,
         free,
+        ..TracePoint::new(kind, spec.cursor_offset)
     };
     match emit(&point) {
         Ok(emitted) => {

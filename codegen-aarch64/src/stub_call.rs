@@ -20,13 +20,26 @@
 //! `JumpExit` leaves out the test: the thread's stub is one that does nothing but return while tracing is
 //! off. It is the smallest, and costs an indirect jump also then.
 //!
-//! There is none for an entry without a suspend check: keeping the link register takes as many
-//! instructions as the whole inline form has.
+//! The `Pointer` sites test and call with one load: the word with the stub's address is 0 while tracing is
+//! off. They are the smallest with a test. At an entry the stub finds the method in x0 and its return
+//! address in x17, and keeps all but x16 and x17: the method's own link register may not be saved.
+//!
+//! ```text
+//! PointerTailExit                   PointerLaterExit                   PointerLeafEntry
+//!     ldr  x16, [x19, #STUB]            ldr  x16, [x19, #STUB]             ldr x16, [x19, #STUB]
+//!     cbnz x16, shared                  cbnz x16, shared, of the first     cbz x16, done
+//!     ret                               ret                                adr x17, done
+//! shared:                                                                  br  x16
+//!     br   x16                                                         done:
+//! ```
+//!
+//! With a test of the poll byte there is none for an entry without a suspend check: keeping the link
+//! register takes as many instructions as the whole inline form has.
 
 use dynasmrt::aarch64::Aarch64Relocation;
 use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
 
-use crate::{EncodeError, RegSet, CURSOR_REGISTER, MAX_CURSOR_OFFSET};
+use crate::{EncodeError, RegSet, CURSOR_REGISTER, MAX_CURSOR_OFFSET, SCRATCH_REGISTER};
 
 /// The greatest [`StubCall::poll_offset`]: `ldrb` has 12 bits for it.
 pub const MAX_POLL_OFFSET: i32 = 4095;
@@ -47,6 +60,15 @@ pub enum StubSite {
         /// multiple of 4, not less than [`MIN_SHARED_EXIT`].
         shared_exit: i32,
     },
+    /// As `TailExit`, if the word with the stub's address is 0 while tracing is off.
+    PointerTailExit,
+    /// In place of a later `ret` of a method with a `PointerTailExit`.
+    PointerLaterExit {
+        /// As in `LaterExit`.
+        shared_exit: i32,
+    },
+    /// At the entry of a method that has no suspend check there; the method is in x0.
+    PointerLeafEntry,
     /// In place of a `ret`, without a test: the stub is called also while tracing is off.
     JumpExit,
 }
@@ -92,8 +114,12 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
     };
 
     let mut ops = VecAssembler::<Aarch64Relocation>::new(0);
-    if site != StubSite::JumpExit {
-        dynasm!(ops; .arch aarch64; ldrb w16, [x19, poll]);
+    match site {
+        StubSite::JumpExit => {}
+        StubSite::PointerTailExit
+        | StubSite::PointerLaterExit { .. }
+        | StubSite::PointerLeafEntry => dynasm!(ops; .arch aarch64; ldr x16, [x19, stub]),
+        _ => dynasm!(ops; .arch aarch64; ldrb w16, [x19, poll]),
     }
     let mut shared = None;
     match site {
@@ -103,19 +129,31 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
             dynasm!(ops; .arch aarch64; ldr x16, [x19, stub]; br x16);
         }
         StubSite::LaterExit { shared_exit } => {
-            if !(MIN_SHARED_EXIT..0).contains(&shared_exit) || shared_exit % 4 != 0 {
-                return Err(EncodeError::SharedExitDistance(shared_exit));
-            }
-            // From the branch, which is the second instruction.
-            let distance = shared_exit - 4;
+            let distance = distance_back(shared_exit)?;
             dynasm!(ops; .arch aarch64; cbnz w16, distance; ret);
+        }
+        StubSite::PointerTailExit => {
+            dynasm!(ops; .arch aarch64; cbnz x16, >shared; ret; shared:);
+            shared = Some(ops.offset().0);
+            dynasm!(ops; .arch aarch64; br x16);
+        }
+        StubSite::PointerLaterExit { shared_exit } => {
+            let distance = distance_back(shared_exit)?;
+            dynasm!(ops; .arch aarch64; cbnz x16, distance; ret);
+        }
+        StubSite::PointerLeafEntry => {
+            dynasm!(ops; .arch aarch64; cbz x16, >done; adr x17, >done; br x16; done:);
         }
         StubSite::JumpExit => dynasm!(ops; .arch aarch64; ldr x16, [x19, stub]; br x16),
     }
     match ops.finalize() {
         Ok(bytes) => Ok(StubCode {
             bytes,
-            clobbers: RegSet::of(&[CURSOR_REGISTER]),
+            clobbers: if site == StubSite::PointerLeafEntry {
+                RegSet::of(&[CURSOR_REGISTER, SCRATCH_REGISTER])
+            } else {
+                RegSet::of(&[CURSOR_REGISTER])
+            },
             shared_exit: shared,
         }),
         Err(e) => Err(EncodeError::Assembler {
@@ -123,4 +161,12 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
             why: e.to_string(),
         }),
     }
+}
+
+/// From the branch, which is the second instruction, to a place this many bytes from the first.
+fn distance_back(shared_exit: i32) -> Result<i32, EncodeError> {
+    if !(MIN_SHARED_EXIT..0).contains(&shared_exit) || shared_exit % 4 != 0 {
+        return Err(EncodeError::SharedExitDistance(shared_exit));
+    }
+    Ok(shared_exit - 4)
 }

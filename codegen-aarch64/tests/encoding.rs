@@ -320,7 +320,7 @@ fn what_cannot_be_encoded_is_refused() {
         };
         assert_eq!(error, Err(expected));
     }
-    for ring_bytes in [0, 8, 4095, u32::MAX] {
+    for ring_bytes in [0, 2048, 4095, u32::MAX] {
         let error = emit(&TracePoint {
             form: Form::Masked { ring_bytes },
             ..point(Kind::Exit)
@@ -590,7 +590,7 @@ fn offsets() -> impl Strategy<Value = i32> {
 }
 
 fn forms() -> impl Strategy<Value = Form> {
-    let ring_bytes = prop_oneof![3 => (4..32_u32).prop_map(|bits| 1 << bits), 1 => any::<u32>()];
+    let ring_bytes = prop_oneof![3 => (11..32_u32).prop_map(|bits| 1 << bits), 1 => any::<u32>()];
     let word = |limit: i32, size: i32| {
         prop_oneof![
             9 => (0..limit).prop_map(move |words| words * size),
@@ -610,7 +610,7 @@ fn forms() -> impl Strategy<Value = Form> {
 fn unfit(form: Form) -> bool {
     let unfit = |offset: i32, size: i32| !(0..4096).any(|words| words * size == offset);
     match form {
-        Form::Masked { ring_bytes } => !(4..32).any(|bits| 1 << bits == ring_bytes),
+        Form::Masked { ring_bytes } => !(12..32).any(|bits| 1 << bits == ring_bytes),
         Form::Hubble {
             stop_offset,
             start_offset,

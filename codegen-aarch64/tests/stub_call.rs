@@ -36,7 +36,7 @@ fn words(code: &[u8]) -> Vec<u32> {
 #[test]
 fn the_table() {
     type Row<'a> = (StubSite, &'a [u32], &'a [&'a str]);
-    let table: [Row; 4] = [
+    let table: [Row; 7] = [
         (
             StubSite::TailExit,
             &[
@@ -79,12 +79,37 @@ fn the_table() {
             &[0xf940_5270, 0xd61f_0200],
             &["ldr x16, [x19, #0xa0]", "br x16"],
         ),
+        (
+            StubSite::PointerTailExit,
+            &[0xf940_5270, 0xb500_0050, 0xd65f_03c0, 0xd61f_0200],
+            &["ldr x16, [x19, #0xa0]", "cbnz x16, #0xc", "ret", "br x16"],
+        ),
+        (
+            StubSite::PointerLaterExit { shared_exit: -4 },
+            &[0xf940_5270, 0xb5ff_ffd0, 0xd65f_03c0],
+            &[
+                "ldr x16, [x19, #0xa0]",
+                "cbnz x16, #0xfffffffffffffffc",
+                "ret",
+            ],
+        ),
+        (
+            StubSite::PointerLeafEntry,
+            &[0xf940_5270, 0xb400_0070, 0x1000_0051, 0xd61f_0200],
+            &[
+                "ldr x16, [x19, #0xa0]",
+                "cbz x16, #0x10",
+                "adr x17, #0x10",
+                "br x16",
+            ],
+        ),
     ];
     for (site, expected_words, expected) in table {
         let code = emit_stub_call(&call(site)).unwrap();
         assert_eq!(words(&code.bytes), expected_words, "{site:?}");
         assert_eq!(text(&code.bytes), expected, "{site:?}");
-        let shared = (site == StubSite::TailExit).then_some(12);
+        let is_first = matches!(site, StubSite::TailExit | StubSite::PointerTailExit);
+        let shared = is_first.then_some(12);
         assert_eq!(code.shared_exit, shared, "{site:?}");
     }
 }
@@ -99,31 +124,41 @@ fn the_bytes_are_those_of_independent_assemblers() {
     for (n, (poll_offset, stub_offset)) in offsets.enumerate() {
         let test = format!("ldrb w16, [x19, #{poll_offset}]\ncbnz w16, shared{n}\nret\n");
         let stub = format!("ldr x16, [x19, #{stub_offset}]\nbr x16\n");
-        let shared_exit = emitted.len() as i32 + 12;
-        for (text, far) in [
-            (format!("{test}shared{n}:\n{stub}"), None),
-            (test.clone(), Some(0)),
-            (test.clone(), Some(4096)),
-            (stub.clone(), None),
-        ] {
-            let site = match far {
-                Some(gap) => {
-                    writeln!(source, ".skip {gap}").unwrap();
-                    emitted.extend(vec![0; gap]);
-                    let shared_exit = shared_exit - emitted.len() as i32;
-                    StubSite::LaterExit { shared_exit }
-                }
-                None if text == stub => StubSite::JumpExit,
-                None => StubSite::TailExit,
-            };
+        let load = format!("ldr x16, [x19, #{stub_offset}]\n");
+        let pointer = format!("{load}cbnz x16, pointer{n}\nret\n");
+        let mut add = |text: String, site| {
             source += &text;
             let code = emit_stub_call(&StubCall {
                 site,
                 poll_offset,
                 stub_offset,
             });
-            emitted.extend(code.unwrap().bytes);
+            let code = code.unwrap();
+            let shared = code.shared_exit.map(|offset| emitted.len() + offset);
+            emitted.extend(code.bytes);
+            // Something to branch over.
+            source += ".skip 64\n";
+            emitted.extend([0; 64]);
+            (shared.unwrap_or(0) as i32, emitted.len() as i32)
+        };
+        let (shared, mut end) = add(format!("{test}shared{n}:\n{stub}"), StubSite::TailExit);
+        for _ in 0..9 {
+            let shared_exit = shared - end;
+            (_, end) = add(test.clone(), StubSite::LaterExit { shared_exit });
         }
+        add(stub, StubSite::JumpExit);
+        let (shared, mut end) = add(
+            format!("{pointer}pointer{n}:\nbr x16\n"),
+            StubSite::PointerTailExit,
+        );
+        for _ in 0..9 {
+            let shared_exit = shared - end;
+            (_, end) = add(pointer.clone(), StubSite::PointerLaterExit { shared_exit });
+        }
+        add(
+            format!("{load}cbz x16, leaf{n}\nadr x17, leaf{n}\nbr x16\nleaf{n}:\n"),
+            StubSite::PointerLeafEntry,
+        );
     }
     let compared = assert_assemblers_agree(Isa::Aarch64, &source, &emitted);
     println!("{} bytes compared with {compared:?}", emitted.len());
@@ -149,8 +184,13 @@ fn sites() -> impl Strategy<Value = StubSite> {
     ];
     prop_oneof![
         Just(StubSite::TailExit),
-        distances.prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
+        distances
+            .clone()
+            .prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
         Just(StubSite::JumpExit),
+        Just(StubSite::PointerTailExit),
+        distances.prop_map(|shared_exit| StubSite::PointerLaterExit { shared_exit }),
+        Just(StubSite::PointerLeafEntry),
     ]
 }
 
@@ -191,7 +231,12 @@ proptest! {
                 return Ok(());
             }
             Err(EncodeError::SharedExitDistance(refused)) => {
-                prop_assert_eq!(site, StubSite::LaterExit { shared_exit: refused });
+                let asked = match site {
+                    StubSite::LaterExit { shared_exit } => shared_exit,
+                    StubSite::PointerLaterExit { shared_exit } => shared_exit,
+                    _ => return Err(TestCaseError::fail("no later exit")),
+                };
+                prop_assert_eq!(asked, refused);
                 // The branch is the second instruction, and goes 1 MiB back.
                 let in_reach = (4 - (1 << 20)..0).contains(&refused);
                 prop_assert!(!in_reach || refused % 4 != 0);
@@ -208,6 +253,20 @@ proptest! {
                 prop_assert!(shared_exit < 0);
                 vec![test, format!("cbnz w16, #{}", spelled(shared_exit.into())), "ret".into()]
             }
+            StubSite::PointerTailExit => {
+                vec![stub[0].clone(), "cbnz x16, #0xc".into(), "ret".into(), "br x16".into()]
+            }
+            StubSite::PointerLaterExit { shared_exit } => {
+                prop_assert!(shared_exit < 0);
+                let branch = format!("cbnz x16, #{}", spelled(shared_exit.into()));
+                vec![stub[0].clone(), branch, "ret".into()]
+            }
+            StubSite::PointerLeafEntry => vec![
+                stub[0].clone(),
+                "cbz x16, #0x10".into(),
+                "adr x17, #0x10".into(),
+                "br x16".into(),
+            ],
             _ => stub.to_vec(),
         };
         prop_assert_eq!(text(&code.bytes), expected);
@@ -259,12 +318,12 @@ const PROGRAM: &str = r#"
         \operation x24, x25, [\base, #192]
         \operation x26, x27, [\base, #208]
         .endm
-        .macro run method, poll
+        .macro run method, poll, stub
         ldr x19, =thread
         str xzr, [x19]
         mov w0, #\poll
         strb w0, [x19, #0x99]
-        ldr x0, =stub
+        ldr x0, =\stub
         str x0, [x19, #0xa0]
         ldr x29, =input
         each ldp, x29
@@ -289,6 +348,12 @@ stub:   ldr x16, [x19]
         mov x16, #-1
         mov x17, #-1
         ret
+        // Returns to x17, and keeps the link register.
+leaf:   ldr x16, [x19]
+        add x16, x16, #1
+        str x16, [x19]
+        mov x16, #-1
+        br x17
         .globl _start
 "#;
 
@@ -322,6 +387,16 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         8,
     );
     define("first".into(), &[first.clone(), first.clone()].concat(), 20);
+    let pointer = bytes(StubSite::PointerTailExit);
+    define(
+        "pointer".into(),
+        &[pointer.clone(), pointer.clone()].concat(),
+        16,
+    );
+    // An entry, then a return.
+    let leaf = bytes(StubSite::PointerLeafEntry);
+    let ret = 0xd65f_03c0_u32.to_le_bytes().to_vec();
+    define("pointer_leaf".into(), &[ret.clone(), leaf, ret].concat(), 4);
     for gap in [0, 4, 4096] {
         let start = first.len() + gap;
         let site = StubSite::LaterExit {
@@ -329,12 +404,24 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         };
         let code = [first.clone(), vec![0; gap], bytes(site)].concat();
         define(format!("later{gap}"), &code, start);
+        let start = pointer.len() + gap;
+        let site = StubSite::PointerLaterExit {
+            shared_exit: 12 - start as i32,
+        };
+        let code = [pointer.clone(), vec![0; gap], bytes(site)].concat();
+        define(format!("pointer_later{gap}"), &code, start);
     }
     let mut runs = Vec::new();
     source += "_start:\n";
     for method in &methods {
         for poll in [0, 1, 0x80, 0xff] {
-            writeln!(source, "run {method}, {poll}").unwrap();
+            let stub = match (method.as_str(), poll) {
+                // These look at the stub's address, not at the byte.
+                (method, 0) if method.starts_with("pointer") => "0",
+                ("pointer_leaf", _) => "leaf",
+                _ => "stub",
+            };
+            writeln!(source, "run {method}, {poll}, {stub}").unwrap();
             runs.push((method, poll));
         }
     }
@@ -359,6 +446,10 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         expected[16] = if calls { u64::MAX } else { 0 };
         if calls {
             expected[17] = u64::MAX;
+        }
+        if calls && method == "pointer_leaf" {
+            // Where the stub returned to.
+            expected[17] = words[2 + 17];
         }
         assert_eq!(words[2..], expected, "{method}, {poll}");
     }

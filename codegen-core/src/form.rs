@@ -31,8 +31,8 @@ pub enum Form {
     Nanoscope,
 }
 
-/// The smallest ring of [`Form::Masked`]: two slots.
-pub const MIN_RING_BYTES: u32 = 16;
+/// The smallest ring of [`Form::Masked`]: a page.
+pub const MIN_RING_BYTES: u32 = 4096;
 /// The largest ring of [`Form::Masked`].
 pub const MAX_RING_BYTES: u32 = 1 << 31;
 
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn only_powers_of_two_are_rings() {
-        assert_eq!(Form::ring_bits(MIN_RING_BYTES), Some(4));
+        assert_eq!(Form::ring_bits(MIN_RING_BYTES), Some(12));
         assert_eq!(Form::ring_bits(MAX_RING_BYTES), Some(31));
         for bytes in [
             0,

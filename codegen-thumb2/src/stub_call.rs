@@ -20,6 +20,19 @@
 //! - `LeafEntry`: lr is not saved, r4 is free; the method is in r0. The stub keeps all but ip, lr and the
 //!   flags.
 //!
+//! The `Pointer` sites test and call with one load: the word with the stub's address is 0 while tracing is
+//! off. They are the smallest with a test. The stub of an entry finds the method in r0 and what lr was in
+//! ip; it sets lr to that, and keeps all but r4, ip and the flags.
+//!
+//! ```text
+//! PointerFramedExit                 PointerTailExit                   PointerLeafEntry
+//!     ldr.w r2, [r9, #STUB]             ldr.w r2, [r9, #STUB]             ldr.w r4, [r9, #STUB]
+//!     cbz   r2, done                    cbnz  r2, shared                  cbz   r4, done
+//!     blx   r2                          bx    lr                          mov   ip, lr
+//! done:                             shared:                               blx   r4
+//!                                       bx    r2                      done:
+//! ```
+//!
 //! No instruction of these touches the ring. A conditional branch backwards would take two instructions
 //! that change flags, so later returns of a method have a `TailExit` of their own.
 //!
@@ -43,6 +56,12 @@ pub enum StubSite {
     FramedExit,
     /// In place of the `bx lr` of a method that has not, or has popped it.
     TailExit,
+    /// As `FramedExit`, if the word with the stub's address is 0 while tracing is off.
+    PointerFramedExit,
+    /// As `TailExit`, if the word with the stub's address is 0 while tracing is off.
+    PointerTailExit,
+    /// As `LeafEntry`, if the word with the stub's address is 0 while tracing is off.
+    PointerLeafEntry,
     /// In place of a `bx lr`, without a test: the stub is called also while tracing is off.
     JumpExit,
     /// At the entry of a method that does not save lr; the method is in r0.
@@ -104,6 +123,29 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
             ops.land(shared);
             ops.ldr(Reg::Pc, THREAD_REGISTER, stub);
             RegSet::of(&[Reg::R2, Reg::R3, Reg::Ip, Reg::Lr])
+        }
+        StubSite::PointerFramedExit => {
+            ops.ldr(Reg::R2, THREAD_REGISTER, stub);
+            let done = ops.cbz(Reg::R2);
+            ops.blx(Reg::R2);
+            ops.land(done);
+            RegSet::of(&[Reg::R2, Reg::R3, Reg::Ip, Reg::Lr])
+        }
+        StubSite::PointerTailExit => {
+            ops.ldr(Reg::R2, THREAD_REGISTER, stub);
+            let shared = ops.cbnz(Reg::R2);
+            ops.bx(Reg::Lr);
+            ops.land(shared);
+            ops.bx(Reg::R2);
+            RegSet::of(&[Reg::R2, Reg::R3, Reg::Ip, Reg::Lr])
+        }
+        StubSite::PointerLeafEntry => {
+            ops.ldr(Reg::R4, THREAD_REGISTER, stub);
+            let done = ops.cbz(Reg::R4);
+            ops.mov(Reg::Ip, Reg::Lr);
+            ops.blx(Reg::R4);
+            ops.land(done);
+            RegSet::of(&[Reg::R4, Reg::Ip])
         }
         StubSite::JumpExit => {
             ops.ldr(Reg::Pc, THREAD_REGISTER, stub);

@@ -212,7 +212,7 @@ fn what_cannot_be_encoded_is_refused() {
         let error = emit(&TracePoint { form, ..exit() });
         assert_eq!(error, Err(EncodeError::FormOffset { form, offset }));
     }
-    for ring_bytes in [0, 8, 4095, u32::MAX] {
+    for ring_bytes in [0, 2048, 4095, u32::MAX] {
         let form = Form::Masked { ring_bytes };
         let error = emit(&TracePoint { form, ..exit() });
         assert_eq!(error, Err(EncodeError::RingBytes(ring_bytes)));
@@ -478,7 +478,7 @@ fn any_prefetch() -> impl Strategy<Value = Option<i32>> {
 }
 
 fn any_form() -> impl Strategy<Value = Form> {
-    let ring_bytes = prop_oneof![9 => (4..32_u32).prop_map(|bits| 1 << bits), 1 => any::<u32>()];
+    let ring_bytes = prop_oneof![9 => (11..32_u32).prop_map(|bits| 1 << bits), 1 => any::<u32>()];
     let word = || {
         prop_oneof![
             19 => (0..1024).prop_map(|word| 4 * word),
@@ -545,7 +545,7 @@ fn is_possible(point: &TracePoint) -> bool {
     let others: Vec<Reg> = point.free.iter().filter(|r| Some(*r) != method).collect();
     let is_word = |offset: i32| (0..1024).any(|word| word * 4 == offset);
     let form_is_possible = match point.form {
-        Form::Masked { ring_bytes } => (4..32).any(|bits| 1 << bits == ring_bytes),
+        Form::Masked { ring_bytes } => (12..32).any(|bits| 1 << bits == ring_bytes),
         Form::Hubble {
             stop_offset,
             start_offset,

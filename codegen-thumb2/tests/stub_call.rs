@@ -12,11 +12,14 @@ use proptest::prelude::*;
 const POLL: i32 = 0x99;
 const STUB: i32 = 0xa0;
 
-const SITES: [StubSite; 4] = [
+const SITES: [StubSite; 7] = [
     StubSite::FramedExit,
     StubSite::TailExit,
     StubSite::JumpExit,
     StubSite::LeafEntry,
+    StubSite::PointerFramedExit,
+    StubSite::PointerTailExit,
+    StubSite::PointerLeafEntry,
 ];
 
 fn call(site: StubSite) -> StubCall {
@@ -36,7 +39,7 @@ fn text(code: &[u8]) -> Vec<String> {
 #[test]
 fn the_table() {
     type Row<'a> = (StubSite, &'a [u16], &'a [&'a str]);
-    let table: [Row; 4] = [
+    let table: [Row; 7] = [
         (
             StubSite::FramedExit,
             &[0xf899, 0x2099, 0xb112, 0xf8d9, 0xe0a0, 0x47f0],
@@ -76,6 +79,26 @@ fn the_table() {
                 "mov lr, r4",
             ],
         ),
+        (
+            StubSite::PointerFramedExit,
+            &[0xf8d9, 0x20a0, 0xb102, 0x4790],
+            &["ldr.w r2, [r9, #0xa0]", "cbz r2, #8", "blx r2"],
+        ),
+        (
+            StubSite::PointerTailExit,
+            &[0xf8d9, 0x20a0, 0xb902, 0x4770, 0x4710],
+            &["ldr.w r2, [r9, #0xa0]", "cbnz r2, #8", "bx lr", "bx r2"],
+        ),
+        (
+            StubSite::PointerLeafEntry,
+            &[0xf8d9, 0x40a0, 0xb10c, 0x46f4, 0x47a0],
+            &[
+                "ldr.w r4, [r9, #0xa0]",
+                "cbz r4, #0xa",
+                "mov ip, lr",
+                "blx r4",
+            ],
+        ),
     ];
     for (site, halfwords, expected) in table {
         let code = emit_stub_call(&call(site)).unwrap();
@@ -99,6 +122,15 @@ fn reference(call: &StubCall, n: usize) -> String {
         StubSite::TailExit => format!(
             "ldrb.w r2, [r9, #{poll}]\ncbnz r2, l{n}\nbx lr\nl{n}:\nldr.w pc, [r9, #{stub}]\n"
         ),
+        StubSite::PointerFramedExit => {
+            format!("ldr.w r2, [r9, #{stub}]\ncbz r2, l{n}\nblx r2\nl{n}:\n")
+        }
+        StubSite::PointerTailExit => {
+            format!("ldr.w r2, [r9, #{stub}]\ncbnz r2, l{n}\nbx lr\nl{n}:\nbx r2\n")
+        }
+        StubSite::PointerLeafEntry => {
+            format!("ldr.w r4, [r9, #{stub}]\ncbz r4, l{n}\nmov ip, lr\nblx r4\nl{n}:\n")
+        }
         StubSite::JumpExit => format!("ldr.w pc, [r9, #{stub}]\n"),
         _ => format!(
             "ldrb.w r4, [r9, #{poll}]\ncbz r4, l{n}\nmov r4, lr\nldr.w ip, [r9, #{stub}]\nblx ip\n\
@@ -113,7 +145,7 @@ fn the_bytes_are_those_of_independent_assemblers() {
     let mut emitted = Vec::new();
     for poll_offset in 0..=MAX_POLL_OFFSET {
         let call = StubCall {
-            site: SITES[poll_offset as usize % 4],
+            site: SITES[poll_offset as usize % SITES.len()],
             poll_offset,
             stub_offset: MAX_STUB_OFFSET - poll_offset / 4 * 4,
         };
@@ -133,7 +165,8 @@ fn disassembled(call: &StubCall) -> Vec<String> {
     };
     let label = match call.site {
         StubSite::FramedExit => "#0xc",
-        StubSite::TailExit => "#8",
+        StubSite::TailExit | StubSite::PointerTailExit | StubSite::PointerFramedExit => "#8",
+        StubSite::PointerLeafEntry => "#0xa",
         _ => "#0x10",
     };
     let is_code = |line: &&str| !line.ends_with(':');
@@ -250,6 +283,16 @@ entry_stub:
         str ip, [r9]
         mov ip, #-1
         bx lr
+        // Gives lr back what it was.
+        .thumb_func
+pointer_entry_stub:
+        ldr r4, [r9]
+        add r4, #1
+        str r4, [r9]
+        mov r4, lr
+        mov lr, ip
+        mov ip, #-1
+        bx r4
 "#;
 
 const DATA: &str = "
@@ -272,8 +315,10 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         let code = text.join(", ");
         let body = match site {
             // In a frame, as a method has one.
-            StubSite::FramedExit => format!("push {{r4, lr}}\n.byte {code}\npop {{r4, pc}}"),
-            StubSite::LeafEntry => format!(".byte {code}\nbx lr"),
+            StubSite::FramedExit | StubSite::PointerFramedExit => {
+                format!("push {{r4, lr}}\n.byte {code}\npop {{r4, pc}}")
+            }
+            StubSite::LeafEntry | StubSite::PointerLeafEntry => format!(".byte {code}\nbx lr"),
             _ => format!(".byte {code}"),
         };
         writeln!(
@@ -286,8 +331,12 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
     source += ".globl _start\n.thumb_func\n_start:\n";
     for site in SITES {
         for poll in [0, 1, 0x80, 0xff] {
+            let is_pointer = format!("{site:?}").starts_with("Pointer");
             let stub = match site {
+                // These look at the stub's address, not at the byte.
+                _ if is_pointer && poll == 0 => "0",
                 StubSite::LeafEntry => "entry_stub",
+                StubSite::PointerLeafEntry => "pointer_entry_stub",
                 _ => "exit_stub",
             };
             writeln!(source, "run {site:?}, {poll}, {stub}").unwrap();

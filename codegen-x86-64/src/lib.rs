@@ -9,6 +9,8 @@
 //!     cursor_offset: 0x58,
 //!     wide_pointers: false,
 //!     form: Form::Inline,
+//!     barrier: false,
+//!     prefetch: None,
 //!     free: RegSet::of(&[Reg::Rax, Reg::R10]),
 //! })?;
 //! assert_eq!(code.bytes.len(), 42);
@@ -47,6 +49,33 @@
 //!     rdtsc
 //! ```
 //!
+//! A prefetch (`prefetchw`) stands behind the first `je`, a barrier (`lfence`) behind `rdtsc`.
+//!
+//! # The other forms
+//!
+//! ```text
+//! Masked                       Hubble                              Nanoscope
+//!     mov  r11, gs:[CURSOR]        mov  r11, gs:[CURSOR]               mov  r11, gs:[CURSOR]
+//!     test r11, r11                test r11, r11                       test r11, r11
+//!     je   done                    je   done                           je   done
+//!     mov  r10, rdx                cmp  dword gs:[STOP], 0             mov  r10, rdx
+//!     mov  [r11], edi              je   go                             mov  [r11], rdi
+//!     rdtsc                        mov  qword gs:[CURSOR], 0           rdtsc
+//!     mov  [r11+4], eax            jmp  done                           shl  rdx, 32
+//!     lea  eax, [r11+8]        go: mov  r10, rdx                       or   rax, rdx
+//!     xor  eax, r11d               mov  [r11], edi                     mov  [r11+8], rax
+//!     and  eax, MASK               rdtsc                               add  r11, 16
+//!     xor  r11, rax                mov  [r11+4], eax                   mov  gs:[CURSOR], r11
+//!     mov  gs:[CURSOR], r11        add  r11, 8                         mov  rdx, r10
+//!     mov  rdx, r10                cmp  r11, gs:[END]              done:
+//! done:                            jne  inside
+//!                                  mov  r11, gs:[START]
+//!                              inside:
+//!                                  mov  gs:[CURSOR], r11
+//!                                  mov  rdx, r10
+//!                              done:
+//! ```
+//!
 //! # The contract with the fault handler
 //!
 //! The first store into a slot may hit the guard page after the ring. It addresses memory through
@@ -60,14 +89,12 @@
 //! r11, the flags, the registers in [`TracePoint::free`], and while it runs up to 16 bytes below the
 //! stack pointer. Nothing else; nothing at all but r11 and the flags while tracing is off.
 
+mod forms;
 mod regs;
 mod store;
 mod stub_call;
 
-use dynasmrt::x64::X64Relocation;
-use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
-use hindsight_trace_format::slot::{COUNTER_OFFSET, SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY};
-
+pub use hindsight_codegen_core::{Form, MAX_RING_BYTES, MIN_RING_BYTES};
 pub use regs::{Reg, RegSet};
 pub use store::{wraps_at, MAX_STORE_BYTES};
 pub use stub_call::{emit_stub_call, StubCall, StubCode, StubSite};
@@ -87,15 +114,6 @@ pub enum Kind {
     Exit,
 }
 
-/// How a trace point is laid out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Form {
-    /// All of it inline; the guard page wraps the cursor.
-    #[default]
-    Inline,
-}
-
 /// What to emit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TracePoint {
@@ -107,6 +125,12 @@ pub struct TracePoint {
     pub wide_pointers: bool,
     /// The layout.
     pub form: Form,
+    /// Whether a barrier (`lfence`) follows the read of the counter, so that nothing behind it starts
+    /// before. Costs tens of cycles.
+    pub barrier: bool,
+    /// How many bytes past the slot being written to prefetch; `None` for no prefetch. One that meets the
+    /// guard page does nothing.
+    pub prefetch: Option<i32>,
     /// Registers whose values nobody needs any more. r11 always is; every other one is kept.
     pub free: RegSet,
 }
@@ -119,6 +143,8 @@ impl TracePoint {
             cursor_offset,
             wide_pointers: false,
             form: Form::Inline,
+            barrier: false,
+            prefetch: None,
             free: RegSet::EMPTY,
         }
     }
@@ -146,6 +172,19 @@ pub enum EncodeError {
     /// The cursor's offset is not that of a word in the thread.
     #[error("the cursor cannot be at gs:{0}: the offset must not be negative and must be a multiple of 8; take it from the build's asm_defines")]
     CursorOffset(i32),
+    /// A word of the form is not in the thread.
+    #[error("a word of {form:?} cannot be at gs:{offset}: the offset must not be negative and must be a multiple of {alignment}")]
+    FormOffset {
+        /// The form.
+        form: Form,
+        /// What cannot be.
+        offset: i32,
+        /// What it must be a multiple of: the word's size.
+        alignment: i32,
+    },
+    /// The ring's size is none that arithmetic can wrap.
+    #[error("a ring of {0} bytes cannot be wrapped by masking: its size must be a power of two from {MIN_RING_BYTES} to {MAX_RING_BYTES}")]
+    RingBytes(u32),
     /// The poll byte's offset is not one of a byte in the thread.
     #[error("the poll byte cannot be at gs:{0}: the offset must not be negative; take it from the build's asm_defines")]
     PollOffset(i32),
@@ -165,133 +204,7 @@ pub enum EncodeError {
     },
 }
 
-/// How a register that the trace point needs is brought through it.
-#[derive(Clone, Copy)]
-enum Saved {
-    Free,
-    In(Reg),
-    OnStack,
-}
-
 /// Emits the code of a trace point.
-#[expect(
-    clippy::useless_conversion,
-    reason = "the assembler macro converts every register number"
-)]
 pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
-    let TracePoint {
-        kind,
-        cursor_offset: cursor,
-        wide_pointers,
-        form: Form::Inline,
-        free,
-    } = *point;
-    if free.contains(Reg::Rsp) {
-        return Err(EncodeError::StackPointerFree);
-    }
-    if cursor < 0 || cursor % 8 != 0 {
-        return Err(EncodeError::CursorOffset(cursor));
-    }
-    let method = match kind {
-        Kind::Entry { method } if matches!(method, Reg::Rsp | CURSOR_REGISTER) => {
-            return Err(EncodeError::MethodRegister(method));
-        }
-        Kind::Entry { method } => Some(method),
-        Kind::Exit => None,
-    };
-
-    let mut clobbers = RegSet::of(&[CURSOR_REGISTER]);
-    // rdtsc writes rax and rdx. The method is still needed after they were saved.
-    let mut spare = free
-        .without(Reg::Rax)
-        .without(Reg::Rdx)
-        .without(CURSOR_REGISTER);
-    if let Some(method) = method {
-        spare = spare.without(method);
-    }
-    let mut save = |register: Reg| {
-        if free.contains(register) {
-            clobbers = clobbers.with(register);
-            return Saved::Free;
-        }
-        // The highest-numbered ones are the least likely to be wanted next.
-        match spare.iter().next_back() {
-            Some(place) => {
-                spare = spare.without(place);
-                clobbers = clobbers.with(place);
-                Saved::In(place)
-            }
-            None => Saved::OnStack,
-        }
-    };
-    let saved = [(Reg::Rdx, save(Reg::Rdx)), (Reg::Rax, save(Reg::Rax))];
-
-    let mut ops = VecAssembler::<X64Relocation>::new(0);
-    dynasm!(ops
-        ; .arch x64
-        ; gs mov r11, QWORD [cursor]
-        ; test r11, r11
-        ; je BYTE >done
-    );
-    for (register, how) in saved {
-        match how {
-            Saved::Free => {}
-            Saved::In(place) => {
-                dynasm!(ops; .arch x64; mov Rq(place.number()), Rq(register.number()))
-            }
-            // (A register known only at run time would get a needless prefix.)
-            Saved::OnStack if register == Reg::Rax => dynasm!(ops; .arch x64; push rax),
-            Saved::OnStack => dynasm!(ops; .arch x64; push rdx),
-        }
-    }
-    match method {
-        Some(method) => {
-            if wide_pointers {
-                let upper = if method == Reg::Rax {
-                    Reg::Rdx
-                } else {
-                    Reg::Rax
-                };
-                dynasm!(ops
-                    ; .arch x64
-                    ; mov Rq(upper.number()), Rq(method.number())
-                    ; shr Rq(upper.number()), 32
-                    ; je BYTE >narrow
-                    ; mov [r11], Rq(method.number())
-                    ; add r11, BYTE SLOT_BYTES as i8
-                    ; mov DWORD [r11], TAG_WIDE_ENTRY as i32
-                    ; jmp BYTE >read
-                    ; narrow:
-                );
-            }
-            dynasm!(ops; .arch x64; mov [r11], Rd(method.number()); read:);
-        }
-        None => dynasm!(ops; .arch x64; mov DWORD [r11], TAG_EXIT as i32),
-    }
-    dynasm!(ops
-        ; .arch x64
-        ; rdtsc
-        ; mov [BYTE r11 + COUNTER_OFFSET as i8], eax
-        ; add r11, BYTE SLOT_BYTES as i8
-        ; gs mov QWORD [cursor], r11
-    );
-    for (register, how) in saved.into_iter().rev() {
-        match how {
-            Saved::Free => {}
-            Saved::In(place) => {
-                dynasm!(ops; .arch x64; mov Rq(register.number()), Rq(place.number()))
-            }
-            Saved::OnStack if register == Reg::Rax => dynasm!(ops; .arch x64; pop rax),
-            Saved::OnStack => dynasm!(ops; .arch x64; pop rdx),
-        }
-    }
-    dynasm!(ops; .arch x64; done:);
-
-    match ops.finalize() {
-        Ok(bytes) => Ok(Code { bytes, clobbers }),
-        Err(e) => Err(EncodeError::Assembler {
-            what: format!("{point:?}"),
-            why: e.to_string(),
-        }),
-    }
+    forms::emit(point)
 }

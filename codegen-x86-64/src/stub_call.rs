@@ -16,13 +16,33 @@
 //! keep all that the method returns, rax and xmm0. At an entry the stub finds the method in rdi and may
 //! change [`CURSOR_REGISTER`] and the flags, nothing else. No instruction of these touches the ring.
 //!
+//! The `Pointer` sites test and call with one load: the word with the stub's address is 0 while tracing is
+//! off. They are smaller, and take rdx at exits, which holds nothing that is returned.
+//!
+//! ```text
+//! PointerTailExit                    PointerLaterExit                   PointerLeafEntry
+//!     mov  rdx, gs:[STUB]                mov  rdx, gs:[STUB]                mov  r11, gs:[STUB]
+//!     test rdx, rdx                      test rdx, rdx                      test r11, r11
+//!     jne  shared                        jne  shared, of the first exit     je   done
+//!     ret                                ret                                call r11
+//! shared:                                                               done:
+//!     jmp  rdx
+//!
+//! PointerExit: the smallest, with a jump that is taken while tracing is off; takes rcx
+//!     mov  rcx, gs:[STUB]
+//!     jrcxz done
+//!     jmp  rcx
+//! done:
+//!     ret
+//! ```
+//!
 //! `JumpExit` and `CallEntry` leave out the test: the thread's stub is one that does nothing while
 //! tracing is off. They are the smallest, and cost a jump that is taken also then.
 
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
 
-use crate::{EncodeError, RegSet, CURSOR_REGISTER};
+use crate::{EncodeError, Reg, RegSet, CURSOR_REGISTER};
 
 /// Where in a method a call of the stub stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +55,17 @@ pub enum StubSite {
         /// Bytes from the start of this code to [`StubCode::shared_exit`] of the first exit: negative.
         shared_exit: i32,
     },
+    /// As `TailExit`, if the word with the stub's address is 0 while tracing is off.
+    PointerTailExit,
+    /// In place of a later `ret` of a method with a `PointerTailExit`.
+    PointerLaterExit {
+        /// As in `LaterExit`.
+        shared_exit: i32,
+    },
+    /// In place of any `ret`, if the word with the stub's address is 0 while tracing is off.
+    PointerExit,
+    /// As `LeafEntry`, if the word with the stub's address is 0 while tracing is off.
+    PointerLeafEntry,
     /// In place of a `ret`, without a test: the stub is called also while tracing is off.
     JumpExit,
     /// At the entry of a method that has no suspend check there; the method is in rdi.
@@ -67,6 +98,8 @@ pub struct StubCode {
 
 /// Bytes of the test of the poll byte.
 const TEST_BYTES: i32 = 9;
+/// Bytes of loading and testing the stub's address.
+const POINTER_TEST_BYTES: i32 = 12;
 
 /// Emits a call of the stub.
 pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
@@ -83,8 +116,14 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
     }
 
     let mut ops = VecAssembler::<X64Relocation>::new(0);
-    if !matches!(site, StubSite::JumpExit | StubSite::CallEntry) {
-        dynasm!(ops; .arch x64; gs cmp BYTE [poll], BYTE 0);
+    match site {
+        StubSite::JumpExit | StubSite::CallEntry => {}
+        StubSite::PointerTailExit | StubSite::PointerLaterExit { .. } => {
+            dynasm!(ops; .arch x64; gs mov rdx, [stub]; test rdx, rdx);
+        }
+        StubSite::PointerExit => dynasm!(ops; .arch x64; gs mov rcx, [stub]),
+        StubSite::PointerLeafEntry => dynasm!(ops; .arch x64; gs mov r11, [stub]; test r11, r11),
+        _ => dynasm!(ops; .arch x64; gs cmp BYTE [poll], BYTE 0),
     }
     let mut shared_exit = None;
     match site {
@@ -94,9 +133,22 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
             dynasm!(ops; .arch x64; gs jmp QWORD [stub]);
         }
         StubSite::LaterExit { shared_exit } => {
-            let jump = jump_back(shared_exit)?;
+            let jump = jump_back(shared_exit, TEST_BYTES)?;
             dynasm!(ops; .arch x64; .bytes jump; ret);
         }
+        StubSite::PointerTailExit => {
+            dynasm!(ops; .arch x64; jne BYTE >shared; ret; shared:);
+            shared_exit = Some(ops.offset().0);
+            dynasm!(ops; .arch x64; jmp rdx);
+        }
+        StubSite::PointerLaterExit { shared_exit } => {
+            let jump = jump_back(shared_exit, POINTER_TEST_BYTES)?;
+            dynasm!(ops; .arch x64; .bytes jump; ret);
+        }
+        StubSite::PointerExit => {
+            dynasm!(ops; .arch x64; jrcxz BYTE >done; jmp rcx; done:; ret)
+        }
+        StubSite::PointerLeafEntry => dynasm!(ops; .arch x64; je BYTE >done; call r11; done:),
         StubSite::JumpExit => dynasm!(ops; .arch x64; gs jmp QWORD [stub]),
         StubSite::LeafEntry => {
             dynasm!(ops; .arch x64; je BYTE >done; gs call QWORD [stub]; done:)
@@ -104,7 +156,11 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
         StubSite::CallEntry => dynasm!(ops; .arch x64; gs call QWORD [stub]),
     }
     let clobbers = match site {
-        StubSite::LeafEntry | StubSite::CallEntry => RegSet::of(&[CURSOR_REGISTER]),
+        StubSite::LeafEntry | StubSite::PointerLeafEntry | StubSite::CallEntry => {
+            RegSet::of(&[CURSOR_REGISTER])
+        }
+        StubSite::PointerTailExit | StubSite::PointerLaterExit { .. } => RegSet::of(&[Reg::Rdx]),
+        StubSite::PointerExit => RegSet::of(&[Reg::Rcx]),
         _ => RegSet::EMPTY,
     };
     match ops.finalize() {
@@ -121,9 +177,9 @@ pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
 }
 
 /// `jne` that follows a test, to a place this many bytes from the test's start.
-fn jump_back(distance: i32) -> Result<Vec<u8>, EncodeError> {
+fn jump_back(distance: i32, test_bytes: i32) -> Result<Vec<u8>, EncodeError> {
     // Relative to the end of the jump, whose short form has 2 bytes, and its long form 6.
-    let relative = |jump_bytes| distance.checked_sub(TEST_BYTES + jump_bytes);
+    let relative = |jump_bytes| distance.checked_sub(test_bytes + jump_bytes);
     match (relative(2).map(i8::try_from), relative(6)) {
         _ if distance >= 0 => Err(EncodeError::SharedExitDistance(distance)),
         (Some(Ok(short)), _) => Ok(vec![0x75, short as u8]),

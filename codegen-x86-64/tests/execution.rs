@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 use dynasmrt::x64::Assembler;
 use dynasmrt::{dynasm, DynasmApi, ExecutableBuffer};
-use hindsight_codegen_x86_64::{emit, wraps_at, Kind, Reg, TracePoint, MAX_STORE_BYTES};
+use hindsight_codegen_x86_64::{emit, wraps_at, Form, Kind, Reg, TracePoint, MAX_STORE_BYTES};
 use hindsight_trace_format::slot::{Slot, SLOT_BYTES};
 
 const PAGE: usize = 4096;
@@ -144,7 +144,12 @@ struct Thread {
 
 impl Thread {
     fn new() -> Thread {
-        let words = Box::new([0xdddd_dddd_dddd_dddd; 32]);
+        let mut words = Box::new([0xdddd_dddd_dddd_dddd; 32]);
+        let start = RING_START.load(Ordering::Relaxed) as u64;
+        words[common::START as usize / 8] = start;
+        words[common::END as usize / 8] = start + PAGE as u64;
+        const _: () = assert!(common::GO % 8 == 0 && common::STOP == common::GO + 4);
+        words[common::GO as usize / 8] = 1 << 32;
         const ARCH_SET_GS: libc::c_int = 0x1001;
         // SAFETY: nothing else in this process uses gs on x86-64 Linux.
         let done = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, words.as_ptr()) };
@@ -155,6 +160,7 @@ impl Thread {
     /// Runs the code with this cursor; returns the cursor and the registers afterwards.
     fn run(&mut self, code: &[u8], cursor: u64, registers: &Registers) -> (u64, Registers) {
         const INDEX: usize = CURSOR as usize / 8;
+        let before = self.words.clone();
         let buffer = harness(code);
         let mut after = *registers;
         // SAFETY: the harness has this signature, keeps the callee-saved registers, and the code it
@@ -169,7 +175,7 @@ impl Thread {
         let cursor = unsafe { self.words.as_ptr().add(INDEX).read_volatile() };
         for (i, word) in self.words.iter().enumerate() {
             assert!(
-                i == INDEX || *word == 0xdddd_dddd_dddd_dddd,
+                i == INDEX || *word == before[i],
                 "word {i} of the thread changed"
             );
         }
@@ -212,8 +218,8 @@ fn check(thread: &mut Thread, ring: &Ring, point: &TracePoint, method: u64, firs
     let slots_in_ring = PAGE / SLOT_BYTES;
     let code = emit(point).unwrap();
     let before = registers(point, method);
-    let is_wide = point.wide_pointers && point.kind != Kind::Exit && method >> 32 != 0;
-    let count = 1 + usize::from(is_wide);
+    let is_exit = point.kind == Kind::Exit;
+    let is_wide = point.wide_pointers && !is_exit && method >> 32 != 0;
     ring.fill(UNTOUCHED);
 
     WRAPS.store(0, Ordering::Relaxed);
@@ -221,18 +227,6 @@ fn check(thread: &mut Thread, ring: &Ring, point: &TracePoint, method: u64, firs
     let (cursor, after) = thread.run(&code.bytes, ring.address(first), &before);
     let latest = rdtsc();
 
-    let wrapped = first + count > slots_in_ring;
-    assert_eq!(
-        WRAPS.load(Ordering::Relaxed),
-        usize::from(wrapped),
-        "{point:?}"
-    );
-    let end = if wrapped {
-        first + count - slots_in_ring
-    } else {
-        first + count
-    };
-    assert_eq!(cursor, ring.address(end), "{point:?} at slot {first}");
     assert_kept(point, |r| code.clobbers.contains(r), &before, &after);
     for r in code.clobbers.iter() {
         assert!(
@@ -240,8 +234,41 @@ fn check(thread: &mut Thread, ring: &Ring, point: &TracePoint, method: u64, firs
             "{r} is not free in {point:?}"
         );
     }
+    // What is stored, and where the cursor goes; the counter is looked at below.
+    let count = match point.form {
+        Form::Hubble { stop_offset, .. } if stop_offset == common::STOP => 0,
+        Form::Nanoscope => 2,
+        _ => 1 + usize::from(is_wide),
+    };
+    let faults = point.form == Form::Inline && first + count > slots_in_ring;
+    assert_eq!(
+        WRAPS.load(Ordering::Relaxed),
+        usize::from(faults),
+        "{point:?}"
+    );
+    let end = match point.form {
+        // The default form wraps when it comes to store there, Nanoscope's never.
+        Form::Inline | Form::Nanoscope if !faults => first + count,
+        _ => (first + count) % slots_in_ring,
+    };
+    let expected = if count == 0 { 0 } else { ring.address(end) };
+    assert_eq!(cursor, expected, "{point:?} at slot {first}");
+    let touched = (0..slots_in_ring)
+        .filter(|i| ring.get(*i) != UNTOUCHED)
+        .count();
+    assert_eq!(touched, count, "{point:?}");
+    if count == 0 {
+        return;
+    }
 
-    let closing = Slot(ring.get((first + count - 1) % slots_in_ring));
+    let last = ring.get((first + count - 1) % slots_in_ring);
+    if point.form == Form::Nanoscope {
+        let method = if is_exit { 0 } else { method };
+        assert_eq!(ring.get(first), method, "{point:?}");
+        assert!((earliest..=latest).contains(&last), "{point:?}");
+        return;
+    }
+    let closing = Slot(last);
     let expected_low = match point.kind {
         Kind::Exit => 0,
         Kind::Entry { .. } if is_wide => 1,
@@ -256,10 +283,6 @@ fn check(thread: &mut Thread, ring: &Ring, point: &TracePoint, method: u64, firs
     if is_wide {
         assert_eq!(ring.get(first % slots_in_ring), method, "{point:?}");
     }
-    let touched = (0..slots_in_ring)
-        .filter(|i| ring.get(*i) != UNTOUCHED)
-        .count();
-    assert_eq!(touched, count, "{point:?}");
 }
 
 /// A ring that the handler knows, and a thread.
@@ -283,7 +306,9 @@ fn with_ring(test: impl FnOnce(&mut Thread, &Ring)) {
 fn while_tracing_is_off_only_r11_changes() {
     with_ring(|thread, ring| {
         ring.fill(0);
-        for point in common::all_points(&[CURSOR]) {
+        let mut points = common::all_points(&[CURSOR]);
+        points.extend(common::other_forms(CURSOR));
+        for point in points {
             let before = registers(&point, WIDE);
             let (cursor, after) = thread.run(&emit(&point).unwrap().bytes, 0, &before);
             assert_eq!(cursor, 0);
@@ -311,6 +336,25 @@ fn the_guard_page_wraps_every_store_that_meets_it() {
         let slots = PAGE / SLOT_BYTES;
         for point in common::all_points(&[CURSOR]) {
             for first in [slots - 2, slots - 1, slots] {
+                check(thread, ring, &point, NARROW, first);
+                if point.wide_pointers {
+                    check(thread, ring, &point, WIDE, first);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_other_forms_write_their_events_and_wrap_without_a_fault() {
+    with_ring(|thread, ring| {
+        let slots = PAGE / SLOT_BYTES;
+        for point in common::other_forms(CURSOR) {
+            for first in [17, slots - 2, slots - 1] {
+                if point.form == Form::Nanoscope && first == slots - 1 {
+                    // Its events are two slots long, and nothing wraps it.
+                    continue;
+                }
                 check(thread, ring, &point, NARROW, first);
                 if point.wide_pointers {
                     check(thread, ring, &point, WIDE, first);

@@ -26,9 +26,10 @@ fn text(code: &[u8]) -> Vec<String> {
 fn the_table() {
     const TEST: [u8; 9] = [0x65, 0x80, 0x3c, 0x25, 0x98, 0, 0, 0, 0];
     const JUMP: [u8; 8] = [0x65, 0xff, 0x24, 0x25, 0xa0, 0, 0, 0];
+    const LOAD_RDX: [u8; 9] = [0x65, 0x48, 0x8b, 0x14, 0x25, 0xa0, 0, 0, 0];
     const CALL: [u8; 8] = [0x65, 0xff, 0x14, 0x25, 0xa0, 0, 0, 0];
     type Row<'a> = (StubSite, &'a [&'a [u8]], &'a [&'a str]);
-    let table: [Row; 7] = [
+    let table: [Row; 12] = [
         (
             StubSite::TailExit,
             &[&TEST, &[0x75, 1, 0xc3], &JUMP],
@@ -56,12 +57,71 @@ fn the_table() {
             &["cmpb $0, %gs:0x98", "je 0x13", "callq *%gs:0xa0"],
         ),
         (StubSite::CallEntry, &[&CALL], &["callq *%gs:0xa0"]),
+        (
+            StubSite::PointerTailExit,
+            &[&LOAD_RDX, &[0x48, 0x85, 0xd2, 0x75, 1, 0xc3, 0xff, 0xe2]],
+            &[
+                "movq %gs:0xa0, %rdx",
+                "testq %rdx, %rdx",
+                "jne 0xf",
+                "retq",
+                "jmpq *%rdx",
+            ],
+        ),
+        (
+            StubSite::PointerLaterExit { shared_exit: -114 },
+            &[&LOAD_RDX, &[0x48, 0x85, 0xd2, 0x75, 0x80, 0xc3]],
+            &[
+                "movq %gs:0xa0, %rdx",
+                "testq %rdx, %rdx",
+                "jne 0xffffffffffffff8e",
+                "retq",
+            ],
+        ),
+        (
+            StubSite::PointerLaterExit { shared_exit: -115 },
+            &[
+                &LOAD_RDX,
+                &[0x48, 0x85, 0xd2, 0x0f, 0x85, 0x7b, 0xff, 0xff, 0xff, 0xc3],
+            ],
+            &[
+                "movq %gs:0xa0, %rdx",
+                "testq %rdx, %rdx",
+                "jne 0xffffffffffffff8d",
+                "retq",
+            ],
+        ),
+        (
+            StubSite::PointerExit,
+            &[
+                &[0x65, 0x48, 0x8b, 0x0c, 0x25, 0xa0, 0, 0, 0],
+                &[0xe3, 2, 0xff, 0xe1, 0xc3],
+            ],
+            &["movq %gs:0xa0, %rcx", "jrcxz 0xd", "jmpq *%rcx", "retq"],
+        ),
+        (
+            StubSite::PointerLeafEntry,
+            &[
+                &[0x65, 0x4c, 0x8b, 0x1c, 0x25, 0xa0, 0, 0, 0],
+                &[0x4d, 0x85, 0xdb, 0x74, 3, 0x41, 0xff, 0xd3],
+            ],
+            &[
+                "movq %gs:0xa0, %r11",
+                "testq %r11, %r11",
+                "je 0x11",
+                "callq *%r11",
+            ],
+        ),
     ];
     for (site, bytes, expected) in table {
         let code = emit_stub_call(&call(site)).unwrap();
         assert_eq!(code.bytes, bytes.concat(), "{site:?}");
         assert_eq!(text(&code.bytes), expected, "{site:?}");
-        let shared = (site == StubSite::TailExit).then_some(12);
+        let shared = match site {
+            StubSite::TailExit => Some(12),
+            StubSite::PointerTailExit => Some(15),
+            _ => None,
+        };
         assert_eq!(code.shared_exit, shared, "{site:?}");
     }
 }
@@ -105,6 +165,25 @@ fn the_bytes_are_those_of_independent_assemblers() {
             call(StubSite::LeafEntry),
         );
         add(format!("call *%gs:{stub}\n"), call(StubSite::CallEntry));
+        let test = format!("mov %gs:{stub},%rdx\ntest %rdx,%rdx\n");
+        let (shared, mut end) = add(
+            format!("{test}jne pointer{n}\nret\npointer{n}:\njmp *%rdx\n"),
+            call(StubSite::PointerTailExit),
+        );
+        for _ in 0..15 {
+            let site = StubSite::PointerLaterExit {
+                shared_exit: shared.unwrap() as i32 - end,
+            };
+            (_, end) = add(format!("{test}jne pointer{n}\nret\n"), call(site));
+        }
+        add(
+            format!("mov %gs:{stub},%rcx\njrcxz off{n}\njmp *%rcx\noff{n}:\nret\n"),
+            call(StubSite::PointerExit),
+        );
+        add(
+            format!("mov %gs:{stub},%r11\ntest %r11,%r11\nje leaf{n}\ncall *%r11\nleaf{n}:\n"),
+            call(StubSite::PointerLeafEntry),
+        );
     }
     let compared = assert_assemblers_agree(Isa::X86_64, &source, &emitted);
     println!("{} bytes compared with {compared:?}", emitted.len());
@@ -127,6 +206,10 @@ fn sites() -> impl Strategy<Value = StubSite> {
         Just(StubSite::JumpExit),
         Just(StubSite::LeafEntry),
         Just(StubSite::CallEntry),
+        Just(StubSite::PointerTailExit),
+        distances().prop_map(|shared_exit| StubSite::PointerLaterExit { shared_exit }),
+        Just(StubSite::PointerExit),
+        Just(StubSite::PointerLeafEntry),
     ]
 }
 
@@ -155,9 +238,13 @@ proptest! {
                 return Ok(());
             }
             Err(EncodeError::SharedExitDistance(refused)) => {
-                prop_assert_eq!(site, StubSite::LaterExit { shared_exit: refused });
-                // The farthest jump goes 2 GiB back from its end, 15 bytes behind the start.
-                prop_assert!(!(i32::MIN + 15..0).contains(&refused));
+                // The farthest jump goes 2 GiB back from its end, 15 or 18 bytes behind the start.
+                let end = match site {
+                    StubSite::LaterExit { shared_exit } if shared_exit == refused => 15,
+                    StubSite::PointerLaterExit { shared_exit } if shared_exit == refused => 18,
+                    _ => return Err(TestCaseError::fail("no later exit")),
+                };
+                prop_assert!(!(i32::MIN + end..0).contains(&refused));
                 return Ok(());
             }
             Err(e) => return Err(TestCaseError::fail(e.to_string())),
@@ -165,6 +252,14 @@ proptest! {
         prop_assert!(poll_offset >= 0 && stub_fits);
         let test = format!("cmpb $0, %gs:{}", spelled(poll_offset.into()));
         let stub = spelled(stub_offset.into());
+        let pointer = |register: &str, rest: &[&str]| {
+            let mut lines = vec![
+                format!("movq %gs:{stub}, %{register}"),
+                format!("testq %{register}, %{register}"),
+            ];
+            lines.extend(rest.iter().map(|line| (*line).to_owned()));
+            lines
+        };
         let expected = match site {
             StubSite::TailExit => vec![test, "jne 0xc".into(), "retq".into(), format!("jmpq *%gs:{stub}")],
             StubSite::LaterExit { shared_exit } => {
@@ -172,6 +267,18 @@ proptest! {
                 vec![test, format!("jne {}", spelled(shared_exit.into())), "retq".into()]
             }
             StubSite::JumpExit => vec![format!("jmpq *%gs:{stub}")],
+            StubSite::PointerTailExit => pointer("rdx", &["jne 0xf", "retq", "jmpq *%rdx"]),
+            StubSite::PointerLaterExit { shared_exit } => {
+                prop_assert!(shared_exit < 0);
+                pointer("rdx", &[&format!("jne {}", spelled(shared_exit.into())), "retq"])
+            }
+            StubSite::PointerExit => vec![
+                format!("movq %gs:{stub}, %rcx"),
+                "jrcxz 0xd".into(),
+                "jmpq *%rcx".into(),
+                "retq".into(),
+            ],
+            StubSite::PointerLeafEntry => pointer("r11", &["je 0x11", "callq *%r11"]),
             StubSite::LeafEntry => vec![test, "je 0x13".into(), format!("callq *%gs:{stub}")],
             _ => vec![format!("callq *%gs:{stub}")],
         };
@@ -270,11 +377,21 @@ mod on_the_processor {
         Program { code, run, stub }
     }
 
-    /// How often the stub ran, and the registers afterwards. `at` is where the method starts.
-    fn run(method: &[u8], at: usize, poll: u8, before: &Registers) -> (u64, Registers) {
-        let program = program(method, at);
+    /// A method, and where in `code` it starts.
+    struct Method {
+        code: Vec<u8>,
+        start: usize,
+        site: StubSite,
+    }
+
+    /// How often the stub ran, and the registers afterwards. For sites without a test, the stub is
+    /// always there; for those that test its address, only while `poll` is not 0.
+    fn run(method: &Method, poll: u8, before: &Registers) -> (u64, Registers) {
+        let program = program(&method.code, method.start);
         let mut thread = Box::new([0_u64; 32]);
-        thread[STUB as usize / 8] = program.code.ptr(program.stub) as u64;
+        if poll != 0 || !is_pointer(method.site) {
+            thread[STUB as usize / 8] = program.code.ptr(program.stub) as u64;
+        }
         thread[POLL as usize / 8] = 0xffff_ff00 | u64::from(poll);
         let mut after = *before;
         const ARCH_SET_GS: libc::c_int = 0x1001;
@@ -291,39 +408,78 @@ mod on_the_processor {
         }
     }
 
+    fn is_pointer(site: StubSite) -> bool {
+        matches!(
+            site,
+            StubSite::PointerTailExit
+                | StubSite::PointerLaterExit { .. }
+                | StubSite::PointerExit
+                | StubSite::PointerLeafEntry
+        )
+    }
+
+    /// A method that is this site: an entry falls into a `ret`, a later exit follows a first one after
+    /// `filler` bytes.
+    fn method(site: StubSite, filler: usize) -> Method {
+        let bytes = |site| emit_stub_call(&call(site)).unwrap();
+        let first = match site {
+            StubSite::LaterExit { .. } => bytes(StubSite::TailExit),
+            StubSite::PointerLaterExit { .. } => bytes(StubSite::PointerTailExit),
+            _ => {
+                let code = [bytes(site).bytes, vec![0xc3]].concat();
+                let start = 0;
+                return Method { code, start, site };
+            }
+        };
+        let mut code = first.bytes.clone();
+        code.extend(std::iter::repeat_n(0xcc, filler));
+        let start = code.len();
+        let shared_exit = first.shared_exit.unwrap() as i32 - start as i32;
+        let site = match site {
+            StubSite::LaterExit { .. } => StubSite::LaterExit { shared_exit },
+            _ => StubSite::PointerLaterExit { shared_exit },
+        };
+        code.extend(bytes(site).bytes);
+        Method { code, start, site }
+    }
+
     #[test]
     fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         let before: Registers = std::array::from_fn(|i| 0x0101_0101_1010_1010 * (i as u64 + 1));
-        let bytes = |site| emit_stub_call(&call(site)).unwrap().bytes;
-        let first = emit_stub_call(&call(StubSite::TailExit)).unwrap();
-        // Methods: two exits, the second at various distances; entries that fall into a ret.
-        let mut methods = vec![(first.bytes.clone(), 0), (bytes(StubSite::JumpExit), 0)];
+        let mut methods: Vec<Method> = [
+            StubSite::TailExit,
+            StubSite::JumpExit,
+            StubSite::LeafEntry,
+            StubSite::CallEntry,
+            StubSite::PointerTailExit,
+            StubSite::PointerExit,
+            StubSite::PointerLeafEntry,
+        ]
+        .map(|site| method(site, 0))
+        .into();
         for filler in [0, 1, 80, 97, 98, 200, 70000] {
-            let mut method = first.bytes.clone();
-            method.extend(std::iter::repeat_n(0xcc, filler));
-            let start = method.len();
-            let shared_exit = first.shared_exit.unwrap() as i32 - start as i32;
-            method.extend(bytes(StubSite::LaterExit { shared_exit }));
-            methods.push((method, start));
+            methods.push(method(StubSite::LaterExit { shared_exit: -1 }, filler));
+            methods.push(method(
+                StubSite::PointerLaterExit { shared_exit: -1 },
+                filler,
+            ));
         }
-        for site in [StubSite::LeafEntry, StubSite::CallEntry] {
-            methods.push(([bytes(site), vec![0xc3]].concat(), 0));
-        }
-        for (method, at) in methods {
-            let has_test = method[at + 1] != 0xff;
+        for method in methods {
+            let site = method.site;
+            let has_test = !matches!(site, StubSite::JumpExit | StubSite::CallEntry);
+            let clobbers = emit_stub_call(&call(site)).unwrap().clobbers;
             for poll in [0, 1, 0x80, 0xff] {
-                let (hits, after) = run(&method, at, poll, &before);
+                let (hits, after) = run(&method, poll, &before);
                 let calls = poll != 0 || !has_test;
-                assert_eq!(hits, u64::from(calls), "{:02x?}, {poll}", &method[at..]);
+                assert_eq!(hits, u64::from(calls), "{site:?}, {poll}");
                 for r in Reg::ALL {
                     let i = usize::from(r.number());
-                    let stubs = r == Reg::R11 && calls;
-                    let expected = if stubs { u64::MAX } else { before[i] };
-                    assert!(
-                        r == Reg::Rsp || after[i] == expected,
-                        "{r}: {:02x?}",
-                        &method[at..]
-                    );
+                    if calls && r == Reg::R11 {
+                        // The stub's own.
+                        assert_eq!(after[i], u64::MAX, "{site:?}, {poll}");
+                    } else if r != Reg::Rsp && !clobbers.contains(r) {
+                        assert_eq!(after[i], before[i], "{r}: {site:?}, {poll}");
+                    }
                 }
             }
         }
@@ -331,7 +487,11 @@ mod on_the_processor {
 
     #[test]
     fn entries_say_what_the_stub_may_change() {
-        for site in [StubSite::LeafEntry, StubSite::CallEntry] {
+        for site in [
+            StubSite::LeafEntry,
+            StubSite::PointerLeafEntry,
+            StubSite::CallEntry,
+        ] {
             let clobbers = emit_stub_call(&call(site)).unwrap().clobbers;
             assert_eq!(clobbers, RegSet::of(&[Reg::R11]));
         }

@@ -25,14 +25,45 @@ pub(crate) fn all_points(cursor_offsets: &[i32]) -> Vec<TracePoint> {
                     .collect();
                 for &cursor_offset in cursor_offsets {
                     points.push(TracePoint {
-                        kind,
-                        cursor_offset,
                         wide_pointers,
-                        form: Form::Inline,
                         free,
+                        ..TracePoint::new(kind, cursor_offset)
                     });
                 }
             }
+        }
+    }
+    points
+}
+
+/// Words of the made-up thread. There are two that ask to stop, one of them not 0.
+pub(crate) const START: i32 = 0xa0;
+pub(crate) const END: i32 = 0xa8;
+pub(crate) const GO: i32 = 0xb0;
+pub(crate) const STOP: i32 = 0xb4;
+
+/// Every form but the default one, with a ring of a page, and options that come round.
+pub(crate) fn other_forms(cursor_offset: i32) -> Vec<TracePoint> {
+    let hubble = |stop_offset| Form::Hubble {
+        stop_offset,
+        start_offset: START,
+        end_offset: END,
+    };
+    let forms = [
+        Form::Masked { ring_bytes: 4096 },
+        hubble(GO),
+        hubble(STOP),
+        Form::Nanoscope,
+    ];
+    let mut points = Vec::new();
+    for form in forms {
+        for (n, point) in all_points(&[cursor_offset]).into_iter().enumerate() {
+            points.push(TracePoint {
+                form,
+                barrier: n % 3 == 0,
+                prefetch: [None, Some(0), Some(64), Some(-128), Some(4096)][n % 5],
+                ..point
+            });
         }
     }
     points
