@@ -248,6 +248,9 @@ impl Comparison {
                 method.verdict = Verdict::Chance;
             }
         }
+        for method in &mut methods {
+            method.round();
+        }
         methods.retain(|m| m.effect_ns != 0 && (m.ratio - 1.0).abs() >= least_change);
         methods.sort_by(|a, b| {
             let key = |m: &MethodChange| Reverse(m.effect_ns.unsigned_abs());
@@ -393,7 +396,7 @@ impl Comparison {
                 traces,
                 calls,
                 ns,
-                missed_by_chance: share.powf(calls as f64),
+                missed_by_chance: rounded(share.powf(calls as f64)),
             })
             .collect();
         out.sort_by(|a, b| {
@@ -402,6 +405,30 @@ impl Comparison {
         });
         out
     }
+}
+
+impl MethodChange {
+    /// More digits than anyone can use would only differ between machines.
+    fn round(&mut self) {
+        let numbers = [
+            &mut self.ratio,
+            &mut self.before.mean_ns,
+            &mut self.after.mean_ns,
+        ];
+        let intervals = self.interval.iter_mut().flat_map(|(low, high)| [low, high]);
+        let chances = self.p.iter_mut().chain(&mut self.corrected_p);
+        for number in numbers.into_iter().chain(intervals).chain(chances) {
+            *number = rounded(*number);
+        }
+    }
+}
+
+/// To six significant digits.
+fn rounded(number: f64) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return number;
+    }
+    format!("{number:.5e}").parse().unwrap_or(number)
 }
 
 impl SideFacts {

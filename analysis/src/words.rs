@@ -77,11 +77,15 @@ pub fn shorten(name: &str, width: usize) -> String {
                 return short;
             }
         }
-        if parts.len() > 2 {
-            let short = format!("…{}{parameters}", parts[parts.len() - 2..].join("."));
-            if length(&short) <= width {
-                return short;
-            }
+        // Then the end of the class, as long as the method is whole.
+        let method = parts[parts.len() - 1];
+        let last = format!(
+            "{}{parameters}",
+            parts[parts.len().saturating_sub(2)..].join(".")
+        );
+        if parts.len() > 1 && length(method) + length(parameters) + 3 <= width {
+            let hidden = (length(&last) + 1).saturating_sub(width);
+            return format!("…{}", last.chars().skip(hidden).collect::<String>());
         }
     }
     middle(&short, width)
@@ -159,18 +163,19 @@ mod tests {
             (45, "com…list.NoteListScreen.handleMessage(…)"),
             (39, "com…NoteListScreen.handleMessage(…)"),
             (34, "…NoteListScreen.handleMessage(…)"),
-            (31, "com.exampl…n.handleMessage(…)"),
+            (31, "…oteListScreen.handleMessage(…)"),
+            (20, "…en.handleMessage(…)"),
+            (12, "com…ssage(…)"),
             (1, "…"),
             (0, ""),
         ];
         for (width, short) in expected {
             let got = shorten(name, width);
             assert!(got.chars().count() <= width, "{got}");
-            if width != 31 {
-                assert_eq!(got, short, "{width}");
-            }
+            assert_eq!(got, short, "{width}");
         }
         assert_eq!(shorten("C.run", 4), "C…un");
+        assert_eq!(shorten("Class.run", 6), "…s.run");
         assert_eq!(shorten("<method 0x70001000>", 12), "<me…0001000>");
         assert_eq!(shorten("a.very.long.Class$Inner.f", 14), "…Class$Inner.f");
     }

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
-use hindsight_analysis::{duration, Selection, Window};
+use hindsight_analysis::{duration, parse_duration, Selection, Window};
 use hindsight_decoder::{Thread, Trace};
-use jiff::SignedDuration;
 use wildmatch::WildMatch;
 
 use crate::progress;
@@ -18,16 +17,22 @@ pub(crate) struct Input {
     /// A .hindsight file
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    mapping: Mapping,
 }
+
+/// How obfuscated names are translated back.
+#[derive(Args, Default)]
+pub(crate) struct Mapping {}
 
 impl Input {
     pub(crate) fn read(&self) -> Result<Trace> {
-        read(&self.file)
+        read(&self.file, &self.mapping)
     }
 }
 
 /// Decodes a file; says so if that takes long.
-pub(crate) fn read(file: &Path) -> Result<Trace> {
+pub(crate) fn read(file: &Path, _mapping: &Mapping) -> Result<Trace> {
     let _spinner = progress::spinner(format!("decoding {}", file.display()));
     Ok(Trace::open(file)?)
 }
@@ -69,12 +74,7 @@ impl Moment {
             Some(time) => (true, time),
             None => (false, text.trim()),
         };
-        // Without a unit only nothing is clear.
-        let time = if time == "0" { "0s" } else { time };
-        let starts_well = time.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-        let parsed = time.parse::<SignedDuration>().ok().filter(|_| starts_well);
-        let ns = parsed.and_then(|d| u64::try_from(d.as_nanos()).ok());
-        let ns = ns.ok_or(
+        let ns = parse_duration(time).ok_or(
             "not a time: write 1.5s, 200ms or 1m30s after the trace's beginning, or -2s before its end",
         )?;
         Ok(if before_end {
@@ -122,6 +122,16 @@ impl Time {
 }
 
 impl Select {
+    /// Whether no part is chosen.
+    pub(crate) fn is_everything(&self) -> bool {
+        let Select {
+            thread,
+            time,
+            depth,
+        } = self;
+        thread.is_empty() && time.from.is_none() && time.to.is_none() && depth.is_none()
+    }
+
     /// The selection, for this trace.
     pub(crate) fn selection(&self, trace: &Trace, file: &Path) -> Result<Selection> {
         let tids = if self.thread.is_empty() {

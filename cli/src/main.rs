@@ -2,11 +2,14 @@
 //! `hindsight`: looks into traces that were saved, and turns them into files for other tools.
 
 mod chains;
+mod diff;
 mod export;
 mod info;
 mod input;
 mod man;
 mod progress;
+mod signatures;
+mod summary;
 mod text;
 mod top;
 
@@ -16,6 +19,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
+#[allow(unused_imports, reason = "the exporter is being moved to Select")]
 pub(crate) use input::{find_thread, Input};
 
 /// Looks into traces of the moments before something went wrong.
@@ -24,7 +28,8 @@ pub(crate) use input::{find_thread, Input};
     name = "hindsight",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 a file or thread cannot be read, as the message says; 2 wrong usage."
+    after_help = "Exit codes: 0 done; 1 a file or thread cannot be read, as the message says; 2 wrong usage. \
+                  match and diff --exit-code have their own: see their help."
 )]
 struct Cli {
     #[command(flatten)]
@@ -44,6 +49,12 @@ enum Command {
     /// Says in plain words which chain of calls held a thread up, and what other threads did meanwhile
     #[command(visible_alias = "why")]
     Chains(chains::Arguments),
+    /// Looks for known bad behaviour: call stacks with thresholds, from a TOML file
+    Match(signatures::Arguments),
+    /// Compares traces before and after a change: which methods got slower, which calls are new
+    Diff(diff::Arguments),
+    /// Sums a trace up so that the sum may leave the device when the trace may not
+    Summary(summary::Arguments),
     /// Writes completions for a shell
     Completions {
         /// For which shell
@@ -54,18 +65,32 @@ enum Command {
 }
 
 fn write_json(value: &impl serde::Serialize) -> Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = io::BufWriter::new(io::stdout().lock());
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)?;
+    out.flush()?;
     Ok(())
 }
 
-fn run(cli: Cli) -> Result<()> {
-    match cli.command {
+/// The code with which a command ends that could not do what it was asked for. Where code 1 is an answer,
+/// that is another one.
+fn failure(command: &Command) -> ExitCode {
+    match command {
+        Command::Match(_) => ExitCode::from(2),
+        Command::Diff(diff) if diff.exit_code => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let done: Result<()> = match cli.command {
         Command::Info(arguments) => info::run(&arguments, &cli.look),
         Command::Export(arguments) => export::run(&arguments),
         Command::Top(arguments) => top::run(&arguments, &cli.look),
         Command::Chains(arguments) => chains::run(&arguments, &cli.look),
+        Command::Match(arguments) => return signatures::run(&arguments, &cli.look),
+        Command::Diff(arguments) => return diff::run(&arguments, &cli.look),
+        Command::Summary(arguments) => summary::run(&arguments, &cli.look),
         Command::Completions { shell } => {
             // Into memory first: the generator panics if its output is closed.
             let mut script = Vec::new();
@@ -74,15 +99,17 @@ fn run(cli: Cli) -> Result<()> {
             Ok(())
         }
         Command::Man(arguments) => man::run(&arguments, Cli::command()),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn main() -> ExitCode {
     // Wrong usage has ended with exit code 2 in here.
     let cli = Cli::parse();
     cli.look.color.write_global();
+    let failure = failure(&cli.command);
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever read our output has seen enough.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
@@ -94,7 +121,7 @@ fn main() -> ExitCode {
                 style.strong,
                 style.reset
             );
-            ExitCode::FAILURE
+            failure
         }
     }
 }

@@ -44,7 +44,6 @@ pub(crate) fn spinner(what: String) -> Spinner {
 }
 
 /// A bar over `files`, on standard error if that is a terminal.
-#[expect(dead_code, reason = "for comparisons")]
 pub(crate) fn bar(files: usize) -> ProgressBar {
     if files < 2 || !console_is_there() {
         return ProgressBar::hidden();

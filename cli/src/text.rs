@@ -71,9 +71,17 @@ impl Page {
     }
 
     /// A heading.
-    #[expect(dead_code, reason = "for comparisons")]
     pub(crate) fn strong(&mut self, text: &str) -> io::Result<()> {
         self.paragraph(text, self.palette.strong, self.palette.reset)
+    }
+
+    /// A paragraph that begins so many columns to the right.
+    pub(crate) fn indented(&mut self, text: &str, indent: usize) -> io::Result<()> {
+        let room = self.width.map(|w| w.saturating_sub(indent).max(30));
+        for line in text.lines().flat_map(|l| wrap(l, room)) {
+            writeln!(self.out, "{:indent$}{line}", "")?;
+        }
+        Ok(())
     }
 
     fn paragraph(&mut self, text: &str, style: &str, reset: &str) -> io::Result<()> {

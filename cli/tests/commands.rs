@@ -109,6 +109,384 @@ fn chains_names_the_culprit() {
     assert_eq!(json[0]["culprit"][1], "notes-sync");
 }
 
+const SIGNATURES: &str = r#"
+[[signature]]
+name = "note file synced under the store's lock"
+help = "Copy the notes, release the lock, then write: see NoteStore.saveAll."
+thread = "notes-sync"
+stack = ["android.os.Handler.dispatchMessage", "...", "*.NoteStore.*", "...", "*.NoteFile.syncToFlash"]
+when = { max = "> 100 ms", mean = "> 50ms" }
+
+[[signature]]
+name = "slow frames"
+thread = "main"
+stack = ["android.view.Choreographer.doFrame"]
+when = { calls = ">= 3", mean = "> 16.7 ms" }
+
+[[signature]]
+name = "web view"
+stack = ["android.webkit.WebView.*"]
+"#;
+
+#[test]
+fn match_knows_the_culprit_again() {
+    let f = Folder::new();
+    f.trace(&stall());
+    std::fs::write(f.file("slow.toml"), SIGNATURES).unwrap();
+    let arguments = ["match", "t.hindsight", "-s", "slow.toml"];
+    let output = f
+        .hindsight(&arguments)
+        .assert()
+        .code(1)
+        .get_output()
+        .clone();
+    insta::assert_snapshot!("match", String::from_utf8(output.stdout).unwrap());
+    let json = [&arguments[..], &["--json"]].concat();
+    let output = f.hindsight(&json).assert().code(1).get_output().clone();
+    insta::assert_snapshot!("match_json", String::from_utf8(output.stdout).unwrap());
+    // The culprit alone is in what happened on its thread, and before the stall there was none.
+    let of_main = [&arguments[..], &["--thread", "main"]].concat();
+    f.hindsight(&of_main).assert().code(0);
+    let before = [&arguments[..], &["--to", "900ms"]].concat();
+    let output = f.hindsight(&before).assert().code(0).get_output().clone();
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.contains("0 of 3 signatures matched"), "{output}");
+}
+
+#[test]
+fn match_has_another_exit_code_for_mistakes() {
+    let f = Folder::new();
+    f.trace(&stall());
+    let mistake = SIGNATURES.replace("help", "halp");
+    std::fs::write(f.file("bad.toml"), mistake).unwrap();
+    std::fs::write(f.file("good.toml"), SIGNATURES).unwrap();
+    let fails = |trace: &str, signatures: &str, expected: &str| {
+        f.hindsight(&["match", trace, "-s", signatures])
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(predicate::str::starts_with("hindsight: "))
+            .stderr(predicate::str::contains(expected));
+    };
+    fails(
+        "t.hindsight",
+        "bad.toml",
+        "bad.toml:4: unknown field `halp`",
+    );
+    fails("t.hindsight", "missing.toml", "cannot read missing.toml");
+    fails("missing.hindsight", "good.toml", "missing.hindsight");
+    fails("good.toml", "good.toml", "not a .hindsight file");
+    fails("t.hindsight", "t.hindsight", "cannot read t.hindsight");
+    f.hindsight(&["match", "t.hindsight"]).assert().code(2);
+}
+
+/// Frames with a method that takes `work` ns, more or less.
+fn frames(runs: u64, work: u64, with_new_call: bool) -> Script {
+    let mut s = Script::new("com.example.frames");
+    let frame = s.method("android.view.Choreographer.doFrame", "(JI)V");
+    let draw = s.method("com.example.frames.ListView.draw", "(II)V");
+    let layout = s.method("com.example.frames.ListView.layout", "()V");
+    let log = s.method("com.example.frames.Log.write", "(Ljava/lang/String;)V");
+    let once = s.method("com.example.frames.App.start", "()V");
+    let t = s.thread(300, "main");
+    let mut r = s.at(t, 0);
+    r.call(once, work / 10).after(100);
+    for i in 0..40 {
+        let noise = |scale: u64| scale * ((i * 7 + runs * 3) % 11);
+        r.enter(frame)
+            .after(5_000)
+            .call(layout, 80_000 + noise(500))
+            .after(1_000);
+        r.enter(draw).after(work + noise(1_000));
+        if with_new_call {
+            r.call(log, 30_000 + noise(100));
+        }
+        r.exit().after(3_000).exit().after(9_000_000);
+    }
+    s
+}
+
+#[test]
+fn diff_tells_what_got_slower() {
+    let f = Folder::new();
+    frames(0, 400_000, false)
+        .write(&f.file("a.hindsight"))
+        .unwrap();
+    frames(1, 900_000, true)
+        .write(&f.file("b.hindsight"))
+        .unwrap();
+    insta::assert_snapshot!("diff", f.output(&["diff", "a.hindsight", "b.hindsight"]));
+    insta::assert_snapshot!(
+        "diff_80_columns",
+        f.output(&["diff", "a.hindsight", "b.hindsight", "--width", "80"])
+    );
+    insta::assert_snapshot!(
+        "diff_json",
+        f.output(&[
+            "diff",
+            "a.hindsight",
+            "b.hindsight",
+            "--json",
+            "--time",
+            "total"
+        ])
+    );
+    let same = f.output(&["diff", "a.hindsight", "a.hindsight"]);
+    assert!(same.starts_with("No method got slower or faster; no call is new or gone.\n"));
+    let exit_code = |a: &str, b: &str, code: i32| {
+        f.hindsight(&["diff", a, b, "--exit-code"])
+            .assert()
+            .code(code);
+    };
+    exit_code("a.hindsight", "b.hindsight", 1);
+    exit_code("b.hindsight", "a.hindsight", 0);
+    exit_code("a.hindsight", "missing", 2);
+    f.hindsight(&["diff", "a.hindsight", "missing"])
+        .assert()
+        .code(1);
+}
+
+#[test]
+fn diff_compares_folders() {
+    let f = Folder::new();
+    for (folder, work) in [("before", 400_000), ("after", 500_000)] {
+        std::fs::create_dir(f.file(folder)).unwrap();
+        for run in 0..4 {
+            let script = frames(run, work + run * 10_000, false);
+            script
+                .write(&f.file(&format!("{folder}/{run}.hindsight")))
+                .unwrap();
+        }
+    }
+    std::fs::write(f.file("before/README"), "not a trace").unwrap();
+    insta::assert_snapshot!("diff_folders", f.output(&["diff", "before", "after"]));
+    std::fs::create_dir(f.file("empty")).unwrap();
+    f.hindsight(&["diff", "before", "empty"])
+        .assert()
+        .code(1)
+        .stderr(predicate::str::contains(
+            "empty: the folder holds no .hindsight files",
+        ));
+}
+
+#[test]
+fn summary_says_what_may_leave() {
+    let f = Folder::new();
+    f.trace(&stall());
+    insta::assert_snapshot!("summary", f.output(&["summary", "t.hindsight"]));
+    let json = f.output(&["summary", "t.hindsight", "--json", "-n", "3"]);
+    insta::assert_snapshot!("summary_json", json);
+    f.output(&["summary", "t.hindsight", "-o", "s.json"]);
+    // Twice the same trace, once as a summary.
+    let sum = f.output(&["summary", "t.hindsight", "s.json", "--json"]);
+    let sum: serde_json::Value = serde_json::from_str(&sum).unwrap();
+    assert_eq!(
+        (&sum["traces"], &sum["main"]["threads"]),
+        (&2.into(), &2.into())
+    );
+    std::fs::write(f.file("other.json"), json.replace("summary/1", "summary/9")).unwrap();
+    let fails = |file: &str, more: &[&str], expected: &str| {
+        f.hindsight(&[&["summary", file], more].concat())
+            .assert()
+            .code(1)
+            .stderr(predicate::str::contains(expected));
+    };
+    fails("other.json", &[], "its schema is \"hindsight-summary/9\"");
+    std::fs::write(f.file("cut.json"), &json[..200]).unwrap();
+    fails("cut.json", &[], "cut.json: not a trace, and no summary");
+    fails("s.json", &["--thread", "main"], "no part can be chosen");
+    fails(
+        "t.hindsight",
+        &["-o", "missing/s.json"],
+        "cannot write missing/s.json",
+    );
+}
+
+#[test]
+fn top_adds_up_by_class_and_package() {
+    let f = Folder::new();
+    f.trace(&stall());
+    insta::assert_snapshot!(
+        "top_by_class",
+        f.output(&["top", "t.hindsight", "--by", "class"])
+    );
+    let by_package = ["top", "t.hindsight", "--by", "package", "--sort", "total"];
+    insta::assert_snapshot!("top_by_package", f.output(&by_package));
+    let json = f.output(&["top", "t.hindsight", "--json", "-n", "2"]);
+    insta::assert_snapshot!("top_json", json);
+}
+
+#[test]
+fn json_of_info_and_chains() {
+    let f = Folder::new();
+    f.trace(&stall());
+    insta::assert_snapshot!("info_json", f.output(&["info", "t.hindsight", "--json"]));
+    insta::assert_snapshot!(
+        "chains_json",
+        f.output(&["chains", "t.hindsight", "--json"])
+    );
+}
+
+#[test]
+fn part_of_a_trace_can_be_asked_about() {
+    let f = Folder::new();
+    f.trace(&stall());
+    let top = |more: &[&str]| -> serde_json::Value {
+        let output = f.output(&[&["top", "t.hindsight", "--json"], more].concat());
+        serde_json::from_str(&output).unwrap()
+    };
+    let self_ns = |more: &[&str]| top(more)["self_ns"].as_u64().unwrap();
+    let whole = self_ns(&["-t", "main"]);
+    let parts = [
+        self_ns(&["-t", "main", "--to", "500ms"]),
+        self_ns(&["-t", "main", "--from", "500ms", "--to", "-0.5s"]),
+        self_ns(&["-t", "main", "--from", "-0.5s"]),
+    ];
+    assert_eq!(parts.iter().sum::<u64>(), whole);
+    assert_eq!(self_ns(&["-t", "main", "--depth", "1"]), whole);
+    let main_only = top(&["-t", "m??n"]);
+    assert_eq!(main_only["threads"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        top(&["-t", "main", "-t", "notes-*"])["threads"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    // The stall is over half a second long, so nothing else is told in there.
+    let chain = f.output(&[
+        "chains",
+        "t.hindsight",
+        "--from",
+        "-0.5s",
+        "--to",
+        "-0.4s",
+        "-n",
+        "9",
+    ]);
+    assert!(
+        chain.contains("held for 703 ms") && !chain.contains("───"),
+        "{chain}"
+    );
+    let early = f.output(&["chains", "t.hindsight", "--to", "100ms"]);
+    assert!(early.contains("held for 1.14 ms"), "{early}");
+    let shallow = f.output(&["chains", "t.hindsight", "--depth", "2"]);
+    assert!(shallow.contains("… 2 deeper calls"), "{shallow}");
+}
+
+#[test]
+fn times_that_make_no_sense_are_refused() {
+    let f = Folder::new();
+    f.trace(&stall());
+    let fails = |more: &[&str], code: i32, expected: &str| {
+        f.hindsight(&[&["top", "t.hindsight"], more].concat())
+            .assert()
+            .code(code)
+            .stderr(predicate::str::contains(expected));
+    };
+    fails(&["--from", "2"], 2, "not a time: write 1.5s");
+    fails(&["--to", "tomorrow"], 2, "not a time: write 1.5s");
+    fails(
+        &["--from", "10s"],
+        1,
+        "the trace is 1.70 s long; --from 10.0 s is after its end",
+    );
+    fails(
+        &["--from", "1s", "--to", "500ms"],
+        1,
+        "--from 1.00 s is not before --to 500 ms",
+    );
+    fails(&["--depth", "0"], 2, "0 is not in 1..");
+    fails(&["--width", "7"], 2, "7 is not in 40..");
+}
+
+#[test]
+fn texts_fit_the_width() {
+    let f = Folder::new();
+    f.trace(&stall());
+    std::fs::write(f.file("slow.toml"), SIGNATURES).unwrap();
+    let commands: [&[&str]; 7] = [
+        &["info", "t.hindsight"],
+        &["top", "t.hindsight"],
+        &["top", "t.hindsight", "--by", "package"],
+        &["chains", "t.hindsight", "-n", "3"],
+        &["match", "t.hindsight", "-s", "slow.toml"],
+        &["diff", "t.hindsight", "t.hindsight"],
+        &["summary", "t.hindsight"],
+    ];
+    for command in commands {
+        for width in [72, 80, 140] {
+            let columns = width.to_string();
+            let arguments = [command, &["--width", &columns]].concat();
+            let output = f.hindsight(&arguments).assert().get_output().clone();
+            let output = String::from_utf8(output.stdout).unwrap();
+            assert!(!output.is_empty());
+            for line in output.lines() {
+                assert!(
+                    line.chars().count() <= width,
+                    "{command:?} at {width}: {line:?}"
+                );
+            }
+        }
+    }
+    insta::assert_snapshot!(
+        "chains_80_columns",
+        f.output(&["chains", "t.hindsight", "--width", "80"])
+    );
+    insta::assert_snapshot!(
+        "top_60_columns",
+        f.output(&["top", "t.hindsight", "--width", "60"])
+    );
+}
+
+#[test]
+fn manual_pages_are_written() {
+    let f = Folder::new();
+    f.output(&["man", "pages"]);
+    for page in [
+        "hindsight.1",
+        "hindsight-top.1",
+        "hindsight-match.1",
+        "hindsight-diff.1",
+    ] {
+        let text = std::fs::read_to_string(f.file("pages").join(page)).unwrap();
+        assert!(text.contains("hindsight"), "{page}");
+    }
+    std::fs::write(f.file("taken"), "").unwrap();
+    f.hindsight(&["man", "taken"])
+        .assert()
+        .code(1)
+        .stderr(predicate::str::contains(
+            "cannot write manual pages into taken",
+        ));
+}
+
+#[test]
+fn colours_can_be_asked_for_and_refused() {
+    let f = Folder::new();
+    f.trace(&stall());
+    assert!(f
+        .output(&["top", "t.hindsight", "--color", "always"])
+        .contains('\x1b'));
+    let output = f
+        .hindsight(&["top", "t.hindsight"])
+        .env("CLICOLOR_FORCE", "1")
+        .assert()
+        .get_output()
+        .stdout
+        .clone();
+    assert!(output.contains(&0x1b));
+    let output = f
+        .hindsight(&["top", "t.hindsight"])
+        .env("CLICOLOR_FORCE", "1")
+        .env("NO_COLOR", "1")
+        .assert()
+        .get_output()
+        .stdout
+        .clone();
+    assert!(!output.contains(&0x1b));
+}
+
 #[test]
 fn colours_are_for_terminals_only() {
     let f = Folder::new();
@@ -184,7 +562,7 @@ fn completions_are_written_for_each_shell() {
 
 /// The command fails with exit code 1, one line that begins with `hindsight:`, and names the file.
 fn fails(f: &Folder, name: &str, expected: &str) {
-    for command in ["info", "export", "top", "chains"] {
+    for command in ["info", "export", "top", "chains", "summary"] {
         f.hindsight(&[command, name])
             .assert()
             .code(1)
@@ -263,7 +641,7 @@ fn no_damage_makes_it_panic() {
 fn a_thread_that_is_not_there_is_refused_with_those_that_are() {
     let f = Folder::new();
     f.trace(&stall());
-    for command in ["top", "chains", "export"] {
+    for command in ["info", "top", "chains", "export", "summary"] {
         f.hindsight(&[command, "t.hindsight", "--thread", "nobody"])
             .assert()
             .code(1)
