@@ -3,6 +3,7 @@
 
 mod code_size;
 mod floor;
+mod host;
 mod machine;
 mod statistics;
 mod subject;
@@ -22,6 +23,8 @@ use machine::Machine;
 pub(crate) enum Name {
     /// What a trace point costs in JIT-compiled code: Listing 1 of the Hubble paper.
     TracePoint,
+    /// How fast the host tools are: decoding, exports, first output.
+    Host,
 }
 
 /// What `target/bench/NAME.json` holds.
@@ -34,6 +37,7 @@ struct Report {
 /// Measures, prints, and writes the report.
 pub(crate) fn run(name: Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
+        Name::Host => ("host.json", host::bench(checkout)?),
         Name::TracePoint => ("trace-point.json", trace_point::bench(checkout)?),
     };
     let report = Report {
