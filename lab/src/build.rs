@@ -320,5 +320,10 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     }
     command.current_dir(&lab.folders.checkout);
     run(command, "compiling art-hooks")?;
+    if let Some(triple) = options.isa.rust_target() {
+        // Where the graph expects the bridge's headers.
+        let bridge = lab.dir().join(&target).join("cxxbridge");
+        symlink(&Path::new(triple).join("cxxbridge"), &bridge)?;
+    }
     Ok(Some(format!("{output}/libhindsight_art_hooks.a")))
 }

@@ -366,11 +366,13 @@ enum Origin {
     Folder(&'static str, &'static str),
     /// A file that the lab generates, relative to the output folder.
     Generated(&'static str),
+    /// Files that only this instruction set's build does not have from the modules.
+    Only(Isa, &'static [&'static str]),
     /// The C++ files of Hindsight in this folder; none in the stock variant.
     Hooks(&'static str),
 }
 
-use Origin::{Files, Folder, Generated, Hooks, Module};
+use Origin::{Files, Folder, Generated, Hooks, Module, Only};
 
 enum Kind {
     Shared,
@@ -460,7 +462,21 @@ const TARGETS: &[Target] = &[
     Target {
         output: "lib64/libart-compiler.so",
         kind: Kind::Shared,
-        parts: &[(Module("libart-compiler"), Flags::Compiler), (Hooks("compiler"), Flags::Compiler)],
+        parts: &[
+            (Module("libart-compiler"), Flags::Compiler),
+            // Listed with the code generator for 32-bit ARM, and used by both.
+            (
+                Only(
+                    Isa::Arm64,
+                    &[
+                        "src/art/compiler/optimizing/instruction_simplifier_shared.cc",
+                        "src/art/compiler/optimizing/nodes_shared.cc",
+                    ],
+                ),
+                Flags::Compiler,
+            ),
+            (Hooks("compiler"), Flags::Compiler),
+        ],
         uses: &["art"],
         libs: "-lvixl -lbase -llog",
     },
@@ -783,7 +799,8 @@ impl Graph<'_> {
     /// The source files of a part; edges that generate some of them are written.
     fn sources(&mut self, from: Origin) -> Result<Vec<String>> {
         let module = match from {
-            Files(files) => return Ok(files.iter().map(|&file| file.to_owned()).collect()),
+            Only(isa, _) if isa != self.isa => return Ok(Vec::new()),
+            Files(files) | Only(_, files) => return Ok(files.iter().map(|&file| file.to_owned()).collect()),
             Folder(folder, extension) => return files_in(self.dir, folder, extension),
             Generated(file) => return Ok(vec![format!("{}/{file}", self.out)]),
             Hooks(_) if self.hooks.is_none() => return Ok(Vec::new()),
