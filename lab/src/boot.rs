@@ -132,24 +132,13 @@ impl Lab {
             .prefix(".boot-image")
             .tempdir_in(&parent)
             .context("make a folder in", &parent)?;
-        let image = work.path().join(file);
-        let mut command = self.command("dex2oat");
-        command.env("ANDROID_LOG_TAGS", "*:e");
-        for option in class_path_options(&spec.jars) {
-            command.arg("--runtime-arg").arg(option);
-        }
-        for jar in &spec.jars {
-            command.arg(option("--dex-file=", &jar.path));
-            command.arg(format!("--dex-location={}", jar.location));
-        }
-        command.arg(option("--image=", &image));
-        command.arg(option("--oat-file=", &image.with_extension("oat")));
-        command.args(image_options(
+        let command = self.boot_image_command(
+            &BootImageSpec {
+                image: work.path().join(file),
+                ..spec.clone()
+            },
             self.isa,
-            &self.root().display().to_string(),
-            &spec.filter,
-        ));
-        command.args(&spec.options);
+        );
         run_dex2oat(command, &spec.image)?;
 
         let target = parent.join(self.isa.name());
@@ -167,6 +156,26 @@ impl Lab {
             jars: spec.jars.clone(),
             image: parent.join(file),
         })
+    }
+
+    /// `dex2oat` that compiles a boot image for any instruction set, this build's or another, straight into
+    /// the folder of [`BootImageSpec::image`]. [`Lab::build_boot_image`] is for images to run with.
+    pub fn boot_image_command(&self, spec: &BootImageSpec, isa: Isa) -> Command {
+        let mut command = self.command("dex2oat");
+        command.env("ANDROID_LOG_TAGS", "*:e");
+        for option in class_path_options(&spec.jars) {
+            command.arg("--runtime-arg").arg(option);
+        }
+        for jar in &spec.jars {
+            command.arg(option("--dex-file=", &jar.path));
+            command.arg(format!("--dex-location={}", jar.location));
+        }
+        command.arg(option("--image=", &spec.image));
+        command.arg(option("--oat-file=", &spec.image.with_extension("oat")));
+        let root = self.root().display().to_string();
+        command.args(image_options(isa, &root, &spec.filter));
+        command.args(&spec.options);
+        command
     }
 }
 

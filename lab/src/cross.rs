@@ -350,9 +350,10 @@ fn make_links_relative(root: &Path) -> Result<()> {
 
 /// Errors unless the program that runs another instruction set's programs is there.
 pub(crate) fn check_emulator(isa: Isa) -> Result<()> {
-    let Some(program) = isa.emulator() else {
-        return Ok(());
-    };
+    isa.emulator().map_or(Ok(()), check_program)
+}
+
+fn check_program(program: &str) -> Result<()> {
     let mut command = Command::new(program);
     command.arg("-version");
     run(command, &format!("asking {program} for its version")).map(drop)
@@ -387,6 +388,71 @@ mod tests {
             manifest.arm64.sysroot.len(),
             manifest.arm.sysroot.len(),
             "the same libraries for both"
+        );
+    }
+
+    #[test]
+    fn a_missing_emulator_leads_to_its_package() {
+        check_emulator(Isa::X86_64).unwrap();
+        let message = check_program("qemu-no-such-cpu").unwrap_err().to_string();
+        assert!(
+            message.starts_with("cannot run qemu-no-such-cpu")
+                && message.ends_with("install the package `qemu-user`"),
+            "{message}"
+        );
+    }
+
+    /// A revision that the archive has replaced, as will happen to the pinned ones.
+    #[test]
+    #[ignore = "downloads 18 MB of package lists from Debian's archive"]
+    fn a_vanished_revision_is_replaced_by_one_of_the_same_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = |version: &str| Package {
+            name: "liblz4-1:arm64".into(),
+            version: version.into(),
+            file: format!("liblz4-1_{version}_arm64.deb"),
+            sha256: "0".repeat(64),
+        };
+        let lists = dir.path().join("apt");
+        let apt = || {
+            let apt =
+                Apt::for_architectures(&lists, &["bookworm".to_owned()], &["amd64", "arm64"])?;
+            apt.update()?;
+            Ok(apt)
+        };
+        let no_apt = || Err(Error::Other("no network is needed".to_owned()));
+        let downloads = dir.path().join("downloads");
+        create_dir(&downloads).unwrap();
+        let (gone, progress) = (package("1.9.4-0"), Progress::new());
+        let debs = fetch(&[&gone], &downloads, &progress, apt).unwrap();
+        let name = debs[0]
+            .path
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            name.starts_with("liblz4-1_1.9.4-") && name != gone.file,
+            "{name}"
+        );
+        // Found again without the network.
+        let again = fetch(&[&gone], &downloads, &progress, no_apt).unwrap();
+        assert_eq!(again[0].sha256, debs[0].sha256);
+        unpack(&dir.path().join("sysroot"), &again, &progress).unwrap();
+        let library = dir
+            .path()
+            .join("sysroot/usr/lib/aarch64-linux-gnu/liblz4.so.1");
+        assert!(library.exists());
+
+        let unknown = package("7.7.7-1");
+        let result = fetch(&[&unknown], &downloads, &progress, || {
+            Apt::for_architectures(&lists, &["bookworm".to_owned()], &["amd64", "arm64"])
+        });
+        let message = result.err().unwrap().to_string();
+        assert!(
+            message.contains("liblz4-1:arm64 neither in version 7.7.7-1")
+                && message.contains("it has: 1.9.4-"),
+            "{message}"
         );
     }
 

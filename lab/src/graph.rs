@@ -800,7 +800,9 @@ impl Graph<'_> {
     fn sources(&mut self, from: Origin) -> Result<Vec<String>> {
         let module = match from {
             Only(isa, _) if isa != self.isa => return Ok(Vec::new()),
-            Files(files) | Only(_, files) => return Ok(files.iter().map(|&file| file.to_owned()).collect()),
+            Files(files) | Only(_, files) => {
+                return Ok(files.iter().map(|&file| file.to_owned()).collect())
+            }
             Folder(folder, extension) => return files_in(self.dir, folder, extension),
             Generated(file) => return Ok(vec![format!("{}/{file}", self.out)]),
             Hooks(_) if self.hooks.is_none() => return Ok(Vec::new()),

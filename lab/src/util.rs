@@ -17,7 +17,7 @@ fn package_of(program: &str) -> &'static str {
         "tar" => "tar",
         "ninja" => "ninja-build",
         "git" => "git",
-        "qemu-aarch64" | "qemu-arm" => "qemu-user",
+        qemu if qemu.starts_with("qemu-") => "qemu-user",
         "java" | "javac" | "jar" => "openjdk-17-jdk-headless",
         _ => "coreutils",
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Programs on a finished stock build; run them with `--ignored` after
-//! `cargo xtask lab build --stock`.
+//! Programs on finished builds; run them with `--ignored` after `cargo xtask lab build --stock` and, for
+//! those whose names say so, `cargo xtask lab build --isa arm64` and `--isa arm`.
 
 use hindsight_lab::{BootImageSpec, BootJar, Isa, JavaLibrary, Lab, Release, Variant};
 use std::path::{Path, PathBuf};
@@ -8,6 +8,12 @@ use std::process::Command;
 
 fn lab() -> Lab {
     Lab::open(Release::Android10, Isa::X86_64, Variant::Stock).unwrap()
+}
+
+/// The labs under qemu.
+fn arm_labs() -> [Lab; 2] {
+    [Isa::Arm64, Isa::Arm]
+        .map(|isa| Lab::open(Release::Android10, isa, Variant::Hindsight).unwrap())
 }
 
 /// Compiles one source to a jar, and keeps its class files beside it.
@@ -92,35 +98,59 @@ fn a_program_runs_and_its_exit_code_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let jar = compile(&lab, dir.path(), "Features", FEATURES);
     for mode in ["-Xint", "-Xusejit:true"] {
-        let output = lab
-            .dalvikvm_command()
-            .arg(mode)
-            .arg("-cp")
-            .arg(&jar)
-            .arg("Features")
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(
-            lines,
-            [
-                "Hello, Hello, lab",
-                "xy1c21.5null",
-                "n0,n1,n2,n3,n4",
-                "3",
-                "7",
-                "caught true",
-                "overflow",
-                "1.234.567,89",
-                "19800000",
-                "Dalvik",
-            ],
-            "{mode}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert_eq!(output.status.code(), Some(7), "{mode}");
+        check_features(&lab, mode, &jar);
     }
+}
+
+#[test]
+#[ignore = "needs the labs: cargo xtask lab build --isa arm64; cargo xtask lab build --isa arm"]
+fn a_program_runs_on_arm_interpreted_and_compiled() {
+    for lab in arm_labs() {
+        let dir = tempfile::tempdir().unwrap();
+        let jar = compile(&lab, dir.path(), "Features", FEATURES);
+        check_features(&lab, "-Xint", &jar);
+        check_features(&lab, "-Xusejit:true", &jar);
+        let oat = dir.path().join("oat").join(lab.isa().name());
+        std::fs::create_dir_all(&oat).unwrap();
+        let mut command = lab.dex2oat_command();
+        command.arg(format!("--dex-file={}", jar.display()));
+        command.arg(format!("--oat-file={}/Features.odex", oat.display()));
+        command.args(["--compiler-filter=speed", "--class-loader-context=PCL[]"]);
+        output(&mut command);
+        check_features(&lab, "-Xusejit:false", &jar);
+    }
+}
+
+/// Runs [`FEATURES`] and compares what it prints.
+fn check_features(lab: &Lab, mode: &str, jar: &Path) {
+    let output = lab
+        .dalvikvm_command()
+        .arg(mode)
+        .arg("-cp")
+        .arg(jar)
+        .arg("Features")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "Hello, Hello, lab",
+            "xy1c21.5null",
+            "n0,n1,n2,n3,n4",
+            "3",
+            "7",
+            "caught true",
+            "overflow",
+            "1.234.567,89",
+            "19800000",
+            "Dalvik",
+        ],
+        "{mode}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(7), "{mode}");
 }
 
 /// Prints a checksum of the bits of many results, so that a single wrong one shows.
@@ -168,9 +198,21 @@ public class MathSum {
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build --stock"]
 fn strict_math_has_the_results_of_a_jdk() {
-    let lab = lab();
+    check_math(&lab());
+}
+
+/// On 32-bit ARM each of these passes floating point from ART's code to C and back.
+#[test]
+#[ignore = "needs the labs: cargo xtask lab build --isa arm64; cargo xtask lab build --isa arm"]
+fn strict_math_on_arm_has_the_results_of_a_jdk() {
+    for lab in arm_labs() {
+        check_math(&lab);
+    }
+}
+
+fn check_math(lab: &Lab) {
     let dir = tempfile::tempdir().unwrap();
-    let jar = compile(&lab, dir.path(), "MathSum", MATH);
+    let jar = compile(lab, dir.path(), "MathSum", MATH);
     let ours = output(lab.dalvikvm_command().arg("-cp").arg(&jar).arg("MathSum"));
     let jdk = output(
         Command::new("java")
