@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What has to be there before anything is touched: disk, memory, tools.
+
+use anyhow::{bail, Result};
+use std::path::{Path, PathBuf};
+
+/// Gigabytes, as disks are sold.
+const GB: u64 = 1_000_000_000;
+
+/// What a step needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Needs<'a> {
+    /// Free disk space where the tree is, in gigabytes.
+    pub disk_gb: u64,
+    /// Memory of the machine, in gigabytes.
+    pub memory_gb: u64,
+    /// Programs, each with the Debian package (or place) it comes from.
+    pub tools: &'a [(&'a str, &'a str)],
+}
+
+impl Needs<'_> {
+    /// Checks all of it, and says all that is missing at once.
+    ///
+    /// # Errors
+    /// If anything is missing.
+    pub fn check(&self, tree: &Path) -> Result<()> {
+        let mut missing = Vec::new();
+        if let Some(free) = free_bytes(tree) {
+            if free < self.disk_gb * GB {
+                missing.push(format!(
+                    "disk: {} GB are free at {}, and this takes about {} GB (--min-disk N if you know better)",
+                    free / GB,
+                    tree.display(),
+                    self.disk_gb
+                ));
+            }
+        }
+        if let Some(memory) = memory_bytes() {
+            // Machines sold with 16 GB show a little less.
+            if memory < self.memory_gb * GB * 9 / 10 {
+                missing.push(format!(
+                    "memory: the machine has {} GB, and this takes about {} GB (--min-memory N if you know better)",
+                    memory / GB,
+                    self.memory_gb
+                ));
+            }
+        }
+        for (tool, from) in self.tools {
+            if find_tool(tool).is_none() {
+                missing.push(format!("{tool}: not in PATH; it comes with {from}"));
+            }
+        }
+        if !missing.is_empty() {
+            bail!(
+                "nothing has been touched, because this is missing:\n  {}",
+                missing.join("\n  ")
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Free space for this user on the disk of a folder, or of the nearest one above that exists.
+fn free_bytes(dir: &Path) -> Option<u64> {
+    let dir = dir.ancestors().find(|dir| dir.exists())?;
+    let data = rustix::fs::statvfs(dir).ok()?;
+    Some(data.f_bavail.saturating_mul(data.f_frsize))
+}
+
+/// Memory of the machine in bytes.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// Where a program is in PATH.
+pub fn find_tool(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|dir| dir.join(name))
+        .find(|path| {
+            rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_is_said_at_once() {
+        let needs = Needs {
+            disk_gb: 1_000_000_000,
+            memory_gb: 1_000_000_000,
+            tools: &[("sh", "dash"), ("no-such-tool", "nowhere")],
+        };
+        let error = needs
+            .check(Path::new("/no/such/folder"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("disk:") && error.contains("memory:"),
+            "{error}"
+        );
+        assert!(
+            error.contains("no-such-tool: not in PATH; it comes with nowhere"),
+            "{error}"
+        );
+        assert!(!error.contains("sh: not"), "{error}");
+        Needs {
+            tools: &[("sh", "dash")],
+            ..Needs::default()
+        }
+        .check(Path::new("."))
+        .unwrap();
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Puts Hindsight into an AOSP tree: what `scripts/rom` runs.
+//!
+//! - [`manifest`]: the local manifests of `manifests/`: which projects are patched, at which tag.
+//! - [`patch`]: git-format patches, read for their hunks and their footprint; [`locate`] finds where
+//!   upstream has moved the code that a hunk belongs to.
+//! - [`project`]: one project of the tree: what state it is in, applying and undoing exactly.
+//! - [`overlay`]: the files that become `external/hindsight`.
+//! - [`rust_libs`]: the Rust half, compiled for the device and the host.
+//! - [`checks`]: disk, memory and tools, looked at before anything is touched.
+//! - [`runner`]: other programs, shown and not run with `--dry-run`.
+
+pub mod checks;
+pub mod locate;
+pub mod manifest;
+pub mod overlay;
+pub mod patch;
+pub mod project;
+pub mod release;
+pub mod runner;
+pub mod rust_libs;

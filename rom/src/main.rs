@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `scripts/rom`: from an AOSP tree to a device that traces. See docs/rom.md.
+
+mod steps;
+
+use anyhow::{anyhow, bail, Result};
+use clap::{Args, Parser, Subcommand};
+use hindsight_rom::release::Release;
+use hindsight_rom::runner::Runner;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    name = "scripts/rom",
+    about = "Puts Hindsight into an AOSP tree, builds it, and puts it on a device",
+    after_help = "Every step can be run again, goes on where it was interrupted, and checks what it needs before it \
+                  touches anything."
+)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    step: Step,
+}
+
+/// What all steps take.
+#[derive(Args)]
+struct Common {
+    /// Android 10, 11 or 14
+    #[arg(long, global = true, default_value = "10")]
+    release: Release,
+    /// The AOSP tree
+    #[arg(long, global = true, env = "ANDROID_BUILD_TOP", default_value = ".")]
+    tree: PathBuf,
+    /// Only say what would be done
+    #[arg(long, global = true)]
+    dry_run: bool,
+    /// Free disk space to ask for, in GB, instead of the step's own number
+    #[arg(long, global = true, value_name = "GB")]
+    min_disk: Option<u64>,
+    /// Memory to ask for, in GB, instead of the step's own number
+    #[arg(long, global = true, value_name = "GB")]
+    min_memory: Option<u64>,
+    /// The checkout of Hindsight; for tests
+    #[arg(long, global = true, hide = true)]
+    checkout: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    /// Downloads AOSP at the tag that the patches are for (repo init, repo sync)
+    Sync(steps::Sync),
+    /// Puts in the patches and external/hindsight
+    Apply,
+    /// Takes out what apply has put in, exactly
+    Undo,
+    /// Compiles the Rust half, then the system image (envsetup, lunch, m)
+    Build(steps::Build),
+    /// Writes a build to a phone in fastboot mode, after asking
+    Flash(steps::Flash),
+    /// Boots a build, or takes one that runs, and checks that it traces
+    BootTest(steps::BootTest),
+    /// Says what state the tree is in
+    Status,
+}
+
+/// What the steps work with.
+struct Context {
+    checkout: PathBuf,
+    tree: PathBuf,
+    release: Release,
+    runner: Runner,
+    min_disk: Option<u64>,
+    min_memory: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scripts/rom: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let common = arguments.common;
+    let checkout = common
+        .checkout
+        .or_else(|| {
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .parent()
+                .map(Path::to_owned)
+        })
+        .filter(|dir| dir.join("manifests").is_dir())
+        .ok_or_else(|| {
+            anyhow!(
+                "the checkout that this program was built in is gone: run scripts/rom of another"
+            )
+        })?;
+    if matches!(arguments.step, Step::Sync(_)) && !common.dry_run {
+        std::fs::create_dir_all(&common.tree)?;
+    }
+    let tree = std::path::absolute(&common.tree)?;
+    if tree.starts_with(&checkout)
+        || checkout.starts_with(&tree) && !matches!(arguments.step, Step::Status)
+    {
+        bail!(
+            "the tree ({}) and this checkout ({}) may not be inside of each other; name the AOSP tree with --tree",
+            tree.display(),
+            checkout.display()
+        );
+    }
+    let context = Context {
+        checkout,
+        tree,
+        release: common.release,
+        runner: Runner {
+            dry_run: common.dry_run,
+        },
+        min_disk: common.min_disk,
+        min_memory: common.min_memory,
+    };
+    match arguments.step {
+        Step::Sync(options) => steps::sync(&context, &options),
+        Step::Apply => steps::apply(&context),
+        Step::Undo => steps::undo(&context),
+        Step::Build(options) => steps::build(&context, &options),
+        Step::Flash(options) => steps::flash(&context, &options),
+        Step::BootTest(options) => steps::boot_test(&context, &options),
+        Step::Status => steps::status(&context),
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Rust half of what ART links, as static libraries for the device and the host, and the C++ half
+//! of the bridge as sources, which Soong compiles with its own compiler and C++ library.
+//!
+//! No NDK is needed: a static library is not linked here, and no C or C++ is compiled here.
+
+use crate::runner::{output, write_atomic, Runner};
+use anyhow::{anyhow, bail, Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The library's name.
+pub const LIBRARY: &str = "libhindsight_art_hooks.a";
+const CRATE: &str = "hindsight-art-hooks";
+/// Where the results are, below the overlay.
+pub const PREBUILT: &str = "prebuilt";
+
+/// Where a library runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Rust's name.
+    pub triple: &'static str,
+    /// Soong's name, as in `target: { android_arm64: … }`.
+    pub soong: &'static str,
+}
+
+/// All that a tree compiles ART for.
+pub const TARGETS: [Target; 6] = [
+    Target {
+        triple: "aarch64-linux-android",
+        soong: "android_arm64",
+    },
+    Target {
+        triple: "armv7-linux-androideabi",
+        soong: "android_arm",
+    },
+    Target {
+        triple: "x86_64-linux-android",
+        soong: "android_x86_64",
+    },
+    Target {
+        triple: "i686-linux-android",
+        soong: "android_x86",
+    },
+    Target {
+        triple: "x86_64-unknown-linux-gnu",
+        soong: "linux_glibc_x86_64",
+    },
+    Target {
+        triple: "i686-unknown-linux-gnu",
+        soong: "linux_glibc_x86",
+    },
+];
+
+impl Target {
+    /// What a product and the host tools (dex2oat) need.
+    pub fn of_product(product: &str) -> Vec<Target> {
+        let arm = ["aarch64-linux-android", "armv7-linux-androideabi"];
+        let x86 = ["x86_64-linux-android", "i686-linux-android"];
+        TARGETS
+            .into_iter()
+            .filter(|target| {
+                target.triple.ends_with("linux-gnu")
+                    || (product.contains("x86") && x86.contains(&target.triple))
+                    || (!product.contains("x86") && arm.contains(&target.triple))
+            })
+            .collect()
+    }
+}
+
+/// Where the standard library for a target comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Std {
+    /// It is installed (rustup, or a distribution's package).
+    Installed,
+    /// It is compiled from the compiler's own sources (`-Zbuild-std`).
+    FromSource,
+}
+
+/// The compiler to use: `$RUSTC`, or the one in PATH.
+fn rustc() -> std::ffi::OsString {
+    std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
+}
+
+/// How the standard library for a target can be had.
+///
+/// # Errors
+/// If it can't, with what to do about it.
+pub fn std_for(target: Target) -> Result<Std> {
+    let dir = output(Command::new(rustc()).args([
+        "--print",
+        "target-libdir",
+        "--target",
+        target.triple,
+    ]))?;
+    let has_std = |dir: &Path| {
+        std::fs::read_dir(dir).is_ok_and(|entries| {
+            entries
+                .flatten()
+                .any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
+        })
+    };
+    if has_std(Path::new(&dir)) {
+        return Ok(Std::Installed);
+    }
+    let sysroot = output(Command::new(rustc()).args(["--print", "sysroot"]))?;
+    if Path::new(&sysroot)
+        .join("lib/rustlib/src/rust/library/std/Cargo.toml")
+        .exists()
+    {
+        return Ok(Std::FromSource);
+    }
+    bail!(
+        "no standard library of Rust for {0}. Either 'rustup target add {0}', or the sources of the standard \
+         library for -Zbuild-std: 'rustup component add rust-src', or Debian's rust-web-src of the same \
+         version as rustc-web, with RUSTC naming that compiler",
+        target.triple
+    )
+}
+
+/// Compiles the libraries and puts them, with the sources of the bridge, into the overlay.
+///
+/// # Errors
+/// If a standard library can't be had, or compiling fails.
+pub fn build(checkout: &Path, overlay: &Path, targets: &[Target], runner: Runner) -> Result<()> {
+    let stds = targets
+        .iter()
+        .map(|target| std_for(*target))
+        .collect::<Result<Vec<Std>>>()?;
+    for (target, std) in targets.iter().zip(stds) {
+        let mut command = cargo(checkout, *target, std);
+        if runner.dry_run {
+            runner.run(&mut command)?;
+            continue;
+        }
+        println!("+ {}", crate::runner::shown(&command));
+        let messages = output(command.stderr(std::process::Stdio::inherit()))
+            .with_context(|| format!("compiling the Rust half for {}", target.triple))?;
+        let built = Built::read(&messages)?;
+        let to = overlay.join(PREBUILT).join(target.triple).join(LIBRARY);
+        copy(&built.library, &to)?;
+        built.copy_bridge(&overlay.join(PREBUILT).join("bridge"))?;
+    }
+    Ok(())
+}
+
+fn cargo(checkout: &Path, target: Target, std: Std) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(checkout);
+    command.args(["build", "--locked", "--profile", "device", "-p", CRATE]);
+    command.args([
+        "--target",
+        target.triple,
+        "--message-format=json-render-diagnostics",
+    ]);
+    if std == Std::FromSource {
+        // The sources belong to this very compiler, so its unstable features are what they expect.
+        command.env("RUSTC_BOOTSTRAP", "1");
+        command.arg("-Zbuild-std=std,panic_unwind");
+    }
+    // cxx's C++ file, and ours, are compiled by Soong: there is no C++ compiler for the target here.
+    let replaced = format!("target.{}.cxxbridge1", target.triple);
+    command.args(["--config", &format!("{replaced}.rustc-cfg=[]")]);
+    command.env("HINDSIGHT_BRIDGE_SOURCES_ONLY", "1");
+    command
+}
+
+/// What cargo says it has made.
+struct Built {
+    library: PathBuf,
+    bridge: PathBuf,
+    cxx: PathBuf,
+}
+
+impl Built {
+    fn read(messages: &str) -> Result<Built> {
+        let (mut library, mut bridge, mut cxx) = (None, None, None);
+        for line in messages.lines() {
+            let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else {
+                continue;
+            };
+            let name = message["target"]["name"].as_str().unwrap_or("");
+            match message["reason"].as_str() {
+                Some("compiler-artifact") if name == "hindsight_art_hooks" => {
+                    library = message["filenames"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(serde_json::Value::as_str)
+                        .find(|path| path.ends_with(LIBRARY))
+                        .map(PathBuf::from);
+                }
+                Some("compiler-artifact") if name == "cxx" => {
+                    cxx = message["manifest_path"]
+                        .as_str()
+                        .and_then(|path| Some(Path::new(path).parent()?.to_owned()));
+                }
+                Some("build-script-executed") => {
+                    let package = message["package_id"].as_str().unwrap_or("");
+                    let out = message["out_dir"].as_str();
+                    if package.contains(CRATE) || package.contains("/art-hooks#") {
+                        bridge = out.map(|out| Path::new(out).join("cxxbridge"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let missing = |what| anyhow!("cargo has not said where {what} is");
+        Ok(Built {
+            library: library.ok_or_else(|| missing(LIBRARY))?,
+            bridge: bridge.ok_or_else(|| missing("the bridge"))?,
+            cxx: cxx.ok_or_else(|| missing("the crate cxx"))?,
+        })
+    }
+
+    fn copy_bridge(&self, to: &Path) -> Result<()> {
+        let generated = format!("{CRATE}/src/bridge.rs");
+        copy(
+            &self.bridge.join("include").join(format!("{generated}.h")),
+            &to.join("include").join(format!("{generated}.h")),
+        )?;
+        copy(
+            &self.bridge.join("sources").join(format!("{generated}.cc")),
+            &to.join("bridge.cc"),
+        )?;
+        copy(
+            &self.cxx.join("include/cxx.h"),
+            &to.join("include/rust/cxx.h"),
+        )?;
+        // It includes its header as "../include/cxx.h".
+        let text =
+            std::fs::read_to_string(self.cxx.join("src/cxx.cc")).context("cannot read cxx.cc")?;
+        write_atomic(
+            &to.join("cxx.cc"),
+            text.replace("\"../include/cxx.h\"", "\"rust/cxx.h\"")
+                .as_bytes(),
+        )
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let bytes = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    // Soong rebuilds what is newer.
+    if std::fs::read(to).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    write_atomic(to, &bytes)
+}
+
+/// Which libraries a product needs and the tree doesn't have.
+pub fn missing(overlay: &Path, product: &str) -> Vec<&'static str> {
+    Target::of_product(product)
+        .into_iter()
+        .map(|target| target.triple)
+        .filter(|triple| !overlay.join(PREBUILT).join(triple).join(LIBRARY).exists())
+        .collect()
+}
+
+/// Removes what [`build`] has made.
+///
+/// # Errors
+/// If a folder can't be removed.
+pub fn remove(overlay: &Path) -> Result<()> {
+    let dir = overlay.join(PREBUILT);
+    match std::fs::remove_dir_all(&dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", dir.display()))
+        }
+        _ => {
+            let _ = std::fs::remove_dir(overlay);
+            Ok(())
+        }
+    }
+}
