@@ -82,6 +82,9 @@ const ART_INCLUDES: [&str; 18] = [
     "OUT/cargo/cxxbridge",
 ];
 
+/// A folder from which `../../libcore` is libcore, also where `src/art` is somebody's work tree.
+const BESIDE_LIBCORE: [&str; 1] = ["src/system_core/libnativeloader"];
+
 const COMPILER_INCLUDES: [&str; 6] = [
     "src/art/compiler",
     "src/art/disassembler",
@@ -193,6 +196,8 @@ const TEST_FORCED_INCLUDES: &str =
 enum Flags {
     /// ART itself.
     Art,
+    /// The one file that includes libcore's headers by their way from ART's own folder.
+    OpenJdkJvm,
     /// What uses VIXL and the compiler's headers.
     Compiler,
     /// JVMTI.
@@ -208,8 +213,9 @@ enum Flags {
 }
 
 impl Flags {
-    const ALL: [Flags; 7] = [
+    const ALL: [Flags; 8] = [
         Flags::Art,
+        Flags::OpenJdkJvm,
         Flags::Compiler,
         Flags::Jvmti,
         Flags::System,
@@ -221,6 +227,7 @@ impl Flags {
     fn name(self) -> &'static str {
         match self {
             Flags::Art => "art",
+            Flags::OpenJdkJvm => "openjdkjvm",
             Flags::Compiler => "compiler",
             Flags::Jvmti => "jvmti",
             Flags::System => "system",
@@ -244,6 +251,7 @@ impl Flags {
         let natives = native_method_flags(isa);
         match self {
             Flags::Art => art(protected, natives.trim_start(), &[]),
+            Flags::OpenJdkJvm => art(protected, natives.trim_start(), &BESIDE_LIBCORE),
             Flags::Compiler => art(protected, vixl_defines(isa), &COMPILER_INCLUDES),
             Flags::Jvmti => art(protected, "", &JVMTI_INCLUDES),
             Flags::System => art("-fno-rtti", "", &[]),
@@ -540,7 +548,7 @@ const TARGETS: &[Target] = &[
     Target {
         output: "lib64/libopenjdkjvm.so",
         kind: Kind::Shared,
-        parts: &[(Module("libopenjdkjvm"), Flags::Art)],
+        parts: &[(Module("libopenjdkjvm"), Flags::OpenJdkJvm)],
         uses: &["art"],
         libs: "-lbase -llog -lnativehelper",
     },
