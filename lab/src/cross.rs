@@ -279,7 +279,9 @@ fn unpack(target: &Path, debs: &[Deb], progress: &Progress) -> Result<()> {
         .prefix(".unpack-")
         .tempdir_in(parent)
         .context("make a folder in", parent)?;
-    for dir in ["lib", "bin", "sbin"] {
+    // `include` is for Ninja: the compiler's `lib/gcc/…/../../../../include` is the same to it as `include`,
+    // although `lib` is a link.
+    for dir in ["lib", "bin", "sbin", "include"] {
         create_dir(&work.path().join("usr").join(dir))?;
         symlink(&Path::new("usr").join(dir), &work.path().join(dir))?;
     }
