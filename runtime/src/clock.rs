@@ -104,6 +104,19 @@ fn emulate() -> Result<Access, String> {
 /// Reads the counter that trace points read: 64 bits, in ticks.
 #[inline]
 pub fn counter() -> u64 {
+    #[cfg(feature = "loom")]
+    return crate::model_clock::tick();
+    #[cfg(not(feature = "loom"))]
+    real_counter()
+}
+
+/// [`counter`], but for models.
+#[inline]
+#[cfg_attr(
+    feature = "loom",
+    allow(dead_code, reason = "models have a clock of their own")
+)]
+fn real_counter() -> u64 {
     #[cfg(any(target_arch = "arm", target_arch = "aarch64"))]
     if access() == Access::Emulated {
         return crate::counter_trap::emulated_ticks(clock_ns(libc::CLOCK_MONOTONIC));
@@ -173,11 +186,24 @@ fn read_frequency() -> u64 {
 
 /// As [`counter`], but read after everything before it in the program, and before everything after it.
 pub fn counter_in_order() -> u64 {
+    #[cfg(feature = "loom")]
+    return crate::model_clock::tick();
+    #[cfg(not(feature = "loom"))]
+    real_counter_in_order()
+}
+
+/// [`counter_in_order`], but for models.
+#[inline]
+#[cfg_attr(
+    feature = "loom",
+    allow(dead_code, reason = "models have a clock of their own")
+)]
+fn real_counter_in_order() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: LFENCE has no precondition. RDTSC alone may be executed early or late.
     unsafe {
         core::arch::x86_64::_mm_lfence();
-        let value = counter();
+        let value = real_counter();
         core::arch::x86_64::_mm_lfence();
         value
     }
@@ -185,12 +211,12 @@ pub fn counter_in_order() -> u64 {
     // SAFETY: a barrier. (No `nomem`: the compiler must not move memory accesses across it either.)
     unsafe {
         core::arch::asm!("isb", options(nostack));
-        let value = counter();
+        let value = real_counter();
         core::arch::asm!("isb", options(nostack));
         value
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")))]
-    counter()
+    real_counter()
 }
 
 /// Whether reading the counter takes so long that the kernel must be emulating it: no counter takes
@@ -330,7 +356,7 @@ fn best_rate(stated: Option<u64>, measured: Option<u64>) -> u64 {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

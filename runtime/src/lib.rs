@@ -26,10 +26,20 @@ mod counter_emulation;
 #[cfg(any(target_arch = "arm", target_arch = "aarch64", test))]
 mod counter_trap;
 mod histogram;
+pub mod lock_free;
+#[cfg(all(test, feature = "loom"))]
+mod model;
+#[cfg(feature = "loom")]
+mod model_clock;
 mod persist;
 pub mod quota;
 mod recorder;
+#[cfg(feature = "loom")]
+#[path = "ring_model.rs"]
 mod ring;
+#[cfg(not(feature = "loom"))]
+mod ring;
+mod sync;
 mod thread_trace;
 mod thread_words;
 
@@ -37,4 +47,4 @@ pub use config::{Config, ConfigError, ThreadSelection};
 pub use recorder::{AnomalyOutcome, Host, ProcessIdentity, Recorder, Severity};
 pub use ring::{Ring, RingPool};
 pub use thread_trace::{StartReason, ThreadTrace};
-pub use thread_words::{ThreadWords, POLL_SUSPEND, POLL_TRACING};
+pub use thread_words::{set_stubs, ThreadWords, POLL_SUSPEND, POLL_TRACING};

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use hindsight_trace_format::ring::Geometry;
+use hindsight_trace_format::slot::SLOT_BYTES;
 
 /// `2^k` bytes of slots, and a page after them that cannot be touched: a store there is what makes the
 /// cursor wrap.
@@ -81,6 +82,11 @@ impl Ring {
         self.geometry
     }
 
+    /// How many slots it has.
+    pub(crate) fn slots(&self) -> u64 {
+        self.geometry.slots() as u64
+    }
+
     /// The ring's bytes.
     ///
     /// # Safety
@@ -112,6 +118,19 @@ impl Drop for Ring {
     }
 }
 
+/// Writes a slot.
+///
+/// # Safety
+/// `at` is the address of a slot of a ring that the calling thread records into.
+#[inline]
+pub(crate) unsafe fn write_slot(at: usize, word: u64) {
+    // SAFETY: says the caller; aligned, since a ring starts at a page and has 8-byte slots.
+    unsafe { (at as *mut u64).write(word.to_le()) }
+}
+
+/// Distance of two slots' addresses, bytes.
+pub(crate) const SLOT_STRIDE: usize = SLOT_BYTES;
+
 /// Spare rings, so that a swap does not wait for `mmap`.
 #[derive(Debug)]
 pub struct RingPool {
@@ -120,8 +139,8 @@ pub struct RingPool {
 }
 
 impl RingPool {
-    /// How many spare rings are kept mapped.
-    const MAX_SPARE: usize = 2;
+    /// How many spare rings are kept mapped. In a 32-bit process, address space is scarce.
+    const MAX_SPARE: usize = if usize::BITS < 64 { 1 } else { 2 };
 
     /// An empty pool of rings of this size.
     pub fn new(geometry: Geometry) -> Self {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of one thread: its ring, and the words that its trace points use.
 
-use std::sync::atomic::{fence, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
-
 use hindsight_trace_format::container::{Anchor, RingHeader};
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::ring::{Position, CURSOR_OFF};
@@ -11,7 +8,8 @@ use hindsight_trace_format::slot::{Extension, Slot, FIRST_METHOD, SLOT_BYTES};
 
 use crate::anchors::AnchorLog;
 use crate::clock;
-use crate::ring::Ring;
+use crate::ring::{write_slot, Ring, SLOT_STRIDE};
+use crate::sync::{fence, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::thread_words::ThreadWords;
 
 /// The trace of one thread that is registered with the managed runtime.
@@ -67,7 +65,10 @@ impl WordsAddress {
     unsafe fn get(&self) -> &ThreadWords {
         // SAFETY: aligned (`ThreadTrace::new` asks for it) and alive, says the caller. Compiled code
         // writes the cursor with plain aligned stores, which a relaxed load may race with.
-        unsafe { &*self.0 }
+        let words = unsafe { &*self.0 };
+        #[cfg(feature = "loom")]
+        words.watch();
+        words
     }
 }
 
@@ -111,6 +112,11 @@ impl TakenRing {
             _ => bytes,
         }
     }
+}
+
+/// How far a ring's cursor is from its base, in bytes of slots.
+fn offset(cursor: usize, base: usize) -> u64 {
+    (cursor.wrapping_sub(base) / SLOT_STRIDE * SLOT_BYTES) as u64
 }
 
 impl ThreadTrace {
@@ -175,12 +181,7 @@ impl ThreadTrace {
         self.install(&mut inner, Some(ring), false);
         let started = Slot::extension(Extension::Started, clock::counter()).0;
         // SAFETY: at a safepoint the thread is not recording.
-        unsafe {
-            self.append(
-                self.words.get().cursor().as_ptr(),
-                &[reason as u64, started],
-            )
-        };
+        unsafe { self.append_at(self.words.get().cursor(), &[reason as u64, started]) };
         Ok(())
     }
 
@@ -223,7 +224,7 @@ impl ThreadTrace {
         if replacement.is_none() {
             let stopped = Slot::extension(Extension::Stopped, clock::counter()).0;
             // SAFETY: the thread is at a safepoint or the caller, and so is not recording.
-            unsafe { self.append(words.cursor().as_ptr(), &[stopped]) };
+            unsafe { self.append_at(words.cursor(), &[stopped]) };
         }
         let cursor = words.cursor().load(Ordering::Relaxed);
         let taken = TakenRing {
@@ -233,7 +234,7 @@ impl ThreadTrace {
                 geometry: ring.geometry(),
                 position: Position {
                     laps: self.laps.load(Ordering::Relaxed),
-                    offset: cursor.wrapping_sub(ring.base()) as u64,
+                    offset: offset(cursor, ring.base()),
                 },
                 started_counter: inner.started_counter,
                 stopped_counter: clock::counter_in_order(),
@@ -263,10 +264,25 @@ impl ThreadTrace {
     /// # Safety
     /// Called by the thread itself, with the cursor among the words given to
     /// [`new`](Self::new).
+    #[inline]
     unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
-        debug_assert_eq!(cursor.cast_const().cast(), self.words.0);
-        // SAFETY: the thread's own, aligned word.
-        let cursor = unsafe { AtomicUsize::from_ptr(cursor) };
+        #[cfg(not(feature = "loom"))]
+        {
+            debug_assert_eq!(cursor.cast_const().cast(), self.words.0);
+            // SAFETY: the thread's own, aligned word.
+            unsafe { self.append_at(AtomicUsize::from_ptr(cursor), words) }
+        }
+        #[cfg(feature = "loom")]
+        {
+            let _ = cursor;
+            // SAFETY: the caller is the thread.
+            unsafe { self.append_at(self.words.get().cursor(), words) }
+        }
+    }
+
+    /// # Safety
+    /// The caller is the thread itself, or the thread is at a safepoint; `cursor` is its cursor.
+    unsafe fn append_at(&self, cursor: &AtomicUsize, words: &[u64]) {
         let mut at = cursor.load(Ordering::Relaxed);
         if at as u64 == CURSOR_OFF {
             return;
@@ -275,10 +291,9 @@ impl ThreadTrace {
             if at == self.end.load(Ordering::Relaxed) {
                 at = self.next_lap();
             }
-            // SAFETY: a slot of the ring: at least one, since `at` is not the end; aligned, since the
-            // ring starts at a page and the cursor advances by slots.
-            unsafe { (at as *mut u64).write(word.to_le()) };
-            at += SLOT_BYTES;
+            // SAFETY: a slot of the ring: at least one, since `at` is not the end.
+            unsafe { write_slot(at, *word) };
+            at += SLOT_STRIDE;
         }
         cursor.store(at, Ordering::Relaxed);
     }
@@ -367,12 +382,12 @@ impl ThreadTrace {
     /// no later, slots from it on are published later.
     pub fn sample_anchor(&self) -> bool {
         /// At some 50 ns each, while events are rarely closer than that.
-        const TRIES: u32 = 1000;
+        const TRIES: u32 = if cfg!(feature = "loom") { 1 } else { 1000 };
         let mut inner = self.lock();
         let Some(ring) = inner.ring.as_ref().filter(|_| !inner.retired) else {
             return true;
         };
-        let (base, geometry) = (ring.base(), ring.geometry());
+        let (base, slots) = (ring.base(), ring.slots());
         // SAFETY: the thread has not retired, and the lock is held.
         let cursor = unsafe { self.words.get() }.cursor();
         let found = (0..TRIES).find_map(|_| {
@@ -388,23 +403,22 @@ impl ThreadTrace {
         let Some((counter, laps, at)) = found else {
             return false;
         };
-        let slots_written = Position {
-            laps,
-            offset: at.wrapping_sub(base) as u64,
-        }
-        .slots_written(geometry);
+        // A cursor before the ring's start cannot be; after a bug, it must not become an overflow.
+        let slots_written = laps
+            .wrapping_mul(slots)
+            .wrapping_add(offset(at, base) / SLOT_BYTES as u64);
         inner.anchors.note(
             Anchor {
                 counter,
                 slots_written,
             },
-            geometry.slots() as u64,
+            slots,
         );
         true
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};

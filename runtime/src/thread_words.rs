@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The words in the managed runtime's thread object that compiled trace points read.
 
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-
 use hindsight_trace_format::ring::CURSOR_OFF;
 
+use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use crate::thread_trace::ThreadTrace;
 
 /// What a thread object holds for Hindsight; the managed runtime declares the same layout.
@@ -14,6 +13,8 @@ use crate::thread_trace::ThreadTrace;
 /// | 0 | word | `cursor`: address of the next slot, 0 while tracing is off |
 /// | word | word | `state`: the thread's [`ThreadTrace`], null while it is not registered |
 /// | 2 words | 4 | `poll`: byte 0 is 1 while the thread is traced; byte 1 is the managed runtime's (1: it wants the thread to suspend); bytes 2 and 3 are 0 |
+/// | 3 words | word | `exit_stub`: address of what an exit calls, 0 while the thread is not traced |
+/// | 4 words | word | `leaf_stub`: the same for the entry of a method without suspend check |
 ///
 /// Compiled code may test `poll` as one 32-bit word for "is there anything to do". Each side stores its
 /// own byte only, with byte stores, so that neither can undo what the other one says.
@@ -26,6 +27,23 @@ pub struct ThreadWords {
     cursor: AtomicUsize,
     state: AtomicPtr<ThreadTrace>,
     poll: Poll,
+    exit_stub: AtomicUsize,
+    leaf_stub: AtomicUsize,
+    /// Used whenever the words are, so that loom sees who uses them after their end.
+    #[cfg(feature = "loom")]
+    alive: loom::cell::UnsafeCell<()>,
+}
+
+/// Where compiled code calls while its thread is traced; see [`ThreadWords`]. 0: nowhere. Not loom's: they
+/// are constants once something is traced.
+static EXIT_STUB: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+static LEAF_STUB: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+/// Says what compiled code of traced threads calls: the addresses of the stub for exits, and of that for
+/// entries of methods without suspend check. To be called before any thread is traced.
+pub fn set_stubs(exit: usize, leaf_entry: usize) {
+    EXIT_STUB.store(exit, std::sync::atomic::Ordering::Relaxed);
+    LEAF_STUB.store(leaf_entry, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// One aligned 32-bit word, as bytes.
@@ -44,7 +62,26 @@ pub const POLL_TRACING: u32 = 1;
 pub const POLL_SUSPEND: u32 = 1 << 8;
 
 impl ThreadWords {
+    /// Says that the words are used.
+    #[cfg(feature = "loom")]
+    pub(crate) fn watch(&self) {
+        self.alive.with(|_| ());
+    }
+
+    /// Says that the words are used no more.
+    #[cfg(all(test, feature = "loom"))]
+    pub(crate) fn end(&self) {
+        self.alive.with_mut(|_| ());
+    }
+
     /// The words of a thread that is not registered.
+    #[cfg(feature = "loom")]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The words of a thread that is not registered.
+    #[cfg(not(feature = "loom"))]
     pub const fn new() -> Self {
         ThreadWords {
             cursor: AtomicUsize::new(CURSOR_OFF as usize),
@@ -54,6 +91,8 @@ impl ThreadWords {
                 suspend: AtomicU8::new(0),
                 unused: [0; 2],
             },
+            exit_stub: AtomicUsize::new(0),
+            leaf_stub: AtomicUsize::new(0),
         }
     }
 
@@ -82,10 +121,19 @@ impl ThreadWords {
         self.cursor.store(cursor, Ordering::Relaxed);
         let tracing = cursor as u64 != CURSOR_OFF;
         self.poll.tracing.store(tracing.into(), Ordering::Relaxed);
+        let stub = |address: &std::sync::atomic::AtomicUsize| {
+            if tracing {
+                address.load(std::sync::atomic::Ordering::Relaxed)
+            } else {
+                0
+            }
+        };
+        self.exit_stub.store(stub(&EXIT_STUB), Ordering::Relaxed);
+        self.leaf_stub.store(stub(&LEAF_STUB), Ordering::Relaxed);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
@@ -97,7 +145,9 @@ mod tests {
         assert_eq!(offset_of!(ThreadWords, state), word);
         assert_eq!(offset_of!(ThreadWords, poll), 2 * word);
         assert_eq!(size_of::<Poll>(), 4);
-        assert_eq!(size_of::<ThreadWords>(), 3 * word);
+        assert_eq!(offset_of!(ThreadWords, exit_stub), 3 * word);
+        assert_eq!(offset_of!(ThreadWords, leaf_stub), 4 * word);
+        assert_eq!(size_of::<ThreadWords>(), 5 * word);
     }
 
     #[test]
