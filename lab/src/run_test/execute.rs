@@ -146,6 +146,7 @@ fn run_and_check(
     events: &mut Option<u64>,
     log: &mut String,
 ) -> Result<Option<String>> {
+    let isa = context.layout.isa;
     let output = work.join("output.txt");
     let limit = Duration::from_secs(context.options.timeout) * time_factor;
     let marker = |step: &str| {
@@ -172,10 +173,12 @@ fn run_and_check(
             std::fs::create_dir_all(&balance)
                 .with_context(|| super::io_context("make", &balance))?;
             // The largest test has a few hundred threads; pages of a ring that are never written cost nothing.
+            // A 32-bit process has no addresses for that many, though.
+            let ring = if isa.is_64_bit() { 24 } else { 22 };
             let (b, w) = (balance.display(), work.display());
             let _ = write!(
                 launcher,
-                " HINDSIGHT=trace=all,ring=24,dir={w},check-balance={b}"
+                " HINDSIGHT=trace=all,ring={ring},dir={w},check-balance={b}"
             );
         }
         if !context.layout.emulator.is_empty() {
