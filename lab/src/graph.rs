@@ -301,11 +301,10 @@ impl Flags {
 
 /// The headers of `lab/android-10/pch/`, each with the flags that it is precompiled for. Parsing what
 /// nearly every file of ART includes is otherwise half of the work.
-const PRECOMPILED: [(&str, Flags); 4] = [
+const PRECOMPILED: [(&str, Flags); 3] = [
     ("runtime", Flags::Art),
     ("compiler", Flags::Compiler),
     ("jvmti", Flags::Jvmti),
-    ("test", Flags::Test),
 ];
 
 /// The precompiled header for a source file, if there is one.
