@@ -5,6 +5,7 @@ mod code_size;
 mod floor;
 mod host;
 mod machine;
+mod sequences;
 mod statistics;
 mod subject;
 mod trace_point;
@@ -23,6 +24,8 @@ use machine::Machine;
 pub(crate) enum Name {
     /// What a trace point costs in JIT-compiled code: Listing 1 of the Hubble paper.
     TracePoint,
+    /// What each form of a trace point consists of and costs, next to other tracers.
+    Sequences,
     /// How fast the host tools are: decoding, exports, first output.
     Host,
 }
@@ -38,6 +41,7 @@ struct Report {
 pub(crate) fn run(name: Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
         Name::Host => ("host.json", host::bench(checkout)?),
+        Name::Sequences => ("sequences.json", sequences::bench()?),
         Name::TracePoint => ("trace-point.json", trace_point::bench(checkout)?),
     };
     let report = Report {
