@@ -20,6 +20,18 @@ pub enum ThreadSelection {
     All,
 }
 
+/// What happens to recorded events of methods whose class loader is unloaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unloading {
+    /// Their names are kept.
+    #[default]
+    Journal,
+    /// They are persisted before.
+    Persist,
+    /// They are thrown away, with all others.
+    Invalidate,
+}
+
 /// How many rings a process may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingLimit {
@@ -77,6 +89,8 @@ pub struct Config {
     pub check_balance: Option<PathBuf>,
     /// `max-rings=N|unlimited`; see [`max_rings`](Self::max_rings).
     pub ring_limit: Option<RingLimit>,
+    /// `unload=journal|persist|invalidate`: what happens when a class loader is unloaded.
+    pub unloading: Unloading,
     /// `counter=auto|native|emulate`: what to do where trace points cannot read the counter.
     pub counter: Fallback,
 }
@@ -91,6 +105,7 @@ impl Default for Config {
             persist_at_exit: false,
             check_balance: None,
             ring_limit: None,
+            unloading: Unloading::Journal,
             counter: Fallback::Auto,
         }
     }
@@ -103,7 +118,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, counter)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, unload, counter)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -171,6 +186,14 @@ impl Config {
                         .ok_or_else(|| bad("max-rings", value, RingLimit::TAKES))?;
                     config.ring_limit = Some(limit);
                 }
+                "unload" => {
+                    config.unloading = match value {
+                        "journal" => Unloading::Journal,
+                        "persist" => Unloading::Persist,
+                        "invalidate" => Unloading::Invalidate,
+                        _ => return Err(bad("unload", value, "journal, persist or invalidate")),
+                    }
+                }
                 "counter" => {
                     config.counter = match value {
                         "auto" => Fallback::Auto,
@@ -232,7 +255,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,counter=native";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,unload=persist,counter=native";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -243,6 +266,7 @@ mod tests {
                 persist_at_exit: true,
                 check_balance: Some("/c".into()),
                 ring_limit: Some(RingLimit::AtMost(3)),
+                unloading: Unloading::Persist,
                 counter: Fallback::Refuse,
             }
         );

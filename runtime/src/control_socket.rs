@@ -7,6 +7,7 @@
 //! | `start TID`, `stop TID` | `ok` |
 //! | `foreground TID` | `ok`: as `start`, but also for a thread that is traced |
 //! | `max-rings N` | `ok` |
+//! | `property dev.nanoscope=VALUE` | `ok`: as if the property had changed |
 //! | `status` | `ok JSON` |
 //!
 //! Whatever cannot be done is answered with `error MESSAGE`. Only the process's own user, and root, are
@@ -24,6 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::config::RingLimit;
+use crate::nanoscope;
 use crate::recorder::{AnomalyOutcome, Command};
 
 /// Longest line that is read, in bytes.
@@ -195,9 +197,20 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
                 .number();
             ask(commands, |reply| Command::MaxRings { limit, reply })?.map(|()| String::new())
         }
+        "property" => {
+            let value = argument
+                .split_once('=')
+                .filter(|(name, _)| *name == nanoscope::PROPERTY)
+                .map(|(_, value)| value.to_owned())
+                .ok_or_else(|| {
+                    let known = nanoscope::PROPERTY;
+                    format!("'{argument}': the only property is {known}=package:file, or {known}=")
+                })?;
+            ask(commands, |reply| Command::Property { value, reply })?.map(|()| String::new())
+        }
         "status" => ask(commands, |reply| Command::Status { reply }),
         _ => Err(format!(
-            "unknown command '{command}' (known: anomaly, start, stop, foreground, max-rings, status)"
+            "unknown command '{command}' (known: anomaly, start, stop, foreground, max-rings, property, status)"
         )),
     }
 }

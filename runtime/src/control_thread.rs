@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The control thread: starts, stops, persists.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::anchors;
 use crate::clock;
 use crate::histogram::Histogram;
+use crate::nanoscope;
 use crate::persist;
 use crate::quota::Victim;
 use crate::recorder::{lock, now_ns, AnomalyOutcome, Command, Severity, Shared};
@@ -47,6 +48,11 @@ pub(crate) struct ControlThread<'a> {
     held: Histogram,
     /// Rings that were taken from threads for the sake of others.
     reclaimed: u64,
+    /// Rings whose contents were thrown away because a class loader was unloaded.
+    invalidated: u64,
+    property: nanoscope::Property,
+    /// Threads that Nanoscope's commands started.
+    started_for_nanoscope: HashSet<u32>,
 }
 
 impl<'a> ControlThread<'a> {
@@ -57,6 +63,9 @@ impl<'a> ControlThread<'a> {
             next_anchors: Instant::now(),
             held: Histogram::default(),
             reclaimed: 0,
+            invalidated: 0,
+            property: nanoscope::Property::default(),
+            started_for_nanoscope: HashSet::new(),
         }
     }
 
@@ -108,6 +117,23 @@ impl<'a> ControlThread<'a> {
             }
             Command::Foreground { tid, reply } => {
                 let _ = reply.send(self.foreground(tid));
+            }
+            Command::Invalidate { reply } => {
+                self.invalidate();
+                let _ = reply.send(());
+            }
+            Command::Nanoscope {
+                tid,
+                command,
+                reply,
+            } => {
+                let _ = reply.send(self.nanoscope(tid, command));
+            }
+            Command::Property { value, reply } => {
+                let done = self.property(&value).inspect_err(|message| {
+                    self.shared.host.log(Severity::Error, message);
+                });
+                let _ = reply.send(done);
             }
             Command::MaxRings { limit, reply } => {
                 lock(&self.shared.holdings).quota.set_limit(limit);
@@ -199,6 +225,37 @@ impl<'a> ControlThread<'a> {
                 without_memory,
             ));
         }
+        let request = persist::Request {
+            reason,
+            raised_by,
+            losses,
+            path: None,
+        };
+        let outcome = self.write(rings, request);
+        self.forget_names();
+        outcome
+    }
+
+    /// Forgets the names that no ring needs any more.
+    fn forget_names(&self) {
+        let now = clock::counter_in_order();
+        let live = self.threads();
+        let live = live.iter().filter_map(|trace| trace.started_counter());
+        let oldest = {
+            let holdings = lock(&self.shared.holdings);
+            let finished = holdings.finished.iter().map(|r| r.header.started_counter);
+            live.chain(finished).fold(now, u64::min)
+        };
+        lock(&self.shared.journal).forget_before(oldest);
+    }
+
+    /// Writes the rings to a file, and gives their memory back.
+    fn write(
+        &mut self,
+        mut rings: Vec<TakenRing>,
+        mut request: persist::Request<'_>,
+    ) -> AnomalyOutcome {
+        let losses = &mut request.losses;
         let refused = self.shared.refused_rings.load(Ordering::Relaxed);
         for (what, count) in [
             (
@@ -208,6 +265,10 @@ impl<'a> ControlThread<'a> {
             (
                 "rings taken from threads for the sake of others (max-rings)",
                 self.reclaimed,
+            ),
+            (
+                "rings invalidated because a class loader was unloaded",
+                self.invalidated,
             ),
         ] {
             if count != 0 {
@@ -226,9 +287,10 @@ impl<'a> ControlThread<'a> {
         let main = std::process::id();
         rings.sort_by_key(|r| {
             let tid = r.header.tid;
-            (tid != raised_by, tid != main, tid)
+            (tid != request.raised_by, tid != main, tid)
         });
-        let outcome = persist::write(self.shared, &rings, reason, raised_by, losses, &mut || {
+        let reason = request.reason.to_owned();
+        let outcome = persist::write(self.shared, &rings, request, &mut || {
             sample_due_anchors(self.shared, &mut self.next_anchors)
         });
         for taken in rings {
@@ -339,6 +401,86 @@ impl<'a> ControlThread<'a> {
             return Ok(());
         }
         self.start_thread(tid)
+    }
+
+    /// Throws away all that was recorded; the threads record on.
+    fn invalidate(&mut self) {
+        let finished: Vec<TakenRing> = lock(&self.shared.holdings).finished.drain(..).collect();
+        let mut taken = finished;
+        for trace in self.threads() {
+            let mut replacement = self.shared.pool.take().ok();
+            taken.extend(self.take_ring(&trace, &mut replacement));
+            if let Some(unused) = replacement {
+                self.shared.pool.put(unused);
+            }
+            if !trace.is_traced() {
+                lock(&self.shared.holdings).quota.remove(trace.tid());
+            }
+        }
+        self.invalidated += taken.len() as u64;
+        for ring in taken {
+            self.throw_away(ring);
+        }
+    }
+
+    fn nanoscope(&mut self, tid: u32, command: nanoscope::Command) -> Result<(), String> {
+        match command {
+            nanoscope::Command::Start => {
+                let is_traced = lock(&self.shared.holdings).quota.touch(tid, now_ns());
+                if is_traced {
+                    // An earlier thread may have had the id.
+                    self.started_for_nanoscope.remove(&tid);
+                } else {
+                    self.start_thread(tid)?;
+                    self.started_for_nanoscope.insert(tid);
+                }
+                Ok(())
+            }
+            nanoscope::Command::Stop(path) => {
+                let trace = self.find(tid)?;
+                // A thread that was traced before it was asked for goes on being traced.
+                let ours = self.started_for_nanoscope.remove(&tid);
+                let mut replacement = None;
+                if !ours {
+                    replacement = self.shared.pool.take().ok();
+                }
+                let taken = self.take_ring(&trace, &mut replacement);
+                if let Some(unused) = replacement {
+                    self.shared.pool.put(unused);
+                }
+                if !trace.is_traced() {
+                    lock(&self.shared.holdings).quota.remove(tid);
+                }
+                let taken = taken.ok_or_else(|| format!("thread {tid} is not traced"))?;
+                self.shared.check_balance(&taken, false);
+                let request = persist::Request {
+                    reason: "asked for in Nanoscope's way",
+                    raised_by: tid,
+                    losses: Vec::new(),
+                    path: Some(path),
+                };
+                match self.write(vec![taken], request) {
+                    AnomalyOutcome::Persisted(_) => Ok(()),
+                    AnomalyOutcome::Failed(message) => Err(message),
+                    AnomalyOutcome::TimedOut => Err("the control thread does not answer".into()),
+                }
+            }
+        }
+    }
+
+    fn property(&mut self, value: &str) -> Result<(), String> {
+        let package = self.shared.host.identity().name;
+        let directory = &self.shared.config.directory;
+        match self.property.changed(value, &package, directory)? {
+            Some(command) => {
+                let done = self.nanoscope(std::process::id(), command);
+                if done.is_err() {
+                    self.property = nanoscope::Property::default();
+                }
+                done
+            }
+            None => Ok(()),
+        }
     }
 
     fn stop_thread(&mut self, tid: u32) -> Result<(), String> {

@@ -26,11 +26,13 @@ mod counter_emulation;
 #[cfg(any(target_arch = "arm", target_arch = "aarch64", test))]
 mod counter_trap;
 mod histogram;
+mod journal;
 pub mod lock_free;
 #[cfg(all(test, feature = "loom"))]
 mod model;
 #[cfg(feature = "loom")]
 mod model_clock;
+pub mod nanoscope;
 mod persist;
 pub mod quota;
 mod recorder;

@@ -12,7 +12,7 @@ use hindsight_trace_format::container::{
 };
 
 use crate::clock;
-use crate::recorder::Shared;
+use crate::recorder::{lock, Shared};
 use crate::thread_trace::TakenRing;
 
 /// The name of this instruction set, as in [`ProcessFacts::isa`].
@@ -26,7 +26,19 @@ const ISA: &str = if cfg!(target_arch = "x86_64") {
     "unknown"
 };
 
-/// Writes the rings to a new file in the configured directory, and returns its path. On an error there
+/// What is persisted, besides the rings.
+pub(crate) struct Request<'a> {
+    /// Why.
+    pub(crate) reason: &'a str,
+    /// Thread id of who noticed, or 0.
+    pub(crate) raised_by: u32,
+    /// What was lost, and how often.
+    pub(crate) losses: Vec<(String, u64)>,
+    /// The file; `None` for a new one in the configured directory.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// Writes the rings to a file, and returns its path. On an error there
 /// is no file, and the message says what to do.
 ///
 /// The threads record on, so `sample` is called all the time, at the latest after the time that it
@@ -34,14 +46,18 @@ const ISA: &str = if cfg!(target_arch = "x86_64") {
 pub(crate) fn write(
     shared: &Shared,
     rings: &[TakenRing],
-    reason: &str,
-    raised_by: u32,
-    mut losses: Vec<(String, u64)>,
+    request: Request<'_>,
     sample: &mut dyn FnMut() -> Duration,
 ) -> Result<PathBuf, String> {
     if rings.is_empty() {
         return Err("nothing to persist: no thread is traced (is trace=main or all?)".into());
     }
+    let Request {
+        reason,
+        raised_by,
+        mut losses,
+        path,
+    } = request;
     let clocks = clock::clocks_since(shared.started);
     let addresses = method_addresses(rings, sample);
     let mut symbols: Vec<Symbol> = Vec::with_capacity(addresses.len());
@@ -51,11 +67,22 @@ pub(crate) fn write(
             sample();
         }
     });
-    if symbols.len() < addresses.len() {
-        let unnamed = addresses.len() - symbols.len();
-        losses.push(("methods without a name".into(), unnamed as u64));
+    {
+        let journal = lock(&shared.journal);
+        journal.add_names(&addresses, &mut symbols);
+        if journal.dropped() != 0 {
+            losses.push((
+                "names of unloaded methods, for want of memory".into(),
+                journal.dropped(),
+            ));
+        }
     }
     symbols.sort_unstable();
+    let named = symbols.chunk_by(|a, b| a.address == b.address).count();
+    if named < addresses.len() {
+        let unnamed = addresses.len() - named;
+        losses.push(("methods without a name".into(), unnamed as u64));
+    }
 
     let identity = shared.host.identity();
     let facts = ProcessFacts {
@@ -68,7 +95,7 @@ pub(crate) fn write(
         raised_by,
         extra: identity.extra,
     };
-    let path = file_name(&shared.config.directory, &facts.name, facts.pid);
+    let path = path.unwrap_or_else(|| file_name(&shared.config.directory, &facts.name, facts.pid));
     let write = || {
         write_file(&path, |writer| {
             writer.section(SectionKind::Process, 0, &[&facts.encode()])?;

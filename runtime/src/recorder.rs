@@ -14,9 +14,11 @@ use hindsight_trace_format::container::{ClockSample, Symbol};
 
 use crate::balance;
 use crate::clock;
-use crate::config::{Config, ThreadSelection};
+use crate::config::{Config, ThreadSelection, Unloading};
 use crate::control_socket::ControlSocket;
 use crate::control_thread::ControlThread;
+use crate::journal::Journal;
+use crate::nanoscope;
 use crate::quota::Quota;
 use crate::ring::RingPool;
 use crate::thread_trace::{StartReason, TakenRing, ThreadTrace};
@@ -56,6 +58,11 @@ pub trait Host: Send + Sync + 'static {
     fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool;
     /// Names the methods at those of `addresses` that are alive.
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol));
+    /// Names the methods of a class loader that is about to be freed: the one given to
+    /// [`Recorder::loader_unloading`], on the thread that called that.
+    fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
+        let _ = (loader, named);
+    }
     /// Who the process is.
     fn identity(&self) -> ProcessIdentity;
     /// Writes to the log.
@@ -98,6 +105,21 @@ pub(crate) enum Command {
         limit: Option<usize>,
         reply: mpsc::Sender<Result<(), String>>,
     },
+    /// All that was recorded is thrown away.
+    Invalidate {
+        reply: mpsc::Sender<()>,
+    },
+    /// Nanoscope's commands.
+    Nanoscope {
+        tid: u32,
+        command: nanoscope::Command,
+        reply: mpsc::Sender<Result<(), String>>,
+    },
+    /// The property [`nanoscope::PROPERTY`] has this value.
+    Property {
+        value: String,
+        reply: mpsc::Sender<Result<(), String>>,
+    },
     Status {
         reply: mpsc::Sender<String>,
     },
@@ -128,7 +150,9 @@ pub(crate) struct Shared {
     pub(crate) balance: Mutex<balance::Report>,
     /// Threads that were to be traced from their start, but there was no room for a ring.
     pub(crate) refused_rings: std::sync::atomic::AtomicU64,
-    /// Class loaders unloaded so far.
+    /// Names of methods whose class loader is gone.
+    pub(crate) journal: Mutex<Journal>,
+    /// Class loaders unloaded so far whose methods could not be named.
     pub(crate) loaders_unloaded: std::sync::atomic::AtomicU64,
 }
 
@@ -177,6 +201,7 @@ impl Recorder {
                 finished: VecDeque::new(),
             }),
             balance: Mutex::default(),
+            journal: Mutex::default(),
             loaders_unloaded: Default::default(),
             refused_rings: Default::default(),
             host,
@@ -295,6 +320,48 @@ impl Recorder {
         let _ = self.commands.send(Command::Foreground { tid, reply });
     }
 
+    /// What Nanoscope's [`thread_name_command`](nanoscope::thread_name_command) or property asks of a
+    /// thread. Waits for it to be done, for at most `patience`: the caller must be at a safepoint.
+    ///
+    /// # Errors
+    /// What to tell the user.
+    pub fn nanoscope(
+        &self,
+        tid: u32,
+        command: nanoscope::Command,
+        patience: Duration,
+    ) -> Result<(), String> {
+        self.ask(patience, |reply| Command::Nanoscope {
+            tid,
+            command,
+            reply,
+        })
+    }
+
+    /// Nanoscope's property has a new value. Does not wait; what cannot be done is logged.
+    pub fn nanoscope_property(&self, value: &str) {
+        let (reply, _) = mpsc::channel();
+        let value = value.to_owned();
+        let _ = self.commands.send(Command::Property { value, reply });
+    }
+
+    fn ask<T>(
+        &self,
+        patience: Duration,
+        command: impl FnOnce(mpsc::Sender<Result<T, String>>) -> Command,
+    ) -> Result<T, String> {
+        if std::process::id() != self.pid {
+            return Err("a forked child is not traced".into());
+        }
+        let (reply, answer) = mpsc::channel();
+        let sent = self.commands.send(command(reply)).is_ok();
+        match answer.recv_timeout(patience) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) if sent => Err("the control thread is busy".into()),
+            Err(_) => Err("tracing was shut down".into()),
+        }
+    }
+
     /// A thread has a new name.
     pub fn thread_renamed(&self, tid: u32, name: &str) {
         if let Some(trace) = lock(&self.shared.threads).get(&tid) {
@@ -302,9 +369,46 @@ impl Recorder {
         }
     }
 
-    /// A class loader, and with it its methods, is about to be freed.
+    /// A class loader, and with it its methods, is about to be freed, and nobody can name those: that is
+    /// counted as a loss. See [`loader_unloading`](Self::loader_unloading).
     pub fn class_loader_unloading(&self) {
         self.shared.loaders_unloaded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A class loader, and with it its methods, is about to be freed. `loader` is what the host knows it
+    /// by.
+    ///
+    /// Names its methods, if events of them may have been recorded. With `unload=persist` and
+    /// `unload=invalidate` it then waits for the control thread, for at most `patience`: the caller must be
+    /// at a safepoint, and hold no lock that others wait for on their way to one.
+    pub fn loader_unloading(&self, loader: usize, patience: Duration) {
+        let shared = &self.shared;
+        if self.stopped.load(Ordering::Acquire) || !shared.has_rings() {
+            return;
+        }
+        if shared.config.unloading == Unloading::Invalidate {
+            let (reply, done) = mpsc::channel();
+            let sent = self.commands.send(Command::Invalidate { reply });
+            if sent.is_ok() && done.recv_timeout(patience).is_err() {
+                let message =
+                    "the rings were not invalidated in time: a method of an unloaded class \
+                               loader may have the name of another one";
+                shared.host.log(Severity::Warning, message);
+            }
+            return;
+        }
+        let mut symbols = Vec::new();
+        shared
+            .host
+            .name_methods_of_loader(loader, &mut |symbol| symbols.push(symbol));
+        if symbols.is_empty() {
+            shared.loaders_unloaded.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        lock(&shared.journal).add(clock::counter_in_order(), symbols);
+        if shared.config.unloading == Unloading::Persist {
+            let _ = self.raise_anomaly("a class loader is unloaded".into(), 0, patience);
+        }
     }
 
     /// Persists what led here. Waits for the file at most `patience`.
@@ -359,6 +463,12 @@ impl Recorder {
 }
 
 impl Shared {
+    /// Whether anything is recorded, or was and is kept.
+    fn has_rings(&self) -> bool {
+        let holdings = lock(&self.holdings);
+        !holdings.finished.is_empty() || !holdings.quota.holders().is_empty()
+    }
+
     /// Whether the thread may have a ring; if so, it counts from now on.
     fn reserve_ring(&self, tid: u32) -> bool {
         let mut holdings = lock(&self.holdings);

@@ -164,6 +164,13 @@ impl ThreadTrace {
         self.base.load(Ordering::Relaxed) != 0
     }
 
+    /// The counter when recording into the ring that it has began; `None` without one. No event in the ring
+    /// is older.
+    pub(crate) fn started_counter(&self) -> Option<u64> {
+        let inner = self.lock();
+        inner.ring.as_ref().map(|_| inner.started_counter)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }

@@ -117,11 +117,11 @@ fn bad_input_is_answered_with_what_is_wrong() {
     for (line, answer) in [
         (
             "dance\n",
-            "error unknown command 'dance' (known: anomaly, start, stop, foreground, max-rings, status)",
+            "error unknown command 'dance' (known: anomaly, start, stop, foreground, max-rings, property, status)",
         ),
         (
             "\n",
-            "error unknown command '' (known: anomaly, start, stop, foreground, max-rings, status)",
+            "error unknown command '' (known: anomaly, start, stop, foreground, max-rings, property, status)",
         ),
         (
             "start\n",
@@ -137,6 +137,16 @@ fn bad_input_is_answered_with_what_is_wrong() {
         ),
         ("foreground x\n", "error 'x' is no thread id; say for instance 'foreground 1234'"),
         ("max-rings 0\n", "error '0': max-rings takes 1 to 1024, or unlimited"),
+        (
+            "property x=y\n",
+            "error 'x=y': the only property is dev.nanoscope=package:file, or dev.nanoscope=",
+        ),
+        (
+            "property dev.nanoscope=test\n",
+            "error 'test' is no value for dev.nanoscope: it takes package:file, or nothing",
+        ),
+        ("property dev.nanoscope=other.app:file\n", "ok"),
+        ("property dev.nanoscope=\n", "ok"),
         ("anomaly\n", "error say why: anomaly REASON"),
         (
             "anomaly x\n",
@@ -145,6 +155,14 @@ fn bad_input_is_answered_with_what_is_wrong() {
     ] {
         assert_eq!(client.ask(line), answer);
     }
+    let no_main = format!(
+        "error no thread {} is registered with the runtime",
+        std::process::id()
+    );
+    for _ in 0..2 {
+        assert_eq!(client.ask("property dev.nanoscope=test:file\n"), no_main);
+    }
+    assert_eq!(client.ask("property dev.nanoscope=\n"), "ok", "not started");
     assert!(client
         .ask("\u{7f}\u{0}\n")
         .starts_with("error unknown command"));

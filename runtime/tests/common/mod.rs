@@ -29,6 +29,8 @@ pub(crate) struct World {
     gates: Mutex<HashMap<u32, Arc<Gate>>>,
     pub(crate) log: Mutex<Vec<(Severity, String)>>,
     pub(crate) panic_in_symbolize: AtomicBool,
+    /// Methods of the loader with this number; they are no longer alive when it has been unloaded.
+    pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
 }
 
 impl World {
@@ -74,6 +76,12 @@ impl Host for FakeHost {
                 name: format!("m{address:x}"),
                 ..Symbol::default()
             });
+        }
+    }
+
+    fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
+        for symbol in lock(&self.0.loaders).remove(&loader).into_iter().flatten() {
+            named(symbol);
         }
     }
 

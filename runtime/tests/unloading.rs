@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Methods whose class loader is unloaded while events of them are in a ring.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{FakeHost, Managed, World};
+use hindsight_runtime::{AnomalyOutcome, Config, Recorder};
+use hindsight_trace_format::container::{Reader, Symbol};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const METHOD: u64 = 0x10_0000;
+/// Another method of the loader, which is never called.
+const UNUSED: u64 = 0x10_0040;
+
+fn start(folder: &Path, more: &str) -> (Recorder, Arc<World>) {
+    let world = Arc::new(World::default());
+    let config = Config::parse(&format!("trace=all,ring=12,dir={}{more}", folder.display()));
+    let host = Box::new(FakeHost(Arc::clone(&world)));
+    (Recorder::start(config.unwrap(), host).unwrap(), world)
+}
+
+/// Makes a loader with [`METHOD`] and [`UNUSED`], of this class.
+fn load(world: &World, loader: usize, class: &str) {
+    let symbol = |address: u64, name: &str| Symbol {
+        address,
+        class: class.into(),
+        name: name.into(),
+        ..Symbol::default()
+    };
+    let methods = vec![symbol(METHOD, "run"), symbol(UNUSED, "unused")];
+    world.loaders.lock().unwrap().insert(loader, methods);
+}
+
+fn bytes(outcome: AnomalyOutcome) -> Vec<u8> {
+    match outcome {
+        AnomalyOutcome::Persisted(path) => std::fs::read(path).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The classes of the methods entered, oldest first, as a reader finds them.
+fn classes(bytes: &[u8]) -> Vec<String> {
+    let reader = Reader::new(bytes).unwrap();
+    let symbols = reader.symbol_table().unwrap().unwrap();
+    let ring = reader.ring(0).unwrap().unwrap();
+    let mut classes: Vec<String> = ring
+        .slots()
+        .events()
+        .filter_map(|e| {
+            // These tests take less time than half a wrap of the counter.
+            let ago = (ring.header.stopped_counter as u32).wrapping_sub(e.counter());
+            let counter = ring.header.stopped_counter - u64::from(ago);
+            let symbol = symbols.lookup(e.entered_method()?, counter);
+            Some(symbol.map_or("?", |s| s.class).to_owned())
+        })
+        .collect();
+    classes.reverse();
+    classes
+}
+
+fn loss(bytes: &[u8], part: &str) -> Option<u64> {
+    let losses = Reader::new(bytes).unwrap().losses().unwrap().counts;
+    losses
+        .iter()
+        .find(|(what, _)| what.contains(part))
+        .map(|(_, n)| *n)
+}
+
+#[test]
+fn every_method_has_the_name_of_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "");
+    let file = Managed::run(&recorder, &world, |thread| {
+        for (loader, class) in [(1, "First"), (2, "Second")] {
+            load(&world, loader, class);
+            thread.enter(METHOD);
+            thread.exit();
+            thread.native(|| recorder.loader_unloading(loader, PATIENCE));
+        }
+        // What is there now is a method that is alive; the host knows it as Test.
+        thread.enter(METHOD);
+        thread.native(|| bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
+    });
+    assert_eq!(classes(&file), ["First", "Second", "Test"]);
+    let names = Reader::new(&file).unwrap().symbols().unwrap().symbols;
+    assert!(names.iter().all(|s| s.name != "unused"), "{names:?}");
+    assert_eq!(loss(&file, "without a name"), None);
+    assert_eq!(loss(&file, "loaders"), None);
+}
+
+#[test]
+fn names_are_forgotten_when_no_ring_needs_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "");
+    let files = Managed::run(&recorder, &world, |thread| {
+        load(&world, 1, "First");
+        thread.enter(METHOD);
+        thread.native(|| recorder.loader_unloading(1, PATIENCE));
+        let persist = || bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE));
+        let first = thread.native(persist);
+        thread.enter(METHOD);
+        (first, thread.native(persist))
+    });
+    assert_eq!(classes(&files.0), ["First"]);
+    // In the second ring, it can only be what is alive.
+    assert_eq!(classes(&files.1), ["Test"]);
+    let symbols = Reader::new(&files.1).unwrap().symbols().unwrap().symbols;
+    assert_eq!(symbols.len(), 1, "{symbols:?}");
+}
+
+#[test]
+fn what_was_recorded_can_be_persisted_before_or_thrown_away() {
+    for (how, persisted) in [("persist", 1), ("invalidate", 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (recorder, world) = start(folder.path(), &format!(",unload={how}"));
+        let file = Managed::run(&recorder, &world, |thread| {
+            load(&world, 1, "First");
+            thread.enter(METHOD);
+            thread.native(|| recorder.loader_unloading(1, PATIENCE));
+            assert!(thread.is_traced());
+            let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+            assert_eq!(files.len(), persisted, "{how}");
+            if let [Ok(first)] = files.as_slice() {
+                assert_eq!(classes(&std::fs::read(first.path()).unwrap()), ["First"]);
+            }
+            thread.enter(METHOD);
+            thread.native(|| bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
+        });
+        assert_eq!(classes(&file), ["Test"], "{how}");
+        let invalidated = loss(&file, "invalidated");
+        assert_eq!(invalidated, (how == "invalidate").then_some(1));
+    }
+}
+
+#[test]
+fn a_loader_whose_methods_nobody_can_name_is_counted_if_it_matters() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "");
+    recorder.loader_unloading(7, PATIENCE);
+    let file = Managed::run(&recorder, &world, |thread| {
+        thread.native(|| recorder.loader_unloading(7, PATIENCE));
+        thread.native(|| bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
+    });
+    assert_eq!(loss(&file, "loaders unloaded"), Some(1));
+}
