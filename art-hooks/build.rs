@@ -5,8 +5,13 @@
 fn main() {
     println!("cargo:rerun-if-changed=src/bridge.rs");
     println!("cargo:rerun-if-changed=include/hindsight/runtime/art_services.h");
-    cxx_build::bridge("src/bridge.rs")
-        .include("include")
-        .std("c++17")
-        .compile("hindsight_art_hooks_bridge");
+    println!("cargo:rerun-if-env-changed=HINDSIGHT_BRIDGE_SOURCES_ONLY");
+    let mut bridge = cxx_build::bridge("src/bridge.rs");
+    // In an AOSP tree Soong compiles the C++ half, with its own compiler (see scripts/rom).
+    if std::env::var_os("HINDSIGHT_BRIDGE_SOURCES_ONLY").is_none() {
+        bridge
+            .include("include")
+            .std("c++17")
+            .compile("hindsight_art_hooks_bridge");
+    }
 }

@@ -159,8 +159,10 @@ fn cargo(checkout: &Path, target: Target, std: Std) -> Command {
         command.arg("-Zbuild-std=std,panic_unwind");
     }
     // cxx's C++ file, and ours, are compiled by Soong: there is no C++ compiler for the target here.
-    let replaced = format!("target.{}.cxxbridge1", target.triple);
-    command.args(["--config", &format!("{replaced}.rustc-cfg=[]")]);
+    for links in ["cxxbridge1", "cplusplus"] {
+        let config = format!("target.{}.{links}.rustc-cfg=[]", target.triple);
+        command.args(["--config", &config]);
+    }
     command.env("HINDSIGHT_BRIDGE_SOURCES_ONLY", "1");
     command
 }
