@@ -4,58 +4,139 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{bail, ensure, Result};
 use clap::{Args, ValueEnum};
-use hindsight_export::{Options, PERFETTO_MAX_DEPTH};
+use hindsight_export::{Options, Summary, PERFETTO_MAX_DEPTH};
+use serde::Serialize;
 
-use crate::{find_thread, text, Input};
+use crate::input::Select;
+use crate::{progress, text, write_json, Input};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// For which tool
-    #[arg(long, short, value_enum, default_value_t = Format::Perfetto)]
-    format: Format,
+    /// For which tool; by default what the name of OUTPUT says, or Perfetto
+    #[arg(long, short, value_enum)]
+    format: Option<Format>,
     /// Where to write, or - for standard output; next to FILE by default
     #[arg(long, short, value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Only this thread, by id or name; all by default, or the main thread where the format holds one
-    #[arg(long, short)]
-    thread: Option<String>,
+    #[command(flatten)]
+    select: Select,
+    /// Say what was written as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// https://ui.perfetto.dev
+pub(crate) enum Format {
+    /// https://ui.perfetto.dev (.pftrace)
     Perfetto,
-    /// Nanoscope's text format: one thread
+    /// Chrome's trace event JSON (.chrome.json)
+    Chrome,
+    /// https://profiler.firefox.com (.firefox.json.gz)
+    Firefox,
+    /// https://www.speedscope.app (.speedscope.json)
+    Speedscope,
+    /// Folded stacks, for flame graphs (.folded)
+    Folded,
+    /// pprof (.pb.gz)
+    Pprof,
+    /// Tables for DuckDB, DataFusion, pandas: a folder (.parquet)
+    Parquet,
+    /// Nanoscope's text format: one thread (.nanoscope.txt)
     Nanoscope,
+}
+
+impl From<Format> for hindsight_export::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Perfetto => hindsight_export::Format::Perfetto,
+            Format::Chrome => hindsight_export::Format::Chrome,
+            Format::Firefox => hindsight_export::Format::Firefox,
+            Format::Speedscope => hindsight_export::Format::Speedscope,
+            Format::Folded => hindsight_export::Format::Folded,
+            Format::Pprof => hindsight_export::Format::Pprof,
+            Format::Parquet => hindsight_export::Format::Parquet,
+            Format::Nanoscope => hindsight_export::Format::Nanoscope,
+        }
+    }
+}
+
+/// What was written.
+#[derive(Serialize)]
+struct Report {
+    output: PathBuf,
+    format: String,
+    threads: u64,
+    calls: u64,
+    calls_deeper_than_a_track: u64,
+    chains: u64,
+    bytes: u64,
+}
+
+/// The format that is asked for, by name or by the name of the output.
+fn format_of(arguments: &Arguments) -> Result<hindsight_export::Format> {
+    match (arguments.format, &arguments.output) {
+        (Some(format), _) => Ok(format.into()),
+        (None, Some(output)) if output != Path::new("-") => {
+            if let Some(format) = hindsight_export::Format::of_name(output) {
+                return Ok(format);
+            }
+            let known: Vec<String> = hindsight_export::Format::ALL
+                .iter()
+                .map(|f| format!(".{}", f.extension()))
+                .collect();
+            bail!(
+                "{}: the name doesn't say which format is wanted: choose one with --format, or a name that ends with one of {}",
+                output.display(),
+                known.join(", ")
+            )
+        }
+        _ => Ok(hindsight_export::Format::Perfetto),
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let file = &arguments.input.file;
-    let trace = arguments.input.read()?;
-    let format = match arguments.format {
-        Format::Perfetto => hindsight_export::Format::Perfetto,
-        Format::Nanoscope => hindsight_export::Format::Nanoscope,
-    };
-    let tid = match &arguments.thread {
-        Some(wanted) => Some(find_thread(&trace, file, wanted)?.tid),
-        None => None,
-    };
-    let options = Options { tid };
+    let format = format_of(arguments)?;
+    let trace = arguments.select.apply(arguments.input.read()?, file)?;
     let output = match &arguments.output {
         Some(output) => output.clone(),
         None => file.with_extension(format.extension()),
     };
+    let options = Options::default();
     if output == Path::new("-") {
+        ensure!(
+            !arguments.json,
+            "--json says what was written on standard output, where the export goes too: choose a file as the output"
+        );
         hindsight_export::write(&trace, format, &options, &mut io::stdout().lock())?;
         return Ok(());
     }
+    let spinner = progress::spinner(format!("writing {}", output.display()));
     let summary = hindsight_export::write_file(&trace, format, &options, &output)?;
+    drop(spinner);
+    if arguments.json {
+        return write_json(&Report {
+            output,
+            format: format!("{format:?}").to_lowercase(),
+            threads: summary.threads,
+            calls: summary.slices,
+            calls_deeper_than_a_track: summary.deep_slices,
+            chains: summary.records,
+            bytes: summary.bytes,
+        });
+    }
+    say(&output, &summary);
+    Ok(())
+}
+
+/// Says what was written, and what the reader should know about it.
+pub(crate) fn say(output: &Path, summary: &Summary) {
     anstream::eprintln!(
-        "{}: {} calls of {} {}, {}",
+        "{}: {} calls of {} {}{}, {}",
         output.display(),
         text::count(summary.slices),
         summary.threads,
@@ -64,13 +145,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         } else {
             "threads"
         },
+        match summary.records {
+            0 => String::new(),
+            records => format!(" in {} chains", text::count(records)),
+        },
         text::bytes(summary.bytes)
     );
+    note_deep_calls(summary);
+}
+
+/// Says so if Perfetto shows calls elsewhere than one would look for them.
+pub(crate) fn note_deep_calls(summary: &Summary) {
     if summary.deep_slices > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than the {PERFETTO_MAX_DEPTH} levels that Perfetto shows on one track; they are on tracks of their own below the thread's",
             text::count(summary.deep_slices)
         );
     }
-    Ok(())
 }

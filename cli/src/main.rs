@@ -7,6 +7,7 @@ mod export;
 mod info;
 mod input;
 mod man;
+mod open;
 mod progress;
 mod signatures;
 mod summary;
@@ -20,7 +21,7 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 #[allow(unused_imports, reason = "the exporter is being moved to Select")]
-pub(crate) use input::{find_thread, Input};
+pub(crate) use input::Input;
 
 /// Looks into traces of the moments before something went wrong.
 #[derive(Parser)]
@@ -44,6 +45,8 @@ enum Command {
     Info(info::Arguments),
     /// Writes a trace in the format of another tool, such as Perfetto
     Export(export::Arguments),
+    /// Shows a trace in the Perfetto UI
+    Open(open::Arguments),
     /// Ranks methods by the time they took
     Top(top::Arguments),
     /// Says in plain words which chain of calls held a thread up, and what other threads did meanwhile
@@ -86,6 +89,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let done: Result<()> = match cli.command {
         Command::Info(arguments) => info::run(&arguments, &cli.look),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Open(arguments) => open::run(&arguments),
         Command::Top(arguments) => top::run(&arguments, &cli.look),
         Command::Chains(arguments) => chains::run(&arguments, &cli.look),
         Command::Match(arguments) => return signatures::run(&arguments, &cli.look),

@@ -155,7 +155,7 @@ fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> 
         // No sample stands for an interval: each says how long it is. This is the shortest that is shown.
         .raw(",\"interval\":0.001,\"processType\":0,\"stackwalk\":1,\"debug\":false")?
         .raw(",\"platform\":\"Android\",\"oscpu\":")?
-        .string(&trace.process.isa)?
+        .string(&format!("Android {}", trace.process.isa))?
         .raw(",\"symbolicated\":true,\"symbolicationNotSupported\":true")?
         .raw(",\"usesOnlyOneStackType\":true,\"sourceCodeIsNotOnSearchfox\":true")?
         .raw(",\"keepProfileThreadOrder\":true,\"initialSelectedThreads\":[")?

@@ -164,12 +164,19 @@ pub(crate) fn write(
         let mut part = Profile::default();
         let id = i as u64 + 1;
         let method = trace.methods.get(MethodId(i as u32));
+        // Were the two names equal, pprof would take it for C++ and try to demangle it.
+        let system_name = match method {
+            Some(m) if !m.signature.is_empty() => {
+                strings.number(&format!("{name}{}", m.signature), &mut part)
+            }
+            _ => 0,
+        };
         let name = strings.number(name, &mut part);
         let filename = strings.number(method.map_or("", |m| &m.source_file), &mut part);
         part.function.push(Function {
             id,
             name,
-            system_name: name,
+            system_name,
             filename,
         });
         part.location.push(Location {

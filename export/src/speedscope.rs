@@ -39,9 +39,8 @@ pub(crate) fn write(
     json.array(threads, |json, thread| {
         json.raw("\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":")?
             .string(&format!("{} ({})", thread.name, thread.tid))?
-            .raw(",\"startValue\":")?
-            .number(thread.start_ns - epoch)?
-            .raw(",\"endValue\":")?
+            // The same for all, so that threads can be compared.
+            .raw(",\"startValue\":0,\"endValue\":")?
             .number(thread.end_ns.max(thread.start_ns) - epoch)?
             .raw(",\"events\":[")?;
         let mut first = true;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `hindsight export`: formats by name, parts of traces, and what is left when it fails.
+
+use assert_cmd::cargo::cargo_bin;
+use hindsight_testkit::stall;
+use predicates::prelude::*;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    stall().write(&folder.path().join("t.hindsight")).unwrap();
+    folder
+}
+
+fn export(folder: &TempDir, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
+    command.arg("export").arg("t.hindsight").args(arguments);
+    command.current_dir(folder.path()).assert()
+}
+
+fn names(folder: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Format, usual extension, how its files begin.
+const FORMATS: [(&str, &str, &[u8]); 7] = [
+    ("perfetto", "pftrace", b"\x0a"),
+    ("chrome", "chrome.json", b"{\"displayTimeUnit\""),
+    ("firefox", "firefox.json.gz", b"\x1f\x8b"),
+    (
+        "speedscope",
+        "speedscope.json",
+        b"{\"$schema\":\"https://www.speedscope.app/",
+    ),
+    (
+        "folded",
+        "folded",
+        b"main (4200);com.example.notes.NotesApp.main ",
+    ),
+    ("pprof", "pb.gz", b"\x1f\x8b"),
+    (
+        "nanoscope",
+        "nanoscope.txt",
+        b"0:+com.example.notes.NotesApp.main\n",
+    ),
+];
+
+#[test]
+fn the_name_of_the_output_says_the_format() {
+    for (format, extension, start) in FORMATS {
+        let folder = folder();
+        export(&folder, &["--format", format]).success();
+        let default = std::fs::read(folder.path().join(format!("t.{extension}"))).unwrap();
+        assert!(default.starts_with(start), "{format}");
+        let named = format!("named.{extension}");
+        export(&folder, &["-o", &named]).success();
+        assert!(std::fs::read(folder.path().join(&named)).unwrap() == default);
+        export(&folder, &["-f", format, "-o", "-"])
+            .success()
+            .stdout(default);
+        assert_eq!(names(&folder).len(), 3, "{:?}", names(&folder));
+    }
+    let folder = folder();
+    export(&folder, &["-o", "t.png"]).code(1).stderr(
+        predicate::str::contains("--format").and(predicate::str::contains(".speedscope.json")),
+    );
+}
+
+#[test]
+fn parquet_is_a_folder_that_can_be_written_again() {
+    let folder = folder();
+    for _ in 0..2 {
+        export(&folder, &["-o", "tables.parquet"])
+            .success()
+            .stderr(predicate::str::contains(
+                "tables.parquet: 1 259 calls of 2 threads",
+            ));
+        assert_eq!(names(&folder), ["t.hindsight", "tables.parquet"]);
+        let tables = std::fs::read_dir(folder.path().join("tables.parquet")).unwrap();
+        assert_eq!(tables.count(), 5);
+    }
+    export(&folder, &["-f", "parquet", "-o", "-"])
+        .code(1)
+        .stderr(predicate::str::contains("folder"));
+    export(&folder, &["-f", "parquet", "-o", "t.hindsight"])
+        .code(1)
+        .stderr(predicate::str::contains("cannot write t.hindsight"));
+    assert_eq!(names(&folder), ["t.hindsight", "tables.parquet"]);
+}
+
+#[test]
+fn part_of_a_trace_and_json() {
+    let folder = folder();
+    let output = export(
+        &folder,
+        &[
+            "-f",
+            "folded",
+            "-t",
+            "main",
+            "--from=-750ms",
+            "--depth",
+            "4",
+            "--json",
+        ],
+    )
+    .success();
+    let report: serde_json::Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    assert_eq!(report["output"], "t.folded");
+    assert_eq!(report["format"], "folded");
+    assert_eq!(report["threads"], 1);
+    let written = std::fs::read_to_string(folder.path().join("t.folded")).unwrap();
+    assert_eq!(report["bytes"], written.len());
+    assert_eq!(report["chains"], written.lines().count());
+    assert!(written.contains(";com.example.notes.NoteListScreen.handleMessage "));
+    assert!(!written.contains("NoteStore.find") && !written.contains("notes-sync"));
+    export(&folder, &["--json", "-o", "-"]).code(1);
+}

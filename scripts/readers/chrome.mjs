@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Perfetto's trace processor, which is also what Chrome's own traces are looked at with, reads the Chrome JSON:
+//
+//     node chrome.mjs FOLDER…
+
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { run, same } from './common.mjs';
+import { TraceProcessor } from '../perfetto/trace_processor.mjs';
+
+/** So deep is a track; the reader keeps deeper calls, but not how deep they are. */
+const MAX_DEPTH = 512;
+const setup = fileURLToPath(new URL('../perfetto/setup', import.meta.url));
+const ui = execFileSync(setup, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' }).trim();
+
+run('Chrome JSON in Perfetto', async (folder, expected) => {
+    const processor = await TraceProcessor.start(ui);
+    await processor.open(path.join(folder, 't.chrome.json'));
+    const lost = await processor.query(`select name, value from stats where value > 0
+        and severity in ('error', 'data_loss')`);
+    same('errors', [], lost);
+    const threads = await processor.query('select tid, name from thread where tid != 0 order by tid');
+    same('threads', expected.threads.map((t) => [t.tid, t.name]).sort((a, b) => a[0] - b[0]),
+        threads.map((t) => [t.tid, t.name]));
+    const rows = await processor.query(`select tid, s.name, s.ts, s.dur, s.depth,
+            extract_arg(s.arg_set_id, 'args.end') as end, extract_arg(s.arg_set_id, 'args.left by') as left_by
+        from slice s join thread_track t on s.track_id = t.id join thread using (utid)`);
+    const moments = new Set(['tracing started', 'tracing stopped', 'wakes', 'woken', 'message enqueued',
+        'message dispatched', 'waits for a lock']);
+    // Of calls that took no time and follow each other at once, one is taken for the caller of the next.
+    const level = (depth, duration) => (duration ? depth < MAX_DEPTH && depth : null);
+    const key = (call) => JSON.stringify(call);
+    const wanted = expected.threads.flatMap((t) => t.calls.map((c) => key(
+        [t.tid, c.name, c.start, c.runs ? -1 : c.end - c.start, level(c.depth, c.end - c.start), c.open_end ? 'not seen' : null,
+            c.by_exception ? 'exception' : null]))).sort();
+    const got = rows.filter((r) => !moments.has(r.name)).map((r) => key(
+        [r.tid, r.name, r.ts, r.dur, level(r.depth, r.dur), r.end, r.left_by])).sort();
+    wanted.forEach((call, i) => same(`call ${i}`, call, got[i]));
+    same('calls', wanted.length, got.length);
+    const [{ flows }] = await processor.query('select count(*) as flows from flow');
+    return `${got.length} calls one by one, ${flows} flows`;
+});
