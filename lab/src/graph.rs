@@ -149,6 +149,9 @@ fn target_flags(isa: Isa) -> String {
 
 /// The same for a compiler that runs in another folder than the variant's.
 pub(crate) fn target_flags_at(isa: Isa, dir: &Path) -> String {
+    if isa.is_native() {
+        return target_flags(isa);
+    }
     let here = dir.join(sysroot(isa)).display().to_string();
     target_flags(isa).replace(&sysroot(isa), &here)
 }
