@@ -8,12 +8,40 @@ use control::{SafepointRequest, SymbolSink};
 
 #[cxx::bridge(namespace = "art::hindsight::bridge")]
 pub(crate) mod ffi {
+    /// An instruction set that has trace points.
+    enum Isa {
+        X86_64,
+        Aarch64,
+        Thumb2,
+    }
+
+    /// See `TraceSite` in `hindsight/compiler/trace_point_emitter.h`.
+    enum Site {
+        InlineEntry,
+        InlineExit,
+        LeafEntry,
+        TailExit,
+        LaterExit,
+        FramedExit,
+    }
+
     /// See `TracePointRequest` in `hindsight/compiler/trace_point_emitter.h`.
     struct TracePointSpec {
-        is_entry: bool,
+        isa: Isa,
+        site: Site,
         method_register: u8,
         cursor_offset: i32,
+        stub_offset: i32,
         returns_core_value: bool,
+        shared_exit: i32,
+    }
+
+    /// See `EmittedTracePoint` in `hindsight/compiler/trace_point_emitter.h`.
+    struct EmittedCode {
+        bytes: Vec<u8>,
+        shared_exit: i32,
+        /// What is wrong with the specification, or nothing.
+        error: String,
     }
 
     /// See `hindsight_trace_format::container::Symbol`.
@@ -36,7 +64,7 @@ pub(crate) mod ffi {
         /// Passes a method's name on.
         unsafe fn add<'a>(self: &mut SymbolSink<'a>, method: &MethodName);
 
-        fn start(configuration: &str) -> bool;
+        fn start(configuration: &str, exit_stub: usize, leaf_stub: usize) -> bool;
         fn shutdown();
         /// `words`: address of the calling thread's `ThreadWords`.
         fn thread_started(tid: u32, name: &str, words: usize);
@@ -45,7 +73,7 @@ pub(crate) mod ffi {
         fn class_loader_unloading();
         fn raise_anomaly(reason: String, tid: u32) -> String;
 
-        fn emit_x86_64(spec: &TracePointSpec, code: &mut Vec<u8>) -> String;
+        fn emit_trace_point(spec: &TracePointSpec) -> EmittedCode;
     }
 
     #[namespace = "art::hindsight"]
@@ -66,4 +94,4 @@ use control::{
     class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_renamed,
     thread_started,
 };
-use emitter::emit_x86_64;
+use emitter::emit_trace_point;

@@ -98,8 +98,11 @@ impl Host for Art {
 }
 
 /// Starts the recorder as configured; false if there is nothing to trace, or it cannot be.
-pub(crate) fn start(configuration: &str) -> bool {
+///
+/// The stubs are the addresses of art_quick_trace_exit and art_quick_trace_entry_leaf.
+pub(crate) fn start(configuration: &str, exit_stub: usize, leaf_stub: usize) -> bool {
     guarded("start", false, || {
+        hindsight_runtime::set_stubs(exit_stub, leaf_stub);
         let config = match Config::parse(configuration) {
             Ok(config) => config,
             Err(e) => {

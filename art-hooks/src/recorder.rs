@@ -40,7 +40,29 @@ unsafe extern "C" fn hindsight_record_unwound(
 }
 
 /// # Safety
-/// `state` is what the faulting thread's state word holds, and not null.
+/// `state` is what the calling thread's state word holds, and not null.
+#[no_mangle]
+unsafe extern "C" fn hindsight_is_at_guard(
+    state: *const ThreadTrace,
+    fault_address: usize,
+) -> bool {
+    // A slot starts on the page it ends on, so the first byte of the guard page is the one that is hit.
+    // SAFETY: says the caller.
+    unsafe { (*state).is_at_guard(fault_address, fault_address) }
+}
+
+/// # Safety
+/// The instruction at `pc` has just been executed.
+#[no_mangle]
+unsafe extern "C" fn hindsight_cursor_register(pc: usize) -> i32 {
+    // SAFETY: says the caller.
+    let code = unsafe { code_at(pc, hindsight_codegen_thumb2::MAX_STORE_BYTES) };
+    hindsight_codegen_thumb2::wraps_at(code).map_or(-1, |register| i32::from(register.number()))
+}
+
+/// # Safety
+/// `state` is what the faulting thread's state word holds, and not null. `pc` is 0, or the instruction
+/// there has just been executed.
 #[no_mangle]
 unsafe extern "C" fn hindsight_wrap(
     state: *const ThreadTrace,
@@ -50,27 +72,49 @@ unsafe extern "C" fn hindsight_wrap(
 ) -> usize {
     // SAFETY: says the caller.
     let state = unsafe { &*state };
-    // The address is looked at first: only a thread that stored to its own guard page has a PC whose
-    // bytes are known to be readable.
-    if !state.is_at_guard(fault_address, cursor_register) || !is_ring_store(pc) {
+    if !state.is_at_guard(fault_address, cursor_register) {
+        return 0;
+    }
+    // SAFETY: says the caller.
+    if pc != 0 && !unsafe { is_ring_store(pc) } {
         return 0;
     }
     state.wrap(fault_address, cursor_register).unwrap_or(0)
 }
 
-/// Whether the instruction at `pc`, which has just been executed, is a store of a trace point.
-fn is_ring_store(pc: usize) -> bool {
+/// The code at `pc`, of `longest` bytes or up to the end of the page: what follows may not be readable.
+///
+/// # Safety
+/// The instruction at `pc` has just been executed.
+unsafe fn code_at<'a>(pc: usize, longest: usize) -> &'a [u8] {
+    let readable = longest.min(4096 - pc % 4096).max(1);
+    // SAFETY: the processor has just fetched the instruction from here.
+    unsafe { std::slice::from_raw_parts(pc as *const u8, readable) }
+}
+
+/// Whether the instruction at `pc` is a store of a trace point.
+///
+/// # Safety
+/// The instruction at `pc` has just been executed.
+unsafe fn is_ring_store(pc: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        /// The longest store to a ring that the emitter produces, in bytes.
-        const LONGEST: usize = hindsight_codegen_x86_64::MAX_STORE_BYTES;
-        // An instruction may end with its page; what follows may not be readable.
-        let readable = LONGEST.min(4096 - pc % 4096).max(1);
-        // SAFETY: the processor has just fetched the instruction from here.
-        let bytes = unsafe { std::slice::from_raw_parts(pc as *const u8, readable) };
-        hindsight_codegen_x86_64::wraps_at(bytes)
+        use hindsight_codegen_x86_64::{wraps_at, MAX_STORE_BYTES};
+        // SAFETY: says the caller.
+        wraps_at(unsafe { code_at(pc, MAX_STORE_BYTES) })
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    {
+        use hindsight_codegen_aarch64::{wraps_at, MAX_STORE_BYTES};
+        // SAFETY: says the caller.
+        wraps_at(unsafe { code_at(pc, MAX_STORE_BYTES) })
+    }
+    #[cfg(target_arch = "arm")]
+    {
+        // SAFETY: says the caller.
+        unsafe { hindsight_cursor_register(pc) >= 0 }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")))]
     {
         let _ = pc;
         false

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The visitors of instruction sets that TracePointInsertion gives no trace points. nodes.h declares
-// them for every code generator; they are never reached.
+// The visitors of instruction sets that have no trace points. nodes.h declares them for every code
+// generator; they are never reached.
 
-#ifdef ART_ENABLE_CODEGEN_arm
-#include "optimizing/code_generator_arm_vixl.h"
-#endif
-#ifdef ART_ENABLE_CODEGEN_arm64
-#include "optimizing/code_generator_arm64.h"
-#endif
 #ifdef ART_ENABLE_CODEGEN_x86
 #include "optimizing/code_generator_x86.h"
 #endif
@@ -18,6 +12,8 @@
 #ifdef ART_ENABLE_CODEGEN_mips64
 #include "optimizing/code_generator_mips64.h"
 #endif
+
+#include "android-base/logging.h"
 
 namespace art {
 
@@ -31,12 +27,6 @@ namespace art {
   void InstructionCodeGenerator##suffix::VisitTraceEnd(HTraceEnd*) { LOG(FATAL) << "Unreachable"; } \
   }  // namespace isa
 
-#ifdef ART_ENABLE_CODEGEN_arm
-DEFINE_UNREACHABLE_VISITORS(arm, ARMVIXL)
-#endif
-#ifdef ART_ENABLE_CODEGEN_arm64
-DEFINE_UNREACHABLE_VISITORS(arm64, ARM64)
-#endif
 #ifdef ART_ENABLE_CODEGEN_x86
 DEFINE_UNREACHABLE_VISITORS(x86, X86)
 #endif

@@ -2,28 +2,49 @@
 
 #include "optimizing/code_generator_x86_64.h"
 
+#include "hindsight/compiler/code_generator_hooks.h"
 #include "hindsight/compiler/trace_point_emitter.h"
-#include "thread.h"
 
 namespace art {
 namespace x86_64 {
 
-static void EmitTracePoint(X86_64Assembler* assembler, bool is_entry, Register method, bool returns) {
-  const hindsight::TracePointRequest request = {
-      is_entry,
-      static_cast<uint32_t>(method),
-      Thread::HindsightCursorOffset<kX86_64PointerSize>().Int32Value(),
-      returns,
+using hindsight::TracePointRequest;
+using hindsight::TraceSite;
+
+namespace {
+
+TracePointRequest Request(TraceSite site) {
+  const auto stub = site == TraceSite::kLeafEntry ? hindsight::LeafStubOffset<kX86_64PointerSize>()
+                                                  : hindsight::ExitStubOffset<kX86_64PointerSize>();
+  return {
+      site,
+      static_cast<uint32_t>(RDI),
+      hindsight::CursorOffset<kX86_64PointerSize>().Int32Value(),
+      stub.Int32Value(),
+      /* returns_core_value= */ false,
+      /* shared_exit= */ 0,
   };
+}
+
+int32_t Emit(X86_64Assembler* assembler, const TracePointRequest& request) {
   AssemblerBuffer* buffer = assembler->GetBuffer();
-  for (uint8_t byte : hindsight::EmitTracePoint(InstructionSet::kX86_64, request)) {
+  const hindsight::EmittedTracePoint emitted =
+      hindsight::EmitTracePoint(InstructionSet::kX86_64, request);
+  for (uint8_t byte : emitted.bytes) {
     AssemblerBuffer::EnsureCapacity ensured(buffer);
     buffer->Emit<uint8_t>(byte);
   }
+  return emitted.shared_exit;
 }
+
+}  // namespace
 
 void LocationsBuilderX86_64::VisitTraceStart(HTraceStart* instruction) {
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
+  if (instruction->SharesSuspendCheck()) {
+    locations->SetInAt(0, Location::RegisterLocation(RDI));  // Where the stub looks for it.
+    return;
+  }
   locations->SetInAt(0, Location::RequiresRegister());
   // The counter is read into RAX and RDX, and RDX may hold a parameter, so it is kept in R10. Neither
   // RAX nor R10 is a parameter register, so asking for them costs nothing while tracing is off.
@@ -32,11 +53,23 @@ void LocationsBuilderX86_64::VisitTraceStart(HTraceStart* instruction) {
 }
 
 void InstructionCodeGeneratorX86_64::VisitTraceStart(HTraceStart* instruction) {
-  CpuRegister method = instruction->GetLocations()->InAt(0).AsRegister<CpuRegister>();
-  EmitTracePoint(codegen_->GetAssembler(), /* is_entry= */ true, method.AsRegister(), false);
+  if (instruction->SharesSuspendCheck()) {
+    if (codegen_->IsLeafMethod()) {
+      Emit(codegen_->GetAssembler(), Request(TraceSite::kLeafEntry));
+    }
+    return;
+  }
+  TracePointRequest request = Request(TraceSite::kInlineEntry);
+  request.method_register =
+      instruction->GetLocations()->InAt(0).AsRegister<CpuRegister>().AsRegister();
+  Emit(codegen_->GetAssembler(), request);
 }
 
 void LocationsBuilderX86_64::VisitTraceEnd(HTraceEnd* instruction) {
+  if (hindsight::HasSharedForm(instruction)) {
+    instruction->SetLocations(nullptr);
+    return;
+  }
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
   // Nothing but the value to be returned is alive here, so these temporaries are free; but that value
   // could be in one of them until the return moves it, so they have to be asked for.
@@ -50,10 +83,25 @@ void LocationsBuilderX86_64::VisitTraceEnd(HTraceEnd* instruction) {
 }
 
 void InstructionCodeGeneratorX86_64::VisitTraceEnd(HTraceEnd* instruction) {
-  EmitTracePoint(codegen_->GetAssembler(),
-                 /* is_entry= */ false,
-                 RDI,
-                 instruction->ReturnsValueInCoreRegister());
+  if (hindsight::HasSharedForm(instruction)) {
+    return;
+  }
+  TracePointRequest request = Request(TraceSite::kInlineExit);
+  request.returns_core_value = instruction->ReturnsValueInCoreRegister();
+  Emit(codegen_->GetAssembler(), request);
+}
+
+bool EmitTracedReturn(CodeGenerator* codegen, HTraceStart* start) {
+  X86_64Assembler* assembler = down_cast<CodeGeneratorX86_64*>(codegen)->GetAssembler();
+  const int32_t here = dchecked_integral_cast<int32_t>(assembler->CodeSize());
+  if (start->GetSharedExit() >= 0) {
+    TracePointRequest request = Request(TraceSite::kLaterExit);
+    request.shared_exit = start->GetSharedExit() - here;
+    Emit(assembler, request);
+  } else {
+    start->SetSharedExit(here + Emit(assembler, Request(TraceSite::kTailExit)));
+  }
+  return true;
 }
 
 }  // namespace x86_64

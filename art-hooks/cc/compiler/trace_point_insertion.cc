@@ -2,17 +2,17 @@
 
 #include "hindsight/compiler/trace_point_insertion.h"
 
+#include "hindsight/runtime/trace_point_form.h"
+
 namespace art {
 namespace hindsight {
 
-bool HasTracePoints(InstructionSet isa) {
-  return isa == InstructionSet::kX86_64;
-}
-
 bool TracePointInsertion::Run() {
-  if (graph_->IsCompilingOsr() || !HasTracePoints(graph_->GetInstructionSet())) {
+  const TracePointForm form = GetTracePointForm(graph_->GetInstructionSet());
+  if (form == TracePointForm::kNone || graph_->IsCompilingOsr()) {
     return false;
   }
+  const bool shared = form == TracePointForm::kShared;
   ArenaAllocator* allocator = graph_->GetAllocator();
 
   // The entry goes to the entry block, where the method is still in its argument register (the first
@@ -24,7 +24,8 @@ bool TracePointInsertion::Run() {
   while (cursor->GetPrevious() != nullptr && cursor->GetPrevious()->IsSuspendCheck()) {
     cursor = cursor->GetPrevious();
   }
-  entry->InsertInstructionBefore(new (allocator) HTraceStart(method, entry->GetDexPc()), cursor);
+  entry->InsertInstructionBefore(
+      new (allocator) HTraceStart(method, shared, entry->GetDexPc()), cursor);
 
   for (HBasicBlock* block : graph_->GetReversePostOrder()) {
     HInstruction* last = block->GetLastInstruction();
@@ -32,7 +33,7 @@ bool TracePointInsertion::Run() {
       continue;
     }
     HInstruction* returned = nullptr;
-    if (last->IsReturn()) {
+    if (!shared && graph_->GetInstructionSet() == InstructionSet::kX86_64 && last->IsReturn()) {
       HInstruction* value = last->InputAt(0);
       // A constant is loaded after the trace point, and a floating point value is out of its way.
       if (!value->IsConstant() && !DataType::IsFloatingPointType(value->GetType())) {
@@ -43,6 +44,33 @@ bool TracePointInsertion::Run() {
         new (allocator) HTraceEnd(allocator, returned, last->GetDexPc()), last);
   }
   return true;
+}
+
+HTraceStart* FindTraceStart(const HGraph* graph) {
+  for (HInstructionIterator it(graph->GetEntryBlock()->GetInstructions()); !it.Done(); it.Advance()) {
+    if (it.Current()->IsTraceStart()) {
+      return it.Current()->AsTraceStart();
+    }
+  }
+  return nullptr;
+}
+
+bool HasSharedForm(const HTraceEnd* exit) {
+  const HTraceStart* start = FindTraceStart(exit->GetBlock()->GetGraph());
+  DCHECK(start != nullptr);
+  return start->SharesSuspendCheck();
+}
+
+bool IsTraceEntry(const HSuspendCheck* check) {
+  if (!check->IsSuspendCheckEntry()) {
+    return false;
+  }
+  const HTraceStart* start = FindTraceStart(check->GetBlock()->GetGraph());
+  return start != nullptr && start->SharesSuspendCheck();
+}
+
+QuickEntrypointEnum SuspendEntrypoint(const HInstruction* check) {
+  return IsTraceEntry(check->AsSuspendCheck()) ? kQuickTraceEntry : kQuickTestSuspend;
 }
 
 bool IsUsedByTracePointOnly(HInstruction* instruction) {

@@ -64,13 +64,13 @@ class UnwoundFrameCounter final : public StackVisitor {
 }  // namespace
 
 void RecordEntry(Thread* self, ArtMethod* method) {
-  hindsight_record_entry(self->GetHindsightCursor(),
-                         *self->GetHindsightState(),
-                         reinterpret_cast<uintptr_t>(method));
+  ThreadWords* words = self->GetHindsightWords();
+  hindsight_record_entry(&words->cursor, words->state, reinterpret_cast<uintptr_t>(method));
 }
 
 void RecordExit(Thread* self) {
-  hindsight_record_exit(self->GetHindsightCursor(), *self->GetHindsightState());
+  ThreadWords* words = self->GetHindsightWords();
+  hindsight_record_exit(&words->cursor, words->state);
 }
 
 DeoptimizedFrame::DeoptimizedFrame(Thread* self, ShadowFrame* frame)
@@ -105,8 +105,8 @@ void FramesUnwound(Thread* self, ArtMethod** handler_frame) {
   UnwoundFrameCounter counter(self, handler_frame);
   counter.WalkStack(/* include_transitions= */ true);
   if (counter.Count() != 0u) {
-    hindsight_record_unwound(
-        self->GetHindsightCursor(), *self->GetHindsightState(), counter.Count());
+    ThreadWords* words = self->GetHindsightWords();
+    hindsight_record_unwound(&words->cursor, words->state, counter.Count());
   }
 }
 

@@ -36,7 +36,7 @@ jstring NativeAnomaly(JNIEnv* env, jclass, jstring java_reason) {
 }
 
 jboolean NativeIsTracing(JNIEnv*, jclass) {
-  return *Thread::Current()->GetHindsightCursor() != 0u ? JNI_TRUE : JNI_FALSE;
+  return Thread::Current()->GetHindsightWords()->cursor != 0u ? JNI_TRUE : JNI_FALSE;
 }
 
 const JNINativeMethod kMethods[] = {

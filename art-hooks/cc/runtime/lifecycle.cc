@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "fault_handler.h"
 #include "hindsight/runtime/art_services.h"
+#include "hindsight/runtime/trace_stubs.h"
 #include "hindsight_class.h"
 #include "linear_alloc.h"
 #include "ring_guard_handler.h"
@@ -51,7 +52,7 @@ void Start(JNIEnv* env) {
   if (configuration.empty() || runtime->IsAotCompiler()) {
     return;
   }
-  if (!bridge::start(configuration)) {
+  if (!bridge::start(configuration, ExitStub(), LeafStub())) {
     return;
   }
   new RingGuardHandler(&fault_manager);
@@ -76,7 +77,7 @@ void ThreadStarted(Thread* self) {
 }
 
 void ThreadExiting(Thread* self) {
-  if (*self->GetHindsightState() != nullptr) {
+  if (self->GetHindsightWords()->state != nullptr) {
     bridge::thread_exiting(reinterpret_cast<size_t>(self->GetHindsightWords()));
   }
 }

@@ -3,21 +3,44 @@
 #include "hindsight/runtime/oat_key.h"
 
 #include "android-base/stringprintf.h"
+#include "entrypoints/quick/quick_entrypoints_enum.h"
+#include "hindsight/runtime/thread_offsets.h"
+#include "hindsight/runtime/trace_point_form.h"
 #include "oat.h"
-#include "thread.h"
 
 namespace art {
 namespace hindsight {
 
 using android::base::StringPrintf;
 
+namespace {
+
+// What compiled code takes for granted about Thread.
+template <PointerSize pointer_size>
+std::string Offsets() {
+  return StringPrintf("cursor@%d,poll@%d,exit@%d,leaf@%d,entry@%d",
+                      CursorOffset<pointer_size>().Int32Value(),
+                      PollOffset<pointer_size>().Int32Value(),
+                      ExitStubOffset<pointer_size>().Int32Value(),
+                      LeafStubOffset<pointer_size>().Int32Value(),
+                      GetThreadOffset<pointer_size>(kQuickTraceEntry).Int32Value());
+}
+
+std::string Offsets(InstructionSet isa) {
+  return Is64BitInstructionSet(isa) ? Offsets<PointerSize::k64>() : Offsets<PointerSize::k32>();
+}
+
+}  // namespace
+
 std::string TracePointsId(InstructionSet isa) {
-  // Keep in step with HasTracePoints() in the compiler.
-  if (isa != InstructionSet::kX86_64) {
-    return "none";
+  switch (GetTracePointForm(isa)) {
+    case TracePointForm::kShared:
+      return "shared-1/" + Offsets(isa);
+    case TracePointForm::kInline:
+      return "inline-1/" + Offsets(isa);
+    case TracePointForm::kNone:
+      return "none";
   }
-  return StringPrintf("guard-1/cursor@%d",
-                      Thread::HindsightCursorOffset<PointerSize::k64>().Int32Value());
 }
 
 bool HasMatchingTracePoints(const OatHeader& header,
@@ -27,16 +50,19 @@ bool HasMatchingTracePoints(const OatHeader& header,
     // Of a boot image in several files, only the first, which is checked, has keys.
     return true;
   }
-  const std::string expected = TracePointsId(header.GetInstructionSet());
+  // Any form will do; what may not differ is where the code looks for its thread's words.
+  const std::string offsets = Offsets(header.GetInstructionSet());
   const char* found = header.GetStoreValueByKey(kOatHeaderKey);
-  if (found != nullptr && expected == found) {
+  if (found != nullptr &&
+      ("shared-1/" + offsets == found || "inline-1/" + offsets == found ||
+       strcmp(found, "none") == 0)) {
     return true;
   }
   *error_msg = StringPrintf("Oat file '%s' has other trace points than this runtime: '%s' instead of "
-                                "'%s'. Compile it again with this build's dex2oat.",
+                                "'shared-1/%s'. Compile it again with this build's dex2oat.",
                             location.c_str(),
                             found != nullptr ? found : "(not compiled by Hindsight)",
-                            expected.c_str());
+                            offsets.c_str());
   return false;
 }
 

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include "hindsight/runtime/recorder_abi.h"
+#include "hindsight/runtime/trace_stubs.h"
 #include "thread-current-inl.h"
 
 namespace art {
@@ -14,6 +15,8 @@ namespace hindsight {
 namespace {
 
 #if defined(__x86_64__)
+#define HINDSIGHT_HAS_TRACE_POINTS
+
 uintptr_t GetPc(const ucontext_t* context) {
   return context->uc_mcontext.gregs[REG_RIP];
 }
@@ -21,6 +24,49 @@ uintptr_t GetPc(const ucontext_t* context) {
 // The register that trace points hold the cursor in: ART's scratch register, r11.
 greg_t* CursorRegister(ucontext_t* context) {
   return &context->uc_mcontext.gregs[REG_R11];
+}
+#elif defined(__aarch64__)
+#define HINDSIGHT_HAS_TRACE_POINTS
+
+uintptr_t GetPc(const ucontext_t* context) {
+  return context->uc_mcontext.pc;
+}
+
+// The register that trace points hold the cursor in: the first scratch register, x16.
+decltype(mcontext_t::pc)* CursorRegister(ucontext_t* context) {
+  return reinterpret_cast<decltype(mcontext_t::pc)*>(&context->uc_mcontext.regs[16]);
+}
+#elif defined(__arm__)
+#define HINDSIGHT_HAS_TRACE_POINTS
+
+uintptr_t GetPc(const ucontext_t* context) {
+  return context->uc_mcontext.arm_pc;
+}
+
+// Trace points hold the cursor in whichever low register was free there: the instruction says.
+unsigned long* CursorRegister(ucontext_t* context) {  // NOLINT(runtime/int): sys/ucontext.h's type
+  constexpr unsigned long kThumbBit = 1u << 5;        // NOLINT(runtime/int)
+  const bool is_thumb = (context->uc_mcontext.arm_cpsr & kThumbBit) != 0u;
+  switch (is_thumb ? hindsight_cursor_register(GetPc(context)) : -1) {
+    case 0:
+      return &context->uc_mcontext.arm_r0;
+    case 1:
+      return &context->uc_mcontext.arm_r1;
+    case 2:
+      return &context->uc_mcontext.arm_r2;
+    case 3:
+      return &context->uc_mcontext.arm_r3;
+    case 4:
+      return &context->uc_mcontext.arm_r4;
+    case 5:
+      return &context->uc_mcontext.arm_r5;
+    case 6:
+      return &context->uc_mcontext.arm_r6;
+    case 7:
+      return &context->uc_mcontext.arm_r7;
+    default:
+      return nullptr;
+  }
 }
 #endif
 
@@ -31,21 +77,31 @@ RingGuardHandler::RingGuardHandler(FaultManager* manager) : FaultHandler(manager
 }
 
 bool RingGuardHandler::Action(int sig, siginfo_t* info, void* context) {
-#if defined(__x86_64__)
+#if defined(HINDSIGHT_HAS_TRACE_POINTS)
   Thread* self = Thread::Current();
-  if (sig != SIGSEGV || self == nullptr || *self->GetHindsightState() == nullptr) {
+  if (sig != SIGSEGV || self == nullptr || self->GetHindsightWords()->state == nullptr) {
     return false;
   }
   ucontext_t* uc = reinterpret_cast<ucontext_t*>(context);
-  greg_t* cursor = CursorRegister(uc);
-  const uintptr_t start = hindsight_wrap(*self->GetHindsightState(),
-                                         reinterpret_cast<uintptr_t>(info->si_addr),
+  const uintptr_t fault_address = reinterpret_cast<uintptr_t>(info->si_addr);
+  // The address is looked at first: only if this thread stored to its own guard page are the bytes at
+  // the PC known to be readable.
+  if (!hindsight_is_at_guard(self->GetHindsightWords()->state, fault_address)) {
+    return false;
+  }
+  auto* cursor = CursorRegister(uc);
+  if (cursor == nullptr) {
+    return false;
+  }
+  const uintptr_t pc = GetPc(uc);
+  const uintptr_t start = hindsight_wrap(self->GetHindsightWords()->state,
+                                         fault_address,
                                          static_cast<uintptr_t>(*cursor),
-                                         GetPc(uc));
+                                         IsTraceStub(pc) ? 0u : pc);
   if (start == 0u) {
     return false;  // Hit by anything but a trace point, it is a bug, and has to crash as one.
   }
-  *cursor = static_cast<greg_t>(start);
+  *cursor = start;
   return true;
 #else
   UNUSED(sig, info, context);

@@ -11,18 +11,55 @@
 namespace art {
 namespace hindsight {
 
-std::vector<uint8_t> EmitTracePoint(InstructionSet isa, const TracePointRequest& request) {
-  CHECK_EQ(isa, InstructionSet::kX86_64) << "no trace points for this instruction set";
+namespace {
+
+bridge::Isa ToBridge(InstructionSet isa) {
+  switch (isa) {
+    case InstructionSet::kX86_64:
+      return bridge::Isa::X86_64;
+    case InstructionSet::kArm64:
+      return bridge::Isa::Aarch64;
+    case InstructionSet::kArm:
+    case InstructionSet::kThumb2:
+      return bridge::Isa::Thumb2;
+    default:
+      LOG(FATAL) << "no trace points for " << isa;
+      UNREACHABLE();
+  }
+}
+
+bridge::Site ToBridge(TraceSite site) {
+  switch (site) {
+    case TraceSite::kInlineEntry:
+      return bridge::Site::InlineEntry;
+    case TraceSite::kInlineExit:
+      return bridge::Site::InlineExit;
+    case TraceSite::kLeafEntry:
+      return bridge::Site::LeafEntry;
+    case TraceSite::kTailExit:
+      return bridge::Site::TailExit;
+    case TraceSite::kLaterExit:
+      return bridge::Site::LaterExit;
+    case TraceSite::kFramedExit:
+      return bridge::Site::FramedExit;
+  }
+}
+
+}  // namespace
+
+EmittedTracePoint EmitTracePoint(InstructionSet isa, const TracePointRequest& request) {
   const bridge::TracePointSpec spec = {
-      request.is_entry,
+      ToBridge(isa),
+      ToBridge(request.site),
       static_cast<uint8_t>(request.method_register),
       request.cursor_offset,
+      request.stub_offset,
       request.returns_core_value,
+      request.shared_exit,
   };
-  rust::Vec<uint8_t> code;
-  const rust::String error = bridge::emit_x86_64(spec, code);
-  CHECK(error.empty()) << "hindsight: " << std::string(error);
-  return std::vector<uint8_t>(code.begin(), code.end());
+  const bridge::EmittedCode emitted = bridge::emit_trace_point(spec);
+  CHECK(emitted.error.empty()) << "hindsight: " << std::string(emitted.error);
+  return {std::vector<uint8_t>(emitted.bytes.begin(), emitted.bytes.end()), emitted.shared_exit};
 }
 
 }  // namespace hindsight

@@ -13,23 +13,40 @@ namespace art {
 //
 // Has no side effects that an optimization could observe: it calls nothing, throws nothing and
 // allocates nothing. It is inserted after every optimization anyway, so none ever sees it.
+//
+// In the shared form the suspend check behind it does its work, and it has code of its own only in a
+// method without one, a leaf.
 class HTraceStart final : public HExpression<1> {
  public:
-  HTraceStart(HInstruction* current_method, uint32_t dex_pc)
-      : HExpression(kTraceStart, SideEffects::None(), dex_pc) {
+  HTraceStart(HInstruction* current_method, bool shares_suspend_check, uint32_t dex_pc)
+      : HExpression(kTraceStart, SideEffects::None(), dex_pc),
+        shares_suspend_check_(shares_suspend_check),
+        shared_exit_(-1) {
     SetRawInputAt(0, current_method);
   }
+
+  // Whether the method's trace points have the shared form.
+  bool SharesSuspendCheck() const { return shares_suspend_check_; }
+
+  // Offset in the method's code that later exits may branch to, or -1 before the first exit.
+  int32_t GetSharedExit() const { return shared_exit_; }
+  void SetSharedExit(int32_t offset) { shared_exit_ = offset; }
 
   DECLARE_INSTRUCTION(TraceStart);
 
  protected:
   DEFAULT_COPY_CONSTRUCTOR(TraceStart);
+
+ private:
+  const bool shares_suspend_check_;
+  int32_t shared_exit_;
 };
 
 // Records the exit of the method being compiled, right before an HReturn or HReturnVoid.
 //
-// Its only input, if it has one, is the value that is about to be returned: asking for it in the
-// return register makes every other caller-saved register free for the trace point to use.
+// In the shared form it has no code: the return does its work. In the inline form its only input, if it
+// has one, is the value that is about to be returned: asking for it in the return register makes every
+// other caller-saved register free for the trace point to use.
 class HTraceEnd final : public HVariableInputSizeInstruction {
  public:
   HTraceEnd(ArenaAllocator* allocator, HInstruction* returned_or_null, uint32_t dex_pc)

@@ -3,14 +3,12 @@
 #ifndef HINDSIGHT_COMPILER_TRACE_POINT_INSERTION_H_
 #define HINDSIGHT_COMPILER_TRACE_POINT_INSERTION_H_
 
+#include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "optimizing/nodes.h"
 #include "optimizing/optimization.h"
 
 namespace art {
 namespace hindsight {
-
-// Whether methods compiled for `isa` get trace points.
-bool HasTracePoints(InstructionSet isa);
 
 // Inserts HTraceStart and HTraceEnd. Runs once, after inlining and every optimization and before
 // register allocation, so that inlined callees have no trace points and nothing can move, merge or
@@ -29,6 +27,17 @@ class TracePointInsertion final : public HOptimization {
  private:
   DISALLOW_COPY_AND_ASSIGN(TracePointInsertion);
 };
+
+// The entry's trace point of `graph`, or null if it has none.
+HTraceStart* FindTraceStart(const HGraph* graph);
+
+// Whether the method's trace points, of which `exit` is one, have the shared form.
+bool HasSharedForm(const HTraceEnd* exit);
+
+// Whether `check`, a suspend check, is also the trace point of the method's entry: tests the thread's
+// poll word instead of its flags, and calls SuspendEntrypoint() on its slow path.
+bool IsTraceEntry(const HSuspendCheck* check);
+QuickEntrypointEnum SuspendEntrypoint(const HInstruction* check);
 
 // Whether `instruction` is the current method and only a trace point uses it. Such a method keeps
 // needing no stack slot for it, so that leaf methods stay frameless.

@@ -20,7 +20,7 @@ namespace hindsight {
 
 // Whether `self`, the calling thread, is being traced.
 ALWAYS_INLINE inline bool IsTraced(Thread* self) {
-  return UNLIKELY(*self->GetHindsightCursor() != 0u);
+  return UNLIKELY(self->GetHindsightWords()->cursor != 0u);
 }
 
 // Append one event to the ring of `self`, which is being traced.
@@ -49,6 +49,20 @@ class InterpretedFrame {
 
   DISALLOW_COPY_AND_ASSIGN(InterpretedFrame);
 };
+
+// A native method, called through a JNI stub or the generic trampoline; @CriticalNative methods have
+// neither, and no events. The exit is recorded also when an exception is pending.
+ALWAYS_INLINE inline void NativeMethodEntered(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_) {
+  if (IsTraced(self)) {
+    RecordEntry(self, *self->GetManagedStack()->GetTopQuickFrame());
+  }
+}
+
+ALWAYS_INLINE inline void NativeMethodExited(Thread* self) {
+  if (IsTraced(self)) {
+    RecordExit(self);
+  }
+}
 
 // One frame that compiled code left to the interpreter. Its compiled code has recorded the entry, so
 // only the exit is recorded here, also when the frame is popped without being executed because of an

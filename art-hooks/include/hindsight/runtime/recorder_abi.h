@@ -22,9 +22,18 @@ void hindsight_record_exit(uintptr_t* cursor, void* state);
 // Appends: `frames` traced frames were left by an exception.
 void hindsight_record_unwound(uintptr_t* cursor, void* state, uint64_t frames);
 
-// For the handler of SIGSEGV: if a trace point of the thread with this state, whose code is at `pc`, ran
-// onto the guard page at `fault_address` with `cursor_register` in the register that holds the cursor,
-// counts a lap and returns the address to go on at; otherwise returns 0. Async-signal-safe.
+// The rest is for the handler of SIGSEGV, and async-signal-safe.
+
+// Whether `fault_address` is where a trace point of the thread with this state hits the guard page.
+bool hindsight_is_at_guard(const void* state, uintptr_t fault_address);
+
+// 32-bit ARM: the number of the register that the trace point whose store is at `pc`, Thumb code that
+// can be read, has the cursor in; -1 if there is no store of a trace point.
+int32_t hindsight_cursor_register(uintptr_t pc);
+
+// If a trace point of the thread with this state ran onto the guard page at `fault_address` with
+// `cursor_register` in the register that holds the cursor, counts a lap and returns the address to go on
+// at; otherwise returns 0. `pc` is where its code is, or 0 if that is known to be a trace point's.
 uintptr_t hindsight_wrap(void* state,
                          uintptr_t fault_address,
                          uintptr_t cursor_register,

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What compiled trace points call while there is something to do. The order matters: IsTraceStub()
+// takes everything from art_quick_trace_entry to art_quick_trace_end. Those of exits and leaf entries are
+// called only while there is a cursor, see ThreadWords. The strd in each may fault at the end
+// of the ring: RingGuardHandler finds in the instruction which register is the cursor.
+
+#include "arch/arm/asm_support_arm.S"
+
+// The slow path of a method's suspend check at its entry. The frame is set up: [sp] is the method.
+// Keeps every register but ip.
+ENTRY art_quick_trace_entry
+    ldr  ip, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
+    cmp  ip, #0
+    beq  .Lsuspend_check
+    push {r2, r3}
+    .cfi_adjust_cfa_offset 8
+    mov  r2, ip
+    mrrc p15, #1, r3, ip, c14
+    ldr  ip, [sp, #8]
+    strd ip, r3, [r2], #8
+    str  r2, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
+    pop  {r2, r3}
+    .cfi_adjust_cfa_offset -8
+.Lsuspend_check:
+    ldrb ip, [rSELF, #THREAD_HINDSIGHT_SUSPEND_OFFSET]
+    cmp  ip, #0
+    bne  .Lsuspend
+    bx   lr
+.Lsuspend:
+    // Cleared before the flags are looked at, see ThreadWords.
+    mov  ip, #0
+    strb ip, [rSELF, #THREAD_HINDSIGHT_SUSPEND_OFFSET]
+    dmb  ish
+    b    art_quick_test_suspend
+END art_quick_trace_entry
+
+// Entry of a method without suspend check: the method is in r0, and ip holds what lr was, which may not
+// have been saved and is put back. Keeps every other register but r4 and ip.
+ENTRY art_quick_trace_entry_leaf
+    ldr  r4, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
+    push {r2, r3}
+    .cfi_adjust_cfa_offset 8
+    mrrc p15, #1, r2, r3, c14
+    strd r0, r2, [r4], #8
+    str  r4, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
+    pop  {r2, r3}
+    .cfi_adjust_cfa_offset -8
+    mov  r4, lr
+    mov  lr, ip
+    bx   r4
+END art_quick_trace_entry_leaf
+
+// Called before the frame is left, or jumped to where there is none. Keeps r0, r1, the callee-saved and
+// the floating-point registers.
+ENTRY art_quick_trace_exit
+    ldr  r2, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
+    mrrc p15, #1, r3, ip, c14
+    mov  ip, #0
+    strd ip, r3, [r2], #8
+    str  r2, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
+    bx   lr
+END art_quick_trace_exit
+
+ENTRY art_quick_trace_end
+    bx   lr
+END art_quick_trace_end

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "hindsight/runtime/trace_point_form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "android-base/logging.h"
+
+namespace art {
+namespace hindsight {
+
+namespace {
+
+TracePointForm RequestedForm() {
+  const char* name = getenv("HINDSIGHT_TRACE_POINTS");
+  if (name == nullptr || strcmp(name, "shared") == 0) {
+    return TracePointForm::kShared;
+  }
+  if (strcmp(name, "inline") == 0) {
+    return TracePointForm::kInline;
+  }
+  if (strcmp(name, "none") == 0) {
+    return TracePointForm::kNone;
+  }
+  LOG(ERROR) << "HINDSIGHT_TRACE_POINTS is \"" << name
+             << "\", which is none of shared, inline and none; going on with shared";
+  return TracePointForm::kShared;
+}
+
+}  // namespace
+
+bool HasTracePoints(InstructionSet isa) {
+  return isa == InstructionSet::kX86_64 ||
+         isa == InstructionSet::kArm64 ||
+         isa == InstructionSet::kArm ||
+         isa == InstructionSet::kThumb2;
+}
+
+TracePointForm GetTracePointForm(InstructionSet isa) {
+  static const TracePointForm requested = RequestedForm();
+  return HasTracePoints(isa) ? requested : TracePointForm::kNone;
+}
+
+}  // namespace hindsight
+}  // namespace art

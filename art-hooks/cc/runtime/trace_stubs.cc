@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "hindsight/runtime/trace_stubs.h"
+
+#include "base/macros.h"
+#include "entrypoints/quick/quick_entrypoints.h"
+
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__arm__)
+#define HINDSIGHT_HAS_TRACE_STUBS
+
+extern "C" void art_quick_trace_entry();
+extern "C" void art_quick_trace_entry_leaf();
+extern "C" void art_quick_trace_exit();
+extern "C" void art_quick_trace_end();
+#endif
+
+namespace art {
+namespace hindsight {
+
+void InitTraceEntryPoints(QuickEntryPoints* qpoints) {
+#if defined(HINDSIGHT_HAS_TRACE_STUBS)
+  qpoints->pTraceEntry = art_quick_trace_entry;
+#else
+  qpoints->pTraceEntry = nullptr;
+#endif
+}
+
+uintptr_t ExitStub() {
+#if defined(HINDSIGHT_HAS_TRACE_STUBS)
+  return reinterpret_cast<uintptr_t>(&art_quick_trace_exit);
+#else
+  return 0u;
+#endif
+}
+
+uintptr_t LeafStub() {
+#if defined(HINDSIGHT_HAS_TRACE_STUBS)
+  return reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf);
+#else
+  return 0u;
+#endif
+}
+
+bool IsTraceStub(uintptr_t pc) {
+#if defined(HINDSIGHT_HAS_TRACE_STUBS)
+  return pc >= reinterpret_cast<uintptr_t>(&art_quick_trace_entry) &&
+         pc < reinterpret_cast<uintptr_t>(&art_quick_trace_end);
+#else
+  UNUSED(pc);
+  return false;
+#endif
+}
+
+}  // namespace hindsight
+}  // namespace art
