@@ -75,7 +75,7 @@ pub(crate) struct ReleaseArgument {
 pub(crate) struct BuildArguments {
     #[command(flatten)]
     release: ReleaseArgument,
-    /// The instruction set
+    /// The instruction set: x86_64, or under qemu-user arm64 or arm
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
     /// ART without Hindsight's patches
