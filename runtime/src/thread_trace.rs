@@ -4,7 +4,7 @@
 use hindsight_trace_format::container::{Anchor, RingHeader};
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::ring::{Position, CURSOR_OFF};
-use hindsight_trace_format::slot::{Extension, Slot, FIRST_METHOD, SLOT_BYTES};
+use hindsight_trace_format::slot::{payload_slots, Extension, Slot, FIRST_METHOD, SLOT_BYTES};
 
 use crate::anchors::AnchorLog;
 use crate::clock;
@@ -357,13 +357,21 @@ impl ThreadTrace {
     /// # Safety
     /// As [`record_entry`](Self::record_entry).
     pub unsafe fn record_extension(&self, cursor: *mut usize, extension: Extension, payload: u64) {
-        debug_assert_eq!(
-            hindsight_trace_format::slot::payload_slots(extension.number()),
-            1
-        );
+        debug_assert_eq!(payload_slots(extension.number()), 1);
         let closing = Slot::extension(extension, clock::counter()).0;
         // SAFETY: passed on to the caller.
         unsafe { self.append(cursor, &[payload, closing]) }
+    }
+
+    /// Records that the thread is about to wait for a lock: who has it (the kernel's thread id, 0 if that is
+    /// not known), and which it is (any number that is the same as long as the lock lives).
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_lock_wait(&self, cursor: *mut usize, owner_tid: u32, lock: u64) {
+        let closing = Slot::extension(Extension::LockWait, clock::counter()).0;
+        // SAFETY: passed on to the caller.
+        unsafe { self.append(cursor, &[u64::from(owner_tid), lock, closing]) }
     }
 
     /// Whether a fault at this address, with this in the cursor register, is a store onto this thread's
@@ -459,6 +467,7 @@ mod tests {
             trace.record_entry(words.cursor().as_ptr(), 0x7000_1000);
             trace.record_entry(words.cursor().as_ptr(), 0x12_3456_7890);
             trace.record_extension(words.cursor().as_ptr(), Extension::Unwound, 1);
+            trace.record_lock_wait(words.cursor().as_ptr(), 77, 0xabcd);
             trace.record_exit(words.cursor().as_ptr());
             trace.take(&mut None).unwrap()
         };
@@ -482,11 +491,12 @@ mod tests {
                 ),
                 (Event::WideEntry, vec![0x12_3456_7890]),
                 (extension(Extension::Unwound), vec![1]),
+                (extension(Extension::LockWait), vec![77, 0xabcd]),
                 (Event::Exit, vec![]),
                 (extension(Extension::Stopped), vec![]),
             ]
         );
-        assert_eq!(taken.written_bytes().len(), 9 * SLOT_BYTES);
+        assert_eq!(taken.written_bytes().len(), 12 * SLOT_BYTES);
     }
 
     #[test]
