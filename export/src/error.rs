@@ -27,9 +27,9 @@ pub enum Error {
         /// Those that are there.
         present: Vec<u32>,
     },
-    /// The format is a folder of files, not a stream of bytes.
-    #[error("{0:?} is a folder of several files: name one as the output, such as trace.{ext}", ext = .0.extension())]
-    NeedsFolder(crate::Format),
+    /// The format is not a stream of bytes: it is a folder, or not written from its start to its end.
+    #[error("{0:?} cannot be written as a stream of bytes: name a file as the output, such as trace.{ext}", ext = .0.extension())]
+    NoStream(crate::Format),
     /// The trace has no thread.
     #[error("the trace has no threads: nothing was traced, or no ring could be saved")]
     NoThreads,

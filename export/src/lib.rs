@@ -11,6 +11,7 @@
 
 mod calls;
 mod chrome;
+mod container;
 mod error;
 mod firefox;
 mod folded;
@@ -51,11 +52,13 @@ pub enum Format {
     Parquet,
     /// Nanoscope's text format, one thread a file: a time in ns, then `+method` or `POP`.
     Nanoscope,
+    /// Our own format, `.hindsight`.
+    Hindsight,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 8] = [
+    pub const ALL: [Format; 9] = [
         Format::Perfetto,
         Format::Chrome,
         Format::Firefox,
@@ -64,6 +67,7 @@ impl Format {
         Format::Pprof,
         Format::Parquet,
         Format::Nanoscope,
+        Format::Hindsight,
     ];
 
     /// What file names of the format usually end with.
@@ -82,6 +86,7 @@ impl Format {
             Format::Pprof => &["pb.gz", "pprof"],
             Format::Parquet => &["parquet"],
             Format::Nanoscope => &["nanoscope.txt"],
+            Format::Hindsight => &["hindsight"],
         }
     }
 
@@ -94,9 +99,9 @@ impl Format {
         })
     }
 
-    /// Whether [`write()`] can write it; the others need a folder, and [`write_file`].
+    /// Whether [`write()`] can write it; the others are written by [`write_file`] only.
     pub fn is_stream(self) -> bool {
-        self != Format::Parquet
+        !matches!(self, Format::Parquet | Format::Hindsight)
     }
 }
 
@@ -163,7 +168,7 @@ pub fn write(
         Format::Speedscope => speedscope::write(trace, &threads, &mut out)?,
         Format::Folded => folded::write(trace, &threads, &mut out)?,
         Format::Pprof => pprof::write(trace, &threads, &mut out)?,
-        Format::Parquet => return Err(Error::NeedsFolder(format)),
+        Format::Parquet | Format::Hindsight => return Err(Error::NoStream(format)),
         Format::Nanoscope => {
             let main = trace.main_thread().filter(|_| options.tid.is_none());
             let thread = main.or(threads.first().copied()).ok_or(Error::NoThreads)?;
@@ -203,8 +208,12 @@ pub fn write_file(
         path: path.to_owned(),
         source,
     };
-    if !format.is_stream() {
-        return parquet::write_folder(trace, &selected(trace, options)?, path);
+    match format {
+        Format::Parquet => {
+            return parquet::write_folder(trace, &selected(trace, options)?, path);
+        }
+        Format::Hindsight => return container::write_to(trace, &selected(trace, options)?, path),
+        _ => {}
     }
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

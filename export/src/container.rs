@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our own format: for parts of traces, and for traces of other tools.
+//!
+//! A tick of the counter is a nanosecond of CLOCK_BOOTTIME. Calls without an entry or an exit are written
+//! without, so that they are read as they were.
+
+use std::io::{self, Seek, Write};
+use std::path::Path;
+
+use hashbrown::{HashMap, HashSet};
+use hindsight_decoder::{Extension, Flags, Method, MethodId, Slice, Thread, Trace};
+use hindsight_trace_format::container::{
+    write_file, Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol,
+    Symbols, Writer,
+};
+use hindsight_trace_format::ring::{Geometry, Position};
+use hindsight_trace_format::slot::{Slot, FIRST_METHOD};
+
+use crate::calls::{walk, Step};
+use crate::{Error, Summary};
+
+const TICKS_PER_SECOND: u64 = 1_000_000_000;
+/// Slots hold 32 bits of the counter. Where nothing happened for this long, ticks, an anchor says so.
+const ANCHOR_DISTANCE: u64 = 1 << 31;
+/// Rings are `2^k` bytes.
+const RING_LOG2: std::ops::RangeInclusive<u32> = 12..=30;
+/// `ArtMethod`s are so far apart at least.
+const METHOD_BYTES: u64 = 8;
+
+/// Writes a file; `path` names either a whole one or what it named before.
+pub(crate) fn write_to(trace: &Trace, threads: &[&Thread], path: &Path) -> Result<Summary, Error> {
+    let mut summary = Summary::default();
+    let file = write_file(path, |writer| {
+        summary = write(trace, threads, writer)?;
+        Ok(())
+    });
+    let size = file.and_then(|()| Ok(path.metadata()?.len()));
+    summary.bytes = size.map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(summary)
+}
+
+/// Writes the sections of a file.
+fn write<W: Write + Seek>(
+    trace: &Trace,
+    threads: &[&Thread],
+    writer: &mut Writer<W>,
+) -> io::Result<Summary> {
+    let addresses = addresses(trace);
+    let facts = &trace.process;
+    let mut extra = facts.extra.clone();
+    extra.push((
+        "converted.by".to_owned(),
+        concat!("hindsight ", env!("CARGO_PKG_VERSION")).to_owned(),
+    ));
+    let process = ProcessFacts {
+        extra,
+        ..facts.clone()
+    };
+    writer.section(SectionKind::Process, 0, &[&process.encode()])?;
+    let taken = trace.clock.reference();
+    let clocks = Clocks {
+        ticks_per_second: TICKS_PER_SECOND,
+        source: "clock_boottime".to_owned(),
+        read_traps: false,
+        samples: vec![ClockSample {
+            counter: taken.boottime_ns,
+            ..taken
+        }],
+    };
+    writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+    for (i, thread) in threads.iter().enumerate() {
+        let (slots, anchors) = slots(thread, &addresses);
+        let geometry = geometry(slots.len(), thread)?;
+        let header = RingHeader {
+            tid: thread.tid,
+            name: thread.name.clone(),
+            geometry,
+            position: Position {
+                laps: 0,
+                offset: (slots.len() * 8) as u64,
+            },
+            started_counter: thread.start_ns.min(thread.end_ns),
+            stopped_counter: thread.end_ns,
+        };
+        let raw: Vec<u8> = slots.iter().flat_map(|slot| slot.0.to_le_bytes()).collect();
+        writer.section(SectionKind::Ring, i as u32, &[&header.encode(), &raw])?;
+        if !anchors.is_empty() {
+            let anchors = Anchor::encode_all(&anchors);
+            writer.section(SectionKind::Anchors, i as u32, &[&anchors])?;
+        }
+    }
+    let mut symbols: Vec<Symbol> = trace
+        .methods
+        .iter()
+        .zip(&addresses)
+        .filter(|((_, method), _)| method.is_named())
+        .map(|((_, method), &address)| symbol(method, address))
+        .collect();
+    symbols.sort();
+    writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
+    writer.section(SectionKind::Losses, 0, &[&trace.losses.encode()])?;
+    Ok(Summary::of(threads))
+}
+
+fn symbol(method: &Method, address: u64) -> Symbol {
+    Symbol {
+        address,
+        class: method.class.clone(),
+        name: method.name.clone(),
+        signature: method.signature.clone(),
+        source_file: method.source_file.clone(),
+        ..Symbol::default()
+    }
+}
+
+/// An address for each method: its own, where that is a method's, and no other's.
+fn addresses(trace: &Trace) -> Vec<u64> {
+    let mut uses: HashMap<u64, u32> = HashMap::new();
+    for (_, method) in trace.methods.iter() {
+        *uses.entry(method.address).or_default() += 1;
+    }
+    let is_own = |address: u64| address >= u64::from(FIRST_METHOD) && uses[&address] == 1;
+    let mut taken: HashSet<u64> = uses.keys().copied().collect();
+    let mut next = u64::from(FIRST_METHOD);
+    let methods = trace.methods.iter();
+    methods
+        .map(|(_, method)| {
+            if is_own(method.address) {
+                return method.address;
+            }
+            while !taken.insert(next) {
+                next += METHOD_BYTES;
+            }
+            next
+        })
+        .collect()
+}
+
+fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
+    RING_LOG2
+        .filter(|k| slots <= 1 << (k - 3))
+        .find_map(Geometry::new)
+        .ok_or_else(|| {
+            io::Error::other(format!(
+                "thread {} ({}) has {slots} slots of events, more than a ring can hold: choose a part of the trace",
+                thread.tid, thread.name
+            ))
+        })
+}
+
+/// The slots that a thread would have recorded, and anchors for its pauses.
+fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
+    let mut recording = Recording {
+        slots: Vec::with_capacity(2 * thread.slices.len()),
+        anchors: Vec::new(),
+        now: thread.start_ns,
+    };
+    let mut events = thread
+        .events
+        .iter()
+        // These are calls, or ends of calls.
+        .filter(|e| {
+            use Extension::{NativeEntered, NativeLeft, Unwound};
+            !matches!(e.kind, NativeEntered | NativeLeft | Unwound)
+        })
+        .peekable();
+    let event = |recording: &mut Recording, kind: Extension, payload: &[u64], at: u64| {
+        let number = kind.number();
+        let count = hindsight_trace_format::slot::payload_slots(number);
+        let payload = payload.iter().take(count).map(|&p| Slot(p));
+        recording.add(at, payload, |at| Slot::new(number, at));
+    };
+    let done: Result<(), std::convert::Infallible> = walk(&thread.slices, |step| {
+        let at = match &step {
+            Step::Begin(slice) => slice.start_ns,
+            Step::End(slice) => slice.end_ns,
+        };
+        // An end belongs to what was before.
+        let before = |e: &hindsight_decoder::ThreadEvent| match step {
+            Step::Begin(_) => e.at_ns <= at,
+            Step::End(_) => e.at_ns < at,
+        };
+        while let Some(e) = events.next_if(|e| before(e)) {
+            event(&mut recording, e.kind, &e.payload, e.at_ns);
+        }
+        match step {
+            Step::Begin(slice) => recording.begin(slice, addresses),
+            Step::End(slice) => recording.end(slice),
+        }
+        Ok(())
+    });
+    let Ok(()) = done;
+    for e in events {
+        event(&mut recording, e.kind, &e.payload, e.at_ns);
+    }
+    recording.pause(thread.end_ns);
+    (recording.slots, recording.anchors)
+}
+
+struct Recording {
+    slots: Vec<Slot>,
+    anchors: Vec<Anchor>,
+    now: u64,
+}
+
+impl Recording {
+    /// Nothing happens until `at`.
+    fn pause(&mut self, at: u64) {
+        while at.saturating_sub(self.now) >= ANCHOR_DISTANCE {
+            self.now += ANCHOR_DISTANCE;
+            self.anchors.push(Anchor {
+                counter: self.now,
+                slots_written: self.slots.len() as u64,
+            });
+        }
+        self.now = self.now.max(at);
+    }
+
+    fn add(
+        &mut self,
+        at: u64,
+        payload: impl IntoIterator<Item = Slot>,
+        slot: impl FnOnce(u64) -> Slot,
+    ) {
+        self.pause(at);
+        self.slots.extend(payload);
+        self.slots.push(slot(self.now));
+    }
+
+    fn begin(&mut self, slice: Slice, addresses: &[u64]) {
+        let Some(&address) = addresses.get(slice.method.0 as usize) else {
+            debug_assert_eq!(slice.method, MethodId::NOT_RECORDED);
+            return;
+        };
+        if slice.flags.contains(Flags::OPEN_START) {
+            return;
+        }
+        if slice.flags.contains(Flags::NATIVE) {
+            let number = Extension::NativeEntered.number();
+            self.add(slice.start_ns, [Slot(address)], |at| Slot::new(number, at));
+        } else if let Ok(narrow) = u32::try_from(address) {
+            self.add(slice.start_ns, [], |at| Slot::entry(narrow, at));
+        } else {
+            self.add(slice.start_ns, [Slot(address)], Slot::wide_entry);
+        }
+    }
+
+    fn end(&mut self, slice: Slice) {
+        if slice.flags.contains(Flags::OPEN_END) {
+            return;
+        }
+        if slice.flags.contains(Flags::BY_EXCEPTION) {
+            let number = Extension::Unwound.number();
+            self.add(slice.end_ns, [Slot(1)], |at| Slot::new(number, at));
+        } else if slice.flags.contains(Flags::NATIVE) {
+            let number = Extension::NativeLeft.number();
+            self.add(slice.end_ns, [], |at| Slot::new(number, at));
+        } else {
+            self.add(slice.end_ns, [], Slot::exit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{write_file, Format, Options};
+    use hindsight_decoder::{Extension, Trace};
+    use hindsight_testkit::{busy, stall, Script};
+
+    fn again(trace: &Trace) -> Trace {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("again.hindsight");
+        write_file(trace, Format::Hindsight, &Options::default(), &file).unwrap();
+        Trace::open(&file).unwrap()
+    }
+
+    fn same(script: &Script) {
+        let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        let again = again(&trace);
+        assert_eq!(again.threads.len(), trace.threads.len());
+        for (a, b) in again.threads.iter().zip(&trace.threads) {
+            assert_eq!((a.tid, &a.name), (b.tid, &b.name));
+            let calls = |trace: &Trace, thread: &hindsight_decoder::Thread| -> Vec<_> {
+                let of = |m| (trace.methods.name(m), trace.methods.get(m).cloned());
+                let calls = thread.slices.iter();
+                calls
+                    .map(|s| {
+                        (
+                            s.start_ns,
+                            s.end_ns,
+                            s.depth,
+                            s.parent,
+                            s.flags,
+                            of(s.method),
+                        )
+                    })
+                    .collect()
+            };
+            assert_eq!(calls(&again, a), calls(&trace, b));
+            assert_eq!(a.events, b.events);
+            assert_eq!(a.stats.unbounded_slots, 0);
+        }
+        assert_eq!(
+            again.clock.reference().realtime_ns,
+            trace.clock.reference().realtime_ns
+        );
+        assert_eq!(again.process.reason, trace.process.reason);
+        assert_eq!(again.losses, trace.losses);
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        same(&stall());
+        same(&busy(14, 3, 50, 40));
+        let mut s = Script::new("odd");
+        let (f, g) = (s.method("a.C.f", "()V"), s.method("a.C.<init>", "()V"));
+        let main = s.thread(50, "main");
+        let mut r = s.at(main, 0);
+        r.exit().after(10).exit().after(10);
+        r.enter(f).enter(0x7f12_3456_7890).after(5).enter(g);
+        r.after(5).unwind(2).after(10).exit();
+        r.enter(f).call(g, 0).call(g, 0).exit().anchor();
+        // Longer than the slots' 32 bits of the counter take to wrap, several times.
+        r.after(50_000_000_000).anchor().enter(f).after(1).enter(g);
+        r.after(20).extension(Extension::Stopped, &[]).anchor();
+        r.after(7_000_000_000)
+            .anchor()
+            .extension(Extension::Started, &[1]);
+        r.after(10).exit().after(5).call(f, 5);
+        r.extension(Extension::LockWait, &[7, 8])
+            .enter(f)
+            .after(1)
+            .enter(g);
+        s.thread(51, "idle");
+        same(&s);
+    }
+
+    #[test]
+    fn an_address_that_had_two_names_is_two_methods() {
+        let mut s = Script::new("p");
+        let f = s.method("a.C.f", "()V");
+        s.symbols.push(hindsight_trace_format::container::Symbol {
+            valid_from: hindsight_testkit::EPOCH + 50,
+            class: "b.D".into(),
+            ..s.symbols[0].clone()
+        });
+        let main = s.thread(1, "main");
+        s.at(main, 0).call(f, 10).after(100).call(f, 10).anchor();
+        same_names(&s, &["a.C.f", "b.D.f"]);
+    }
+
+    fn same_names(script: &Script, expected: &[&str]) {
+        let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        let again = again(&trace);
+        let names: Vec<_> = again.threads[0]
+            .slices
+            .iter()
+            .map(|s| again.methods.name(s.method))
+            .collect();
+        assert_eq!(names, expected);
+    }
+}
