@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 use hindsight_trace_format::container::SymbolTable;
 
+use crate::signature;
+
 /// Index into [`Methods`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
@@ -29,6 +31,8 @@ pub struct Method {
     pub signature: String,
     /// Source file, or empty.
     pub source_file: String,
+    /// Methods that R8 inlined into it, `class.name`, if a [`Mapping`](crate::Mapping) said so.
+    pub inlined: Vec<String>,
 }
 
 impl Method {
@@ -49,43 +53,40 @@ impl Method {
     /// The types of its parameters, without their packages, as in Java: `(long, String[])`. Empty if the
     /// signature is not known.
     pub fn parameters(&self) -> String {
-        let Some(types) = self
-            .signature
-            .strip_prefix('(')
-            .and_then(|s| s.split(')').next())
-        else {
+        let Some((parameters, _)) = signature::types(&self.signature) else {
             return String::new();
         };
-        let mut parameters: Vec<String> = Vec::new();
-        let mut rest = types;
-        while !rest.is_empty() {
-            let element = rest.trim_start_matches('[');
-            let arrays = rest.len() - element.len();
-            let (name, after) = match element
-                .strip_prefix('L')
-                .and_then(|class| class.split_once(';'))
-            {
-                Some((class, after)) => (class.rsplit(['/', '$']).next().unwrap_or(class), after),
-                None => {
-                    let name = match element.chars().next() {
-                        Some('Z') => "boolean",
-                        Some('B') => "byte",
-                        Some('C') => "char",
-                        Some('S') => "short",
-                        Some('I') => "int",
-                        Some('J') => "long",
-                        Some('F') => "float",
-                        Some('D') => "double",
-                        // Not a signature.
-                        _ => return String::new(),
-                    };
-                    (name, &element[1..])
-                }
-            };
-            parameters.push(format!("{name}{}", "[]".repeat(arrays)));
-            rest = after;
-        }
+        let parameters: Vec<&str> = parameters.iter().map(|p| signature::short(p)).collect();
         format!("({})", parameters.join(", "))
+    }
+
+    /// As a person would write it, without packages: `Note NoteStore.find(int)`, `new Note(String)`,
+    /// `static initializer of Note`, `lambda in NoteStore.saveAll()`. [`Method::full_name`] if there is no symbol.
+    pub fn readable(&self) -> String {
+        if !self.is_named() {
+            return self.full_name();
+        }
+        let class = signature::short(&self.class);
+        let parameters = self.parameters();
+        match self.name.as_str() {
+            "<init>" => return format!("new {class}{parameters}"),
+            "<clinit>" => return format!("static initializer of {class}"),
+            _ => {}
+        }
+        // javac's and D8's names: lambda$saveAll$0
+        let lambda = self.name.strip_prefix("lambda$");
+        if let Some((of, number)) = lambda.and_then(|rest| rest.rsplit_once('$')) {
+            if !of.is_empty() && number.bytes().all(|b| b.is_ascii_alphanumeric()) {
+                return format!("lambda in {class}.{of}{parameters}");
+            }
+        }
+        match signature::types(&self.signature) {
+            Some((_, returned)) => {
+                let returned = signature::short(&returned);
+                format!("{returned} {class}.{}{parameters}", self.name)
+            }
+            None => format!("{class}.{}", self.name),
+        }
     }
 }
 
@@ -125,6 +126,10 @@ impl Methods {
             .iter()
             .enumerate()
             .map(|(i, m)| (MethodId(i as u32), m))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Method> {
+        self.methods.iter_mut()
     }
 
     /// `class.name`, `<method 0x…>`, or [`Methods::NOT_RECORDED_NAME`].
@@ -167,6 +172,7 @@ impl Merger {
                             name: s.name.to_owned(),
                             signature: s.signature.to_owned(),
                             source_file: s.source_file.to_owned(),
+                            inlined: Vec::new(),
                         },
                         None => Method {
                             address,
@@ -398,6 +404,24 @@ mod tests {
                 "{nonsense}"
             );
         }
+    }
+
+    #[test]
+    fn names_read_as_people_write_them() {
+        let readable = |name: &str, signature: &str| {
+            let method = Method {
+                class: "a.b.Outer$Store".into(),
+                name: name.into(),
+                signature: signature.into(),
+                ..Method::default()
+            };
+            method.readable()
+        };
+        assert_eq!(readable("find", "(I)La/Note;"), "Note Store.find(int)");
+        assert_eq!(readable("<init>", "(J)V"), "new Store(long)");
+        assert_eq!(readable("<clinit>", "()V"), "static initializer of Store");
+        assert_eq!(readable("lambda$save$0", "()V"), "lambda in Store.save()");
+        assert_eq!(readable("find", ""), "Store.find");
     }
 
     #[test]

@@ -85,6 +85,7 @@ pub(super) fn name(number: u64, names: &str, building: &mut Building) {
         name: field().to_owned(),
         signature: field().to_owned(),
         source_file: field().to_owned(),
+        ..Method::default()
     };
     building.names.entry(number).or_insert(method);
 }
