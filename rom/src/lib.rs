@@ -4,6 +4,7 @@
 //! - [`manifest`]: the local manifests of `manifests/`: which projects are patched, at which tag.
 //! - [`patch`]: git-format patches, read for their hunks and their footprint; [`locate`] finds where
 //!   upstream has moved the code that a hunk belongs to.
+//! - [`patch_sets`]: all patches together, against pristine sources (`cargo xtask patches`).
 //! - [`project`]: one project of the tree: what state it is in, applying and undoing exactly.
 //! - [`overlay`]: the files that become `external/hindsight`.
 //! - [`rust_libs`]: the Rust half, compiled for the device and the host.
@@ -15,6 +16,7 @@ pub mod locate;
 pub mod manifest;
 pub mod overlay;
 pub mod patch;
+pub mod patch_sets;
 pub mod project;
 pub mod release;
 pub mod runner;

@@ -63,6 +63,9 @@ enum Step {
     BootTest(steps::BootTest),
     /// Says what state the tree is in
     Status,
+    /// As `cargo xtask patches`
+    #[command(subcommand, hide = true)]
+    Patches(hindsight_rom::patch_sets::Patches),
 }
 
 /// What the steps work with.
@@ -104,9 +107,8 @@ fn run(arguments: Arguments) -> Result<()> {
         std::fs::create_dir_all(&common.tree)?;
     }
     let tree = std::path::absolute(&common.tree)?;
-    if tree.starts_with(&checkout)
-        || checkout.starts_with(&tree) && !matches!(arguments.step, Step::Status)
-    {
+    let looks_only = matches!(arguments.step, Step::Status | Step::Patches(_));
+    if !looks_only && (tree.starts_with(&checkout) || checkout.starts_with(&tree)) {
         bail!(
             "the tree ({}) and this checkout ({}) may not be inside of each other; name the AOSP tree with --tree",
             tree.display(),
@@ -131,5 +133,6 @@ fn run(arguments: Arguments) -> Result<()> {
         Step::Flash(options) => steps::flash(&context, &options),
         Step::BootTest(options) => steps::boot_test(&context, &options),
         Step::Status => steps::status(&context),
+        Step::Patches(what) => hindsight_rom::patch_sets::run(&what, &context.checkout),
     }
 }

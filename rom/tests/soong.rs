@@ -73,7 +73,10 @@ fn all_modules_are_there_and_all_files_too() {
         }
         for (folder, module) in &modules {
             let mut texts = Vec::new();
-            module.properties.values().for_each(|value| strings(value, &mut texts));
+            module
+                .properties
+                .values()
+                .for_each(|value| strings(value, &mut texts));
             for text in texts {
                 if let Some(name) = text.strip_prefix(':') {
                     assert!(

@@ -4,6 +4,7 @@
 mod bench;
 mod demo;
 mod lab;
+mod patches;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,9 @@ enum Command {
         /// What to measure
         name: bench::Name,
     },
+    /// Counts and tries the patches to upstream's files
+    #[command(subcommand)]
+    Patches(patches::Patches),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(command),
         Command::Demo(options) => done(demo::run(&options, &checkout())),
         Command::Bench { name } => done(bench::run(name, &checkout())),
+        Command::Patches(what) => done(patches::run(&what, &checkout())),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
