@@ -12,6 +12,7 @@ use crate::paths::{Folders, Isa, Variant};
 use crate::run::CORE_JARS;
 use crate::{Error, Result};
 use hindsight_blueprint::{Source, Tree, Value, Variation};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const CXX: &str = "clang++-14";
@@ -304,23 +305,26 @@ impl Flags {
 
 /// The headers of `lab/android-10/pch/`, each with the flags that it is precompiled for. Parsing what
 /// nearly every file of ART includes is otherwise half of the work.
-const PRECOMPILED: [(&str, Flags); 3] = [
+const PRECOMPILED: [(&str, Flags); 4] = [
     ("runtime", Flags::Art),
     ("compiler", Flags::Compiler),
     ("jvmti", Flags::Jvmti),
+    ("test", Flags::Test),
 ];
 
-/// The precompiled header for a source file, if there is one.
+/// The precompiled header for a source file of a target, if there is one.
 ///
 /// Hindsight's own files do without: they have to say themselves what they include, as in a build
 /// of Android. ART's base libraries include little of the headers, and would be compiled again
 /// whenever one of those changed.
-fn precompiled(source: &str, flags: Flags) -> Option<&'static str> {
+fn precompiled(target: &str, source: &str, flags: Flags) -> Option<&'static str> {
     let path = source.find("src/art/").map_or("", |at| &source[at..]);
     let own = match flags {
         Flags::Art => path.starts_with("src/art/runtime/"),
         // Has its own names for registers.
         Flags::Compiler => !path.starts_with("src/art/disassembler/"),
+        // The JVMTI agent defines some of the runtime's constants again.
+        Flags::Test => target.ends_with("/libarttest.so"),
         _ => true,
     };
     if !own {
@@ -654,15 +658,16 @@ pub(crate) fn write(
         hooks,
         tree,
         variation,
+        precompiled: BTreeSet::new(),
         ninja: Writer::default(),
     };
     graph.ninja = Writer::new(&graph.out);
     graph.rules();
     graph.generated()?;
-    graph.precompiled_headers();
     for target in targets(isa) {
         graph.target(target)?;
     }
+    graph.precompiled_headers();
     graph.boot_images(&dir)?;
     Ok(graph.ninja.finish())
 }
@@ -675,6 +680,8 @@ struct Graph<'a> {
     hooks: Option<&'a str>,
     tree: Tree,
     variation: Variation,
+    /// The precompiled headers that some file needs.
+    precompiled: BTreeSet<&'static str>,
     ninja: Writer,
 }
 
@@ -784,9 +791,12 @@ impl Graph<'_> {
         Ok(())
     }
 
-    /// The headers that most files include.
+    /// The headers that most files of some target include.
     fn precompiled_headers(&mut self) {
         for (name, flags) in PRECOMPILED {
+            if !self.precompiled.contains(name) {
+                continue;
+            }
             self.ninja.edge(&Edge {
                 rule: "precompile",
                 outputs: vec![self.precompiled_header(name)],
@@ -918,7 +928,10 @@ impl Graph<'_> {
             .trim_start_matches("src/")
             .trim_start_matches(&format!("{}/", self.out));
         let object = format!("{}/obj/{name}/{short}.o", self.out);
-        let header = precompiled(source, flags).map(|name| self.precompiled_header(name));
+        let header = precompiled(target, source, flags).map(|name| {
+            self.precompiled.insert(name);
+            self.precompiled_header(name)
+        });
         let order_only = match flags {
             Flags::Libcore | Flags::Fdlibm => Vec::new(),
             _ => vec![self.asm_defines()],
@@ -1157,7 +1170,11 @@ mod tests {
 
     #[test]
     fn precompiled_headers_are_for_the_files_that_include_them() {
-        let header = |source, flags| precompiled(source, flags);
+        let header = |source, flags| precompiled("lib64/libany.so", source, flags);
+        let test = "src/art/test/common/stack_inspect.cc";
+        let of = |target| precompiled(target, test, Flags::Test);
+        assert_eq!(of("nativetest64/libarttest.so"), Some("test"));
+        assert_eq!(of("nativetest64/libtiagent.so"), None);
         assert_eq!(
             header("src/art/runtime/thread.cc", Flags::Art),
             Some("runtime")
