@@ -16,6 +16,8 @@ pub(super) struct Suite {
     aosp: Vec<AospEntry>,
     known: Vec<KnownFailure>,
     isa: Isa,
+    /// Tests that load a JVMTI agent.
+    jvmti: BTreeSet<String>,
     /// Tests whose traces need not be balanced.
     pub(super) unbalanced: BTreeSet<String>,
 }
@@ -107,7 +109,7 @@ fn is_test(name: &str) -> bool {
 impl Suite {
     /// Reads the tests' folder and both lists of known failures.
     pub(super) fn load(folder: &Path, known_failures: &Path, isa: Isa) -> Result<Suite> {
-        let mut tests = Vec::new();
+        let (mut tests, mut jvmti) = (Vec::new(), BTreeSet::new());
         for e in std::fs::read_dir(folder)
             .with_context(|| format!("can't read the run-tests in {}", folder.display()))?
         {
@@ -117,6 +119,10 @@ impl Suite {
                 && e.path().join("info.txt").is_file()
                 && e.path().join("expected.txt").is_file()
             {
+                let run = std::fs::read_to_string(e.path().join("run")).unwrap_or_default();
+                if run.contains("jvmti") || run.contains("agent") {
+                    jvmti.insert(name.clone());
+                }
                 tests.push(name);
             }
         }
@@ -135,6 +141,7 @@ impl Suite {
             aosp,
             known: known.failure,
             isa,
+            jvmti,
             unbalanced: known.unbalanced.into_iter().flat_map(|u| u.names).collect(),
         };
         for isa in suite.known.iter().flat_map(|k| &k.isas) {
@@ -226,6 +233,9 @@ impl Suite {
                 && k.names.iter().any(|n| n == test)
         }) {
             return Some(k.cause.clone());
+        }
+        if !self.isa.is_native() && self.jvmti.contains(test) {
+            return Some("needs JVMTI, which labs under qemu don't have".to_owned());
         }
         let a = self.aosp.iter().find(|a| {
             // Those are for sanitizers, other collectors and bisection, none of which is used here.
@@ -400,13 +410,18 @@ mod tests {
         let k = d.path().join("known.toml");
         let text = "[[failure]]\nnames = [\"530-a\"]\nisas = [\"arm64\", \"arm\"]\ncause = \"x\"\n";
         std::fs::write(&k, text).unwrap();
+        std::fs::write(d.path().join("530-b/run"), "./default-run \"$@\" --jvmti\n").unwrap();
         let skipped = |isa: Isa| {
             let suite = Suite::load(d.path(), &k, isa).unwrap();
             let all = suite.select(&options(&["--all"])).unwrap();
             all.iter()
-                .any(|(name, why)| name == "530-a" && why.is_some())
+                .filter(|(name, why)| name.starts_with("530") && why.is_some())
+                .count()
         };
-        assert!(skipped(Isa::Arm64) && skipped(Isa::Arm) && !skipped(Isa::X86_64));
+        // With the one that loads an agent.
+        assert_eq!(skipped(Isa::Arm64), 2);
+        assert_eq!(skipped(Isa::Arm), 2);
+        assert_eq!(skipped(Isa::X86_64), 0);
     }
 
     #[test]
