@@ -54,4 +54,20 @@ pub enum Error {
         /// What is wrong, and what to do.
         what: String,
     },
+    /// A file cannot be written; nothing is left of it.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The trace has no such thread.
+    #[error("{}: there is no thread{} in it; `hindsight info` lists those that are", path.display(), tid.map_or_else(String::new, |tid| format!(" {tid}")))]
+    NoThread {
+        /// The file.
+        path: PathBuf,
+        /// The one that was asked for; any, if `None`.
+        tid: Option<u32>,
+    },
 }
