@@ -12,12 +12,10 @@
 #endif
 #include "base/atomic.h"
 #include "base/os.h"
-#include "fault_handler.h"
 #include "hindsight/runtime/art_services.h"
 #include "hindsight/runtime/trace_stubs.h"
 #include "hindsight_class.h"
 #include "linear_alloc.h"
-#include "ring_guard_handler.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
@@ -55,7 +53,6 @@ void Start(JNIEnv* env) {
   if (!bridge::start(configuration, ExitStub(), LeafStub())) {
     return;
   }
-  new RingGuardHandler(&fault_manager);
   running.store(true, std::memory_order_release);
   ThreadStarted(Thread::Current());
 }

@@ -3,7 +3,7 @@
 // What compiled trace points call while there is something to do. The order matters: IsTraceStub()
 // takes everything from art_quick_trace_entry to art_quick_trace_end. Those of exits and leaf entries are
 // called only while there is a cursor, see ThreadWords. The strd in each may fault at the end
-// of the ring: RingGuardHandler finds in the instruction which register is the cursor.
+// of the ring: HandleRingGuardFault finds in the instruction which register is the cursor.
 
 #include "arch/arm/asm_support_arm.S"
 

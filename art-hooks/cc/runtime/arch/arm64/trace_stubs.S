@@ -12,7 +12,7 @@ ENTRY art_quick_trace_entry
     ldr  xIP0, [xSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
     cbz  xIP0, .Lsuspend_check
     ldr  wIP1, [sp]
-    str  wIP1, [xIP0]                         // May fault at the end of the ring: RingGuardHandler.
+    str  wIP1, [xIP0]                         // May fault at the end of the ring: HandleRingGuardFault.
     mrs  xIP1, cntvct_el0
     str  wIP1, [xIP0, #4]
     add  xIP0, xIP0, #8

@@ -18,7 +18,7 @@ DEFINE_FUNCTION art_quick_trace_entry
     CFI_ADJUST_CFA_OFFSET(8)
     rdtsc
     movl 24(%rsp), %edx
-    movl %edx, (%r11)                         // May fault at the end of the ring: RingGuardHandler.
+    movl %edx, (%r11)                         // May fault at the end of the ring: HandleRingGuardFault.
     movl %eax, 4(%r11)
     addq LITERAL(8), %r11
     movq %r11, %gs:THREAD_HINDSIGHT_CURSOR_OFFSET

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "ring_guard_handler.h"
+#include "hindsight/runtime/ring_guard.h"
 
-#include <signal.h>
 #include <ucontext.h>
 
 #include "hindsight/runtime/recorder_abi.h"
@@ -72,11 +71,7 @@ unsigned long* CursorRegister(ucontext_t* context) {  // NOLINT(runtime/int): sy
 
 }  // namespace
 
-RingGuardHandler::RingGuardHandler(FaultManager* manager) : FaultHandler(manager) {
-  manager->AddHandler(this, /* generated_code= */ false);
-}
-
-bool RingGuardHandler::Action(int sig, siginfo_t* info, void* context) {
+bool HandleRingGuardFault(int sig, siginfo_t* info, void* context) {
 #if defined(HINDSIGHT_HAS_TRACE_POINTS)
   Thread* self = Thread::Current();
   if (sig != SIGSEGV || self == nullptr || self->GetHindsightWords()->state == nullptr) {
