@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use hindsight_decoder::{MethodId, Methods, Thread};
 use serde::Serialize;
 
+use crate::known;
+
 /// What calls are added up by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -36,6 +38,8 @@ pub struct Totals {
     pub total_ns: u64,
     /// The longest call, ns.
     pub max_ns: u64,
+    /// Whether it is a method that waits for work: its time is not the program's fault.
+    pub waits_for_work: bool,
 }
 
 /// Name for methods without a symbol, where they are added up by class or package.
@@ -157,8 +161,9 @@ pub fn top<'a>(
     }
     sums.into_iter()
         .zip(groups.names)
-        .filter(|(sum, _)| sum.calls > 0)
-        .map(|(sum, (name, signature, parameters))| Totals {
+        .enumerate()
+        .filter(|(_, (sum, _))| sum.calls > 0)
+        .map(|(i, (sum, (name, signature, parameters)))| Totals {
             name,
             signature,
             parameters,
@@ -166,6 +171,10 @@ pub fn top<'a>(
             self_ns: sum.self_ns,
             total_ns: sum.total_ns,
             max_ns: sum.max_ns,
+            waits_for_work: by == By::Method
+                && methods
+                    .get(MethodId(i as u32))
+                    .is_some_and(known::waits_for_work),
         })
         .collect()
 }

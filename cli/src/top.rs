@@ -115,17 +115,21 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         };
         format!("{}{parameters}", t.name)
     };
+    let dim = page.palette.dim;
     let rows: Vec<Vec<Cell>> = totals
         .iter()
         .map(|t| {
-            vec![
-                duration(t.self_ns).into(),
-                text::percent(t.self_ns, whole).into(),
-                duration(t.total_ns).into(),
-                duration(t.max_ns).into(),
-                text::count(t.calls).into(),
-                name(t).into(),
-            ]
+            let row = [
+                duration(t.self_ns),
+                text::percent(t.self_ns, whole),
+                duration(t.total_ns),
+                duration(t.max_ns),
+                text::count(t.calls),
+                name(t),
+            ];
+            // Nobody has to speed up what waits for work.
+            let style = if t.waits_for_work { dim } else { "" };
+            row.map(|text| Cell::styled(text, style)).into()
         })
         .collect();
     let what = match by {

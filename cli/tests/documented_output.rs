@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the guide shows is what the commands print: each `console` block of `docs/reading-traces.md` is run.
+//! With `UPDATE_DOCS=1` the guide is corrected instead.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use assert_cmd::Command;
+use hindsight_testkit::{stall, Script};
+
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reading-traces.md");
+const SIGNATURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/signatures.md");
+
+/// Forty frames, in which a row takes `row_ns` to bind, or more.
+fn scrolling(run: u64, row_ns: u64, with_log: bool) -> Script {
+    let mut s = Script::new("com.example.notes");
+    let dispatch = s.method(
+        "android.os.Handler.dispatchMessage",
+        "(Landroid/os/Message;)V",
+    );
+    let frame = s.method("android.view.Choreographer.doFrame", "(JI)V");
+    let layout = s.method("com.example.notes.NoteListScreen.layout", "()V");
+    let bind = s.method(
+        "com.example.notes.NoteRow.bind",
+        "(Lcom/example/notes/Note;)V",
+    );
+    let format = s.method(
+        "com.example.notes.DateFormat.format",
+        "(J)Ljava/lang/String;",
+    );
+    let log = s.method("com.example.notes.Log.debug", "(Ljava/lang/String;)V");
+    let save = s.method("com.example.notes.NoteStore.save", "()V");
+    let main = s.thread(4_200, "main");
+    let mut r = s.at(main, 0);
+    r.call(save, 3_000_000 + 900_000 * run).after(1_000_000);
+    for i in 0..40 {
+        // Runs differ a little, and rows do.
+        let noise = |scale: u64| scale * (100 + run * 2 + (i * 7 + run * 3) % 11) / 100;
+        r.enter(dispatch).after(4_000).enter(frame).after(6_000);
+        r.enter(layout).after(noise(150_000));
+        for _ in 0..6 {
+            r.enter(bind)
+                .after(noise(row_ns))
+                .call(format, noise(20_000));
+            if with_log {
+                r.call(log, noise(9_000));
+            }
+            r.exit().after(1_000);
+        }
+        r.exit()
+            .after(2_000)
+            .exit()
+            .after(1_000)
+            .exit()
+            .after(9_000_000);
+    }
+    s
+}
+
+fn write_scenes(folder: &Path) {
+    stall().write(&folder.join("demo.hindsight")).unwrap();
+    let signatures = std::fs::read_to_string(SIGNATURES).unwrap();
+    let toml = signatures.split("```toml\n").nth(1).unwrap();
+    let toml = toml.split("```").next().unwrap();
+    std::fs::write(folder.join("slow.toml"), toml).unwrap();
+    for (set, row_ns, with_log) in [("before", 60_000, false), ("after", 95_000, true)] {
+        std::fs::create_dir(folder.join(set)).unwrap();
+        for run in 0..5 {
+            let path = folder.join(set).join(format!("run-{run}.hindsight"));
+            scrolling(run, row_ns, with_log).write(&path).unwrap();
+        }
+    }
+}
+
+/// Runs `$ hindsight …`, and returns what a person sees.
+fn run(folder: &Path, command: &str) -> String {
+    let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let output = Command::cargo_bin("hindsight")
+        .unwrap()
+        .current_dir(folder)
+        .args(arguments)
+        .args(["--width", "100"])
+        .output()
+        .unwrap();
+    let mut text = String::from_utf8(output.stdout).unwrap();
+    text += &String::from_utf8(output.stderr).unwrap();
+    match output.status.code() {
+        Some(0) => {}
+        code => writeln!(text, "(exit code {})", code.unwrap_or(-1)).unwrap(),
+    }
+    text
+}
+
+#[test]
+fn the_guide_shows_what_the_commands_print() {
+    let folder = tempfile::tempdir().unwrap();
+    write_scenes(folder.path());
+    let guide = std::fs::read_to_string(GUIDE).unwrap();
+    let mut expected = String::new();
+    let mut commands = 0;
+    for (i, part) in guide.split("```").enumerate() {
+        if i > 0 {
+            expected += "```";
+        }
+        let Some(block) = part.strip_prefix("console\n").filter(|_| i % 2 == 1) else {
+            expected += part;
+            continue;
+        };
+        expected += "console\n";
+        for command in block.lines().filter_map(|l| l.strip_prefix("$ ")) {
+            assert!(command.starts_with("hindsight "), "{command}");
+            commands += 1;
+            write!(expected, "$ {command}\n{}", run(folder.path(), command)).unwrap();
+        }
+    }
+    assert!(commands >= 6, "only {commands} commands in the guide");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(GUIDE, expected).unwrap();
+    } else {
+        let different = guide.lines().zip(expected.lines()).find(|(a, b)| a != b);
+        assert!(
+            guide == expected,
+            "docs/reading-traces.md is out of date, at {different:?}: look at what changed, then run with UPDATE_DOCS=1"
+        );
+    }
+}
