@@ -47,6 +47,8 @@ pub(crate) enum Format {
     Parquet,
     /// Nanoscope's text format: one thread (.nanoscope.txt)
     Nanoscope,
+    /// Our own, for part of a trace (.hindsight)
+    Hindsight,
 }
 
 impl From<Format> for hindsight_export::Format {
@@ -60,6 +62,7 @@ impl From<Format> for hindsight_export::Format {
             Format::Pprof => hindsight_export::Format::Pprof,
             Format::Parquet => hindsight_export::Format::Parquet,
             Format::Nanoscope => hindsight_export::Format::Nanoscope,
+            Format::Hindsight => hindsight_export::Format::Hindsight,
         }
     }
 }
@@ -80,22 +83,25 @@ struct Report {
 fn format_of(arguments: &Arguments) -> Result<hindsight_export::Format> {
     match (arguments.format, &arguments.output) {
         (Some(format), _) => Ok(format.into()),
-        (None, Some(output)) if output != Path::new("-") => {
-            if let Some(format) = hindsight_export::Format::of_name(output) {
-                return Ok(format);
-            }
-            let known: Vec<String> = hindsight_export::Format::ALL
-                .iter()
-                .map(|f| format!(".{}", f.extension()))
-                .collect();
-            bail!(
-                "{}: the name doesn't say which format is wanted: choose one with --format, or a name that ends with one of {}",
-                output.display(),
-                known.join(", ")
-            )
-        }
+        (None, Some(output)) if output != Path::new("-") => format_of_name(output),
         _ => Ok(hindsight_export::Format::Perfetto),
     }
+}
+
+/// The format that the name of a file says.
+pub(crate) fn format_of_name(output: &Path) -> Result<hindsight_export::Format> {
+    if let Some(format) = hindsight_export::Format::of_name(output) {
+        return Ok(format);
+    }
+    let known: Vec<String> = hindsight_export::Format::ALL
+        .iter()
+        .map(|f| format!(".{}", f.extension()))
+        .collect();
+    bail!(
+        "{}: the name doesn't say which format is wanted: choose one that ends with one of {} (or, with hindsight export, use --format)",
+        output.display(),
+        known.join(", ")
+    )
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -107,6 +113,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         None => file.with_extension(format.extension()),
     };
     let options = Options::default();
+    ensure!(
+        output != *file,
+        "{}: this is the input: name another output with --output",
+        file.display()
+    );
     if output == Path::new("-") {
         ensure!(
             !arguments.json,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is asked about: files, threads, stretches of time, levels of calls.
 
+use std::cell::OnceCell;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use hindsight_analysis::{duration, parse_duration, Selection, Window};
-use hindsight_decoder::{Thread, Trace};
+use hindsight_decoder::{art_trace, Thread, Trace};
 use wildmatch::WildMatch;
 
 use crate::progress;
@@ -14,16 +17,48 @@ use crate::progress;
 /// The trace that is asked about.
 #[derive(Args)]
 pub(crate) struct Input {
-    /// A .hindsight file
+    /// A .hindsight file, or a .trace file of ART's own method tracing
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     mapping: Mapping,
 }
 
-/// How obfuscated names are translated back.
+/// How names that were shortened are translated back.
 #[derive(Args, Default)]
-pub(crate) struct Mapping {}
+pub(crate) struct Mapping {
+    /// The mapping.txt that R8 or ProGuard wrote when it shortened the program's names
+    #[arg(long = "mapping", value_name = "MAPPING", value_hint = clap::ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// Read once, for all traces.
+    #[arg(skip)]
+    read: OnceCell<hindsight_decoder::Mapping>,
+}
+
+impl Mapping {
+    fn apply(&self, trace: &mut Trace) -> Result<()> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let mapping = match self.read.get() {
+            Some(mapping) => mapping,
+            None => {
+                let mapping = hindsight_decoder::Mapping::read(file)?;
+                self.read.get_or_init(|| mapping)
+            }
+        };
+        let found = trace.deobfuscate(mapping);
+        if found.methods == 0 && !trace.methods.is_empty() {
+            // Who closed standard error doesn't want to know.
+            let _ = writeln!(
+                io::stderr(),
+                "note: {} names none of the trace's methods: is it of the same build?",
+                file.display()
+            );
+        }
+        Ok(())
+    }
+}
 
 impl Input {
     pub(crate) fn read(&self) -> Result<Trace> {
@@ -32,9 +67,23 @@ impl Input {
 }
 
 /// Decodes a file; says so if that takes long.
-pub(crate) fn read(file: &Path, _mapping: &Mapping) -> Result<Trace> {
+pub(crate) fn read(file: &Path, mapping: &Mapping) -> Result<Trace> {
     let _spinner = progress::spinner(format!("decoding {}", file.display()));
-    Ok(Trace::open(file)?)
+    let mut trace = if is_art_trace(file) {
+        art_trace::read(file)?.to_trace()
+    } else {
+        Trace::open(file)?
+    };
+    mapping.apply(&mut trace)?;
+    Ok(trace)
+}
+
+/// Whether it is a file of ART's own method tracing. What cannot be read is not.
+fn is_art_trace(file: &Path) -> bool {
+    let mut start = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(16).read_to_end(&mut start))
+        .is_ok_and(|_| art_trace::is_art_trace(&start))
 }
 
 /// The part of a trace that is asked about.

@@ -2,6 +2,7 @@
 //! `hindsight`: looks into traces that were saved, and turns them into files for other tools.
 
 mod chains;
+mod convert;
 mod diff;
 mod export;
 mod info;
@@ -45,6 +46,8 @@ enum Command {
     Info(info::Arguments),
     /// Writes a trace in the format of another tool, such as Perfetto
     Export(export::Arguments),
+    /// Writes part of a trace, or the trace of another tool, as a .hindsight file or in any other format
+    Convert(convert::Arguments),
     /// Shows a trace in the Perfetto UI
     Open(open::Arguments),
     /// Ranks methods by the time they took
@@ -89,6 +92,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let done: Result<()> = match cli.command {
         Command::Info(arguments) => info::run(&arguments, &cli.look),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
         Command::Open(arguments) => open::run(&arguments),
         Command::Top(arguments) => top::run(&arguments, &cli.look),
         Command::Chains(arguments) => chains::run(&arguments, &cli.look),

@@ -86,7 +86,7 @@ fn parquet_is_a_folder_that_can_be_written_again() {
     }
     export(&folder, &["-f", "parquet", "-o", "-"])
         .code(1)
-        .stderr(predicate::str::contains("folder"));
+        .stderr(predicate::str::contains("such as trace.parquet"));
     export(&folder, &["-f", "parquet", "-o", "t.hindsight"])
         .code(1)
         .stderr(predicate::str::contains("cannot write t.hindsight"));
@@ -120,4 +120,79 @@ fn part_of_a_trace_and_json() {
     assert!(written.contains(";com.example.notes.NoteListScreen.handleMessage "));
     assert!(!written.contains("NoteStore.find") && !written.contains("notes-sync"));
     export(&folder, &["--json", "-o", "-"]).code(1);
+}
+
+#[test]
+fn part_of_a_trace_is_a_trace() {
+    let folder = folder();
+    let hindsight = |arguments: &[&str]| {
+        let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
+        command.args(arguments).current_dir(folder.path()).assert()
+    };
+    hindsight(&[
+        "convert",
+        "t.hindsight",
+        "part.hindsight",
+        "-t",
+        "main",
+        "--from=-750ms",
+    ])
+    .success();
+    let info = hindsight(&["info", "--json", "part.hindsight"]).success();
+    let info: serde_json::Value = serde_json::from_slice(&info.get_output().stdout).unwrap();
+    assert_eq!(info["process"], "com.example.notes");
+    assert_eq!(info["threads"].as_array().unwrap().len(), 1);
+    assert!(info["span_ns"].as_u64().unwrap() <= 750_000_000, "{info}");
+    hindsight(&["chains", "part.hindsight"])
+        .success()
+        .stdout(predicate::str::contains(
+            "com.example.notes.NoteStore.find called nothing for 702 ms",
+        ));
+
+    for output in ["t.hindsight", "./t.hindsight"] {
+        hindsight(&["convert", "t.hindsight", output])
+            .code(1)
+            .stderr(predicate::str::contains("this is the input"));
+    }
+    export(&folder, &["-f", "hindsight"])
+        .code(1)
+        .stderr(predicate::str::contains("--output"));
+    hindsight(&["convert", "t.hindsight", "t.nanoscope.txt"])
+        .success()
+        .stderr(predicate::str::contains("--thread"));
+}
+
+#[test]
+fn traces_of_art_itself_can_be_converted() {
+    let art = hindsight_testkit::ArtFile {
+        threads: vec![(77, "main".into())],
+        methods: ["f", "g"]
+            .map(|name| ["a.C".into(), name.into(), "()V".into(), "C.java".into()])
+            .into(),
+        events: vec![
+            (0, 0, 0, 1, 10),
+            (0, 1, 0, 2, 30),
+            (0, 1, 1, 3, 45),
+            (0, 0, 1, 4, 100),
+        ],
+        start_us: 5_000_000,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = art.encode(hindsight_testkit::ArtLayout::V3);
+    std::fs::write(folder.path().join("method.trace"), bytes).unwrap();
+    let hindsight = |arguments: &[&str]| {
+        let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
+        command.args(arguments).current_dir(folder.path()).assert()
+    };
+    hindsight(&["convert", "method.trace", "ours.hindsight"]).success();
+    for input in ["method.trace", "ours.hindsight"] {
+        hindsight(&["convert", input, "out.nanoscope.txt"]).success();
+        let text = std::fs::read_to_string(folder.path().join("out.nanoscope.txt")).unwrap();
+        assert_eq!(
+            text, "0:+a.C.f\n20000:+a.C.g\n35000:POP\n90000:POP\n",
+            "{input}"
+        );
+    }
+    hindsight(&["export", "method.trace"]).success();
+    assert!(folder.path().join("method.pftrace").exists());
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `hindsight convert`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{ensure, Result};
+use clap::Args;
+use hindsight_export::{Format, Options};
+
+use crate::input::Select;
+use crate::{export, progress, Input};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    input: Input,
+    /// What to write: a name that ends with .hindsight, or with that of a format of `hindsight export`
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    output: PathBuf,
+    #[command(flatten)]
+    select: Select,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let (from, to) = (&arguments.input.file, &arguments.output);
+    let format = export::format_of_name(to)?;
+    ensure!(
+        !is_same_file(from, to),
+        "{}: this is the input: give the output another name",
+        to.display()
+    );
+    let trace = arguments.select.apply(arguments.input.read()?, from)?;
+    let spinner = progress::spinner(format!("writing {}", to.display()));
+    let summary = hindsight_export::write_file(&trace, format, &Options::default(), to)?;
+    drop(spinner);
+    export::say(to, &summary);
+    if format == Format::Nanoscope && trace.threads.len() > 1 {
+        anstream::eprintln!(
+            "note: the format holds one thread; the others are left out: choose one with --thread"
+        );
+    }
+    Ok(())
+}
+
+/// Whether both names are of one file that exists.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
