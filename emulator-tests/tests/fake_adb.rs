@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The suite against an adb server that speaks the protocol and makes up a device behind it.
+
+use hindsight_emulator_tests::adb::Adb;
+use hindsight_emulator_tests::junit::{Case, Outcome};
+use hindsight_emulator_tests::suite::{run, Options, CLASS};
+use hindsight_testkit::Script;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The device, and what is wrong with it.
+#[derive(Clone, Default)]
+struct Device {
+    /// How many questions it takes until it has booted.
+    boots_after: usize,
+    /// Never lets the property be set.
+    user_build: bool,
+    /// Its ART has no trace points.
+    stock: bool,
+    /// How often its program calls `round`.
+    rounds: usize,
+    /// Breaks the connection in the middle of a file.
+    breaks: bool,
+    /// Lines of its log.
+    log: String,
+    is_root: bool,
+    properties: BTreeMap<String, String>,
+    files: BTreeMap<String, Vec<u8>>,
+    runs: usize,
+}
+
+const SERIAL: &str = "emulator-5554";
+const PROPERTY: &str = "persist.hindsight.trace";
+
+fn trace(rounds: usize) -> Vec<u8> {
+    let mut script = Script::new("app_process");
+    let [main, round, stall] =
+        ["main", "round", "stall"].map(|name| script.method(&format!("{CLASS}.{name}"), "()V"));
+    let thread = script.thread(100, "main");
+    let mut at = script.at(thread, 1000);
+    at.enter(main);
+    for _ in 0..rounds {
+        at.after(10).call(round, 1000);
+    }
+    at.after(10).call(stall, 500_100_000).after(10).exit();
+    script.encode()
+}
+
+impl Device {
+    fn healthy() -> Device {
+        Device {
+            boots_after: 3,
+            rounds: 7,
+            log: "all is well\n".into(),
+            ..Device::default()
+        }
+    }
+
+    /// What a shell command prints, and its exit status.
+    fn shell(&mut self, command: &str) -> (String, i32) {
+        if command == "getprop sys.boot_completed" {
+            if self.boots_after > 0 {
+                self.boots_after -= 1;
+                return ("\n".into(), 0);
+            }
+            return ("1\n".into(), 0);
+        }
+        if let Some(rest) = command.strip_prefix("setprop ") {
+            let (name, value) = rest.split_once(' ').unwrap();
+            if !self.user_build {
+                self.properties
+                    .insert(name.into(), value.trim_matches('\'').into());
+            }
+            return (String::new(), 0);
+        }
+        if let Some(name) = command.strip_prefix("getprop ") {
+            return (
+                self.properties.get(name).cloned().unwrap_or_default() + "\n",
+                0,
+            );
+        }
+        if command.contains("app_process") {
+            assert!(
+                command.contains("CLASSPATH=/data/local/tmp/") && command.ends_with(CLASS),
+                "{command}"
+            );
+            assert!(
+                self.files
+                    .contains_key("/data/local/tmp/hindsight-boot-test.jar"),
+                "not installed"
+            );
+            self.runs += 1;
+            if self
+                .properties
+                .get(PROPERTY)
+                .is_some_and(|value| value.contains("trace=main"))
+            {
+                let file = format!("/data/misc/trace/app_process-{}-1.hindsight", self.runs);
+                self.files.insert(file, trace(self.rounds));
+            }
+            return ("boottest: sum=1\n".into(), 0);
+        }
+        if let Some(dir) = command.strip_prefix("ls ") {
+            let names = self
+                .files
+                .keys()
+                .filter_map(|path| path.strip_prefix(&format!("{dir}/")));
+            return (names.map(|name| format!("{name}\n")).collect(), 0);
+        }
+        if let Some(path) = command.strip_prefix("rm -f ") {
+            self.files.remove(path);
+            return (String::new(), 0);
+        }
+        match command.split(' ').next().unwrap() {
+            "find" => ("/system/framework/x86_64/boot.oat\n".into(), 0),
+            "id" => (if self.is_root { "0\n" } else { "2000\n" }.into(), 0),
+            "date" => ("11-21 12:00:00.000\n".into(), 0),
+            "logcat" => (self.log.clone(), 0),
+            _ => (format!("sh: {command}: not found\n"), 127),
+        }
+    }
+}
+
+fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).ok()?;
+    let length = usize::from_str_radix(std::str::from_utf8(&length).unwrap(), 16).unwrap();
+    let mut text = vec![0; length];
+    stream.read_exact(&mut text).ok()?;
+    Some(String::from_utf8(text).unwrap())
+}
+
+fn block(text: &str) -> Vec<u8> {
+    format!("{:04x}{text}", text.len()).into_bytes()
+}
+
+/// One connection, as adb's own documents describe the services.
+fn serve(mut stream: TcpStream, device: &Mutex<Device>) -> Option<()> {
+    let first = read_request(&mut stream)?;
+    if first == "host:devices" {
+        stream.write_all(b"OKAY").ok()?;
+        return stream
+            .write_all(&block(&format!("{SERIAL}\tdevice\nother\toffline\n")))
+            .ok();
+    }
+    if first != format!("host:transport:{SERIAL}") {
+        stream.write_all(b"FAIL").ok()?;
+        return stream.write_all(&block("device not found")).ok();
+    }
+    stream.write_all(b"OKAY").ok()?;
+    let service = read_request(&mut stream)?;
+    stream.write_all(b"OKAY").ok()?;
+    if service == "root:" {
+        let mut device = device.lock().unwrap();
+        let said = if device.is_root {
+            "adbd is already running as root\n"
+        } else {
+            "restarting adbd as root\n"
+        };
+        device.is_root = true;
+        return stream.write_all(said.as_bytes()).ok();
+    }
+    if let Some(command) = service.strip_prefix("shell:( ") {
+        let (command, echo) = command.rsplit_once(" ) 2>&1; echo ").unwrap();
+        let (text, status) = device
+            .lock()
+            .unwrap()
+            .shell(command.trim_end_matches(" 2>/dev/null || true"));
+        return stream
+            .write_all(
+                format!("{text}{}", echo.replace("$?", &status.to_string()) + "\n").as_bytes(),
+            )
+            .ok();
+    }
+    assert_eq!(service, "sync:");
+    let packet = |stream: &mut TcpStream| -> Option<([u8; 4], Vec<u8>)> {
+        let (mut id, mut length) = ([0; 4], [0; 4]);
+        stream.read_exact(&mut id).ok()?;
+        stream.read_exact(&mut length).ok()?;
+        let mut data = vec![
+            0;
+            if &id == b"DONE" {
+                0
+            } else {
+                u32::from_le_bytes(length) as usize
+            }
+        ];
+        stream.read_exact(&mut data).ok()?;
+        Some((id, data))
+    };
+    let (id, name) = packet(&mut stream)?;
+    let name = String::from_utf8(name).unwrap();
+    let answer = |stream: &mut TcpStream, id: &[u8; 4], data: &[u8]| {
+        stream.write_all(id).ok()?;
+        stream.write_all(&(data.len() as u32).to_le_bytes()).ok()?;
+        stream.write_all(data).ok()
+    };
+    if &id == b"SEND" {
+        let mut bytes = Vec::new();
+        loop {
+            let (id, data) = packet(&mut stream)?;
+            if &id == b"DONE" {
+                break;
+            }
+            bytes.extend(data);
+        }
+        let (path, _mode) = name.split_once(',').unwrap();
+        device.lock().unwrap().files.insert(path.into(), bytes);
+        return answer(&mut stream, b"OKAY", &[]);
+    }
+    let (bytes, breaks) = {
+        let device = device.lock().unwrap();
+        let oat: &[u8] = if device.stock {
+            b"\x7fELF nothing"
+        } else {
+            b"\x7fELF..hindsight-trace-points\0x86_64"
+        };
+        let bytes = if name.ends_with("boot.oat") {
+            Some(oat.to_vec())
+        } else {
+            device.files.get(&name).cloned()
+        };
+        (bytes, device.breaks)
+    };
+    let Some(bytes) = bytes else {
+        return answer(&mut stream, b"FAIL", b"No such file");
+    };
+    for chunk in bytes.chunks(1000) {
+        answer(&mut stream, b"DATA", chunk)?;
+        if breaks {
+            return None;
+        }
+    }
+    answer(&mut stream, b"DONE", &[])
+}
+
+fn start(device: Device) -> (SocketAddr, Arc<Mutex<Device>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let device = Arc::new(Mutex::new(device));
+    let shared = Arc::clone(&device);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            serve(stream, &shared);
+        }
+    });
+    (address, device)
+}
+
+fn test(server: SocketAddr, serial: Option<&str>, boot_deadline: Duration) -> Vec<Case> {
+    let jar = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(jar.path(), vec![7; 200_000]).unwrap();
+    let mut target = Adb::new(
+        "avd",
+        server,
+        serial.map(str::to_owned),
+        None,
+        Duration::from_millis(1),
+    );
+    run(
+        &mut target,
+        jar.path(),
+        &Options {
+            boot_deadline,
+            pairs: 3,
+        },
+    )
+}
+
+fn on(device: Device) -> (Vec<Case>, Device) {
+    let (server, device) = start(device);
+    let cases = test(server, None, Duration::from_secs(60));
+    let device = device.lock().unwrap().clone();
+    (cases, device)
+}
+
+fn failures(cases: &[Case]) -> Vec<(&str, &str)> {
+    cases
+        .iter()
+        .filter_map(|case| match &case.outcome {
+            Outcome::Failed(text) => Some((case.name, text.as_str())),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_healthy_device_passes_and_is_left_as_it_was() {
+    let mut healthy = Device::healthy();
+    healthy
+        .properties
+        .insert(PROPERTY.into(), "trace=all".into());
+    let (cases, device) = on(healthy);
+    assert_eq!(failures(&cases), []);
+    assert_eq!(cases.len(), 9);
+    assert!(
+        cases
+            .iter()
+            .all(|case| matches!(case.outcome, Outcome::Passed(_))),
+        "{cases:?}"
+    );
+    assert_eq!(device.properties[PROPERTY], "trace=all");
+    assert!(!device
+        .files
+        .contains_key("/data/local/tmp/hindsight-boot-test.jar"));
+    // One traced, one not, three pairs.
+    assert_eq!(device.runs, 8);
+}
+
+#[test]
+fn what_is_wrong_is_found_and_said() {
+    let only = |device: Device, name: &str, text: &str| {
+        let (cases, _) = on(device);
+        let failed = failures(&cases);
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert!(
+            failed[0].0 == name && failed[0].1.contains(text),
+            "{failed:?}"
+        );
+    };
+    let healthy = Device::healthy;
+    only(
+        Device {
+            stock: true,
+            ..healthy()
+        },
+        "the boot image has trace points",
+        "this ART is not Hindsight's",
+    );
+    only(
+        Device {
+            rounds: 6,
+            ..healthy()
+        },
+        "the trace holds what the program did",
+        "6 calls of round instead of 7",
+    );
+    only(
+        Device {
+            log: "F libc: Fatal signal 11\n".into(),
+            ..healthy()
+        },
+        "no crash and no denial in the log",
+        "Fatal signal 11",
+    );
+}
+
+#[test]
+fn steps_that_cannot_work_any_more_are_skipped() {
+    let (cases, _) = on(Device {
+        user_build: true,
+        ..Device::healthy()
+    });
+    let failed = failures(&cases);
+    assert!(
+        failed[0].0 == "an anomaly saves a trace" && failed[0].1.contains("is this a user build"),
+        "{failed:?}"
+    );
+    assert!(cases
+        .iter()
+        .any(|case| matches!(&case.outcome, Outcome::Skipped(why) if why.contains("an anomaly"))));
+
+    let (cases, _) = on(Device {
+        breaks: true,
+        ..Device::healthy()
+    });
+    assert!(
+        failures(&cases)
+            .iter()
+            .any(|(_, text)| text.contains("the connection broke")),
+        "{cases:?}"
+    );
+}
+
+#[test]
+fn a_device_that_does_not_boot_or_is_not_there_ends_in_time() {
+    let (server, _) = start(Device {
+        boots_after: usize::MAX,
+        ..Device::healthy()
+    });
+    let cases = test(server, None, Duration::from_millis(50));
+    assert!(failures(&cases)[0].1.contains("it is booting"), "{cases:?}");
+    let cases = test(server, Some("phone"), Duration::from_millis(50));
+    assert!(
+        failures(&cases)[0].1.contains("phone is not there"),
+        "{cases:?}"
+    );
+    // A port that nobody listens at any more.
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let cases = test(gone, None, Duration::from_millis(50));
+    assert!(failures(&cases)[0].1.contains("no adb server"), "{cases:?}");
+}
