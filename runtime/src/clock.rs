@@ -127,6 +127,15 @@ fn real_counter() -> u64 {
 /// Executes the instruction that trace points have.
 #[inline]
 pub(crate) fn read_native() -> u64 {
+    #[cfg(miri)]
+    return clock_ns(libc::CLOCK_MONOTONIC);
+    #[cfg(not(miri))]
+    read_native_instruction()
+}
+
+#[inline]
+#[cfg_attr(miri, allow(dead_code, reason = "Miri executes no machine code"))]
+fn read_native_instruction() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: RDTSC has no precondition; a kernel that forbids it is not supported on x86-64.
@@ -199,6 +208,18 @@ pub fn counter_in_order() -> u64 {
     allow(dead_code, reason = "models have a clock of their own")
 )]
 fn real_counter_in_order() -> u64 {
+    #[cfg(miri)]
+    return real_counter();
+    #[cfg(not(miri))]
+    ordered_read()
+}
+
+#[inline]
+#[cfg_attr(
+    any(miri, feature = "loom"),
+    allow(dead_code, reason = "these have a clock of their own")
+)]
+fn ordered_read() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: LFENCE has no precondition. RDTSC alone may be executed early or late.
     unsafe {

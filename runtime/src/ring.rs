@@ -25,6 +25,7 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 /// The most that a page has on the systems we know (arm64 with 16 KiB and 64 KiB pages).
+#[cfg_attr(miri, allow(dead_code, reason = "no guard page"))]
 fn page_bytes() -> usize {
     // SAFETY: no precondition.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
@@ -36,6 +37,27 @@ impl Ring {
     /// # Errors
     /// What `mmap` or `mprotect` says: usually that there is no address space left.
     pub fn new(geometry: Geometry) -> io::Result<Self> {
+        #[cfg(miri)]
+        return Ok(Ring {
+            // SAFETY: not of size 0.
+            memory: NonNull::new(
+                unsafe { std::alloc::alloc_zeroed(Self::layout(geometry)) }.cast(),
+            )
+            .ok_or(io::ErrorKind::OutOfMemory)?,
+            geometry,
+        });
+        #[cfg(not(miri))]
+        Self::map(geometry)
+    }
+
+    /// Miri knows no guard pages; there a ring is just memory.
+    #[cfg(miri)]
+    fn layout(geometry: Geometry) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(geometry.bytes(), 4096).expect("a valid layout")
+    }
+
+    #[cfg(not(miri))]
+    fn map(geometry: Geometry) -> io::Result<Self> {
         let guard = page_bytes();
         // SAFETY: a fresh anonymous mapping touches nothing of ours.
         let memory = unsafe {
@@ -98,6 +120,15 @@ impl Ring {
 
     /// Gives the memory back to the system; the address space is kept. The slots become zero.
     fn release_memory(&mut self) {
+        #[cfg(miri)]
+        // SAFETY: as below.
+        unsafe {
+            self.memory
+                .as_ptr()
+                .cast::<u8>()
+                .write_bytes(0, self.geometry.bytes());
+        }
+        #[cfg(not(miri))]
         // SAFETY: the mapping is ours and has no reader.
         unsafe {
             libc::madvise(
@@ -111,6 +142,12 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        #[cfg(miri)]
+        // SAFETY: allocated with this layout.
+        unsafe {
+            std::alloc::dealloc(self.memory.as_ptr().cast(), Self::layout(self.geometry));
+        }
+        #[cfg(not(miri))]
         // SAFETY: the whole mapping, which nobody uses any more.
         unsafe {
             libc::munmap(self.memory.as_ptr(), self.geometry.bytes() + page_bytes());
@@ -192,6 +229,7 @@ mod tests {
         assert!(unsafe { ring.bytes() }.iter().all(|b| *b == 0));
     }
 
+    #[cfg(not(miri))]
     #[test]
     fn the_page_after_a_ring_cannot_be_written() {
         let ring = Ring::new(small()).unwrap();
