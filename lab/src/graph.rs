@@ -829,6 +829,7 @@ impl Graph<'_> {
             Hooks(folder) => {
                 let folder = format!("hindsight/art-hooks/cc/{folder}");
                 let mut files = files_in(self.dir, &folder, "cc")?;
+                files.retain(|file| !is_for_other_code_generator(file, self.isa));
                 let assembly = format!("{folder}/arch/{}", self.isa.name());
                 if self.dir.join(&assembly).is_dir() {
                     files.extend(files_in(self.dir, &assembly, "S")?);
@@ -1062,6 +1063,17 @@ impl Graph<'_> {
     }
 }
 
+/// Whether a file of art-hooks lowers nodes for an instruction set that there is no code generator for.
+fn is_for_other_code_generator(file: &str, isa: Isa) -> bool {
+    let lowered = Path::new(file)
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .and_then(|stem| stem.strip_prefix("trace_lowering_"));
+    lowered.is_some_and(|name| {
+        code_generators(Isa::X86_64).contains(&name) && !code_generators(isa).contains(&name)
+    })
+}
+
 /// The files of a folder with this extension, sorted.
 fn files_in(dir: &Path, folder: &str, extension: &str) -> Result<Vec<String>> {
     let path = dir.join(folder);
@@ -1166,6 +1178,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn nodes_are_lowered_only_for_code_generators_that_are_there() {
+        let file = |isa: &str| format!("hindsight/art-hooks/cc/compiler/trace_lowering_{isa}.cc");
+        let left_out = |isa| {
+            ["arm", "arm64", "x86_64", "unsupported"]
+                .into_iter()
+                .filter(|name| is_for_other_code_generator(&file(name), isa))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(left_out(Isa::X86_64), [""; 0]);
+        assert_eq!(left_out(Isa::Arm64), ["arm", "x86_64"]);
+        assert_eq!(left_out(Isa::Arm), ["arm64", "x86_64"]);
     }
 
     #[test]

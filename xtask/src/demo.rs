@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_lab::{Execution, Framework, Variant};
+use hindsight_lab::{Execution, Framework, Isa, Variant};
 use serde::Deserialize;
 
 /// The demo's program, below `lab/demo`.
@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// How the app's code is executed.
     #[arg(long, value_enum, default_value_t = Mode::Aot)]
     mode: Mode,
+    /// The instruction set: x86_64, or under qemu-user arm64 or arm.
+    #[arg(long, default_value = "x86_64")]
+    isa: Isa,
     /// Compare the result with what the app's source says must come out; fail if it differs.
     #[arg(long)]
     check: bool,
@@ -84,7 +87,7 @@ impl From<Mode> for Execution {
 
 /// Builds what is missing, runs the app, saves its trace, and has the tool explain it.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
-    let lab = crate::lab::build_x86_64(Variant::Hindsight)?;
+    let lab = crate::lab::build_for(options.isa, Variant::Hindsight)?;
     let framework = Framework::build(&lab, &|step| eprintln!("demo: building {step}"))?;
     let app = framework.compile_app("notes", &checkout.join("lab/demo"))?;
     let hindsight = hindsight_program(checkout)?;

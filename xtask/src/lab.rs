@@ -104,9 +104,14 @@ fn variant(stock: bool) -> Variant {
 
 /// Builds what is missing of a variant for this machine, as `lab build` would.
 pub(crate) fn build_x86_64(variant: Variant) -> hindsight_lab::Result<Lab> {
+    build_for(Isa::X86_64, variant)
+}
+
+/// The same for any instruction set.
+pub(crate) fn build_for(isa: Isa, variant: Variant) -> hindsight_lab::Result<Lab> {
     build(&BuildOptions {
         release: Release::Android10,
-        isa: Isa::X86_64,
+        isa,
         variant,
         art_source: std::env::var_os("HINDSIGHT_ART_SRC").map(PathBuf::from),
     })
