@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes the inputs that fuzzing starts from: `make_corpus FOLDER`. They are made by code, so that they need no place in
+//! the repository, and follow the formats.
+
+use std::fs;
+use std::path::Path;
+
+use hindsight_decoder::hubble;
+use hindsight_testkit::{stall, ArtFile, ArtLayout, Script, Workload};
+
+const MAPPING: &str = "# compiler: R8\ncom.example.Store -> a:\n# {\"id\":\"sourceFile\",\"fileName\":\"S.java\"}\n    java.util.Map notes -> a\n    \
+1:3:com.example.Note find(int):30:32 -> a\n    4:4:void com.example.Lock.lock():99:99 -> a\n    4:4:com.example.Note find(int):33 -> a\n    \
+void save(com.example.Note[],long) -> b\ncom.example.Note -> a.b:\n    void <init>() -> <init>\n";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args_os()
+        .nth(1)
+        .ok_or("usage: make_corpus FOLDER")?;
+    let folder = Path::new(&folder);
+    let put = |target: &str, name: &str, bytes: &[u8]| -> std::io::Result<()> {
+        let folder = folder.join(target);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(name), bytes)
+    };
+    let workload = Workload {
+        ring_log2_bytes: 12,
+        methods: 40,
+        native_per_mille: 100,
+        wide_per_mille: 100,
+        ..Workload::default()
+    };
+    for (seed, laps) in [(1, 0.2), (2, 1.7)] {
+        let script = Workload {
+            seed,
+            laps,
+            threads: seed as u32,
+            ..workload
+        }
+        .script();
+        put("hindsight", &format!("workload-{seed}"), &script.encode())?;
+    }
+    put("hindsight", "stall", &stall().encode())?;
+    put("hindsight", "empty", &Script::new("p").encode())?;
+
+    // Entries, exits and all kinds of extension events.
+    let mut ring = vec![2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 3];
+    ring.extend([0, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0]);
+    ring.extend([0, 0, 0, 0, 2, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0]);
+    let lows = [
+        0x7000_1000,
+        0x7000_1028,
+        0,
+        0x19,
+        0x7000_1000,
+        0x11,
+        0x7000_1050,
+        0x21,
+        0x28,
+        1,
+        0x4a,
+        0,
+        0x8,
+    ];
+    for (i, low) in lows.iter().cycle().take(200).enumerate() {
+        let slot = (i as u64 * 0x0100_0001) << 32 | low;
+        ring.extend(slot.to_le_bytes());
+    }
+    put("ring", "first-lap", &ring)?;
+    ring[1] = 1;
+    put("ring", "wrapped", &ring)?;
+
+    let art = ArtFile {
+        threads: vec![(11, "main".into()), (12, "worker".into())],
+        methods: ["f", "g", "<init>"]
+            .map(|name| ["a.C", name, "()V", "C.java"].map(str::to_owned))
+            .to_vec(),
+        events: vec![
+            (0, 0, 0, 5, 10),
+            (1, 1, 0, 0, 12),
+            (0, 1, 0, 7, 13),
+            (0, 1, 1, 9, 25),
+            (1, 1, 2, 5, 31),
+            (0, 0, 1, 10, 100),
+            (0, 2, 1, 10, 110),
+        ],
+        start_us: 1_000_000,
+    };
+    for (name, layout) in [
+        ("v1", ArtLayout::V1),
+        ("v2", ArtLayout::V2),
+        ("v3", ArtLayout::V3),
+        ("stream-10", ArtLayout::V2Stream(10)),
+        ("stream-14", ArtLayout::V2Stream(14)),
+        ("stream-dual", ArtLayout::V3Stream),
+        ("packets", ArtLayout::Packets { dual: false }),
+        ("packets-dual", ArtLayout::Packets { dual: true }),
+    ] {
+        put("art_trace", name, &art.encode(layout))?;
+    }
+
+    let scratch = folder.join("scratch");
+    fs::create_dir_all(&scratch)?;
+    let (trace, base) = (scratch.join("it.hindsight"), scratch.join("it"));
+    Workload {
+        laps: 0.3,
+        ..workload
+    }
+    .script()
+    .write(&trace)?;
+    hubble::write(&trace, None, &base)?;
+    let mut all = Vec::new();
+    for extension in ["position", "clocks", "symbols", "ring"] {
+        all.extend(fs::read(base.with_extension(extension))?);
+        if extension != "ring" {
+            all.extend(b"\n%%\n");
+        }
+    }
+    put("hubble", "workload", &all)?;
+    fs::remove_dir_all(&scratch)?;
+
+    put(
+        "nanoscope",
+        "calls",
+        b"0:+a.C.f\n5:+void a.C.g(int)\n12:POP\n13:POP\n14:POP\n20:+<entered before the trace>\n",
+    )?;
+    put("mapping", "r8", MAPPING.as_bytes())?;
+    Ok(())
+}
