@@ -70,6 +70,8 @@ pub struct Link {
     pub self_ns: u64,
     /// Whether it is the program's own, not the platform's or the language's.
     pub own: bool,
+    /// Methods that R8 inlined into it, as far as a mapping says so: their time is part of its self time.
+    pub inlined: Vec<String>,
 }
 
 /// What the last link of a chain did with its time.
@@ -303,6 +305,7 @@ fn link(trace: &Trace, slices: &Slices, self_ns: &[u64], i: usize, span: (u64, u
         ns: overlap(slices, i, span),
         self_ns: self_ns[i],
         own: method.is_some_and(|m| m.is_named() && !known::is_platform(m)),
+        inlined: method.map_or_else(Vec::new, |m| m.inlined.clone()),
     }
 }
 

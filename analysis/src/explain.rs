@@ -75,6 +75,8 @@ const TIME: usize = 10;
 const LEAST_NAME: usize = 36;
 /// So many calls in a row that say nothing new are told as one.
 const DULL: usize = 3;
+/// So many methods are named that were inlined into one.
+const MAX_INLINED: usize = 5;
 /// Of longer lists of callers, only the ends are told.
 const MAX_CALLERS: usize = 6;
 
@@ -157,6 +159,7 @@ impl Text {
             return self.rows(&rows);
         }
         self.rest(chain, last)?;
+        self.inlined(last)?;
         for evidence in &chain.evidence {
             writeln!(self.out)?;
             self.evidence(evidence, last)?;
@@ -195,6 +198,24 @@ impl Text {
                 self.say("", &format!("{method} {what}"))
             }
         }
+    }
+
+    /// What ran in a call without being seen.
+    fn inlined(&mut self, link: &Link) -> Result {
+        if link.inlined.is_empty() {
+            return Ok(());
+        }
+        let mut names = link.inlined.clone();
+        let more = names.len().saturating_sub(MAX_INLINED);
+        names.truncate(MAX_INLINED);
+        if more > 0 {
+            names.push(format!("and {} more", count(more as u64)));
+        }
+        let (dim, names) = (self.layout.palette.dim, names.join(", "));
+        self.say(
+            dim,
+            &format!("Inlined into it, and so part of that time: {names}."),
+        )
     }
 
     fn evidence(&mut self, e: &Evidence, waited: &Link) -> Result {

@@ -29,7 +29,7 @@ pub(crate) struct Input {
 pub(crate) struct Mapping {
     /// The mapping.txt that R8 or ProGuard wrote when it shortened the program's names
     #[arg(long = "mapping", value_name = "MAPPING", value_hint = clap::ValueHint::FilePath)]
-    file: Option<PathBuf>,
+    mapping: Option<PathBuf>,
     /// Read once, for all traces.
     #[arg(skip)]
     read: OnceCell<hindsight_decoder::Mapping>,
@@ -37,7 +37,7 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     fn apply(&self, trace: &mut Trace) -> Result<()> {
-        let Some(file) = &self.file else {
+        let Some(file) = &self.mapping else {
             return Ok(());
         };
         let mapping = match self.read.get() {

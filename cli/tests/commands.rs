@@ -401,6 +401,47 @@ fn times_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn shortened_names_are_translated_back() {
+    let f = Folder::new();
+    let mut s = Script::new("p");
+    let find = s.method("a.b.a", "(I)V");
+    let t = s.thread(1, "main");
+    s.at(t, 0).call(find, 500_000_000);
+    f.trace(&s);
+    let mapping = "com.example.NoteStore -> a.b:\n\
+                   \x20   1:3:void find(int):30:32 -> a\n\
+                   \x20   4:4:void com.example.Lock.lock():99:99 -> a\n\
+                   \x20   4:4:void find(int):33 -> a\n";
+    std::fs::write(f.file("mapping.txt"), mapping).unwrap();
+    let with = |command: &[&str]| {
+        f.output(&[command, &["t.hindsight", "--mapping", "mapping.txt"]].concat())
+    };
+    assert!(f.output(&["top", "t.hindsight"]).contains("a.b.a\n"));
+    assert!(with(&["top"]).contains("com.example.NoteStore.find\n"));
+    let chain = with(&["why"]);
+    assert!(
+        chain.contains("Culprit: com.example.NoteStore.find"),
+        "{chain}"
+    );
+    assert!(
+        chain.contains("Inlined into it, and so part of that time: com.example.Lock.lock."),
+        "{chain}"
+    );
+    assert!(with(&["summary", "--json"]).contains("com.example.NoteStore.find"));
+    let same = with(&["diff", "t.hindsight"]);
+    assert!(same.starts_with("No method got slower"), "{same}");
+    f.hindsight(&["top", "t.hindsight", "--mapping", "missing.txt"])
+        .assert()
+        .code(1)
+        .stderr(predicate::str::contains("missing.txt"));
+    std::fs::write(f.file("other.txt"), "com.example.Other -> z.z:\n").unwrap();
+    f.hindsight(&["top", "t.hindsight", "--mapping", "other.txt"])
+        .assert()
+        .success()
+        .stderr(predicate::str::contains("is it of the same build?"));
+}
+
+#[test]
 fn texts_fit_the_width() {
     let f = Folder::new();
     f.trace(&stall());
