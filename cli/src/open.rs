@@ -221,7 +221,7 @@ fn work(server: &Server, site: &Site, answered: &Sender<bool>) {
 /// Answers a request; returns whether it got all of the trace.
 fn answer(site: &Site, request: Request) -> io::Result<bool> {
     let host = header(&request, "Host").unwrap_or_default();
-    if !site.hosts.iter().any(|known| *known == host) {
+    if !site.hosts.contains(&host) {
         return refuse(request, 403);
     }
     let path = request.url().split(['?', '#']).next().unwrap_or_default();
