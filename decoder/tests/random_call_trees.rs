@@ -12,7 +12,6 @@ use proptest::prelude::*;
 
 /// The smallest ring: random programs fill it more than once.
 const RING_LOG2: u32 = 12;
-const RING_SLOTS: usize = 512;
 /// The control thread samples at less than half a wrap of the 32-bit counter.
 const SAMPLE_PERIOD: u64 = (1 << 31) - 1000;
 /// Wide methods are above 4 GiB.
@@ -21,7 +20,11 @@ const WIDE: u64 = 0x7f00_0000_0000;
 #[derive(Clone, Debug)]
 enum Op {
     Enter(u64),
+    /// The native part of a method.
+    EnterNative(u64),
     Exit,
+    /// As `Exit`, in the words of native calls.
+    LeaveNative,
     Unwind(u64),
     LockWait,
     /// Of a newer writer, with this many payload slots.
@@ -34,7 +37,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         10 => (0..20_u64).prop_map(|m| Op::Enter(FIRST_METHOD + 40 * m)),
         2 => (0..5_u64).prop_map(|m| Op::Enter(WIDE + 40 * m)),
+        2 => (0..20_u64).prop_map(|m| Op::EnterNative(FIRST_METHOD + 40 * m)),
         10 => Just(Op::Exit),
+        2 => Just(Op::LeaveNative),
         1 => (0..6_u64).prop_map(Op::Unwind),
         1 => Just(Op::LockWait),
         1 => (0..8_usize).prop_map(Op::Unknown),
@@ -101,7 +106,7 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slic
     unseen(&mut lives, &mut stack, before, segment);
     for (i, event) in events.iter().enumerate() {
         match event.op {
-            Op::Enter(method) => {
+            Op::Enter(method) | Op::EnterNative(method) => {
                 stack.push(lives.len());
                 lives.push(Life {
                     entry: Some(i),
@@ -110,7 +115,7 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slic
                     method,
                 });
             }
-            Op::Exit => {
+            Op::Exit | Op::LeaveNative => {
                 let life = stack.pop().expect("programs are balanced");
                 lives[life].exit = Some((i, false));
             }
@@ -175,6 +180,9 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slic
             if exit.is_none() {
                 flags = flags.with(Flags::OPEN_END);
             }
+            if entry.is_some_and(|i| matches!(events[i].op, Op::EnterNative(_))) {
+                flags = flags.with(Flags::NATIVE);
+            }
             if exit.is_some_and(|(_, exception)| exception) {
                 flags = flags.with(Flags::BY_EXCEPTION);
             }
@@ -198,9 +206,14 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slic
 }
 
 /// Records the program, decodes the trace, and compares.
-fn check(before: usize, program: &[(u64, Op)], after: u64) -> Result<(), TestCaseError> {
+fn check(
+    ring_log2: u32,
+    before: usize,
+    program: &[(u64, Op)],
+    after: u64,
+) -> Result<(), TestCaseError> {
     let mut script = Script::new("random");
-    script.ring_log2_bytes(RING_LOG2);
+    script.ring_log2_bytes(ring_log2);
     for i in 0..20 {
         script.method(&format!("C.m{i}"), "()V");
     }
@@ -217,7 +230,7 @@ fn check(before: usize, program: &[(u64, Op)], after: u64) -> Result<(), TestCas
     };
     for (delay, op) in program {
         let op = match *op {
-            Op::Exit if depth == 0 => continue,
+            Op::Exit | Op::LeaveNative if depth == 0 => continue,
             Op::Unwind(n) => Op::Unwind(n.min(depth as u64)),
             ref other => other.clone(),
         };
@@ -231,8 +244,18 @@ fn check(before: usize, program: &[(u64, Op)], after: u64) -> Result<(), TestCas
                 slots += if method >= 1 << 32 { 2 } else { 1 };
                 depth += 1;
             }
+            Op::EnterNative(method) => {
+                r.extension(Extension::NativeEntered, &[method]);
+                slots += 2;
+                depth += 1;
+            }
             Op::Exit => {
                 r.exit();
+                slots += 1;
+                depth -= 1;
+            }
+            Op::LeaveNative => {
+                r.extension(Extension::NativeLeft, &[]);
                 slots += 1;
                 depth -= 1;
             }
@@ -267,7 +290,7 @@ fn check(before: usize, program: &[(u64, Op)], after: u64) -> Result<(), TestCas
     sample(&mut script, now);
     script.stop_at(now);
 
-    let kept_slots = slots.saturating_sub(RING_SLOTS);
+    let kept_slots = slots.saturating_sub((1 << ring_log2) / 8);
     let kept = events.partition_point(|e| e.first_slot < kept_slots);
     let mut expected = model(&events, kept, before, EPOCH + now);
 
@@ -317,7 +340,7 @@ proptest! {
         program in program(),
         after in delay(),
     ) {
-        check(before, &program, after)?;
+        check(RING_LOG2, before, &program, after)?;
     }
 
     /// Any bytes in a ring: no panic, and no more slices than slots can give.
@@ -370,5 +393,23 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+proptest! {
+    // These are long.
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Long enough for several of the blocks that the decoder works in, with a change of time, an event or a wrap of the
+    /// ring anywhere in or between them.
+    #[test]
+    fn so_it_is_across_blocks(
+        before in 0..20_usize,
+        program in program(),
+        repeat in 2..9_usize,
+        after in delay(),
+    ) {
+        let program: Vec<_> = program.iter().cycle().take(program.len() * repeat).cloned().collect();
+        check(RING_LOG2 + 3, before, &program, after)?;
     }
 }
