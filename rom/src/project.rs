@@ -551,6 +551,11 @@ impl Project {
         if head == record.base || head == record.last {
             return Ok(());
         }
+        // Some of ours, without others: nothing else would be lost.
+        let ancestor = ["merge-base", "--is-ancestor", head, &record.last];
+        if try_output(self.git().args(ancestor))?.0 {
+            return Ok(());
+        }
         // Killed between a commit and its note.
         let parent = format!("{head}^");
         let (_, parent, _) =
