@@ -75,6 +75,8 @@ const TIME: usize = 10;
 const LEAST_NAME: usize = 36;
 /// So many calls in a row that say nothing new are told as one.
 const DULL: usize = 3;
+/// Calls beside those told one by one are worth a line if they took this part of the whole.
+const LEAST_OTHERS: f64 = 0.01;
 /// So many methods are named that were inlined into one.
 const MAX_INLINED: usize = 5;
 /// Of longer lists of callers, only the ends are told.
@@ -155,7 +157,9 @@ impl Text {
             writeln!(self.out)?;
             let mut rows = Vec::new();
             let dim = self.layout.palette.dim;
-            callee_rows(&chain.rest.callees, chain.rest.others, 0, dim, &mut rows);
+            let least = (chain.held_ns as f64 * LEAST_OTHERS) as u64;
+            let (callees, others) = (&chain.rest.callees, chain.rest.others);
+            callee_rows(callees, others, least, 0, dim, &mut rows);
             return self.rows(&rows);
         }
         self.rest(chain, last)?;
@@ -333,6 +337,8 @@ impl Text {
         let ends = rows.iter().zip(&names);
         let width = ends.map(|(row, name)| indent(row) + name.chars().count());
         let width = width.max().unwrap_or(0);
+        let digits = rows.iter().filter_map(|r| r.calls).map(|n| count(n).len());
+        let digits = digits.max().unwrap_or(0);
         for (row, name) in rows.iter().zip(&names) {
             let indent = indent(row);
             let reset = if row.style.is_empty() {
@@ -351,7 +357,7 @@ impl Text {
             write!(self.out, "{style}{name:rest$}{reset}  {time:>8}")?;
             if let Some(calls) = row.calls {
                 let word = if calls == 1 { "call" } else { "calls" };
-                write!(self.out, "  {} {word}", count(calls))?;
+                write!(self.out, "  {:>digits$} {word}", count(calls))?;
             }
             writeln!(self.out)?;
         }
@@ -390,6 +396,7 @@ fn told_as_one(before: &Link, dull: &[Link]) -> String {
 fn callee_rows(
     callees: &[Callee],
     others: Others,
+    least: u64,
     level: usize,
     dim: &'static str,
     rows: &mut Vec<Row>,
@@ -402,10 +409,10 @@ fn callee_rows(
             calls: Some(callee.calls),
             style: "",
         });
-        callee_rows(&callee.callees, callee.others, level + 1, dim, rows);
+        callee_rows(&callee.callees, callee.others, least, level + 1, dim, rows);
     }
     // Below a call whose callees all took little, they aren't worth a line.
-    if others.calls > 0 && !callees.is_empty() {
+    if others.calls > 0 && others.ns >= least && !callees.is_empty() {
         let methods = if others.methods == 1 {
             "method"
         } else {

@@ -230,7 +230,7 @@ fn find_threads<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<Vec<&
 }
 
 /// The thread that is asked for by id or name: the first, if there are several.
-pub(crate) fn find_thread<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<&'a Thread> {
+fn find_thread<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<&'a Thread> {
     Ok(find_threads(trace, file, wanted)?[0])
 }
 

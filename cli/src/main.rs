@@ -121,6 +121,11 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
+            // Files that cannot be written are named where that fails: what remains is standard output.
+            let e = match e.is::<io::Error>() {
+                true => e.context("cannot write the result"),
+                false => e,
+            };
             let style = text::palette(&io::stderr());
             // Who closed standard error doesn't want to know.
             let _ = writeln!(

@@ -442,6 +442,37 @@ fn shortened_names_are_translated_back() {
 }
 
 #[test]
+fn where_no_call_dominates_chains_shows_a_tree() {
+    let f = Folder::new();
+    let mut s = Script::new("p");
+    let names = [
+        "a.App.run",
+        "a.List.fill",
+        "a.Row.bind",
+        "a.Date.format",
+        "a.Log.write",
+    ];
+    let [run, fill, bind, format, log] = names.map(|n| s.method(n, "()V"));
+    let t = s.thread(1, "main");
+    let mut r = s.at(t, 0);
+    r.enter(run);
+    for _ in 0..12 {
+        r.enter(fill).after(50_000);
+        for _ in 0..100 {
+            r.enter(bind)
+                .after(60_000)
+                .call(format, 90_000)
+                .call(log, 20)
+                .exit();
+        }
+        r.exit().call(log, 4_000_000).call(format, 100_000);
+    }
+    r.exit();
+    f.trace(&s);
+    insta::assert_snapshot!("chains_tree", f.output(&["chains", "t.hindsight"]));
+}
+
+#[test]
 fn texts_fit_the_width() {
     let f = Folder::new();
     f.trace(&stall());
