@@ -5,6 +5,7 @@ mod bench;
 mod demo;
 mod lab;
 mod patches;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,9 @@ enum Command {
     /// Counts and tries the patches to upstream's files
     #[command(subcommand)]
     Patches(patches::Patches),
+    /// Checks what was built without trusting what built it
+    #[command(subcommand)]
+    Verify(verify::Verify),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +44,11 @@ fn main() -> ExitCode {
         Command::Demo(options) => done(demo::run(&options, &checkout())),
         Command::Bench { name } => done(bench::run(name, &checkout())),
         Command::Patches(what) => done(patches::run(&what, &checkout())),
+        Command::Verify(what) => match verify::run(&what, &checkout()) {
+            Ok(true) => Ok(ExitCode::SUCCESS),
+            Ok(false) => Ok(ExitCode::FAILURE),
+            Err(error) => done(Err(error)),
+        },
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");

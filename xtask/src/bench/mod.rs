@@ -24,6 +24,8 @@ use machine::Machine;
 pub(crate) enum Name {
     /// What a trace point costs in JIT-compiled code: Listing 1 of the Hubble paper.
     TracePoint,
+    /// How much code trace points add to a boot image, on every instruction set.
+    CodeSize,
     /// What each form of a trace point consists of and costs, next to other tracers.
     Sequences,
     /// How fast the host tools are: decoding, exports, first output.
@@ -42,6 +44,7 @@ pub(crate) fn run(name: Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
         Name::Host => ("host.json", host::bench(checkout)?),
         Name::Sequences => ("sequences.json", sequences::bench()?),
+        Name::CodeSize => ("code-size.json", code_size::bench(checkout)?),
         Name::TracePoint => ("trace-point.json", trace_point::bench(checkout)?),
     };
     let report = Report {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask verify …`: checks of what was built that do not trust what built it.
+
+pub(crate) mod images;
+mod oat;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+/// What to check.
+#[derive(clap::Subcommand)]
+pub(crate) enum Verify {
+    /// Disassembles the boot image: every method has its trace points, and nothing else has any
+    Oat(oat::Options),
+}
+
+/// Checks, and prints what was found. The result is whether there is no problem.
+pub(crate) fn run(verify: &Verify, checkout: &Path) -> Result<bool> {
+    match verify {
+        Verify::Oat(options) => oat::run(options, checkout),
+    }
+}
