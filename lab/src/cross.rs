@@ -60,7 +60,7 @@ impl Package {
 
     /// Names the file that stands in for one that the archive has no more.
     fn note(&self, dir: &Path) -> PathBuf {
-        dir.join(format!("{}.version", self.name.replace(':', "_")))
+        dir.join(format!("{}.replacement", self.file))
     }
 }
 
