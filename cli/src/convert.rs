@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{ensure, Result};
+use anyhow::{ensure, Context, Result};
 use clap::Args;
 use hindsight_export::{Format, Options};
 
@@ -14,7 +14,7 @@ use crate::{export, progress, Input};
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// What to write: a name that ends with .hindsight, or with that of a format of `hindsight export`
+    /// What to write: a name that ends with .hindsight, with that of a format of `hindsight export`, or with .ring
     #[arg(value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     #[command(flatten)]
@@ -23,7 +23,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (from, to) = (&arguments.input.file, &arguments.output);
-    let format = export::format_of_name(to)?;
+    let as_ring = to.extension().is_some_and(|e| e == "ring");
+    let format = match as_ring {
+        true => Format::Hindsight,
+        false => export::format_of_name(to)?,
+    };
     ensure!(
         !is_same_file(from, to),
         "{}: this is the input: give the output another name",
@@ -31,6 +35,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     );
     let trace = arguments.select.apply(arguments.input.read()?, from)?;
     let spinner = progress::spinner(format!("writing {}", to.display()));
+    if as_ring {
+        let thread = trace.main_thread().or(trace.threads.first());
+        let tid = thread.map(|t| t.tid);
+        // The layout is made from the bytes of a ring, so there must be one first.
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let ring = folder.path().join("part.hindsight");
+        hindsight_export::write_file(&trace, format, &Options::default(), &ring)?;
+        hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
+        return Ok(());
+    }
     let summary = hindsight_export::write_file(&trace, format, &Options::default(), to)?;
     drop(spinner);
     export::say(to, &summary);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use hindsight_analysis::{duration, parse_duration, Selection, Window};
-use hindsight_decoder::{art_trace, Thread, Trace};
+use hindsight_decoder::{art_trace, hubble, nanoscope, Thread, Trace};
 use wildmatch::WildMatch;
 
 use crate::progress;
@@ -17,7 +17,7 @@ use crate::progress;
 /// The trace that is asked about.
 #[derive(Args)]
 pub(crate) struct Input {
-    /// A .hindsight file, or a .trace file of ART's own method tracing
+    /// A .hindsight file, a .trace file of ART's own method tracing, Nanoscope's text, or the published layout
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
@@ -69,8 +69,13 @@ impl Input {
 /// Decodes a file; says so if that takes long.
 pub(crate) fn read(file: &Path, mapping: &Mapping) -> Result<Trace> {
     let _spinner = progress::spinner(format!("decoding {}", file.display()));
-    let mut trace = if is_art_trace(file) {
+    let start = start_of(file);
+    let mut trace = if art_trace::is_art_trace(&start) {
         art_trace::read(file)?.to_trace()
+    } else if is_nanoscope(&start) {
+        nanoscope::read(file)?
+    } else if hubble::is_hubble(file) {
+        hubble::read(file)?
     } else {
         Trace::open(file)?
     };
@@ -78,12 +83,18 @@ pub(crate) fn read(file: &Path, mapping: &Mapping) -> Result<Trace> {
     Ok(trace)
 }
 
-/// Whether it is a file of ART's own method tracing. What cannot be read is not.
-fn is_art_trace(file: &Path) -> bool {
+/// The first bytes of a file; none if it cannot be read.
+fn start_of(file: &Path) -> Vec<u8> {
     let mut start = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(16).read_to_end(&mut start))
-        .is_ok_and(|_| art_trace::is_art_trace(&start))
+    // Whoever reads the file next says what is wrong with it.
+    let _ = File::open(file).and_then(|file| file.take(32).read_to_end(&mut start));
+    start
+}
+
+/// Whether these are the first bytes of Nanoscope's text: `<ns>:+<method>` or `<ns>:POP`.
+fn is_nanoscope(start: &[u8]) -> bool {
+    let digits = start.iter().take_while(|b| b.is_ascii_digit()).count();
+    digits > 0 && (start[digits..].starts_with(b":+") || start[digits..].starts_with(b":POP"))
 }
 
 /// The part of a trace that is asked about.

@@ -197,3 +197,32 @@ fn traces_of_art_itself_can_be_converted() {
     hindsight(&["export", "method.trace"]).success();
     assert!(folder.path().join("method.pftrace").exists());
 }
+
+#[test]
+fn every_format_that_can_be_read_is_read_by_all_commands() {
+    let folder = folder();
+    let hindsight = |arguments: &[&str]| {
+        let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
+        command.args(arguments).current_dir(folder.path()).assert()
+    };
+    hindsight(&[
+        "convert",
+        "t.hindsight",
+        "a.nanoscope.txt",
+        "-t",
+        "notes-sync",
+    ])
+    .success();
+    hindsight(&["convert", "t.hindsight", "b.ring", "-t", "notes-sync"]).success();
+    assert!(folder.path().join("b.symbols").exists());
+    let text = std::fs::read_to_string(folder.path().join("a.nanoscope.txt")).unwrap();
+    for input in ["a.nanoscope.txt", "b.ring"] {
+        hindsight(&["top", input, "--limit", "3"])
+            .success()
+            .stdout(predicate::str::contains("java.lang.Thread.sleep"));
+        hindsight(&["convert", input, "again.hindsight"]).success();
+        hindsight(&["convert", "again.hindsight", "again.nanoscope.txt"]).success();
+        let again = std::fs::read_to_string(folder.path().join("again.nanoscope.txt")).unwrap();
+        assert!(again == text, "{input}");
+    }
+}
