@@ -59,6 +59,8 @@ pub(crate) struct Scan {
     pub(crate) cut_slots: usize,
     /// Frames that are not credible.
     pub(crate) incredible_frames: u64,
+    /// Sum of `unwound`.
+    unwound_frames: u64,
     /// Calls that end later, and whose entries haven't been seen.
     height: u32,
 }
@@ -264,7 +266,13 @@ impl Scan {
                     .and_then(|i| slots.get(i))
                     .map_or(0, |payload| payload.0);
                 let credible = index as u64 + MAX_UNSEEN_FRAMES;
-                let frames = claimed.min(credible.saturating_sub(u64::from(self.height)));
+                // Each of them was entered, here or before: all together, no more than there are slots, and some.
+                let left =
+                    (slots.len() as u64 + MAX_UNSEEN_FRAMES).saturating_sub(self.unwound_frames);
+                let frames = claimed
+                    .min(credible.saturating_sub(u64::from(self.height)))
+                    .min(left);
+                self.unwound_frames += frames;
                 self.incredible_frames = self.incredible_frames.saturating_add(claimed - frames);
                 self.height += frames as u32;
                 self.unwound.push(frames as u32);

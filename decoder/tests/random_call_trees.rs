@@ -413,3 +413,25 @@ proptest! {
         check(RING_LOG2 + 3, before, &program, after)?;
     }
 }
+
+/// Tracing that is switched off and on again and again, and exceptions that are said to leave thousands of frames each
+/// time: what they cost is bounded for all of them together.
+#[test]
+fn claims_of_unseen_frames_do_not_add_up() {
+    let mut script = Script::new("claims");
+    script.ring_log2_bytes(16);
+    let thread = script.thread(7, "claims");
+    for i in 0..1_000 {
+        let mut r = script.at(thread, i);
+        r.extension(Extension::Started, &[1]).unwind(60_000);
+    }
+    let trace = Trace::decode(Path::new("claims"), &script.encode()).expect("a sound file");
+    let decoded = &trace.threads[0];
+    assert!(
+        decoded.slices.len() <= 4_000 + (1 << 16),
+        "{}",
+        decoded.slices.len()
+    );
+    let frames = decoded.stats.left_by_exception + decoded.stats.incredible_frames;
+    assert_eq!(frames, 60_000_000);
+}

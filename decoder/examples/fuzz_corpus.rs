@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes the inputs that fuzzing starts from: `make_corpus FOLDER`. They are made by code, so that they need no place in
+//! Writes the inputs that scripts/fuzz starts from: `fuzz_corpus FOLDER`. They are made by code, so that they need no place in
 //! the repository, and follow the formats.
 
 use std::fs;
@@ -15,7 +15,7 @@ void save(com.example.Note[],long) -> b\ncom.example.Note -> a.b:\n    void <ini
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args_os()
         .nth(1)
-        .ok_or("usage: make_corpus FOLDER")?;
+        .ok_or("usage: fuzz_corpus FOLDER")?;
     let folder = Path::new(&folder);
     let put = |target: &str, name: &str, bytes: &[u8]| -> std::io::Result<()> {
         let folder = folder.join(target);
