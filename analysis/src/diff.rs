@@ -676,6 +676,35 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cut_is_not_compared() {
+        let calls = |called_by_g: bool, still_running: bool| {
+            let mut s = Script::new("p");
+            let (f, g) = (s.method("C.f", "()V"), s.method("C.g", "()V"));
+            let t = s.thread(1, "main");
+            let mut r = s.at(t, 0);
+            r.call(g, 5);
+            for i in 0..10 {
+                if called_by_g {
+                    r.enter(g).call(f, 100 + i).exit();
+                } else {
+                    r.call(f, 100 + i);
+                }
+            }
+            if still_running {
+                r.enter(f).after(900_000);
+            }
+            s.stop_at(2_000_000);
+            s
+        };
+        let d = diff(&[calls(false, false)], &[calls(false, true)]);
+        assert_eq!(d.methods, []);
+        // Its caller may have been cut: that nobody called it is not new.
+        let d = diff(&[calls(true, false)], &[calls(false, false)]);
+        assert_eq!(d.new_calls, []);
+        assert_eq!(d.gone_calls.len(), 1);
+    }
+
+    #[test]
     fn methods_without_a_symbol_are_counted_not_compared() {
         let mut s = Script::new("p");
         let t = s.thread(1, "main");

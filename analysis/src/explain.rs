@@ -141,8 +141,11 @@ impl Text {
             let what = format!("had been held for {held} when the trace was taken:");
             self.say(strong, &format!("Thread \"{thread}\" (tid {tid}) {what}"))?;
         } else {
-            let before = duration(chain.ended_before_ns);
-            let what = format!("was held for {held}, until {before} before the trace was taken:");
+            let until = match chain.ended_before_ns {
+                0 => "until the trace was taken".to_owned(),
+                ns => format!("until {} before the trace was taken", duration(ns)),
+            };
+            let what = format!("was held for {held}, {until}:");
             self.say(strong, &format!("Thread \"{thread}\" (tid {tid}) {what}"))?;
         }
         writeln!(self.out)?;

@@ -165,6 +165,10 @@ mod tests {
         let q = corrected(&[0.01, 0.04, 0.03, 0.005, 0.8]);
         let expected = [0.025, 0.05, 0.05, 0.025, 0.8];
         assert!(q.iter().zip(expected).all(|(&q, e)| close(q, e)), "{q:?}");
+        // A smaller p never has a larger correction.
+        let q = corrected(&[0.04, 0.045, 0.01]);
+        let expected = [0.045, 0.045, 0.03];
+        assert!(q.iter().zip(expected).all(|(&q, e)| close(q, e)), "{q:?}");
     }
 
     #[test]

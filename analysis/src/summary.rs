@@ -367,6 +367,14 @@ mod tests {
         assert_eq!(stall.durations.count(), 1);
         assert!((600_000_000..800_000_000).contains(&stall.durations.quantile(0.5)));
         assert_eq!((summary.main.threads, summary.others.threads), (1, 1));
+        // What was still running has no duration.
+        let app = all
+            .main
+            .methods
+            .iter()
+            .find(|m| m.method.ends_with("NotesApp.main"));
+        let app = app.unwrap();
+        assert_eq!((app.calls, app.durations.count()), (1, 0));
         // What is not listed is counted.
         let sum = |p: &Part| p.methods.iter().map(|m| m.calls).sum::<u64>() + p.unlisted.calls;
         assert_eq!(summary.main.methods.len(), 5);
