@@ -70,7 +70,12 @@ pub(crate) mod ffi {
         fn thread_started(tid: u32, name: &str, words: usize);
         fn thread_exiting(words: usize);
         fn thread_renamed(tid: u32, name: &str);
-        fn class_loader_unloading();
+        /// `loader`: address of an `UnloadingLoader`, for `NameMethodsOfLoader`.
+        fn class_loader_unloading(loader: usize);
+        /// The main thread came to the foreground.
+        fn thread_in_foreground(tid: u32);
+        /// Whether the name was a command to trace the thread, in Nanoscope's way. Waits until it is done.
+        fn thread_name_command(tid: u32, name: &str) -> bool;
         fn raise_anomaly(reason: String, tid: u32) -> String;
 
         fn emit_trace_point(spec: &TracePointSpec) -> EmittedCode;
@@ -84,6 +89,7 @@ pub(crate) mod ffi {
         fn DetachControlThread();
         fn RunAtSafepoint<'a>(tid: u32, request: &mut SafepointRequest<'a>) -> bool;
         fn Symbolize<'a>(addresses: &[u64], sink: &mut SymbolSink<'a>);
+        fn NameMethodsOfLoader<'a>(loader: usize, sink: &mut SymbolSink<'a>);
         fn Log(severity: u8, message: &str);
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
@@ -91,7 +97,7 @@ pub(crate) mod ffi {
 }
 
 use control::{
-    class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_renamed,
-    thread_started,
+    class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_in_foreground,
+    thread_name_command, thread_renamed, thread_started,
 };
 use emitter::emit_trace_point;

@@ -5,6 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use hindsight_runtime::config::Unloading;
 use hindsight_runtime::{
     AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, ThreadSelection, ThreadWords,
 };
@@ -79,6 +80,10 @@ impl Host for Art {
         ffi::Symbolize(addresses, &mut SymbolSink { named });
     }
 
+    fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
+        ffi::NameMethodsOfLoader(loader, &mut SymbolSink { named });
+    }
+
     fn identity(&self) -> ProcessIdentity {
         ProcessIdentity {
             name: ffi::ProcessName(),
@@ -116,6 +121,12 @@ pub(crate) fn start(configuration: &str, exit_stub: usize, leaf_stub: usize) -> 
         if config.threads == ThreadSelection::Off && config.socket.is_none() {
             return false;
         }
+        if config.unloading != Unloading::Journal {
+            // Loaders are unloaded in the middle of a garbage collection, which cannot wait for threads
+            // to reach a safepoint.
+            ffi::Log(3, "not tracing: of unload=, ART can only do journal");
+            return false;
+        }
         match Recorder::start(config, Box::new(Art)) {
             Ok(recorder) => RECORDER.set(recorder).is_ok(),
             Err(e) => {
@@ -150,12 +161,29 @@ pub(crate) fn thread_renamed(tid: u32, name: &str) {
     });
 }
 
-pub(crate) fn class_loader_unloading() {
-    with_recorder(
-        "class_loader_unloading",
-        (),
-        Recorder::class_loader_unloading,
-    );
+pub(crate) fn class_loader_unloading(loader: usize) {
+    with_recorder("class_loader_unloading", (), |recorder| {
+        // The journal, which `start` insists on, never waits.
+        recorder.loader_unloading(loader, Duration::ZERO);
+    });
+}
+
+pub(crate) fn thread_in_foreground(tid: u32) {
+    with_recorder("thread_in_foreground", (), |recorder| {
+        recorder.thread_in_foreground(tid);
+    });
+}
+
+pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
+    let Some(command) = hindsight_runtime::nanoscope::thread_name_command(name) else {
+        return false;
+    };
+    with_recorder("thread_name_command", false, |recorder| {
+        if let Err(e) = recorder.nanoscope(tid, command, ANOMALY_PATIENCE) {
+            ffi::Log(3, &format!("{name}: {e}"));
+        }
+        true
+    })
 }
 
 /// Persists the rings; the path of the file, or nothing (the log says why).

@@ -40,6 +40,19 @@ unsafe extern "C" fn hindsight_record_unwound(
 }
 
 /// # Safety
+/// As `hindsight_record_entry`.
+#[no_mangle]
+unsafe extern "C" fn hindsight_record_lock_wait(
+    cursor: *mut usize,
+    state: *const ThreadTrace,
+    owner_tid: u32,
+    lock: u64,
+) {
+    // SAFETY: as above.
+    unsafe { (*state).record_lock_wait(cursor, owner_tid, lock) }
+}
+
+/// # Safety
 /// `state` is what the calling thread's state word holds, and not null.
 #[no_mangle]
 unsafe extern "C" fn hindsight_is_at_guard(

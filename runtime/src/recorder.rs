@@ -369,12 +369,6 @@ impl Recorder {
         }
     }
 
-    /// A class loader, and with it its methods, is about to be freed, and nobody can name those: that is
-    /// counted as a loss. See [`loader_unloading`](Self::loader_unloading).
-    pub fn class_loader_unloading(&self) {
-        self.shared.loaders_unloaded.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// A class loader, and with it its methods, is about to be freed. `loader` is what the host knows it
     /// by.
     ///

@@ -145,9 +145,9 @@ fn a_file_says_who_was_traced_why_and_what_is_missing() {
         "trace=all,ring=12,dir={}",
         folder.path().display()
     ));
-    recorder.class_loader_unloading();
     let path = Managed::run(&recorder, &world, |thread| {
         recorder.thread_renamed(gettid(), "main");
+        recorder.loader_unloading(0, PATIENCE);
         for method in [FIRST, FIRST + 1, FIRST + 2] {
             thread.enter(method);
         }

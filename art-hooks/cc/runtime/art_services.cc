@@ -9,6 +9,7 @@
 #include "art_method-inl.h"
 #include "base/mutex.h"
 #include "class_linker.h"
+#include "class_table-inl.h"
 #include "dex/dex_file-inl.h"
 #include "dex/descriptors_names.h"
 #include "gc/heap.h"
@@ -19,6 +20,7 @@
 #include "linear_alloc.h"
 #include "mirror/class-inl.h"
 #include "mirror/class_loader.h"
+#include "mirror/dex_cache-inl.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
@@ -159,6 +161,45 @@ void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) 
       }
     }
   }
+}
+
+// As ClassLinker::DeleteClassLoader does it: the classes may be looked at, but a read barrier would bring
+// them back to life.
+void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink) NO_THREAD_SAFETY_ANALYSIS {
+  UnloadingLoader* unloading = reinterpret_cast<UnloadingLoader*>(loader);
+  auto name_methods = [&](ObjPtr<mirror::Class> klass) NO_THREAD_SAFETY_ANALYSIS {
+    // The table also has classes that other loaders define.
+    LengthPrefixedArray<ArtMethod>* methods = klass->GetMethodsPtr();
+    if (methods == nullptr || !unloading->methods->Contains(methods) || klass->IsProxyClass()) {
+      return true;
+    }
+    const DexFile* dex_file =
+        klass->GetDexCache<kVerifyNone, kWithoutReadBarrier>()->GetDexFile();
+    const char* source_file = "";
+    const dex::ClassDef* class_def = nullptr;
+    if (klass->GetDexClassDefIndex() != DexFile::kDexNoIndex16) {
+      class_def = &dex_file->GetClassDef(klass->GetDexClassDefIndex());
+      const char* file = dex_file->GetSourceFile(*class_def);
+      source_file = file != nullptr ? file : "";
+    }
+    for (ArtMethod& method : klass->GetMethods(kRuntimePointerSize)) {
+      if (method.IsCopied() || method.GetDexMethodIndex() >= dex_file->NumMethodIds()) {
+        continue;
+      }
+      const dex::MethodId& id = dex_file->GetMethodId(method.GetDexMethodIndex());
+      const std::string class_name = PrettyDescriptor(dex_file->GetMethodDeclaringClassDescriptor(id));
+      const std::string signature = dex_file->GetMethodSignature(id).ToString();
+      sink.add({reinterpret_cast<uintptr_t>(&method),
+                class_name,
+                dex_file->GetMethodName(id),
+                signature,
+                source_file,
+                dex_file->GetHeader().checksum_,
+                method.GetDexMethodIndex()});
+    }
+    return true;
+  };
+  unloading->classes->Visit<decltype(name_methods), kWithoutReadBarrier>(name_methods);
 }
 
 void Log(uint8_t severity, rust::Str message) {

@@ -15,10 +15,12 @@
 #include "hindsight/runtime/art_services.h"
 #include "hindsight/runtime/trace_stubs.h"
 #include "hindsight_class.h"
-#include "linear_alloc.h"
+#include "nativehelper/scoped_local_ref.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
+#include "thread_list.h"
+#include "well_known_classes.h"
 
 #include "hindsight-art-hooks/src/bridge.rs.h"
 
@@ -85,10 +87,44 @@ void ThreadRenamed(Thread* thread, const char* name) {
   }
 }
 
-void ClassLoaderUnloading(const LinearAlloc& methods ATTRIBUTE_UNUSED) {
+void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes) {
   if (running.load(std::memory_order_acquire)) {
-    bridge::class_loader_unloading();
+    UnloadingLoader loader{methods, classes};
+    bridge::class_loader_unloading(reinterpret_cast<size_t>(&loader));
   }
+}
+
+void InForeground() {
+  if (running.load(std::memory_order_acquire)) {
+    bridge::thread_in_foreground(getpid());
+  }
+}
+
+bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) {
+  if (!running.load(std::memory_order_acquire)) {
+    return false;
+  }
+  uint32_t tid;
+  std::string old_name;
+  {
+    ScopedObjectAccess soa(env);
+    MutexLock mu(soa.Self(), *Locks::thread_list_lock_);
+    Thread* thread = Thread::FromManagedThread(soa, peer);
+    if (thread == nullptr) {
+      return false;
+    }
+    tid = thread->GetTid();
+    thread->GetThreadName(old_name);
+  }
+  if (!bridge::thread_name_command(tid, name)) {
+    return false;
+  }
+  // Thread.setName has set the field already.
+  ScopedLocalRef<jstring> java_name(env, env->NewStringUTF(old_name.c_str()));
+  if (java_name != nullptr) {
+    env->SetObjectField(peer, WellKnownClasses::java_lang_Thread_name, java_name.get());
+  }
+  return true;
 }
 
 }  // namespace hindsight

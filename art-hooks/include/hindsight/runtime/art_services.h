@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What ART does for Hindsight's control thread. Called from Rust, through the bridge in
-// art-hooks/src/bridge.rs; all but Log only on the control thread.
+// art-hooks/src/bridge.rs; all but Log and NameMethodsOfLoader only on the control thread.
 
 #ifndef HINDSIGHT_RUNTIME_ART_SERVICES_H_
 #define HINDSIGHT_RUNTIME_ART_SERVICES_H_
@@ -11,6 +11,10 @@
 #include "rust/cxx.h"
 
 namespace art {
+
+class ClassTable;
+class LinearAlloc;
+
 namespace hindsight {
 
 // Rust types, defined in bridge.rs.
@@ -35,6 +39,16 @@ bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request);
 // Names the methods at those of `addresses` that are still ArtMethods. A method is not an ArtMethod any
 // more if its class loader was unloaded.
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink);
+
+// A class loader that is dead, but whose classes were not swept yet.
+struct UnloadingLoader {
+  LinearAlloc* methods;
+  ClassTable* classes;
+};
+
+// Names the methods of the UnloadingLoader at this address, but for those of proxies, and those that
+// were copied from interfaces.
+void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink);
 
 // Writes to ART's log. Severity: 0 debug, 1 info, 2 warning, 3 error.
 void Log(uint8_t severity, rust::Str message);

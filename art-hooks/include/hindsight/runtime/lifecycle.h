@@ -12,6 +12,7 @@
 
 namespace art {
 
+class ClassTable;
 class LinearAlloc;
 class Thread;
 
@@ -34,8 +35,17 @@ void ThreadExiting(Thread* self);
 // `thread` has a new name. May be called by another thread.
 void ThreadRenamed(Thread* thread, const char* name);
 
-// The methods allocated in `methods` are about to be freed with their class loader.
-void ClassLoaderUnloading(const LinearAlloc& methods);
+// A class loader is about to be freed, with its classes' methods, which are in `methods`. The classes are
+// dead, but were not swept yet.
+void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes)
+    REQUIRES_SHARED(Locks::mutator_lock_);
+
+// The app came to the foreground.
+void InForeground();
+
+// The thread of `peer` is given this name. If that is a command to trace it, does so, sees to it that the
+// thread keeps its name, and returns true.
+bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) REQUIRES(!Locks::mutator_lock_);
 
 }  // namespace hindsight
 }  // namespace art

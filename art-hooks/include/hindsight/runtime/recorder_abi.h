@@ -22,6 +22,10 @@ void hindsight_record_exit(uintptr_t* cursor, void* state);
 // Appends: `frames` traced frames were left by an exception.
 void hindsight_record_unwound(uintptr_t* cursor, void* state, uint64_t frames);
 
+// Appends: the thread is about to wait for a lock that the thread `owner_tid` has. `lock` tells locks
+// apart.
+void hindsight_record_lock_wait(uintptr_t* cursor, void* state, uint32_t owner_tid, uint64_t lock);
+
 // The rest is for the handler of SIGSEGV, and async-signal-safe.
 
 // Whether `fault_address` is where a trace point of the thread with this state hits the guard page.
