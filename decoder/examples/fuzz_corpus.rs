@@ -12,6 +12,9 @@ const MAPPING: &str = "# compiler: R8\ncom.example.Store -> a:\n# {\"id\":\"sour
 1:3:com.example.Note find(int):30:32 -> a\n    4:4:void com.example.Lock.lock():99:99 -> a\n    4:4:com.example.Note find(int):33 -> a\n    \
 void save(com.example.Note[],long) -> b\ncom.example.Note -> a.b:\n    void <init>() -> <init>\n";
 
+const SIGNATURES: &str = "[[signature]]\nname = \"slow\"\nhelp = \"h\"\nthread = \"main\"\n\
+stack = [\"a.b.C.f\", \"...\", \"*.D.g\"]\nwhen = { mean = \"> 500 ns\", calls = \">= 3\", share = \"> 5 %\" }\n";
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args_os()
         .nth(1)
@@ -124,5 +127,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         b"0:+a.C.f\n5:+void a.C.g(int)\n12:POP\n13:POP\n14:POP\n20:+<entered before the trace>\n",
     )?;
     put("mapping", "r8", MAPPING.as_bytes())?;
+    put("signatures", "one", SIGNATURES.as_bytes())?;
     Ok(())
 }
