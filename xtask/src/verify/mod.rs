@@ -3,6 +3,7 @@
 
 pub(crate) mod images;
 mod oat;
+mod oracle;
 
 use std::path::Path;
 
@@ -13,11 +14,14 @@ use anyhow::Result;
 pub(crate) enum Verify {
     /// Disassembles the boot image: every method has its trace points, and nothing else has any
     Oat(oat::Options),
+    /// Runs programs, and compares what was recorded with what ART's own tracer sees
+    Oracle(oracle::Options),
 }
 
 /// Checks, and prints what was found. The result is whether there is no problem.
 pub(crate) fn run(verify: &Verify, checkout: &Path) -> Result<bool> {
     match verify {
         Verify::Oat(options) => oat::run(options, checkout),
+        Verify::Oracle(options) => oracle::run(options, checkout),
     }
 }

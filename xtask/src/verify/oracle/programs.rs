@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the oracle runs, and which methods compiled code need not record.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{ensure, Context as _, Result};
+use hindsight_lab::{run_test::Layout, JavaLibrary, Lab};
+
+/// A program.
+pub(super) struct Program {
+    /// The run-test's name, or the class of ours.
+    pub(super) name: String,
+    pub(super) jar: PathBuf,
+    /// With `main`.
+    pub(super) class: String,
+    pub(super) arguments: Vec<String>,
+    /// `java.library.path`.
+    pub(super) libraries: String,
+}
+
+impl Program {
+    /// Its main method, as the traces name it.
+    pub(super) fn main(&self) -> String {
+        main_of(&self.class)
+    }
+}
+
+/// The main method of a class, as the traces name it.
+pub(super) fn main_of(class: &str) -> String {
+    format!("{class}.main([Ljava/lang/String;)V")
+}
+
+/// The programs in `lab/oracle`, one a file.
+pub(super) fn own(lab: &Lab, checkout: &Path, folder: &Path) -> Result<Vec<Program>> {
+    let source = checkout.join("lab/oracle");
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(&source).with_context(|| format!("{}", source.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|x| x == "java") {
+            sources.push(path);
+        }
+    }
+    sources.sort();
+    let jar = folder.join("own.jar");
+    let library = JavaLibrary {
+        sources: sources.clone(),
+        ..JavaLibrary::default()
+    };
+    lab.compile_java(&library, &jar)?;
+    let class = |path: &PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+    Ok(sources
+        .iter()
+        .filter_map(class)
+        .map(|class| Program {
+            name: class.clone(),
+            jar: jar.clone(),
+            class,
+            arguments: Vec::new(),
+            libraries: String::new(),
+        })
+        .collect())
+}
+
+/// ART's run-tests, as far as `lab run-test` has built them.
+pub(super) fn run_tests(lab: &Lab) -> Result<Vec<Program>> {
+    let layout = Layout::of(lab);
+    let builds = layout.cache.join("builds");
+    let out = &layout.host_out;
+    let libraries = format!(
+        "{0}/{1}:{0}/{2}",
+        out.display(),
+        lab.isa().library_dir(),
+        lab.isa().native_test_dir()
+    );
+    // Of several builds the newest.
+    let mut newest: BTreeMap<String, (std::time::SystemTime, PathBuf)> = BTreeMap::new();
+    for entry in fs::read_dir(&builds)
+        .with_context(|| format!("{}: run 'cargo xtask lab run-test --all'", builds.display()))?
+    {
+        let folder = entry?.path();
+        let Some((name, _)) = folder
+            .file_name()
+            .and_then(|name| name.to_str()?.rsplit_once('-'))
+        else {
+            continue;
+        };
+        let jar = folder.join("tree").join(name).with_extension("jar");
+        let Ok(made) = fs::metadata(&jar).and_then(|m| m.modified()) else {
+            continue;
+        };
+        // Its own script may run something else, or in another way.
+        if folder.join("tree/default-run").exists() {
+            continue;
+        }
+        let known = newest.entry(name.to_owned()).or_insert((made, jar.clone()));
+        if known.0 < made {
+            *known = (made, jar);
+        }
+    }
+    Ok(newest
+        .into_iter()
+        .map(|(name, (_, jar))| Program {
+            name,
+            jar,
+            class: "Main".to_owned(),
+            arguments: vec!["arttest".to_owned()],
+            libraries: libraries.clone(),
+        })
+        .collect())
+}
+
+/// Methods that need not be recorded.
+pub(super) struct Exempt {
+    /// `class.name(signature)` of those that the compiler has code of its own for.
+    intrinsics: HashSet<String>,
+    /// `class.name` of those that are called without any transition.
+    critical: HashSet<String>,
+}
+
+impl Exempt {
+    /// Reads both from the sources of the lab.
+    pub(super) fn of(lab: &Lab) -> Result<Exempt> {
+        let list = lab.source_dir("art").join("runtime/intrinsics_list.h");
+        let text = fs::read_to_string(&list).with_context(|| format!("{}", list.display()))?;
+        let intrinsics: HashSet<String> = text.lines().filter_map(intrinsic).collect();
+        ensure!(
+            !intrinsics.is_empty(),
+            "{} has no intrinsics",
+            list.display()
+        );
+        let mut critical = HashSet::new();
+        let libcore = lab.source_dir("libcore");
+        for sources in [
+            "ojluni/src/main/java",
+            "libart/src/main/java",
+            "luni/src/main/java",
+            "dalvik/src/main/java",
+        ] {
+            let root = libcore.join(sources);
+            if root.exists() {
+                find_critical(&root, &root, &mut critical)?;
+            }
+        }
+        Ok(Exempt {
+            intrinsics,
+            critical,
+        })
+    }
+
+    pub(super) fn is_intrinsic(&self, name: &str) -> bool {
+        self.intrinsics.contains(name)
+    }
+
+    pub(super) fn is_critical_native(&self, name: &str) -> bool {
+        self.critical
+            .contains(name.split('(').next().unwrap_or(name))
+    }
+}
+
+/// Reads `V(MathAbs, kStatic, …, "Ljava/lang/Math;", "abs", "(I)I") \`.
+fn intrinsic(line: &str) -> Option<String> {
+    if !line.trim_start().starts_with("V(") {
+        return None;
+    }
+    let mut strings = line.split('"').skip(1).step_by(2);
+    let class = strings.next()?.strip_prefix('L')?.strip_suffix(';')?;
+    let (name, signature) = (strings.next()?, strings.next()?);
+    Some(format!("{}.{name}{signature}", class.replace('/', ".")))
+}
+
+/// Methods after `@CriticalNative` in the Java files of a folder.
+fn find_critical(root: &Path, folder: &Path, found: &mut HashSet<String>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find_critical(root, &path, found)?;
+            continue;
+        }
+        if path.extension().is_none_or(|x| x != "java") {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+        let class = path.with_extension("");
+        let class = class
+            .strip_prefix(root)?
+            .to_string_lossy()
+            .replace('/', ".");
+        for after in text.split("@CriticalNative").skip(1) {
+            let declared = after.split('(').next().unwrap_or_default();
+            if let Some(name) = declared.split_whitespace().last() {
+                found.insert(format!("{class}.{name}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::intrinsic;
+
+    #[test]
+    fn a_line_of_the_list() {
+        let line = r#"  V(MathAbsInt, kStatic, kNeedsEnvironmentOrCache, kNoSideEffects, kNoThrow, "Ljava/lang/Math;", "abs", "(I)I") \"#;
+        assert_eq!(intrinsic(line).as_deref(), Some("java.lang.Math.abs(I)I"));
+        assert_eq!(intrinsic("// V(x"), None);
+    }
+}
