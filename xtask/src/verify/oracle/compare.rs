@@ -130,10 +130,12 @@ pub(super) struct Permitted {
 
 /// What may differ.
 pub(super) struct Rules<'a> {
-    /// Whether calls of a method may be in the reference only.
+    /// Whether calls of a method may be in the reference only; what such a call calls may be missing with it.
     pub(super) may_miss: &'a dyn Fn(Name) -> bool,
     /// Whether a call of the first method may be in the recording only, inside of a call of the second.
     pub(super) may_add: &'a dyn Fn(Name, Name) -> bool,
+    /// Whether a method of the reference may be what the recording calls by another name.
+    pub(super) alias: &'a dyn Fn(Name, Name) -> bool,
 }
 
 /// How often a choice is taken back, at most.
@@ -150,17 +152,26 @@ enum In {
 struct Frame {
     /// Index of its caller, or [`NONE`].
     caller: usize,
+    /// As the reference calls it, unless it is in the recording only.
     name: Name,
+    /// As the recording calls it.
+    recorded_name: Name,
     is_in: In,
 }
 
 const NONE: usize = usize::MAX;
 
 /// Adds a frame, and returns its index.
-fn push(frames: &mut Vec<Frame>, caller: usize, name: Name, is_in: In) -> usize {
+fn push(
+    frames: &mut Vec<Frame>,
+    caller: usize,
+    (name, recorded_name): (Name, Name),
+    is_in: In,
+) -> usize {
     frames.push(Frame {
         caller,
         name,
+        recorded_name,
         is_in,
     });
     frames.len() - 1
@@ -196,33 +207,37 @@ pub(super) fn compare(
     while at < reference.len() || other < recorded.len() {
         let expected = reference.get(at).copied();
         let found = recorded.get(other).copied();
-        let same = expected == found && !skip_now;
+        let may_miss = |name| {
+            let caller = frames.get(top);
+            caller.is_some_and(|caller| caller.is_in == In::Reference) || (rules.may_miss)(name)
+        };
         let fits = match (expected, found) {
-            (Some(Step::Enter(name)), _) if same => {
-                if (rules.may_miss)(name) {
+            (Some(Step::Enter(name)), Some(Step::Enter(its)))
+                if !skip_now && (name == its || (rules.alias)(name, its)) =>
+            {
+                if may_miss(name) {
                     choices.push((at, other, top, frames.len()));
                 }
-                top = push(&mut frames, top, name, In::Both);
+                top = push(&mut frames, top, (name, its), In::Both);
                 (at, other) = (at + 1, other + 1);
                 true
             }
             (_, Some(Step::Enter(name))) if !skip_now && may_add(rules, &frames, top, name) => {
-                top = push(&mut frames, top, name, In::Recording);
+                top = push(&mut frames, top, (name, name), In::Recording);
                 other += 1;
                 true
             }
-            (Some(Step::Enter(name)), _) if (rules.may_miss)(name) => {
-                top = push(&mut frames, top, name, In::Reference);
+            (Some(Step::Enter(name)), _) if may_miss(name) => {
+                top = push(&mut frames, top, (name, name), In::Reference);
                 at += 1;
                 true
             }
             _ => match frames.get(top) {
                 Some(frame) => {
-                    let leave = Some(Step::Exit(frame.name));
                     let (in_reference, in_recording) =
                         (frame.is_in != In::Recording, frame.is_in != In::Reference);
-                    let fits =
-                        (!in_reference || expected == leave) && (!in_recording || found == leave);
+                    let fits = (!in_reference || expected == Some(Step::Exit(frame.name)))
+                        && (!in_recording || found == Some(Step::Exit(frame.recorded_name)));
                     if fits {
                         at += usize::from(in_reference);
                         other += usize::from(in_recording);
@@ -275,7 +290,14 @@ mod tests {
         may_miss: &dyn Fn(Name) -> bool,
     ) -> Result<Permitted, Difference> {
         let may_add = &|name, inside| name == 9 && inside == 2;
-        compare(reference, recorded, &Rules { may_miss, may_add })
+        // 70 is 7 by another name.
+        let alias = &|name, its| name == 70 && its == 7;
+        let rules = Rules {
+            may_miss,
+            may_add,
+            alias,
+        };
+        compare(reference, recorded, &rules)
     }
 
     fn missing(name: Name) -> Result<Permitted, Difference> {
@@ -334,5 +356,22 @@ mod tests {
         assert_eq!(found.map(|p| p.additional), Ok(BTreeMap::from([(9, 1)])));
         let outside = [Enter(1), Enter(9), Exit(9), Enter(2), Exit(2), Exit(1)];
         assert!(with(&steps, &outside, NOTHING).is_err());
+    }
+
+    #[test]
+    fn what_a_missing_call_calls_may_be_missing_with_it() {
+        let steps = [Enter(1), Enter(2), Enter(3), Exit(3), Exit(2), Exit(1)];
+        let without = [Enter(1), Exit(1)];
+        assert!(with(&steps, &without, &|name| name == 2).is_ok());
+        assert!(with(&steps, &without, &|name| name == 3).is_err());
+    }
+
+    #[test]
+    fn another_name_of_a_method() {
+        let steps = [Enter(1), Enter(70), Exit(70), Exit(1)];
+        let named = |name| [Enter(1), Enter(name), Exit(name), Exit(1)];
+        assert_eq!(with(&steps, &named(7), NOTHING), Ok(Permitted::default()));
+        assert!(with(&steps, &named(8), NOTHING).is_err());
+        assert!(with(&named(7), &steps, NOTHING).is_err());
     }
 }

@@ -32,6 +32,16 @@ pub(super) fn main_of(class: &str) -> String {
     format!("{class}.main([Ljava/lang/String;)V")
 }
 
+/// Whether a method, `class.name(signature)`, is of a class that `java.lang.reflect.Proxy` makes: `$Proxy7`.
+pub(super) fn is_of_proxy(method: &str) -> bool {
+    let Some((class, _)) = method.split('(').next().and_then(|m| m.rsplit_once('.')) else {
+        return false;
+    };
+    let simple = class.rsplit('.').next().unwrap_or(class);
+    let number = simple.strip_prefix("$Proxy").unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// The programs in `lab/oracle`, one a file.
 pub(super) fn own(lab: &Lab, checkout: &Path, folder: &Path) -> Result<Vec<Program>> {
     let source = checkout.join("lab/oracle");
@@ -199,7 +209,15 @@ fn find_critical(root: &Path, folder: &Path, found: &mut HashSet<String>) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::intrinsic;
+    use super::{intrinsic, is_of_proxy};
+
+    #[test]
+    fn names_of_proxies() {
+        assert!(is_of_proxy("$Proxy0.run()V"));
+        assert!(is_of_proxy("a.b.$Proxy12.<init>(La/B;)V"));
+        assert!(!is_of_proxy("a.$Proxy.run()V"));
+        assert!(!is_of_proxy("a.Proxy1.run()V"));
+    }
 
     #[test]
     fn a_line_of_the_list() {
