@@ -14,6 +14,8 @@ use anyhow::Result;
 pub(crate) enum Verify {
     /// Disassembles the boot image: every method has its trace points, and nothing else has any
     Oat(oat::Options),
+    /// Counts the instructions that trace points execute, by running compiled methods under qemu
+    Instructions(oat::instructions::Options),
     /// Runs programs, and compares what was recorded with what ART's own tracer sees
     Oracle(oracle::Options),
 }
@@ -22,6 +24,7 @@ pub(crate) enum Verify {
 pub(crate) fn run(verify: &Verify, checkout: &Path) -> Result<bool> {
     match verify {
         Verify::Oat(options) => oat::run(options, checkout),
+        Verify::Instructions(options) => oat::instructions::run(options, checkout),
         Verify::Oracle(options) => oracle::run(options, checkout),
     }
 }

@@ -3,6 +3,7 @@
 //! read from the machine code by an independent disassembler; the compiler is asked only where methods are.
 
 mod code;
+pub(super) mod instructions;
 mod oatdump;
 mod scan;
 mod sites;
