@@ -332,9 +332,11 @@ mod arm {
 
     #[test]
     fn jump_tables_are_not_code() {
-        // adr.w r2, #4 behind the bx; ldr.w r3, [r2, r1, lsl #2]; add r2, r3; bx r2; the table: two offsets
-        // to what stands behind it, in Thumb state.
-        let switch = [0xf20f, 0x0208, 0xf852, 0x3021, 0x441a, 0x4710, 9, 0, 9, 0];
+        // adr.w r2, #4 behind the bx; ldr.w r3, [r2, r1, lsl #2]; add r2, r3; bx r2; the table: offsets to
+        // what stands behind it and to the adr, in Thumb state.
+        let switch = [
+            0xf20f, 0x0208, 0xf852, 0x3021, 0x441a, 0x4710, 9, 0, 0xfff5, 0xffff,
+        ];
         let code = code(&[&LEAF[..], &switch, &TAIL].concat());
         assert_right(ISA, &code, &[Kind::LeafEntry, Kind::TailExit]);
     }
