@@ -130,13 +130,28 @@ fn main() -> ExitCode {
             // Who closed standard error doesn't want to know.
             let _ = writeln!(
                 io::stderr(),
-                "{}hindsight:{} {e:#}",
+                "{}hindsight:{} {}",
                 style.strong,
-                style.reset
+                style.reset,
+                with_causes(&e)
             );
             failure
         }
     }
+}
+
+/// The error and its causes in one line, without those that the error before has told already.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

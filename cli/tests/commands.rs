@@ -641,7 +641,7 @@ fn fails(f: &Folder, name: &str, expected: &str) {
             .stdout("")
             .stderr(predicate::str::starts_with("hindsight:"))
             .stderr(predicate::str::contains(name))
-            .stderr(predicate::str::contains(expected));
+            .stderr(predicate::str::contains(expected).count(1));
     }
 }
 
