@@ -5,7 +5,14 @@ use crate::bridge::ffi::{EmittedCode, Isa, Site, TracePointSpec};
 
 /// The code of a trace point, or what is wrong with the specification.
 pub(crate) fn emit_trace_point(spec: &TracePointSpec) -> EmittedCode {
+    let is_stub_call = !matches!(spec.site, Site::InlineEntry | Site::InlineExit);
     let emitted = match spec.isa {
+        // A 32-bit pointer is never wide.
+        isa if cfg!(feature = "wide-method-pointers") && is_stub_call && isa != Isa::Thumb2 => Err(
+            "the stubs record 32 bits of a method's address, and this build allows wide ones: compile \
+             with HINDSIGHT_TRACE_POINTS=inline"
+                .to_owned(),
+        ),
         Isa::X86_64 => x86_64::emit(spec),
         Isa::Aarch64 => aarch64::emit(spec),
         Isa::Thumb2 => thumb2::emit(spec),
