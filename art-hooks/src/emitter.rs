@@ -61,10 +61,8 @@ mod x86_64 {
                 free: RegSet::of(free),
                 ..TracePoint::new(kind, spec.cursor_offset)
             };
-            match emit_inline(&point) {
-                Ok(code) => Ok((code.bytes, None)),
-                Err(e) => Err(e.to_string()),
-            }
+            let code = emit_inline(&point).map_err(|e| e.to_string())?;
+            Ok((code.bytes, None))
         };
         // What the inline form may use without saving it: the code generator's visitors see to it.
         let site = match spec.site {
@@ -90,10 +88,8 @@ mod x86_64 {
             poll_offset: 0,
             stub_offset: spec.stub_offset,
         };
-        match emit_stub_call(&call) {
-            Ok(code) => Ok((code.bytes, code.shared_exit)),
-            Err(e) => Err(e.to_string()),
-        }
+        let code = emit_stub_call(&call).map_err(|e| e.to_string())?;
+        Ok((code.bytes, code.shared_exit))
     }
 }
 
@@ -112,10 +108,8 @@ mod aarch64 {
                 wide_pointers: cfg!(feature = "wide-method-pointers"),
                 ..TracePoint::new(kind, spec.cursor_offset)
             };
-            match emit_inline(&point) {
-                Ok(code) => Ok((code.bytes, None)),
-                Err(e) => Err(e.to_string()),
-            }
+            let code = emit_inline(&point).map_err(|e| e.to_string())?;
+            Ok((code.bytes, None))
         };
         let site = match spec.site {
             Site::InlineEntry => {
@@ -137,10 +131,8 @@ mod aarch64 {
             poll_offset: 0,
             stub_offset: spec.stub_offset,
         };
-        match emit_stub_call(&call) {
-            Ok(code) => Ok((code.bytes, code.shared_exit)),
-            Err(e) => Err(e.to_string()),
-        }
+        let code = emit_stub_call(&call).map_err(|e| e.to_string())?;
+        Ok((code.bytes, code.shared_exit))
     }
 }
 
@@ -160,10 +152,8 @@ mod thumb2 {
                 free: RegSet::of(free),
                 ..TracePoint::new(kind, spec.cursor_offset)
             };
-            match emit_inline(&point) {
-                Ok(code) => Ok((code.bytes, None)),
-                Err(e) => Err(e.to_string()),
-            }
+            let code = emit_inline(&point).map_err(|e| e.to_string())?;
+            Ok((code.bytes, None))
         };
         let site = match spec.site {
             Site::InlineEntry => {
@@ -183,9 +173,7 @@ mod thumb2 {
             poll_offset: 0,
             stub_offset: spec.stub_offset,
         };
-        match emit_stub_call(&call) {
-            Ok(code) => Ok((code.bytes, None)),
-            Err(e) => Err(e.to_string()),
-        }
+        let code = emit_stub_call(&call).map_err(|e| e.to_string())?;
+        Ok((code.bytes, None))
     }
 }
