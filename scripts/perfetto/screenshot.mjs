@@ -9,37 +9,9 @@
 //
 //     node scripts/perfetto/screenshot.mjs demo.pftrace demo.png --thread '^main ' --thread '^notes-sync '
 
-import { execFileSync } from 'node:child_process';
-import { createRequire } from 'node:module';
 import fs from 'node:fs';
-import http from 'node:http';
-import os from 'node:os';
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-
-const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json',
-    '.wasm': 'application/wasm', '.png': 'image/png', '.woff2': 'font/woff2' };
-const TRACE = '/hindsight-trace';
-const TIMEOUT = 300_000;
-
-/** Serves the UI and the trace to this machine only. */
-async function serve(ui, trace) {
-    const server = http.createServer((request, response) => {
-        const wanted = new URL(request.url, 'http://localhost').pathname;
-        const file = wanted === TRACE ? trace : path.join(ui, path.normalize(wanted === '/' ? '/index.html' : wanted));
-        fs.readFile(file, (error, bytes) => {
-            if (error) {
-                response.writeHead(404).end();
-                return;
-            }
-            response.writeHead(200, { 'Content-Type': TYPES[path.extname(file)] ?? 'application/octet-stream' });
-            response.end(bytes);
-        });
-    });
-    await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-    return server;
-}
+import { TIMEOUT, photograph, setup } from './browser.mjs';
 
 async function main() {
     const { values, positionals } = parseArgs({
@@ -56,25 +28,13 @@ async function main() {
     if (!picture) throw new Error('usage: screenshot.mjs TRACE PICTURE.png [--start NS --duration NS] [--thread REGEX]…');
     if (!fs.existsSync(trace)) throw new Error(`${trace} does not exist`);
 
-    const setup = execFileSync(fileURLToPath(new URL('setup', import.meta.url)), ['--browser'],
-        { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
-    const [ui, modules, executablePath] = setup.trim().split('\n');
-    const puppeteer = createRequire(path.join(modules, 'package.json'))('puppeteer-core');
-    const server = await serve(ui, path.resolve(trace));
-    const userDataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'hindsight-chromium-'));
-    const browser = await puppeteer.launch({
-        executablePath,
-        userDataDir,
-        args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
-            '--disable-background-networking', '--disable-component-update', '--disable-sync', '--hide-scrollbars'],
-    });
-    try {
-        const page = await browser.newPage();
-        await page.setViewport({ width: Number(values.width), height: Number(values.height), deviceScaleFactor: 1 });
-        const origin = `http://127.0.0.1:${server.address().port}`;
-        const parameters = new URLSearchParams({ url: origin + TRACE, hideSidebar: 'true' });
-        page.on('pageerror', (e) => console.error(`screenshot.mjs: the UI says: ${e}`));
-        await page.goto(`${origin}/#!/?${parameters}`, { waitUntil: 'domcontentloaded', timeout: TIMEOUT });
+    const [folder, modules, executablePath] = setup(new URL('setup', import.meta.url), '--browser');
+    const name = '/hindsight-trace';
+    const flags = ['--disable-gpu'];
+    const { width, height } = values;
+    await photograph({ modules, executablePath, flags, folder, name, trace, width, height, picture }, async (page, address) => {
+        const parameters = new URLSearchParams({ url: address + name, hideSidebar: 'true' });
+        await page.goto(`${address}/#!/?${parameters}`, { waitUntil: 'domcontentloaded', timeout: TIMEOUT });
         await page.waitForFunction('window.app?.trace', { timeout: TIMEOUT });
         await page.evaluate('window.waitForPerfettoIdle()');
         // In the page: the UI's own commands, and its timeline.
@@ -92,12 +52,7 @@ async function main() {
             }
             await window.waitForPerfettoIdle();
         }, values.thread, values.start, values.duration);
-        await page.screenshot({ path: picture });
-    } finally {
-        await browser.close();
-        server.close();
-        fs.rmSync(userDataDir, { recursive: true, force: true });
-    }
+    });
 }
 
 try {
