@@ -7,8 +7,9 @@ use anyhow::{ensure, Context, Result};
 use clap::Args;
 use hindsight_export::{Format, Options};
 
+use crate::input::Input;
 use crate::input::Select;
-use crate::{export, progress, Input};
+use crate::{export, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {

@@ -9,8 +9,9 @@ use clap::{Args, ValueEnum};
 use hindsight_export::{Options, Summary, PERFETTO_MAX_DEPTH};
 use serde::Serialize;
 
+use crate::input::Input;
 use crate::input::Select;
-use crate::{progress, text, write_json, Input};
+use crate::{progress, text, write_json};
 
 #[derive(Args)]
 pub(crate) struct Arguments {

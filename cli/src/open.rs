@@ -20,8 +20,9 @@ use clap::Args;
 use hindsight_export::{Format, Options};
 use tiny_http::{Header, Method, Request, Response, Server, StatusCode};
 
+use crate::input::Input;
 use crate::input::Select;
-use crate::{progress, Input};
+use crate::progress;
 
 /// Where the UI lives on the network.
 const ONLINE: &str = "https://ui.perfetto.dev";

@@ -226,3 +226,28 @@ fn every_format_that_can_be_read_is_read_by_all_commands() {
         assert!(again == text, "{input}");
     }
 }
+
+#[test]
+fn an_export_that_is_interrupted_leaves_no_hidden_file() {
+    let folder = tempfile::tempdir().unwrap();
+    hindsight_testkit::busy(22, 1, 100, 20)
+        .write(&folder.path().join("t.hindsight"))
+        .unwrap();
+    for output in ["t.chrome.json", "t.parquet"] {
+        let mut export = std::process::Command::new(cargo_bin("hindsight"))
+            .args(["export", "t.hindsight", "-o", output])
+            .current_dir(folder.path())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Either it is interrupted where it writes, or was faster.
+        while names(&folder).len() < 2 && export.try_wait().unwrap().is_none() {}
+        let kill = std::process::Command::new("kill")
+            .args(["-INT", &export.id().to_string()])
+            .status();
+        export.wait().unwrap();
+        assert!(kill.is_ok());
+        let hidden = |name: &String| name.starts_with('.');
+        assert!(!names(&folder).iter().any(hidden), "{:?}", names(&folder));
+    }
+}

@@ -23,14 +23,18 @@ mod perfetto;
 mod pprof;
 mod speedscope;
 mod tree;
+mod unfinished;
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use hindsight_decoder::{MethodId, Methods, Thread, Trace};
 
+use unfinished::Unfinished;
+
 pub use error::Error;
 pub use perfetto::MAX_DEPTH as PERFETTO_MAX_DEPTH;
+pub use unfinished::remove_unfinished;
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,6 +227,7 @@ pub fn write_file(
         .prefix(".hindsight-export")
         .tempfile_in(folder)
         .map_err(cannot_write)?;
+    let _unfinished = Unfinished::new(file.path());
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let summary = write(trace, format, options, &mut out).map_err(|e| match e {
         Error::Write(source) => cannot_write(source),

@@ -370,6 +370,7 @@ pub(crate) fn write_folder(
         .prefix(".hindsight-export")
         .tempdir_in(parent)
         .map_err(cannot_write)?;
+    let _unfinished = crate::unfinished::Unfinished::new(staging.path());
     let summary = write(trace, threads, staging.path()).map_err(|e| match e {
         Error::File { source, .. } => cannot_write(source),
         other => other,
