@@ -217,14 +217,15 @@ impl Target for Adb {
         Ok(())
     }
 
-    fn run(&self, class: &str, traced: bool) -> Result<String> {
+    fn run(&self, class: &str, arguments: &[&str], traced: bool) -> Result<String> {
         let config = if traced {
             format!("trace=main,dir={TRACES}")
         } else {
             String::new()
         };
         self.set_property(&config)?;
-        self.shell(&format!("CLASSPATH={JAR} app_process /system/bin {class}"))
+        let words = [&[class], arguments].concat().join(" ");
+        self.shell(&format!("CLASSPATH={JAR} app_process /system/bin {words}"))
     }
 
     fn traces(&self) -> Result<Vec<String>> {

@@ -1,30 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab as a device: no boot, no log, and the configuration is in the environment.
+//! The lab as a device: its VM with the framework's boot image. The configuration is in the environment, and
+//! the log is what the VMs have written to standard error.
 
 use crate::target::Target;
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_lab::{Isa, JavaLibrary, Lab, Release, Variant};
+pub use hindsight_lab::Variant;
+use hindsight_lab::{Framework, Isa, JavaLibrary, Lab, Release};
+use std::cell::RefCell;
+use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
+use wait_timeout::ChildExt as _;
+
+/// The lab's class that starts programs; without one it prints how it is used, and ends with a status of 2.
+const LAUNCHER: &str = "dev.hindsight.lab.AppProcess";
+/// The suite's program takes a second.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The lab, built with `cargo xtask lab build`.
 pub struct LabTarget {
     lab: Lab,
+    framework: Framework,
     traces: tempfile::TempDir,
     jar: PathBuf,
+    log: RefCell<String>,
+    patience: Duration,
 }
 
 impl LabTarget {
-    /// Opens the built lab.
+    /// Opens the built lab, and builds its framework unless that is up to date. The suite is for
+    /// [`Variant::Hindsight`]; on the other it has to fail.
     ///
     /// # Errors
-    /// If it isn't built.
-    pub fn new() -> Result<LabTarget> {
+    /// If the lab isn't built, or the framework can't be.
+    pub fn new(variant: Variant) -> Result<LabTarget> {
+        let lab = Lab::open(Release::Android10, Isa::X86_64, variant)?;
+        let framework = Framework::build(&lab, &|what| eprintln!("building {what}"))
+            .context("the lab's framework")?;
         Ok(LabTarget {
-            lab: Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight)?,
+            lab,
+            framework,
             traces: tempfile::tempdir()?,
             jar: PathBuf::new(),
+            log: RefCell::default(),
+            patience: PATIENCE,
         })
+    }
+
+    /// How long a program may run, two minutes unless this says otherwise.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Compiles the test program; also for devices, as no SDK is needed.
@@ -38,32 +64,66 @@ impl LabTarget {
         };
         Ok(self.lab.compile_java(&library, jar)?)
     }
+
+    fn vm(&self) -> Command {
+        self.lab.dalvikvm_command_with(self.framework.boot_image())
+    }
+
+    /// Runs a VM to its end; what it printed. What it logged goes to the log.
+    fn finish_vm(&self, mut command: Command, deadline: Duration) -> Result<(ExitStatus, String)> {
+        // Files, not pipes: what a VM prints must not keep it from ending.
+        let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        command.stdout(out.try_clone()?).stderr(err.try_clone()?);
+        let mut child = command.spawn().context("cannot start dalvikvm")?;
+        let status = child.wait_timeout(deadline)?;
+        if status.is_none() {
+            child.kill()?;
+            child.wait()?;
+        }
+        let [out, err] = [&mut out, &mut err].map(|file| {
+            let mut bytes = Vec::new();
+            file.rewind()?;
+            file.read_to_end(&mut bytes)?;
+            std::io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
+        });
+        let (out, err) = (out?, err?);
+        self.log.borrow_mut().push_str(&err);
+        match status {
+            Some(status) => Ok((status, out + &err)),
+            None => bail!(
+                "dalvikvm has not ended after {} s: {out}{err}",
+                deadline.as_secs_f64()
+            ),
+        }
+    }
 }
 
 impl Target for LabTarget {
     fn name(&self) -> String {
-        "lab x86_64".into()
+        format!(
+            "lab {} {}",
+            self.lab.variant().name(),
+            self.lab.isa().name()
+        )
     }
 
-    fn boot(&mut self, _deadline: Duration) -> Result<()> {
+    fn boot(&mut self, deadline: Duration) -> Result<()> {
+        let mut command = self.vm();
+        command.env_remove("HINDSIGHT").arg(LAUNCHER);
+        let (status, said) = self.finish_vm(command, deadline).context("not booted")?;
+        // The VM was there, with its boot image and the framework in it.
+        ensure!(
+            status.code() == Some(2) && said.contains(LAUNCHER),
+            "not booted: dalvikvm ended with {status}: {said}"
+        );
         Ok(())
     }
 
     fn boot_oat(&self) -> Result<Vec<u8>> {
-        let mut dirs = vec![self.lab.root().to_owned()];
-        while let Some(dir) = dirs.pop() {
-            for entry in
-                std::fs::read_dir(&dir).with_context(|| format!("cannot list {}", dir.display()))?
-            {
-                let path = entry?.path();
-                if path.is_dir() && !path.is_symlink() {
-                    dirs.push(path);
-                } else if path.file_name().is_some_and(|name| name == "core.oat") {
-                    return Ok(std::fs::read(path)?);
-                }
-            }
-        }
-        bail!("no core.oat below {}", self.lab.root().display())
+        let image = &self.framework.boot_image().image;
+        let dir = image.parent().unwrap_or(Path::new("."));
+        let oat = dir.join(self.lab.isa().name()).join("core.oat");
+        std::fs::read(&oat).with_context(|| format!("cannot read {}", oat.display()))
     }
 
     fn install(&mut self, jar: &Path) -> Result<()> {
@@ -72,27 +132,18 @@ impl Target for LabTarget {
         Ok(())
     }
 
-    fn run(&self, class: &str, traced: bool) -> Result<String> {
-        let mut command = self.lab.dalvikvm_command();
-        command.arg("-cp").arg(&self.jar).arg(class);
+    fn run(&self, class: &str, arguments: &[&str], traced: bool) -> Result<String> {
+        let mut command = self.vm();
+        command.arg("-cp").arg(&self.jar).arg(class).args(arguments);
         if traced {
-            // The class that raises an anomaly is in the framework's jars, which dalvikvm has not.
-            let config = format!(
-                "trace=main,dir={},persist-at-exit=yes",
-                self.traces.path().display()
-            );
+            let config = format!("trace=main,dir={}", self.traces.path().display());
             command.env("HINDSIGHT", config);
         } else {
             command.env_remove("HINDSIGHT");
         }
-        let output = command.output().context("cannot start dalvikvm")?;
-        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        ensure!(
-            output.status.success(),
-            "dalvikvm ended with {}: {text}",
-            output.status
-        );
-        Ok(text)
+        let (status, said) = self.finish_vm(command, self.patience)?;
+        ensure!(status.success(), "dalvikvm ended with {status}: {said}");
+        Ok(said)
     }
 
     fn traces(&self) -> Result<Vec<String>> {
@@ -110,11 +161,11 @@ impl Target for LabTarget {
     }
 
     fn pull(&self, path: &str) -> Result<Vec<u8>> {
-        Ok(std::fs::read(path)?)
+        std::fs::read(path).with_context(|| format!("cannot read {path}"))
     }
 
     fn log(&mut self) -> Result<Option<String>> {
-        Ok(None)
+        Ok(Some(self.log.take()))
     }
 
     fn finish(&mut self) -> Result<()> {

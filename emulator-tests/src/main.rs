@@ -149,7 +149,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 #[cfg(feature = "lab")]
 fn lab() -> Result<Box<dyn Target>> {
-    Ok(Box::new(hindsight_emulator_tests::lab::LabTarget::new()?))
+    use hindsight_emulator_tests::lab::{LabTarget, Variant};
+    Ok(Box::new(LabTarget::new(Variant::Hindsight)?))
 }
 
 #[cfg(not(feature = "lab"))]
@@ -161,7 +162,8 @@ fn lab() -> Result<Box<dyn Target>> {
 fn compile(jar: &Path) -> Result<PathBuf> {
     let java =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("java/dev/hindsight/boottest/BootTest.java");
-    let lab = hindsight_emulator_tests::lab::LabTarget::new().context(
+    use hindsight_emulator_tests::lab::{LabTarget, Variant};
+    let lab = LabTarget::new(Variant::Hindsight).context(
         "the lab compiles the test program; without it, give a compiled one with --program",
     )?;
     lab.compile(&java, jar)?;

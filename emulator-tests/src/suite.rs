@@ -4,7 +4,7 @@
 use crate::junit::{Case, Outcome};
 use crate::target::Target;
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_decoder::Trace;
+use hindsight_decoder::{Slice, Trace};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,12 @@ pub const CLASS: &str = "dev.hindsight.boottest.BootTest";
 const ROUNDS: usize = 7;
 /// How long it sleeps in `stall`.
 const STALL: Duration = Duration::from_millis(500);
-/// In the OAT header, if the code has trace points.
-const OAT_KEY: &[u8] = b"hindsight-trace-points";
+/// In the OAT header of what Hindsight's compiler has compiled; its value says with which trace points.
+const OAT_KEY: &str = "hindsight-trace-points";
+/// What the program says when it raises the anomaly.
+const REASON: &str = "boot test: a stall of 500 ms";
+/// The program's argument for a run that ends at once.
+const START_ONLY: &str = "start";
 
 /// What can be chosen.
 #[derive(Clone, Debug)]
@@ -26,14 +30,25 @@ pub struct Options {
     pub pairs: usize,
 }
 
+const BOOTS: &str = "boots";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// If it fails, the others make no sense.
+    Vital,
+    Other,
+    /// Tells what has happened, so it makes sense whenever the device has booted.
+    Last,
+}
+
 /// Runs all steps; those that depend on one that failed are skipped.
 pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut before: Option<&'static str> = None;
     let mut step =
-        |name: &'static str, vital: bool, body: &mut dyn FnMut() -> Result<Option<String>>| {
+        |name: &'static str, kind: Kind, body: &mut dyn FnMut() -> Result<Option<String>>| {
             let start = Instant::now();
-            let outcome = match before {
+            let outcome = match before.filter(|failed| kind != Kind::Last || *failed == BOOTS) {
                 Some(failed) => Outcome::Skipped(format!("'{failed}' failed")),
                 None => match body() {
                     Ok(Some(text)) => Outcome::Passed(text),
@@ -41,7 +56,7 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
                     Err(error) => Outcome::Failed(format!("{error:#}")),
                 },
             };
-            if vital && matches!(outcome, Outcome::Failed(_)) {
+            if kind == Kind::Vital && matches!(outcome, Outcome::Failed(_)) {
                 before = Some(name);
             }
             cases.push(Case {
@@ -51,28 +66,24 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
             });
         };
     let mut trace = Vec::new();
-    step("boots", true, &mut || {
+    step(BOOTS, Kind::Vital, &mut || {
         target.boot(options.boot_deadline)?;
         Ok(Some(target.name()))
     });
-    step("the boot image has trace points", false, &mut || {
-        let oat = target.boot_oat()?;
-        ensure!(oat.starts_with(b"\x7fELF"), "the OAT file is no ELF file");
-        let found = oat.windows(OAT_KEY.len()).any(|window| window == OAT_KEY);
-        ensure!(
-            found,
-            "its header has no key '{}': this ART is not Hindsight's",
-            String::from_utf8_lossy(OAT_KEY)
-        );
-        Ok(Some(format!("{} bytes", oat.len())))
+    step("the boot image has trace points", Kind::Other, &mut || {
+        Ok(Some(trace_points(&target.boot_oat()?)?.to_owned()))
     });
-    step("the test program can be installed", true, &mut || {
-        target.install(jar)?;
-        Ok(Some(jar.display().to_string()))
-    });
-    step("an anomaly saves a trace", true, &mut || {
+    step(
+        "the test program can be installed",
+        Kind::Vital,
+        &mut || {
+            target.install(jar)?;
+            Ok(Some(jar.display().to_string()))
+        },
+    );
+    step("an anomaly saves a trace", Kind::Vital, &mut || {
         let known = target.traces()?;
-        let said = target.run(CLASS, true)?;
+        let said = target.run(CLASS, &[], true)?;
         let new: Vec<String> = target
             .traces()?
             .into_iter()
@@ -85,22 +96,36 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
                 new.join(", ")
             );
         };
+        let named = said
+            .split_once(" file=")
+            .and_then(|(_, rest)| rest.lines().next());
+        ensure!(
+            named == Some(file.as_str()),
+            "{file} is new, but the program said: {said}"
+        );
         trace = target.pull(file)?;
         Ok(Some(format!("{file}, {} bytes", trace.len())))
     });
-    step("the trace holds what the program did", false, &mut || {
-        Ok(Some(content(&trace)?))
-    });
-    step("without tracing there is no trace", false, &mut || {
-        let known = target.traces()?.len();
-        target.run(CLASS, false)?;
-        ensure!(
-            target.traces()?.len() == known,
-            "a trace was saved though tracing was off"
-        );
-        Ok(Some(String::new()))
-    });
-    step("start-up, off and on", false, &mut || {
+    step(
+        "the trace holds what the program did",
+        Kind::Other,
+        &mut || Ok(Some(content(&trace)?)),
+    );
+    step(
+        "without tracing there is no trace",
+        Kind::Other,
+        &mut || {
+            let known = target.traces()?.len();
+            let said = target.run(CLASS, &[], false)?;
+            ensure!(said.contains(" file=null"), "the program said: {said}");
+            ensure!(
+                target.traces()?.len() == known,
+                "a trace was saved though tracing was off"
+            );
+            Ok(Some(String::new()))
+        },
+    );
+    step("start-up, off and on", Kind::Other, &mut || {
         ensure!(options.pairs > 0, "no pairs to compare");
         let mut differences = Vec::new();
         for pair in 0..options.pairs {
@@ -115,15 +140,9 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
             differences.push((on.as_secs_f64() - off.as_secs_f64()) * 1e3);
         }
         differences.sort_by(f64::total_cmp);
-        Ok(Some(format!(
-            "{} pairs of runs: on is {:+.1} ms slower than off in the median, from {:+.1} to {:+.1}",
-            differences.len(),
-            differences[differences.len() / 2],
-            differences[0],
-            differences[differences.len() - 1]
-        )))
+        Ok(Some(paired(&differences)))
     });
-    step("no crash and no denial in the log", false, &mut || {
+    step("no crash and no denial in the log", Kind::Last, &mut || {
         let Some(log) = target.log()? else {
             return Ok(None);
         };
@@ -152,8 +171,54 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
 
 fn time(target: &dyn Target, traced: bool) -> Result<Duration> {
     let start = Instant::now();
-    target.run(CLASS, traced)?;
-    Ok(start.elapsed())
+    let said = target.run(CLASS, &[START_ONLY], traced)?;
+    let took = start.elapsed();
+    ensure!(
+        said.contains("boottest: started"),
+        "the program said: {said}"
+    );
+    Ok(took)
+}
+
+/// What sorted differences of pairs say. The interval from the smallest to the largest of `n` has the true
+/// median in it unless all are on one side of it: with a probability of `1 - 2^(1-n)`.
+fn paired(sorted: &[f64]) -> String {
+    let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else {
+        return "no pairs".into();
+    };
+    let n = sorted.len();
+    let median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+    let certainty = 100.0 * (1.0 - 0.5_f64.powi(n.min(64) as i32 - 1));
+    format!(
+        "{n} pairs of starts: on takes {median:+.1} ms more than off in the median; between {first:+.1} and \
+         {last:+.1} ms with {certainty:.1} % certainty"
+    )
+}
+
+/// Which trace points the code of an OAT file has, by the key-value store in its header.
+fn trace_points(oat: &[u8]) -> Result<&str> {
+    ensure!(
+        oat.starts_with(b"\x7fELF"),
+        "the OAT file is no ELF file ({} bytes)",
+        oat.len()
+    );
+    let key = [OAT_KEY.as_bytes(), b"\0"].concat();
+    let at = oat
+        .windows(key.len())
+        .position(|window| window == key)
+        .with_context(|| {
+            format!("its header has no key '{OAT_KEY}': it was not compiled by Hindsight's ART")
+        })?;
+    let value = oat[at + key.len()..].split(|byte| *byte == 0).next();
+    let value = value
+        .filter(|value| value.len() < 256)
+        .and_then(|value| std::str::from_utf8(value).ok())
+        .with_context(|| format!("its key '{OAT_KEY}' has no value that is text"))?;
+    ensure!(
+        value.starts_with("shared-") || value.starts_with("inline-"),
+        "it was compiled without trace points: '{OAT_KEY}' is '{value}'"
+    );
+    Ok(value)
 }
 
 /// Decodes a trace and compares it with what the program's source says.
@@ -162,6 +227,11 @@ fn content(bytes: &[u8]) -> Result<String> {
     let path = dir.path().join("boot-test.hindsight");
     std::fs::write(&path, bytes)?;
     let trace = Trace::open(&path).context("cannot decode it")?;
+    ensure!(
+        trace.process.reason == REASON,
+        "its reason is '{}' instead of '{REASON}'",
+        trace.process.reason
+    );
     let thread = trace.main_thread().context("no thread in it")?;
     let named = |method: &str| {
         let wanted = format!("{CLASS}.{method}");
@@ -185,12 +255,19 @@ fn content(bytes: &[u8]) -> Result<String> {
         bail!("{} calls of stall instead of one", stalls.len())
     };
     ensure!(
-        rounds.iter().all(|call| call.start_ns <= stall.start_ns),
-        "a round began after the stall"
+        rounds.iter().all(|call| call.end_ns <= stall.start_ns),
+        "a round ended after the stall had begun"
     );
+    let mains = named("main");
+    let [main] = mains.as_slice() else {
+        bail!("{} calls of main instead of one", mains.len())
+    };
+    let from_main = |call: &Slice| {
+        call.depth == main.depth + 1 && (main.start_ns..=main.end_ns).contains(&call.start_ns)
+    };
     ensure!(
-        rounds.iter().all(|call| call.depth == stall.depth),
-        "main has called them all, from one depth"
+        rounds.iter().chain(&stalls).all(from_main),
+        "main has called each round and the stall, but in the trace it has not"
     );
     let took = stall.end_ns.saturating_sub(stall.start_ns);
     ensure!(
@@ -213,6 +290,9 @@ fn bad_lines(log: &str) -> Vec<&str> {
         "*** *** ***",
         "JNI DETECTED ERROR",
         "internal error in ",
+        "Runtime aborting",
+        "Check failed: ",
+        "terminate called",
     ];
     let ours = ["hindsight", "method_trace_data_file"];
     log.lines()
@@ -236,5 +316,30 @@ mod tests {
                    avc: denied { read } for name=\"u:object_r:hindsight_prop:s0\"\n\
                    avc: denied { read } for name=\"something else\"\nhindsight: fine\n";
         assert_eq!(bad_lines(log).len(), 3);
+    }
+
+    #[test]
+    fn an_oat_file_must_say_that_it_has_trace_points() {
+        let oat = |value: &str| format!("\x7fELF..\0{OAT_KEY}\0{value}\0more\0").into_bytes();
+        assert_eq!(trace_points(&oat("shared-1/x@1")).unwrap(), "shared-1/x@1");
+        assert_eq!(trace_points(&oat("inline-1/x@1")).unwrap(), "inline-1/x@1");
+        for (bytes, why) in [
+            (oat("none"), "without trace points"),
+            (oat(&"x".repeat(300)), "no value that is text"),
+            (b"\x7fELF".to_vec(), "not compiled by Hindsight's ART"),
+            (OAT_KEY.into(), "no ELF file"),
+            (format!("\x7fELF{OAT_KEY}\0").into(), "without trace points"),
+        ] {
+            let error = trace_points(&bytes).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_median_of_pairs_is_of_the_middle_two_and_certainty_grows_with_their_number() {
+        assert!(paired(&[-1.0, 2.0, 4.0, 9.0]).contains("+3.0 ms more"));
+        assert!(paired(&[1.0]).ends_with("between +1.0 and +1.0 ms with 0.0 % certainty"));
+        assert!(paired(&[1.0, 2.0, 3.0]).contains("75.0 %"));
+        assert_eq!(paired(&[]), "no pairs");
     }
 }

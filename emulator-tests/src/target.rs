@@ -28,11 +28,11 @@ pub trait Target {
     /// If it can't be copied.
     fn install(&mut self, jar: &Path) -> Result<()>;
 
-    /// Runs the test program's class; what it printed. `traced` says whether with tracing on.
+    /// Runs the test program's class with arguments; what it printed. `traced` says whether with tracing on.
     ///
     /// # Errors
-    /// If it can't be started, or fails.
-    fn run(&self, class: &str, traced: bool) -> Result<String>;
+    /// If it can't be started, fails, or does not end.
+    fn run(&self, class: &str, arguments: &[&str], traced: bool) -> Result<String>;
 
     /// The trace files that are there.
     ///

@@ -37,6 +37,7 @@ const PROPERTY: &str = "persist.hindsight.trace";
 
 fn trace(rounds: usize) -> Vec<u8> {
     let mut script = Script::new("app_process");
+    script.process.reason = "boot test: a stall of 500 ms".into();
     let [main, round, stall] =
         ["main", "round", "stall"].map(|name| script.method(&format!("{CLASS}.{name}"), "()V"));
     let thread = script.thread(100, "main");
@@ -84,7 +85,7 @@ impl Device {
         }
         if command.contains("app_process") {
             assert!(
-                command.contains("CLASSPATH=/data/local/tmp/") && command.ends_with(CLASS),
+                command.contains("CLASSPATH=/data/local/tmp/") && command.contains(CLASS),
                 "{command}"
             );
             assert!(
@@ -93,15 +94,20 @@ impl Device {
                 "not installed"
             );
             self.runs += 1;
+            if command.ends_with(" start") {
+                return ("boottest: started\n".into(), 0);
+            }
             if self
                 .properties
                 .get(PROPERTY)
                 .is_some_and(|value| value.contains("trace=main"))
             {
                 let file = format!("/data/misc/trace/app_process-{}-1.hindsight", self.runs);
+                let said = format!("boottest: sum=1 file={file}\n");
                 self.files.insert(file, trace(self.rounds));
+                return (said, 0);
             }
-            return ("boottest: sum=1\n".into(), 0);
+            return ("boottest: sum=1 file=null\n".into(), 0);
         }
         if let Some(dir) = command.strip_prefix("ls ") {
             let names = self
@@ -216,7 +222,7 @@ fn serve(mut stream: TcpStream, device: &Mutex<Device>) -> Option<()> {
         let oat: &[u8] = if device.stock {
             b"\x7fELF nothing"
         } else {
-            b"\x7fELF..hindsight-trace-points\0x86_64"
+            b"\x7fELF..hindsight-trace-points\0shared-1/cursor@8\0"
         };
         let bytes = if name.ends_with("boot.oat") {
             Some(oat.to_vec())
@@ -328,7 +334,7 @@ fn what_is_wrong_is_found_and_said() {
             ..healthy()
         },
         "the boot image has trace points",
-        "this ART is not Hindsight's",
+        "it was not compiled by Hindsight's ART",
     );
     only(
         Device {

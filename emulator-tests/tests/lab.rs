@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The suite on the lab: as it is, and with each thing broken that it is there to find.
+#![cfg(feature = "lab")]
+
+use hindsight_emulator_tests::junit::{Case, Outcome};
+use hindsight_emulator_tests::lab::{LabTarget, Variant};
+use hindsight_emulator_tests::suite::{run, Options};
+use std::path::Path;
+use std::time::Duration;
+
+const PROGRAM: &str = include_str!("../java/dev/hindsight/boottest/BootTest.java");
+const ANOMALY: &str = "an anomaly saves a trace";
+const CONTENT: &str = "the trace holds what the program did";
+const TRACE_POINTS: &str = "the boot image has trace points";
+const LOG: &str = "no crash and no denial in the log";
+
+/// Runs the suite with the program, in which each of `changes` is made.
+fn suite(target: &mut LabTarget, changes: &[(&str, &str)], deadline: Duration) -> Vec<Case> {
+    let mut program = PROGRAM.to_owned();
+    for (from, to) in changes {
+        assert!(program.contains(from), "the program has no '{from}'");
+        program = program.replace(from, to);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let java = dir.path().join("BootTest.java");
+    std::fs::write(&java, program).unwrap();
+    let jar = dir.path().join("boot-test.jar");
+    target.compile(&java, &jar).unwrap();
+    let options = Options {
+        boot_deadline: deadline,
+        pairs: 1,
+    };
+    run(target, &jar, &options)
+}
+
+fn failures(cases: &[Case]) -> Vec<(&str, &str)> {
+    cases
+        .iter()
+        .filter_map(|case| match &case.outcome {
+            Outcome::Failed(text) => Some((case.name, text.as_str())),
+            _ => None,
+        })
+        .collect()
+}
+
+const ENOUGH: Duration = Duration::from_secs(120);
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn the_lab_passes_every_step() {
+    let mut lab = LabTarget::new(Variant::Hindsight).unwrap();
+    let cases = suite(&mut lab, &[], ENOUGH);
+    assert_eq!(failures(&cases), []);
+    assert!(
+        cases
+            .iter()
+            .all(|case| matches!(case.outcome, Outcome::Passed(_))),
+        "{cases:?}"
+    );
+}
+
+/// Breaks one thing; exactly these steps fail, and say why.
+fn breaks(lab: &mut LabTarget, changes: &[(&str, &str)], expected: &[(&str, &str)]) {
+    let cases = suite(lab, changes, ENOUGH);
+    let failed = failures(&cases);
+    assert_eq!(failed.len(), expected.len(), "{changes:?}: {failed:?}");
+    for ((step, text), (expected_step, why)) in failed.iter().zip(expected) {
+        assert!(
+            step == expected_step && text.contains(why),
+            "{changes:?}: instead of '{why}': {failed:?}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn what_is_broken_is_found_and_said() {
+    let mut lab = LabTarget::new(Variant::Hindsight).unwrap();
+    let lab = &mut lab;
+    breaks(
+        lab,
+        &[("i < ROUNDS;", "i < ROUNDS - 1;")],
+        &[(CONTENT, "6 calls of round instead of 7")],
+    );
+    breaks(
+        lab,
+        &[("Thread.sleep(500)", "Thread.sleep(400)")],
+        &[(CONTENT, "and it sleeps for 500 ms")],
+    );
+    breaks(
+        lab,
+        &[
+            ("        stall();\n", ""),
+            ("int sum = 0;", "int sum = 0; stall();"),
+        ],
+        &[(CONTENT, "a round ended after the stall had begun")],
+    );
+    breaks(
+        lab,
+        &[("sum += round(i)", "sum += more(i)"), (
+            "    private static void stall",
+            "    private static int more(int i) throws Exception { return i < 0 ? more(-i) : round(i); }\n\
+             private static void stall",
+        )],
+        &[(CONTENT, "main has called each round and the stall")],
+    );
+    breaks(
+        lab,
+        &[("a stall of 500 ms", "something else")],
+        &[(CONTENT, "its reason is 'boot test: something else'")],
+    );
+    breaks(
+        lab,
+        &[("dev.hindsight.Hindsight\"", "dev.hindsight.Missing\"")],
+        &[(ANOMALY, "0 new files instead of one")],
+    );
+    breaks(
+        lab,
+        &[("int sum = 0;", "int sum = 0; Runtime.getRuntime().exit(3);")],
+        &[(ANOMALY, "exit status: 3")],
+    );
+    // A crash is found by its exit status, and in the log.
+    let unsafe_store = "int sum = 0;\
+        java.lang.reflect.Field field = Class.forName(\"sun.misc.Unsafe\").getDeclaredField(\"theUnsafe\");\
+        field.setAccessible(true);\
+        field.getType().getMethod(\"putLong\", long.class, long.class).invoke(field.get(null), 16L, 0L);";
+    breaks(
+        lab,
+        &[("int sum = 0;", unsafe_store)],
+        &[(ANOMALY, "dalvikvm ended with"), (LOG, "Fatal signal 11")],
+    );
+    lab.set_patience(Duration::from_secs(3));
+    breaks(
+        lab,
+        &[
+            (
+                "int sum = 0;",
+                "int sum = 0; while (ROUNDS == 7) { Thread.sleep(50); }",
+            ),
+            ("final int ROUNDS = 7", "int ROUNDS = 7"),
+        ],
+        &[(ANOMALY, "has not ended after 3 s")],
+    );
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_vm_that_is_not_up_in_time_is_not_booted_and_nothing_else_is_tried() {
+    let mut lab = LabTarget::new(Variant::Hindsight).unwrap();
+    let cases = suite(&mut lab, &[], Duration::ZERO);
+    let failed = failures(&cases);
+    assert!(
+        matches!(failed[..], [("boots", why)] if why.contains("has not ended after 0 s")),
+        "{failed:?}"
+    );
+    let skipped = cases
+        .iter()
+        .filter(|case| matches!(case.outcome, Outcome::Skipped(_)))
+        .count();
+    // What puts everything back is never skipped.
+    assert_eq!(skipped, cases.len() - 2);
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build --stock"]
+fn an_art_without_hindsight_fails() {
+    let mut lab = LabTarget::new(Variant::Stock).unwrap();
+    breaks(
+        &mut lab,
+        &[],
+        &[
+            (TRACE_POINTS, "it was not compiled by Hindsight's ART"),
+            (ANOMALY, "0 new files instead of one"),
+        ],
+    );
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn the_program_that_is_missing_is_named() {
+    let mut lab = LabTarget::new(Variant::Hindsight).unwrap();
+    let options = Options {
+        boot_deadline: ENOUGH,
+        pairs: 1,
+    };
+    let cases = run(&mut lab, Path::new("missing.jar"), &options);
+    assert!(failures(&cases)[0].1.contains("missing.jar"), "{cases:?}");
+}
