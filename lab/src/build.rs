@@ -7,7 +7,7 @@ use crate::lock::Lock;
 use crate::manifest::Manifest;
 use crate::paths::{Folders, Isa, Release, Variant};
 use crate::progress::Progress;
-use crate::run::{Lab, CORE_JARS};
+use crate::run::Lab;
 use crate::source::{hindsight_patches, port_patches, Tree};
 use crate::util::{create_dir, remove, run, symlink, write_atomic, write_if_changed};
 use crate::{check, cross, fdlibm, graph, java, ninja, tzdata, Error, Result};
@@ -27,9 +27,6 @@ pub struct BuildOptions {
     /// sources and patches.
     pub art_source: Option<PathBuf>,
 }
-
-/// The source folders that both variants share, in the order of the manifest.
-const SHARED: [&str; 5] = ["libcore", "system_core", "frameworks_base", "fdlibm", "dx"];
 
 /// Downloads and verifies what a release needs.
 ///
@@ -90,7 +87,9 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     let manifest = Manifest::load(&folders.data)?;
     let fetched = fetch_all(&folders, &manifest, &progress)?;
     sources(&folders, &manifest, &fetched, options, &progress)?;
-    java_part(&folders, options.release, &progress)?;
+    if folders.spec.java.is_some() {
+        java_part(&folders, options.release, &progress)?;
+    }
     let with_rust = options.variant == Variant::Hindsight;
     cross::prepare(&folders, options.isa, with_rust, &progress)?;
     // What follows changes only the variant: the other one needn't wait for it.
@@ -123,7 +122,7 @@ fn sources(
     progress: &Progress,
 ) -> Result<()> {
     let shared = folders.shared_sources();
-    for folder in SHARED {
+    for &folder in folders.spec.shared_sources {
         Tree {
             package: manifest.package(folder)?,
             fetched: find(fetched, folder)?,
@@ -134,7 +133,7 @@ fn sources(
     }
     let variant = folders.variant(options.variant);
     for dir in [folders.java(), variant.clone()] {
-        for folder in SHARED {
+        for &folder in folders.spec.shared_sources {
             symlink(
                 &Path::new("../../src").join(folder),
                 &dir.join("src").join(folder),
@@ -244,12 +243,11 @@ fn root_files(lab: &Lab) -> Result<()> {
         lab.isa.library_dir(),
         lab.isa.native_test_dir(),
         "framework",
-        "com.android.runtime/etc/icu",
     ] {
         create_dir(&root.join(dir))?;
     }
     create_dir(&lab.data_dir().join("dalvik-cache"))?;
-    for jar in CORE_JARS {
+    for jar in lab.folders.spec.core_jars() {
         let up = Path::new("../../../../../java/out").join(jar);
         debug_assert_eq!(
             lab.folders.java().join("out").join(jar),
@@ -262,7 +260,8 @@ fn root_files(lab: &Lab) -> Result<()> {
         &root.join("bin").join(lab.isa.dalvikvm()),
     )?;
     let zones = tzdata::bundle(Path::new("/usr/share/zoneinfo"))?;
-    for module in ["com.android.tzdata", "com.android.runtime"] {
+    for (_, module) in lab.folders.spec.modules {
+        create_dir(&root.join(module).join("etc/icu"))?;
         write_if_changed(&root.join(module).join("etc/tz/tzdata"), &zones)?;
     }
     Ok(())
@@ -294,7 +293,8 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     ]);
     command.arg("--target-dir").arg(lab.dir().join(&target));
     // The C++ half of the bridge has to have the ABI of ART's own objects.
-    command.env("CXX", "clang++-14").env("CC", "clang-14");
+    let spec = lab.folders.spec;
+    command.env("CXX", spec.cxx()).env("CC", spec.cc());
     let mut output = format!("{target}/device");
     if let Some(triple) = options.isa.rust_target() {
         command.args(["--target", triple]);
@@ -306,7 +306,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
         let flags = graph::target_flags_at(options.isa, lab.dir());
         command
             .env(format!("CXXFLAGS_{triple}"), &flags)
-            .env("AR", "llvm-ar-14");
+            .env("AR", format!("llvm-ar-{}", spec.clang));
         output = format!("{target}/{triple}/device");
     }
     // xtask's own cargo run must not leak its settings into this one.

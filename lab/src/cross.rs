@@ -94,6 +94,9 @@ pub(crate) fn prepare(
     with_rust: bool,
     progress: &Progress,
 ) -> Result<()> {
+    if isa.is_native() {
+        return Ok(());
+    }
     let manifest = Manifest::load(&folders.data)?;
     let Some(architecture) = manifest.architecture(isa) else {
         return Ok(());

@@ -2,128 +2,19 @@
 //! The Ninja graph of the native part.
 //!
 //! Which files a library consists of is read from the `Android.bp` files. What they don't say
-//! outside Soong (flags, include folders, Debian's names of libraries) is in the tables here.
+//! outside Soong (flags, include folders, Debian's names of libraries) is in the tables of each
+//! release ([`crate::release`]).
 //!
 //! All paths are relative to the variant's folder, so that both variants run the same commands
 //! and share the compiler cache.
 
 use crate::ninja::{Edge, Writer};
 use crate::paths::{Folders, Isa, Variant};
-use crate::run::CORE_JARS;
+use crate::release::{Interpreter, Spec};
 use crate::{Error, Result};
 use hindsight_blueprint::{Source, Tree, Value, Variation};
 use std::collections::BTreeSet;
 use std::path::Path;
-
-const CXX: &str = "clang++-14";
-const CC: &str = "clang-14";
-
-/// The instruction sets that the compiler generates code for.
-fn code_generators(isa: Isa) -> &'static [&'static str] {
-    match isa {
-        Isa::X86_64 => &["arm", "arm64", "x86", "x86_64"],
-        // The JIT needs one; what is compiled ahead of time, this machine's dex2oat compiles.
-        Isa::Arm64 => &["arm64"],
-        Isa::Arm => &["arm"],
-    }
-}
-
-/// The `Android.bp` files, relative to the variant's folder.
-const BLUEPRINTS: [&str; 26] = [
-    "src/art/build/Android.bp",
-    "src/art/libartbase/Android.bp",
-    "src/art/libartpalette/Android.bp",
-    "src/art/libdexfile/Android.bp",
-    "src/art/libelffile/Android.bp",
-    "src/art/libprofile/Android.bp",
-    "src/art/runtime/Android.bp",
-    "src/art/compiler/Android.bp",
-    "src/art/disassembler/Android.bp",
-    "src/art/dexlayout/Android.bp",
-    "src/art/dex2oat/Android.bp",
-    "src/art/oatdump/Android.bp",
-    "src/art/profman/Android.bp",
-    "src/art/dexdump/Android.bp",
-    "src/art/tools/hiddenapi/Android.bp",
-    "src/art/openjdkjvm/Android.bp",
-    "src/art/openjdkjvmti/Android.bp",
-    "src/art/sigchainlib/Android.bp",
-    "src/art/dalvikvm/Android.bp",
-    "src/art/test/Android.bp",
-    "src/libcore/NativeCode.bp",
-    "src/libcore/luni/src/main/native/Android.bp",
-    "src/libcore/ojluni/src/main/native/Android.bp",
-    "src/libcore/openjdk_java_files.bp",
-    "src/system_core/libnativebridge/Android.bp",
-    "src/system_core/libnativeloader/Android.bp",
-];
-
-/// Include folders of everything in ART, in this order. `OUT` is the output folder.
-///
-/// Those of Hindsight are there for the stock variant too (and may not exist): were its command
-/// lines different, the variants could not share the compiler cache.
-const ART_INCLUDES: [&str; 18] = [
-    "OUT/gen",
-    "src/art",
-    "src/art/runtime",
-    "src/art/libartbase",
-    "src/art/libartpalette/include",
-    "src/art/libdexfile",
-    "src/art/libdexfile/external/include",
-    "src/art/libelffile",
-    "src/art/libprofile",
-    "src/art/cmdline",
-    "src/art/sigchainlib",
-    "src/art/tools/cpp-define-generator",
-    "src/system_core/libnativebridge/include",
-    "src/system_core/libnativeloader/include",
-    "/usr/include/android",
-    "/usr/include/android/nativehelper",
-    "hindsight/art-hooks/include",
-    "OUT/cargo/cxxbridge",
-];
-
-/// A folder from which `../../libcore` is libcore, also where `src/art` is somebody's work tree.
-const BESIDE_LIBCORE: [&str; 1] = ["src/system_core/libnativeloader"];
-
-const COMPILER_INCLUDES: [&str; 6] = [
-    "src/art/compiler",
-    "src/art/disassembler",
-    "src/art/dexlayout",
-    "src/art/dex2oat",
-    "src/art/dex2oat/include",
-    "/usr/include/vixl",
-];
-
-const JVMTI_INCLUDES: [&str; 6] = [
-    "src/art/openjdkjvmti/include",
-    "src/art/openjdkjvmti",
-    "src/art/dexlayout",
-    "src/art/compiler",
-    "src/art/test",
-    "src/art/test/ti-agent",
-];
-
-const LIBCORE_INCLUDES: [&str; 7] = [
-    "src/libcore/include",
-    "src/libcore/luni/src/main/native",
-    "src/libcore/ojluni/src/main/native",
-    "hindsight/lab/android-10/shim",
-    "OUT/gen",
-    "/usr/include/android",
-    "/usr/include/android/nativehelper",
-];
-
-/// What AOSP's build defines for ART on a Linux host, in its release form.
-const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_DELTA=-0x1000000 \
-    -DART_BASE_ADDRESS_MAX_DELTA=0x1000000 -DART_DEFAULT_COMPACT_DEX_LEVEL=fast \
-    -DART_DEFAULT_GC_TYPE_IS_CMS -DART_FRAME_SIZE_LIMIT=1736 -DART_READ_BARRIER_TYPE_IS_BAKER=1 \
-    -DART_USE_READ_BARRIER=1 -DART_USE_GENERATIONAL_CC=1 -DART_STACK_OVERFLOW_GAP_arm=8192 \
-    -DART_STACK_OVERFLOW_GAP_arm64=8192 -DART_STACK_OVERFLOW_GAP_mips=16384 \
-    -DART_STACK_OVERFLOW_GAP_mips64=16384 -DART_STACK_OVERFLOW_GAP_x86=8192 \
-    -DART_STACK_OVERFLOW_GAP_x86_64=8192 -DBUILDING_LIBART=1 -DIMT_SIZE=43 -DUSE_D8_DESUGAR=1 \
-    -DNDEBUG -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE -D__STDC_FORMAT_MACROS \
-    -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS";
 
 /// Machine and code flags of C, C++ and assembly. ART's sources are not ours to warn about.
 fn common(isa: Isa) -> String {
@@ -167,37 +58,17 @@ fn sysroot(isa: Isa) -> String {
     }
 }
 
-/// The defines of Debian's vixl.pc: with its simulator, and without A64, the layout of some classes
-/// is another.
-fn vixl_defines(isa: Isa) -> &'static str {
-    match isa {
-        Isa::X86_64 => {
-            "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 \
-             -DVIXL_INCLUDE_TARGET_A64 -DVIXL_INCLUDE_SIMULATOR_AARCH64 -DVIXL_CODE_BUFFER_MMAP"
-        }
-        Isa::Arm64 => {
-            "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 \
-             -DVIXL_INCLUDE_TARGET_A64 -DVIXL_CODE_BUFFER_MMAP"
-        }
-        Isa::Arm => "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 -DVIXL_CODE_BUFFER_MMAP",
-    }
-}
-
 /// How native methods are compiled where ART's calls to them are not what the compiler would expect.
-fn native_method_flags(isa: Isa) -> &'static str {
+fn native_method_flags(spec: &Spec, isa: Isa) -> String {
     match isa {
-        Isa::Arm => " -include hindsight/lab/android-10/shim/jnicall.h",
-        _ => "",
+        Isa::Arm => format!(" -include {}/jnicall.h", spec.shim),
+        _ => String::new(),
     }
 }
-
-/// Headers that the native parts of the run-tests get from libc++ without including them.
-const TEST_FORCED_INCLUDES: &str =
-    "-include string.h -include functional -include atomic -include android-base/macros.h";
 
 /// A set of compiler flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flags {
+pub(crate) enum Flags {
     /// ART itself.
     Art,
     /// The one file that includes libcore's headers by their way from ART's own folder.
@@ -241,69 +112,80 @@ impl Flags {
         }
     }
 
-    fn cxx(self, isa: Isa, out: &str) -> String {
+    fn cxx(self, spec: &Spec, isa: Isa, out: &str) -> String {
         let art = |visibility: &str, extra: &str, more: &[&str]| {
             format!(
-                "-std=gnu++17 -O2 {visibility} {} {ART_DEFINES} {} {} {} {extra}",
+                "-std={} -O2 {visibility} {} {} {} {} {} {extra}",
+                spec.cxx_standard,
                 common(isa),
-                code_generator_defines(isa),
-                includes(&ART_INCLUDES, isa, out),
+                spec.art_defines,
+                code_generator_defines(spec, isa),
+                includes(spec.includes.art, isa, out),
                 includes(more, isa, out),
             )
         };
         let protected = "-fno-rtti -fvisibility=protected";
-        let natives = native_method_flags(isa);
+        let natives = native_method_flags(spec, isa);
         match self {
             Flags::Art => art(protected, natives.trim_start(), &[]),
-            Flags::OpenJdkJvm => art(protected, natives.trim_start(), &BESIDE_LIBCORE),
-            Flags::Compiler => art(protected, vixl_defines(isa), &COMPILER_INCLUDES),
-            Flags::Jvmti => art(protected, "", &JVMTI_INCLUDES),
+            Flags::OpenJdkJvm => art(
+                protected,
+                natives.trim_start(),
+                spec.includes.beside_libcore,
+            ),
+            Flags::Compiler => art(protected, (spec.vixl_defines)(isa), spec.includes.compiler),
+            Flags::Jvmti => art(protected, "", spec.includes.jvmti),
             Flags::System => art("-fno-rtti", "", &[]),
             Flags::Test => art(
                 "",
-                &format!("{TEST_FORCED_INCLUDES}{natives}"),
-                &JVMTI_INCLUDES,
+                &format!("{}{natives}", spec.test_forced_includes),
+                spec.includes.jvmti,
             ),
             Flags::Libcore => {
                 let target = target_flags(isa);
                 let gap = if target.is_empty() { "" } else { " " };
                 format!(
-                    "-std=gnu++17 -O2{gap}{target} -fPIC -w -pthread -DU_USING_ICU_NAMESPACE=0 \
+                    "-std={} -O2{gap}{target} -fPIC -w -pthread -DU_USING_ICU_NAMESPACE=0 \
                      -DNDEBUG {LIBCORE_DEFINES} {}{natives}",
-                    includes(&LIBCORE_INCLUDES, isa, out),
+                    spec.cxx_standard,
+                    includes(spec.includes.libcore, isa, out),
                 )
             }
             // The functions that OpenJDK has in Java are translated to C++.
-            Flags::Fdlibm => format!("-std=gnu++17 {}", fdlibm_flags(isa)),
+            Flags::Fdlibm => format!("-std={} {}", spec.cxx_standard, fdlibm_flags(isa)),
         }
     }
 
-    fn c(self, isa: Isa, out: &str) -> String {
+    fn c(self, spec: &Spec, isa: Isa, out: &str) -> String {
         match self {
-            Flags::Libcore => self.cxx(isa, out).replace("-std=gnu++17", "-std=gnu11"),
+            Flags::Libcore => c_standard(&self.cxx(spec, isa, out), spec),
             Flags::Fdlibm => {
                 format!(
                     "-std=gnu11 {} -Isrc/fdlibm/src/java.base/share/native/libfdlibm",
                     fdlibm_flags(isa)
                 )
             }
-            _ => self
-                .cxx(isa, out)
-                .replace("-std=gnu++17", "-std=gnu11")
-                .replace("-fno-rtti ", ""),
+            _ => c_standard(&self.cxx(spec, isa, out), spec).replace("-fno-rtti ", ""),
         }
     }
 
-    fn assembly(self, isa: Isa, out: &str) -> String {
-        let (common, codegen) = (common(isa), code_generator_defines(isa));
+    fn assembly(self, spec: &Spec, isa: Isa, out: &str) -> String {
         format!(
-            "{common} {ART_DEFINES} {codegen} {}",
-            includes(&ART_INCLUDES, isa, out)
+            "{} {} {} {}",
+            common(isa),
+            spec.art_defines,
+            code_generator_defines(spec, isa),
+            includes(spec.includes.art, isa, out)
         )
     }
 }
 
-/// The headers of `lab/android-10/pch/`, each with the flags that it is precompiled for. Parsing what
+/// C++ flags for C.
+fn c_standard(flags: &str, spec: &Spec) -> String {
+    flags.replace(&format!("-std={}", spec.cxx_standard), "-std=gnu11")
+}
+
+/// The headers of `lab/<release>/pch/`, each with the flags that it is precompiled for. Parsing what
 /// nearly every file of ART includes is otherwise half of the work.
 const PRECOMPILED: [(&str, Flags); 4] = [
     ("runtime", Flags::Art),
@@ -350,8 +232,8 @@ fn fdlibm_flags(isa: Isa) -> String {
         .to_owned()
 }
 
-fn code_generator_defines(isa: Isa) -> String {
-    code_generators(isa)
+fn code_generator_defines(spec: &Spec, isa: Isa) -> String {
+    (spec.code_generators)(isa)
         .iter()
         .map(|isa| format!("-DART_ENABLE_CODEGEN_{isa}"))
         .collect::<Vec<_>>()
@@ -370,8 +252,8 @@ fn includes(dirs: &[&str], isa: Isa, out: &str) -> String {
 }
 
 /// Where a part's sources come from.
-#[derive(Clone, Copy)]
-enum Origin {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
     /// A module of an `Android.bp`.
     Module(&'static str),
     /// Files, relative to the variant's folder.
@@ -386,45 +268,30 @@ enum Origin {
     Hooks(&'static str),
 }
 
-use Origin::{Files, Folder, Generated, Hooks, Module, Only};
-
-enum Kind {
+#[derive(Debug)]
+pub(crate) enum Kind {
     Shared,
     Program,
 }
 
 /// A library or program.
-struct Target {
+#[derive(Debug)]
+pub(crate) struct Target {
     /// The output, relative to `root/`.
-    output: &'static str,
-    kind: Kind,
-    parts: &'static [(Origin, Flags)],
+    pub(crate) output: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) parts: &'static [(Origin, Flags)],
     /// Libraries of the lab that it is linked with, without `lib` and `.so`.
-    uses: &'static [&'static str],
+    pub(crate) uses: &'static [&'static str],
     /// Debian's libraries.
-    libs: &'static str,
+    pub(crate) libs: &'static str,
 }
 
-/// What is not built for other machines: dex2oat and its relatives run on this one, for all of them, and
-/// JVMTI comes with 120 files that no test of trace points needs there.
-const NATIVE_ONLY: [&str; 10] = [
-    "lib64/libart-disassembler.so",
-    "lib64/libart-dexlayout.so",
-    "lib64/libopenjdkjvmti.so",
-    "bin/dex2oat",
-    "bin/oatdump",
-    "bin/profman",
-    "bin/hiddenapi",
-    "bin/dexdump2",
-    "nativetest64/libtiagent.so",
-    "nativetest64/libartagent.so",
-];
-
 /// The libraries and programs of an instruction set.
-fn targets(isa: Isa) -> impl Iterator<Item = &'static Target> {
-    TARGETS
+fn targets(spec: &'static Spec, isa: Isa) -> impl Iterator<Item = &'static Target> {
+    spec.targets
         .iter()
-        .filter(move |target| isa.is_native() || !NATIVE_ONLY.contains(&target.output))
+        .filter(move |target| isa.is_native() || !spec.native_only.contains(&target.output))
 }
 
 /// A target's output below `root/`: a 32-bit system has other folders.
@@ -447,179 +314,6 @@ pub(crate) fn file_name(isa: Isa) -> String {
 /// A shared library that leaves nothing undefined.
 const CLOSED: &str = "-Wl,--no-undefined";
 
-const TARGETS: &[Target] = &[
-    // The functions do nothing in libart's own copy; dalvikvm has the real ones.
-    Target {
-        output: "lib64/libsigchain.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libsigchain_dummy"), Flags::Art)],
-        uses: &[],
-        libs: "",
-    },
-    Target {
-        output: "lib64/libart.so",
-        kind: Kind::Shared,
-        parts: &[
-            (Module("libartbase"), Flags::Art),
-            (Module("libdexfile"), Flags::Art),
-            (Module("libelffile"), Flags::Art),
-            (Module("libprofile"), Flags::Art),
-            (Module("libartpalette-system"), Flags::Art),
-            (Module("libart"), Flags::Art),
-            (Module("libnativebridge"), Flags::System),
-            (Module("libnativeloader"), Flags::System),
-            (Hooks("runtime"), Flags::Art),
-        ],
-        uses: &["sigchain"],
-        libs: "-lbacktrace -lziparchive -lbase -llog -lnativehelper -llz4 -llzma -lz -ldl -lpthread -latomic",
-    },
-    Target {
-        output: "lib64/libart-compiler.so",
-        kind: Kind::Shared,
-        parts: &[
-            (Module("libart-compiler"), Flags::Compiler),
-            // Listed with the code generator for 32-bit ARM, and used by both.
-            (
-                Only(
-                    Isa::Arm64,
-                    &[
-                        "src/art/compiler/optimizing/instruction_simplifier_shared.cc",
-                        "src/art/compiler/optimizing/nodes_shared.cc",
-                    ],
-                ),
-                Flags::Compiler,
-            ),
-            (Hooks("compiler"), Flags::Compiler),
-        ],
-        uses: &["art"],
-        libs: "-lvixl -lbase -llog",
-    },
-    Target {
-        output: "lib64/libart-disassembler.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libart-disassembler"), Flags::Compiler)],
-        uses: &["art"],
-        libs: "-lvixl -lbase -llog",
-    },
-    Target {
-        output: "lib64/libart-dexlayout.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libart-dexlayout"), Flags::Compiler)],
-        uses: &["art"],
-        libs: "-lbase -llog -lz",
-    },
-    Target {
-        output: "bin/dex2oat",
-        kind: Kind::Program,
-        parts: &[(Module("libart-dex2oat"), Flags::Compiler), (Module("dex2oat"), Flags::Compiler)],
-        uses: &["art-compiler", "art-dexlayout", "art", "sigchain"],
-        libs: "-lcrypto -lbase -llog -llz4 -lz -lpthread",
-    },
-    Target {
-        output: "bin/oatdump",
-        kind: Kind::Program,
-        parts: &[(Module("oatdump"), Flags::Compiler)],
-        uses: &["art-compiler", "art-dexlayout", "art-disassembler", "art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/profman",
-        kind: Kind::Program,
-        parts: &[(Module("profman"), Flags::Compiler)],
-        uses: &["art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/hiddenapi",
-        kind: Kind::Program,
-        parts: &[(Module("hiddenapi"), Flags::Compiler)],
-        uses: &["art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/dexdump2",
-        kind: Kind::Program,
-        parts: &[(Module("dexdump2"), Flags::Art)],
-        uses: &["art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/dalvikvm",
-        kind: Kind::Program,
-        parts: &[(Module("dalvikvm"), Flags::Art), (Files(&["src/art/sigchainlib/sigchain.cc"]), Flags::Art)],
-        uses: &[],
-        // libart finds the real sigchain functions in the program.
-        libs: "-lnativehelper -llog -ldl -lpthread -Wl,--export-dynamic",
-    },
-    Target {
-        output: "lib64/libopenjdkjvm.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libopenjdkjvm"), Flags::OpenJdkJvm)],
-        uses: &["art"],
-        libs: "-lbase -llog -lnativehelper",
-    },
-    Target {
-        output: "lib64/libopenjdkjvmti.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libopenjdkjvmti"), Flags::Jvmti)],
-        uses: &["art", "art-compiler", "art-dexlayout"],
-        libs: "-lbase -llog -lnativehelper",
-    },
-    Target {
-        output: "lib64/libandroidio.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libandroidio"), Flags::Libcore)],
-        uses: &[],
-        libs: "-llog",
-    },
-    Target {
-        output: "lib64/libjavacore.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libjavacore"), Flags::Libcore)],
-        uses: &["androidio"],
-        libs: "-lnativehelper -lziparchive -lbase -llog -lcrypto -lexpat -licuuc -licui18n -licudata -lz",
-    },
-    Target {
-        output: "lib64/libopenjdk.so",
-        kind: Kind::Shared,
-        parts: &[
-            (Module("libopenjdk"), Flags::Libcore),
-            (Folder("src/fdlibm/src/java.base/share/native/libfdlibm", "c"), Flags::Fdlibm),
-            (Generated("gen/fdlibm_java.cc"), Flags::Fdlibm),
-        ],
-        uses: &["androidio", "openjdkjvm"],
-        libs: "-lnativehelper -lbase -llog -lcrypto -licuuc -licudata -lz -lm -ldl",
-    },
-    Target {
-        output: "nativetest64/libarttest.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libarttest"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog -lbacktrace -lnativehelper",
-    },
-    Target {
-        output: "nativetest64/libtiagent.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libtiagent"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog -lbacktrace -lnativehelper",
-    },
-    Target {
-        output: "nativetest64/libartagent.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libartagent"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog -lbacktrace -lnativehelper",
-    },
-    Target {
-        output: "nativetest64/libnativebridgetest.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libnativebridgetest"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog",
-    },
-];
-
 /// Test libraries may refer to symbols that the agent or runtime that loads them has.
 fn closed(target: &Target) -> &'static str {
     match target.kind {
@@ -635,10 +329,11 @@ pub(crate) fn write(
     variant: Variant,
     hooks: Option<&str>,
 ) -> Result<String> {
+    let spec = folders.spec;
     let dir = folders.variant(variant);
     let out = format!("out/{}", isa.name());
     let mut tree = Tree::new();
-    for file in BLUEPRINTS {
+    for file in spec.blueprints {
         tree.load(&dir, Path::new(file))?;
     }
     let variation = Variation {
@@ -646,12 +341,13 @@ pub(crate) fn write(
         target: ["host", "linux", "linux_glibc", "not_windows"]
             .map(str::to_owned)
             .to_vec(),
-        codegen: code_generators(isa)
+        codegen: (spec.code_generators)(isa)
             .iter()
             .map(|&isa| isa.to_owned())
             .collect(),
     };
     let mut graph = Graph {
+        spec,
         dir: &dir,
         out,
         isa,
@@ -664,15 +360,16 @@ pub(crate) fn write(
     graph.ninja = Writer::new(&graph.out);
     graph.rules();
     graph.generated()?;
-    for target in targets(isa) {
+    for target in targets(spec, isa) {
         graph.target(target)?;
     }
     graph.precompiled_headers();
-    graph.boot_images(&dir)?;
+    graph.boot_images()?;
     Ok(graph.ninja.finish())
 }
 
 struct Graph<'a> {
+    spec: &'static Spec,
     dir: &'a Path,
     out: String,
     isa: Isa,
@@ -687,35 +384,36 @@ struct Graph<'a> {
 
 impl Graph<'_> {
     fn rules(&mut self) {
-        let (isa, out) = (self.isa, &self.out);
+        let (spec, isa, out) = (self.spec, self.isa, &self.out);
+        let (cxx, cc) = (spec.cxx(), spec.cc());
         let n = &mut self.ninja;
         for flags in Flags::ALL {
-            n.variable(&format!("cxx_{}", flags.name()), &flags.cxx(isa, out));
-            n.variable(&format!("c_{}", flags.name()), &flags.c(isa, out));
+            n.variable(&format!("cxx_{}", flags.name()), &flags.cxx(spec, isa, out));
+            n.variable(&format!("c_{}", flags.name()), &flags.c(spec, isa, out));
         }
-        n.variable("asm_art", &Flags::Art.assembly(isa, out));
+        n.variable("asm_art", &Flags::Art.assembly(spec, isa, out));
         let depfile = [("depfile", "$out.d"), ("deps", "gcc")];
         let rule = |n: &mut Writer, name: &str, compiler: &str| {
             let command = format!("ccache {compiler} -MD -MF $out.d $flags -c $in -o $out");
             let described = [depfile[0], depfile[1], ("description", "compile $in")];
             n.rule(name, &command, &described);
         };
-        rule(n, "cxx", CXX);
-        rule(n, "cc", CC);
+        rule(n, "cxx", &cxx);
+        rule(n, "cc", &cc);
         // The compiler cache tells precompiled headers apart by the sum beside them: the header itself
         // has absolute paths in it, which would keep the variants from sharing what they compile.
         n.rule(
             "precompile",
             &format!(
-                "{CXX} -MD -MF $out.d $flags -Xclang -fno-pch-timestamp -fpch-instantiate-templates \
+                "{cxx} -MD -MF $out.d $flags -Xclang -fno-pch-timestamp -fpch-instantiate-templates \
                  -x c++-header $in -o $out && \
-                 {CXX} $flags -x c++-header -E $in | sha256sum > $out.sum"
+                 {cxx} $flags -x c++-header -E $in | sha256sum > $out.sum"
             ),
             &[depfile[0], depfile[1], ("description", "precompile $in")],
         );
         n.rule(
             "asm_text",
-            &format!("{CXX} -MD -MF $out.d $flags -S $in -o $out"),
+            &format!("{cxx} -MD -MF $out.d $flags -S $in -o $out"),
             &[depfile[0], depfile[1], ("description", "compile $in")],
         );
         // Headers that stay the same don't make everything out of date.
@@ -738,8 +436,8 @@ impl Graph<'_> {
             &[("restat", "1"), ("description", "generate $out")],
         );
         let linker = match target_flags(isa) {
-            target if target.is_empty() => format!("{CXX} -fuse-ld=lld"),
-            target => format!("{CXX} {target} -fuse-ld=lld"),
+            target if target.is_empty() => format!("{cxx} -fuse-ld=lld"),
+            target => format!("{cxx} {target} -fuse-ld=lld"),
         };
         n.rule(
             "shared",
@@ -780,14 +478,24 @@ impl Graph<'_> {
             implicit: vec!["src/art/tools/cpp-define-generator/make_header.py".to_owned()],
             ..Edge::default()
         });
-        let mterp = format!("src/art/runtime/interpreter/mterp/{}", self.isa.name());
-        self.ninja.edge(&Edge {
-            rule: "mterp",
-            outputs: vec![self.mterp()],
-            inputs: files_in(self.dir, &mterp, "S")?,
-            implicit: vec!["src/art/runtime/interpreter/mterp/gen_mterp.py".to_owned()],
-            ..Edge::default()
-        });
+        for interpreter in (self.spec.interpreters)(self.isa) {
+            let mut inputs = Vec::new();
+            for name in interpreter.inputs {
+                let path = format!("src/art/runtime/interpreter/mterp/{name}");
+                if name.ends_with(".S") {
+                    inputs.push(path);
+                } else {
+                    inputs.extend(files_in(self.dir, &path, "S")?);
+                }
+            }
+            self.ninja.edge(&Edge {
+                rule: "mterp",
+                outputs: vec![self.interpreter(interpreter)],
+                inputs,
+                implicit: vec!["src/art/runtime/interpreter/mterp/gen_mterp.py".to_owned()],
+                ..Edge::default()
+            });
+        }
         Ok(())
     }
 
@@ -800,7 +508,7 @@ impl Graph<'_> {
             self.ninja.edge(&Edge {
                 rule: "precompile",
                 outputs: vec![self.precompiled_header(name)],
-                inputs: vec![format!("hindsight/lab/android-10/pch/precompiled_{name}.h")],
+                inputs: vec![format!("{}/precompiled_{name}.h", self.spec.precompiled)],
                 order_only: vec![self.asm_defines()],
                 variables: vec![("flags", format!("$cxx_{}", flags.name()))],
                 ..Edge::default()
@@ -812,31 +520,31 @@ impl Graph<'_> {
         format!("{}/pch/{name}.pch", self.out)
     }
 
-    fn mterp(&self) -> String {
-        format!("{}/gen/mterp_{}.S", self.out, self.isa.name())
+    fn interpreter(&self, interpreter: &Interpreter) -> String {
+        format!("{}/gen/{}", self.out, interpreter.output)
     }
 
     /// The source files of a part; edges that generate some of them are written.
     fn sources(&mut self, from: Origin) -> Result<Vec<String>> {
         let module = match from {
-            Only(isa, _) if isa != self.isa => return Ok(Vec::new()),
-            Files(files) | Only(_, files) => {
+            Origin::Only(isa, _) if isa != self.isa => return Ok(Vec::new()),
+            Origin::Files(files) | Origin::Only(_, files) => {
                 return Ok(files.iter().map(|&file| file.to_owned()).collect())
             }
-            Folder(folder, extension) => return files_in(self.dir, folder, extension),
-            Generated(file) => return Ok(vec![format!("{}/{file}", self.out)]),
-            Hooks(_) if self.hooks.is_none() => return Ok(Vec::new()),
-            Hooks(folder) => {
+            Origin::Folder(folder, extension) => return files_in(self.dir, folder, extension),
+            Origin::Generated(file) => return Ok(vec![format!("{}/{file}", self.out)]),
+            Origin::Hooks(_) if self.hooks.is_none() => return Ok(Vec::new()),
+            Origin::Hooks(folder) => {
                 let folder = format!("hindsight/art-hooks/cc/{folder}");
                 let mut files = files_in(self.dir, &folder, "cc")?;
-                files.retain(|file| !is_for_other_code_generator(file, self.isa));
+                files.retain(|file| !is_for_other_code_generator(self.spec, file, self.isa));
                 let assembly = format!("{folder}/arch/{}", self.isa.name());
                 if self.dir.join(&assembly).is_dir() {
                     files.extend(files_in(self.dir, &assembly, "S")?);
                 }
                 return Ok(files);
             }
-            Module(module) => module,
+            Origin::Module(module) => module,
         };
         let mut files = Vec::new();
         for source in self.tree.sources(module, &self.variation)? {
@@ -847,13 +555,17 @@ impl Graph<'_> {
                         files.push(path);
                     }
                 }
-                Source::Output(name) if name == format!("libart_mterp.{}", self.isa.name()) => {
-                    files.push(self.mterp());
-                }
                 Source::Output(name) => {
-                    return Err(Error::Other(format!(
-                    "module `{module}` needs the output of `{name}`, which the lab can't generate"
-                )))
+                    let interpreters = (self.spec.interpreters)(self.isa);
+                    match interpreters.iter().find(|made| made.module == name) {
+                        Some(interpreter) => files.push(self.interpreter(interpreter)),
+                        None => {
+                            return Err(Error::Other(format!(
+                                "module `{module}` needs the output of `{name}`, which the lab \
+                                 can't generate"
+                            )))
+                        }
+                    }
                 }
             }
         }
@@ -1005,21 +717,32 @@ impl Graph<'_> {
     }
 
     /// `core.art`, compiled, and `core-interpreter.art`, for the interpreter.
-    fn boot_images(&mut self, _dir: &Path) -> Result<()> {
+    fn boot_images(&mut self) -> Result<()> {
         let root = format!("{}/root", self.out);
         let isa = self.isa.name();
-        let jars = CORE_JARS.map(|jar| format!("{root}/framework/{jar}"));
+        let jars: Vec<String> = self
+            .spec
+            .core_jars()
+            .iter()
+            .map(|jar| format!("{root}/framework/{jar}"))
+            .collect();
+        if jars.is_empty() {
+            return Ok(());
+        }
         // This machine's dex2oat compiles for all instruction sets.
         let native = format!("out/{}/root", Isa::X86_64.name());
-        let programs: Vec<String> = targets(Isa::X86_64)
+        let programs: Vec<String> = targets(self.spec, Isa::X86_64)
             .map(|target| format!("{native}/{}", target.output))
             .filter(|output| !output.contains("/nativetest64/"))
             .collect();
         let libraries = Isa::X86_64.android_libraries();
         let mut options = Vec::new();
         // dex2oat opens the jars by absolute paths, and records locations relative to the top.
-        let absolute = jars.clone().map(|jar| format!("$$PWD/{jar}")).join(":");
-        options.push(format!("--runtime-arg -Xbootclasspath:{absolute}"));
+        let absolute: Vec<String> = jars.iter().map(|jar| format!("$$PWD/{jar}")).collect();
+        options.push(format!(
+            "--runtime-arg -Xbootclasspath:{}",
+            absolute.join(":")
+        ));
         options.push(format!(
             "--runtime-arg -Xbootclasspath-locations:{}",
             jars.join(":")
@@ -1034,14 +757,20 @@ impl Graph<'_> {
             "$filter",
         ));
         let work = format!("{}/boot/$name", self.out);
+        let modules: Vec<String> = self
+            .spec
+            .modules
+            .iter()
+            .map(|(variable, module)| format!("{variable}=$$PWD/{root}/{module} "))
+            .collect();
         let command = format!(
             "rm -rf {work} && mkdir -p {work} {root}/framework/{isa} && \
              ANDROID_ROOT=$$PWD/{root} ANDROID_DATA=$$PWD/data \
-             ANDROID_RUNTIME_ROOT=$$PWD/{root}/com.android.runtime \
-             ANDROID_TZDATA_ROOT=$$PWD/{root}/com.android.tzdata ANDROID_LOG_TAGS='*:e' \
+             {}ANDROID_LOG_TAGS='*:e' \
              LD_LIBRARY_PATH=$$PWD/{native}/lib64:{libraries} \
              {native}/bin/dex2oat {} --image={work}/$name.art --oat-file={work}/$name.oat && \
              mv -f {work}/* {root}/framework/{isa}/",
+            modules.concat(),
             options.join(" "),
         );
         self.ninja.rule(
@@ -1053,7 +782,7 @@ impl Graph<'_> {
             self.ninja.edge(&Edge {
                 rule: "boot_image",
                 outputs: vec![format!("{root}/framework/{isa}/{name}.art")],
-                inputs: jars.to_vec(),
+                inputs: jars.clone(),
                 implicit: programs.clone(),
                 variables: vec![("name", name.to_owned()), ("filter", filter.to_owned())],
                 ..Edge::default()
@@ -1064,13 +793,14 @@ impl Graph<'_> {
 }
 
 /// Whether a file of art-hooks lowers nodes for an instruction set that there is no code generator for.
-fn is_for_other_code_generator(file: &str, isa: Isa) -> bool {
+fn is_for_other_code_generator(spec: &Spec, file: &str, isa: Isa) -> bool {
     let lowered = Path::new(file)
         .file_stem()
         .and_then(|stem| stem.to_str())
         .and_then(|stem| stem.strip_prefix("trace_lowering_"));
     lowered.is_some_and(|name| {
-        code_generators(Isa::X86_64).contains(&name) && !code_generators(isa).contains(&name)
+        (spec.code_generators)(Isa::X86_64).contains(&name)
+            && !(spec.code_generators)(isa).contains(&name)
     })
 }
 
@@ -1183,10 +913,11 @@ mod tests {
     #[test]
     fn nodes_are_lowered_only_for_code_generators_that_are_there() {
         let file = |isa: &str| format!("hindsight/art-hooks/cc/compiler/trace_lowering_{isa}.cc");
+        let spec = Release::Android10.spec();
         let left_out = |isa| {
             ["arm", "arm64", "x86_64", "unsupported"]
                 .into_iter()
-                .filter(|name| is_for_other_code_generator(&file(name), isa))
+                .filter(|name| is_for_other_code_generator(spec, &file(name), isa))
                 .collect::<Vec<_>>()
         };
         assert_eq!(left_out(Isa::X86_64), [""; 0]);

@@ -4,7 +4,6 @@
 use crate::error::IoContext;
 use crate::ninja::{Edge, Writer};
 use crate::paths::{Folders, Release};
-use crate::run::CORE_JARS;
 use crate::source::hindsight_patches;
 use crate::util::{create_dir, run, write_if_changed};
 use crate::{Error, Lab, Result};
@@ -199,7 +198,7 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
         format!("--classes {CORE_CLASSES} --only out/core-libart.list"),
         format!("--classes {ICU_CLASSES} --resources {ICU_CLASSES}"),
     ];
-    for (name, args) in CORE_JARS.iter().zip(arguments) {
+    for (name, args) in folders.spec.core_jars().iter().zip(arguments) {
         let input = if args.contains(CORE_CLASSES) {
             CORE_CLASSES
         } else {

@@ -32,6 +32,7 @@ mod manifest;
 mod ninja;
 mod paths;
 mod progress;
+mod release;
 mod run;
 pub mod run_test;
 mod source;

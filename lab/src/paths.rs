@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which builds there are, and where they live.
 
+use crate::release::Spec;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A release of Android whose ART the lab builds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Release {
     /// Android 10 (ART 10.0.0_r36).
+    #[default]
     Android10,
 }
 
 impl Release {
+    /// All of them, the oldest first.
+    pub const ALL: [Release; 1] = [Release::Android10];
+
+    /// The number, as in `--release 10`.
+    pub fn number(self) -> u32 {
+        match self {
+            Release::Android10 => 10,
+        }
+    }
+
     /// The name of the release's folders: `android-10`.
     pub fn name(self) -> &'static str {
         match self {
@@ -25,10 +37,24 @@ impl FromStr for Release {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Release, String> {
-        match text {
-            "10" | "android-10" => Ok(Release::Android10),
-            _ => Err(format!("the lab has no release `{text}`; known: 10")),
-        }
+        Release::ALL
+            .into_iter()
+            .find(|release| {
+                text == release.name()
+                    || text
+                        .parse()
+                        .is_ok_and(|number: u32| number == release.number())
+            })
+            .ok_or_else(|| {
+                let known: Vec<String> = Release::ALL
+                    .iter()
+                    .map(|release| release.number().to_string())
+                    .collect();
+                format!(
+                    "the lab has no release `{text}`; known: {}",
+                    known.join(", ")
+                )
+            })
     }
 }
 
@@ -207,6 +233,8 @@ pub(crate) fn checkout_dir() -> Result<PathBuf> {
 /// The folders of one release in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Folders {
+    /// How the release is built.
+    pub(crate) spec: &'static Spec,
     /// `$HINDSIGHT_CACHE`
     pub(crate) cache: PathBuf,
     /// `$HINDSIGHT_CACHE/lab/<release>`
@@ -222,6 +250,7 @@ impl Folders {
         let cache = cache_dir()?;
         let checkout = checkout_dir()?;
         Ok(Folders {
+            spec: release.spec(),
             release: cache.join("lab").join(release.name()),
             data: checkout.join("lab").join(release.name()),
             cache,

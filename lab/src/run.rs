@@ -8,13 +8,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The core jars, in the order of the boot class path.
-pub(crate) const CORE_JARS: [&str; 3] = [
-    "core-oj-hostdex.jar",
-    "core-libart-hostdex.jar",
-    "core-icu4j-hostdex.jar",
-];
-
 /// A finished build of ART.
 #[derive(Clone, Debug)]
 pub struct Lab {
@@ -34,6 +27,9 @@ impl Lab {
         let lab = Lab::locate(release, isa, variant)?;
         if !lab.finished_stamp().exists() {
             let mut command = "cargo xtask lab build".to_owned();
+            if release != Release::default() {
+                command.push_str(&format!(" --release {}", release.number()));
+            }
             if !isa.is_native() {
                 command.push_str(&format!(" --isa {}", isa.name()));
             }
@@ -55,6 +51,16 @@ impl Lab {
     /// The same, whether it is built or not.
     pub(crate) fn locate(release: Release, isa: Isa, variant: Variant) -> Result<Lab> {
         let folders = Folders::new(release)?;
+        let isas = folders.spec.isas;
+        if !isas.contains(&isa) {
+            let known: Vec<&str> = isas.iter().map(|isa| isa.name()).collect();
+            return Err(Error::Other(format!(
+                "the lab has no {} for {}, only for {}",
+                release.name(),
+                isa.name(),
+                known.join(", "),
+            )));
+        }
         let dir = folders.variant(variant);
         let root = dir.join("out").join(isa.name()).join("root");
         Ok(Lab {
@@ -101,7 +107,9 @@ impl Lab {
     /// The core jars, whose boot image is part of the build.
     pub fn boot_class_path(&self) -> Vec<BootJar> {
         let framework = self.root.join("framework");
-        CORE_JARS
+        self.folders
+            .spec
+            .core_jars()
             .iter()
             .map(|jar| BootJar {
                 path: framework.join(jar),
@@ -152,16 +160,11 @@ impl Lab {
             ("ANDROID_HOST_OUT", root.into()),
             ("ANDROID_ROOT", root.into()),
             ("ANDROID_DATA", self.data_dir().into()),
-            (
-                "ANDROID_RUNTIME_ROOT",
-                root.join("com.android.runtime").into(),
-            ),
-            (
-                "ANDROID_TZDATA_ROOT",
-                root.join("com.android.tzdata").into(),
-            ),
             ("LD_LIBRARY_PATH", self.library_path()),
         ];
+        for &(variable, module) in self.folders.spec.modules {
+            environment.push((variable, root.join(module).into()));
+        }
         for (name, value) in self.extra_environment() {
             environment.push((name, value.into()));
         }

@@ -118,7 +118,15 @@ pub(crate) fn patches_in(dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// The patches that port a source folder to Debian.
 pub(crate) fn port_patches(folders: &Folders, folder: &str) -> Result<Vec<PathBuf>> {
-    patches_in(&folders.data.join("port").join(folder))
+    let own = patches_in(&folders.data.join("port").join(folder))?;
+    let ported_as = folders.spec.ported_as.iter();
+    let Some((_, other)) = ported_as.into_iter().find(|(name, _)| *name == folder) else {
+        return Ok(own);
+    };
+    let lab = folders.checkout.join("lab");
+    let mut patches = patches_in(&lab.join(other).join("port").join(folder))?;
+    patches.extend(own);
+    Ok(patches)
 }
 
 /// The patches that put Hindsight into a source folder.
