@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks that every recorded exit has an entry: how the recording itself is tested.
 
+use std::collections::BTreeSet;
+
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{Event, Extension};
 
@@ -67,48 +69,52 @@ pub(crate) struct Report {
     events: u64,
     entries: u64,
     problems: Vec<(String, Balance)>,
+    /// All methods that were entered.
+    methods: BTreeSet<u64>,
 }
 
 impl Report {
     /// Checks a ring that is not recorded into any more.
     pub(crate) fn add(&mut self, taken: &TakenRing, thread_ended: bool) {
         self.threads += 1;
-        if taken.header.position.laps != 0 {
-            self.wrapped_threads += 1;
-            return;
-        }
+        let wrapped = taken.header.position.laps != 0;
+        self.wrapped_threads += u64::from(wrapped);
         let found = check(taken.slots());
         self.events += found.events;
         self.entries += found.entries;
-        // Where a ring continues another, its first exits belong to entries in that.
-        let unmatched = !taken.continues && found.unmatched_exits != 0;
+        let entered = taken.slots().events().filter_map(|e| e.entered_method());
+        self.methods.extend(entered);
+        // Where a ring continues another, or itself, its first exits belong to entries that are not in it.
+        let unmatched = !taken.continues && !wrapped && found.unmatched_exits != 0;
         if unmatched || (thread_ended && found.open != 0) {
             let thread = format!("{} (tid {})", taken.header.name, taken.header.tid);
             self.problems.push((thread, found));
         }
     }
 
-    /// The methods that [`text`](Self::text) names.
+    /// The methods that [`text`](Self::text) needs the names of, in order.
     pub(crate) fn addresses(&self) -> Vec<u64> {
-        let mut addresses: Vec<u64> = (self.problems.iter())
-            .flat_map(|(_, b)| [b.first_unmatched_after, b.innermost_open])
-            .filter(|address| *address != 0)
-            .collect();
-        addresses.sort_unstable();
-        addresses.dedup();
-        addresses
+        self.methods.iter().copied().collect()
     }
 
-    /// One line, and one for each thread that is not balanced.
-    pub(crate) fn text<'a>(&self, name: impl Fn(u64) -> &'a str) -> String {
+    /// One line, one for each thread that is not balanced, and one for each method without a name.
+    pub(crate) fn text<'a>(&self, name: impl Fn(u64) -> Option<&'a str>) -> String {
+        let unknown: Vec<u64> = (self.methods.iter().copied())
+            .filter(|address| name(*address).is_none())
+            .collect();
+        let name = |address| name(address).unwrap_or("?");
         let mut text = format!(
-            "threads {} wrapped {} events {} entries {} unbalanced {}\n",
+            "threads {} wrapped {} events {} entries {} unbalanced {} unknown {}\n",
             self.threads,
             self.wrapped_threads,
             self.events,
             self.entries,
-            self.problems.len()
+            self.problems.len(),
+            unknown.len()
         );
+        for address in unknown {
+            text += &format!("unknown: method {address:#x}\n");
+        }
         for (thread, balance) in &self.problems {
             text += &format!(
                 "unbalanced: thread {thread}: {} unmatched exits (first after {}), {} open (innermost {})\n",
@@ -172,6 +178,15 @@ mod tests {
             (1, 0x1000)
         );
         assert_eq!((balance.open, balance.innermost_open), (1, 0x2000));
+    }
+
+    #[test]
+    fn methods_without_a_name_are_listed() {
+        let mut report = Report::default();
+        report.methods.extend([0x1000, 0x2000]);
+        let text = report.text(|address| (address == 0x1000).then_some("A.a"));
+        assert!(text.contains("unbalanced 0 unknown 1\n"), "{text}");
+        assert!(text.ends_with("unknown: method 0x2000\n"), "{text}");
     }
 
     #[test]

@@ -535,13 +535,15 @@ impl<'a> ControlThread<'a> {
         };
         let text = {
             let report = lock(&self.shared.balance);
-            let mut names = HashMap::new();
-            self.shared
-                .host
-                .symbolize(&report.addresses(), &mut |symbol| {
-                    names.insert(symbol.address, format!("{}.{}", symbol.class, symbol.name));
-                });
-            report.text(|address| names.get(&address).map_or("?", String::as_str))
+            let addresses = report.addresses();
+            let mut symbols = Vec::new();
+            let mut add = |symbol| symbols.push(symbol);
+            self.shared.host.symbolize(&addresses, &mut add);
+            lock(&self.shared.journal).add_names(&addresses, &mut symbols);
+            let names: HashMap<u64, String> = (symbols.into_iter())
+                .map(|s| (s.address, format!("{}.{}", s.class, s.name)))
+                .collect();
+            report.text(|address| names.get(&address).map(String::as_str))
         };
         let path = directory.join(format!("{}.balance", std::process::id()));
         if let Err(e) = std::fs::write(&path, text) {

@@ -44,7 +44,7 @@ struct Inner {
     /// The thread has ended, or is about to: its words must not be touched any more.
     retired: bool,
     ring: Option<Ring>,
-    /// Calls that were under way when recording into the ring began are in an earlier ring.
+    /// Calls that were under way when recording into the ring began are in an earlier ring, or in none.
     continues: bool,
     started_counter: u64,
     anchors: AnchorLog,
@@ -91,8 +91,8 @@ pub struct TakenRing {
     pub header: RingHeader,
     /// When its cursor stood where.
     pub anchors: Vec<Anchor>,
-    /// It goes on where another ring of the thread was taken: its first exits may belong to entries
-    /// recorded there.
+    /// It goes on where another ring of the thread was taken, or in the middle of the thread's life: its
+    /// first exits may belong to entries that are not in it.
     pub continues: bool,
 }
 
@@ -185,7 +185,9 @@ impl ThreadTrace {
         if inner.ring.is_some() || inner.retired {
             return Err(ring);
         }
-        self.install(&mut inner, Some(ring), false);
+        // A thread that runs has calls under way.
+        let continues = reason == StartReason::Request;
+        self.install(&mut inner, Some(ring), continues);
         let started = Slot::extension(Extension::Started, clock::counter()).0;
         // SAFETY: at a safepoint the thread is not recording.
         unsafe { self.append_at(self.words.get().cursor(), &[reason as u64, started]) };

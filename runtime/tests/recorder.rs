@@ -350,7 +350,7 @@ fn check_balance_reports_what_does_not_match_but_not_what_a_persist_cut() {
     let lines: Vec<_> = report.lines().collect();
     assert_eq!(lines.len(), 2, "{report}");
     assert!(
-        lines[0].ends_with("events 9 entries 2 unbalanced 1"),
+        lines[0].ends_with("events 9 entries 2 unbalanced 1 unknown 0"),
         "{report}"
     );
     assert!(
