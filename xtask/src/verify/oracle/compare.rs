@@ -1,118 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two traces of one program as sequences of entries and exits, and the first difference between them.
+//! The first difference between two sequences of entries and exits, and what differs as it may.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use hindsight_decoder::art_trace::{Action, ArtTrace};
-use hindsight_decoder::{Flags, Method, MethodId, Methods, Trace};
-
-/// Number of a method's name, the same in all sequences that share [`Names`].
-pub(super) type Name = u32;
-
-/// An entry or an exit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Enter(Name),
-    Exit(Name),
-}
-
-/// Methods by `class.name(signature)`, so that those of two processes can be compared.
-#[derive(Default)]
-pub(super) struct Names {
-    numbers: HashMap<String, Name>,
-    names: Vec<String>,
-}
-
-impl Names {
-    fn number(&mut self, method: Option<&Method>) -> Name {
-        let name = match method {
-            Some(method) => format!("{}{}", method.full_name(), method.signature),
-            None => "<unknown>".to_owned(),
-        };
-        *self.numbers.entry(name).or_insert_with_key(|name| {
-            self.names.push(name.clone());
-            (self.names.len() - 1) as Name
-        })
-    }
-
-    fn numbers(&mut self, methods: &Methods) -> Vec<Name> {
-        methods
-            .iter()
-            .map(|(_, method)| self.number(Some(method)))
-            .collect()
-    }
-
-    /// `class.name(signature)`.
-    pub(super) fn name(&self, number: Name) -> &str {
-        self.names.get(number as usize).map_or("?", String::as_str)
-    }
-}
-
-/// The events of ART's own tracer from the entry of `main` on, which is a method's name with its signature.
-pub(super) fn reference(trace: &ArtTrace, main: &str, names: &mut Names) -> Option<Vec<Step>> {
-    let numbers = names.numbers(&trace.methods);
-    let number = |method: MethodId| numbers.get(method.0 as usize).copied().unwrap_or(Name::MAX);
-    let thread = trace
-        .threads
-        .iter()
-        .find(|thread| thread.name == "main" || thread.tid == trace.pid)?;
-    let mut steps = Vec::new();
-    let mut depth = 0_usize;
-    for event in &thread.events {
-        let name = number(event.method);
-        match event.action {
-            Action::Enter if depth > 0 || names.name(name) == main => {
-                steps.push(Step::Enter(name));
-                depth += 1;
-            }
-            Action::Exit | Action::Unwind if depth > 0 => {
-                steps.push(Step::Exit(name));
-                depth -= 1;
-                if depth == 0 {
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    (!steps.is_empty()).then_some(steps)
-}
-
-/// The same of our trace of the main thread.
-pub(super) fn recorded(trace: &Trace, main: &str, names: &mut Names) -> Option<Vec<Step>> {
-    let unknown = names.number(None);
-    let numbers = names.numbers(&trace.methods);
-    let number = |method: MethodId| numbers.get(method.0 as usize).copied().unwrap_or(unknown);
-    let calls = &trace.main_thread()?.slices;
-    let is_main = |index: &usize| names.name(number(calls.get(*index).method)) == main;
-    let first = (0..calls.len()).find(is_main)?;
-    let bottom = calls.get(first).depth;
-    let mut steps = Vec::new();
-    let mut stack: Vec<(Name, bool)> = Vec::new();
-    let leave = |steps: &mut Vec<Step>, (name, ended): (Name, bool)| {
-        if ended {
-            steps.push(Step::Exit(name));
-        }
-    };
-    for index in first..calls.len() {
-        let call = calls.get(index);
-        if index > first && call.depth <= bottom {
-            break;
-        }
-        while stack.len() > (call.depth - bottom) as usize {
-            if let Some(top) = stack.pop() {
-                leave(&mut steps, top);
-            }
-        }
-        let name = number(call.method);
-        steps.push(Step::Enter(name));
-        stack.push((name, !call.flags.contains(Flags::OPEN_END)));
-    }
-    while let Some(top) = stack.pop() {
-        leave(&mut steps, top);
-    }
-    Some(steps)
-}
+use super::sequences::{Name, Step};
 
 /// Where two sequences part.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,18 +19,42 @@ pub(super) struct Permitted {
     pub(super) additional: BTreeMap<Name, u64>,
 }
 
-/// What may differ.
-pub(super) struct Rules<'a> {
-    /// Whether calls of a method may be in the reference only; what such a call calls may be missing with it.
-    pub(super) may_miss: &'a dyn Fn(Name) -> bool,
-    /// Whether a call of the first method may be in the recording only, inside of a call of the second.
-    pub(super) may_add: &'a dyn Fn(Name, Name) -> bool,
-    /// Whether a method of the reference may be what the recording calls by another name.
-    pub(super) alias: &'a dyn Fn(Name, Name) -> bool,
+/// What is known of the code that runs in a frame, for [`Rules::missing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    /// Nothing.
+    Unknown,
+    /// That the compiler has code of its own for it, which may call nothing that the dex code calls.
+    Replaced,
+    /// The rules' own number of it.
+    Body(u32),
 }
 
-/// How often a choice is taken back, at most.
-const RETRIES: usize = 20_000;
+/// Whether a call may be in the reference only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// No.
+    No,
+    /// It may, and this is the code that ran in its place.
+    May(Code),
+    /// The same, and more likely than not.
+    Likely(Code),
+}
+
+/// What may differ.
+pub(super) trait Rules {
+    /// The code of a call that was recorded.
+    fn code(&self, name: Name) -> Code;
+    /// Whether a call of a method by such code may be in the reference only.
+    fn missing(&self, name: Name, caller: Code) -> Missing;
+    /// Whether a call of the first method may be in the recording only, inside of a call of the second.
+    fn may_add(&self, name: Name, inside: Name) -> bool;
+    /// Whether a method of the reference may be what the recording calls by another name.
+    fn alias(&self, name: Name, recorded: Name) -> bool;
+}
+
+/// How many steps are looked at, in all tries together, beyond thrice those that there are.
+const BUDGET: usize = 10_000_000;
 
 /// In which sequences a frame is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -157,30 +72,21 @@ struct Frame {
     /// As the recording calls it.
     recorded_name: Name,
     is_in: In,
+    code: Code,
 }
 
 const NONE: usize = usize::MAX;
 
 /// Adds a frame, and returns its index.
-fn push(
-    frames: &mut Vec<Frame>,
-    caller: usize,
-    (name, recorded_name): (Name, Name),
-    is_in: In,
-) -> usize {
-    frames.push(Frame {
-        caller,
-        name,
-        recorded_name,
-        is_in,
-    });
+fn push(frames: &mut Vec<Frame>, frame: Frame) -> usize {
+    frames.push(frame);
     frames.len() - 1
 }
 
 /// Whether a call of `name` may be in the recording only, with `top` the innermost frame.
-fn may_add(rules: &Rules<'_>, frames: &[Frame], mut top: usize, name: Name) -> bool {
+fn may_add(rules: &dyn Rules, frames: &[Frame], mut top: usize, name: Name) -> bool {
     while let Some(frame) = frames.get(top) {
-        if (rules.may_add)(name, frame.name) {
+        if rules.may_add(name, frame.name) {
             return true;
         }
         top = frame.caller;
@@ -188,47 +94,137 @@ fn may_add(rules: &Rules<'_>, frames: &[Frame], mut top: usize, name: Name) -> b
     false
 }
 
+/// Which way was not taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    /// The call is in the reference only.
+    Miss,
+    /// It is in both.
+    Match,
+}
+
+/// Where there were two ways to go on.
+struct Choice {
+    at: usize,
+    other: usize,
+    top: usize,
+    frames: usize,
+    way: Other,
+}
+
 /// Compares what was recorded with the reference. Where the rules permit that a call is in one of them only, what
 /// it calls has to be in both all the same.
 ///
-/// A recorded call is taken for the first one in the reference that it can be. Where that leads to a
-/// difference, the newest such choices are tried the other way.
+/// A recorded call is taken for the first one in the reference that it can be, unless that one is likely to be
+/// missing. Where that leads to a difference, the newest such choices are tried the other way.
 pub(super) fn compare(
     reference: &[Step],
     recorded: &[Step],
-    rules: &Rules<'_>,
+    rules: &dyn Rules,
+) -> Result<Permitted, Difference> {
+    compare_until(reference, recorded, rules, false)
+}
+
+/// The same for sequences of which each may have been cut off somewhere: where one ends, the other may go on.
+pub(super) fn compare_beginnings(
+    reference: &[Step],
+    recorded: &[Step],
+    rules: &dyn Rules,
+) -> Result<Permitted, Difference> {
+    compare_until(reference, recorded, rules, true)
+}
+
+fn compare_until(
+    reference: &[Step],
+    recorded: &[Step],
+    rules: &dyn Rules,
+    cut: bool,
 ) -> Result<Permitted, Difference> {
     let mut frames: Vec<Frame> = Vec::new();
-    let mut choices: Vec<(usize, usize, usize, usize)> = Vec::new();
+    let mut choices: Vec<Choice> = Vec::new();
     let mut furthest = (0, 0);
     let (mut at, mut other, mut top) = (0, 0, NONE);
-    let mut retries = 0;
-    let mut skip_now = false;
-    while at < reference.len() || other < recorded.len() {
+    let mut budget = BUDGET + 3 * (reference.len() + recorded.len());
+    let mut forced = None;
+    loop {
+        let ends = (at == reference.len(), other == recorded.len());
+        if ends == (true, true) || cut && (ends.0 || ends.1) {
+            break;
+        }
+        budget = budget.saturating_sub(1);
         let expected = reference.get(at).copied();
         let found = recorded.get(other).copied();
-        let may_miss = |name| {
-            let caller = frames.get(top);
-            caller.is_some_and(|caller| caller.is_in == In::Reference) || (rules.may_miss)(name)
-        };
+        let (mut missing, mut matches) = (None, false);
+        let mut likely = false;
+        if let Some(Step::Enter(name)) = expected {
+            let caller = frames.get(top).map_or(Code::Unknown, |frame| frame.code);
+            missing = match rules.missing(name, caller) {
+                Missing::No => None,
+                Missing::May(code) => Some(code),
+                Missing::Likely(code) => {
+                    likely = true;
+                    Some(code)
+                }
+            };
+            if let Some(Step::Enter(its)) = found {
+                matches = name == its || rules.alias(name, its);
+            }
+        }
+        let way = forced.take().unwrap_or_else(|| {
+            if missing.is_some() && matches {
+                let way = if likely { Other::Match } else { Other::Miss };
+                choices.push(Choice {
+                    at,
+                    other,
+                    top,
+                    frames: frames.len(),
+                    way,
+                });
+            }
+            if likely {
+                Other::Miss
+            } else {
+                Other::Match
+            }
+        });
         let fits = match (expected, found) {
             (Some(Step::Enter(name)), Some(Step::Enter(its)))
-                if !skip_now && (name == its || (rules.alias)(name, its)) =>
+                if matches && (way == Other::Match || missing.is_none()) =>
             {
-                if may_miss(name) {
-                    choices.push((at, other, top, frames.len()));
-                }
-                top = push(&mut frames, top, (name, its), In::Both);
+                let frame = Frame {
+                    caller: top,
+                    name,
+                    recorded_name: its,
+                    is_in: In::Both,
+                    code: rules.code(its),
+                };
+                top = push(&mut frames, frame);
                 (at, other) = (at + 1, other + 1);
                 true
             }
-            (_, Some(Step::Enter(name))) if !skip_now && may_add(rules, &frames, top, name) => {
-                top = push(&mut frames, top, (name, name), In::Recording);
+            (_, Some(Step::Enter(name)))
+                if !(matches && missing.is_some()) && may_add(rules, &frames, top, name) =>
+            {
+                let frame = Frame {
+                    caller: top,
+                    name,
+                    recorded_name: name,
+                    is_in: In::Recording,
+                    code: rules.code(name),
+                };
+                top = push(&mut frames, frame);
                 other += 1;
                 true
             }
-            (Some(Step::Enter(name)), _) if may_miss(name) => {
-                top = push(&mut frames, top, (name, name), In::Reference);
+            (Some(Step::Enter(name)), _) if missing.is_some() => {
+                let frame = Frame {
+                    caller: top,
+                    name,
+                    recorded_name: name,
+                    is_in: In::Reference,
+                    code: missing.unwrap_or(Code::Unknown),
+                };
+                top = push(&mut frames, frame);
                 at += 1;
                 true
             }
@@ -248,23 +244,17 @@ pub(super) fn compare(
                 None => false,
             },
         };
-        skip_now = false;
         if fits {
             continue;
         }
         furthest = furthest.max((at, other));
-        retries += 1;
-        let choice = if retries < RETRIES {
-            choices.pop()
-        } else {
-            None
-        };
-        let Some((then, there, caller, length)) = choice else {
+        let choice = if budget > 0 { choices.pop() } else { None };
+        let Some(choice) = choice else {
             return Err(Difference { at: furthest });
         };
-        (at, other, top) = (then, there, caller);
-        frames.truncate(length);
-        skip_now = true;
+        (at, other, top) = (choice.at, choice.other, choice.top);
+        frames.truncate(choice.frames);
+        forced = Some(choice.way);
     }
     let mut permitted = Permitted::default();
     for frame in &frames {
@@ -280,24 +270,93 @@ pub(super) fn compare(
 
 #[cfg(test)]
 mod tests {
-    use super::Step::{Enter, Exit};
+    use super::super::sequences::Step::{Enter, Exit};
     use super::*;
 
     /// Of the methods for which `may_miss` says so, calls may be missing; 9 may be added inside of 2.
+    struct Simple<'a>(&'a dyn Fn(Name) -> bool);
+
+    impl Rules for Simple<'_> {
+        fn code(&self, _: Name) -> Code {
+            Code::Unknown
+        }
+
+        fn missing(&self, name: Name, caller: Code) -> Missing {
+            if caller == Code::Replaced || (self.0)(name) {
+                Missing::May(Code::Replaced)
+            } else {
+                Missing::No
+            }
+        }
+
+        fn may_add(&self, name: Name, inside: Name) -> bool {
+            name == 9 && inside == 2
+        }
+
+        fn alias(&self, name: Name, its: Name) -> bool {
+            // 70 is 7 by another name.
+            name == 70 && its == 7
+        }
+    }
+
     fn with(
         reference: &[Step],
         recorded: &[Step],
         may_miss: &dyn Fn(Name) -> bool,
     ) -> Result<Permitted, Difference> {
-        let may_add = &|name, inside| name == 9 && inside == 2;
-        // 70 is 7 by another name.
-        let alias = &|name, its| name == 70 && its == 7;
-        let rules = Rules {
-            may_miss,
-            may_add,
-            alias,
-        };
-        compare(reference, recorded, &rules)
+        compare(reference, recorded, &Simple(may_miss))
+    }
+
+    /// In the code of 1, calls of 2 are inlined, and in these those of 3; there are both kinds of calls of 4.
+    struct Inlining;
+
+    impl Rules for Inlining {
+        fn code(&self, name: Name) -> Code {
+            Code::Body(name)
+        }
+
+        fn missing(&self, name: Name, caller: Code) -> Missing {
+            match (caller, name) {
+                (Code::Body(1), 2) => Missing::Likely(Code::Body(20)),
+                (Code::Body(20), 3) => Missing::Likely(Code::Body(30)),
+                (Code::Body(1), 4) => Missing::May(Code::Body(40)),
+                _ => Missing::No,
+            }
+        }
+
+        fn may_add(&self, _: Name, _: Name) -> bool {
+            false
+        }
+
+        fn alias(&self, _: Name, _: Name) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn only_inlined_calls_may_be_missing() {
+        #[rustfmt::skip]
+        let steps = [Enter(1), Enter(2), Enter(3), Exit(3), Enter(5), Exit(5), Exit(2), Exit(1)];
+        let inlined = [Enter(1), Enter(5), Exit(5), Exit(1)];
+        assert!(compare(&steps, &inlined, &Inlining).is_ok());
+        // 5 is inlined nowhere.
+        assert!(compare(&steps, &[Enter(1), Exit(1)], &Inlining).is_err());
+        // 3 is inlined into the inlined calls of 2, not into 1, nor into 2 by itself.
+        let of_1 = [Enter(1), Enter(3), Exit(3), Exit(1)];
+        assert!(compare(&of_1, &[Enter(1), Exit(1)], &Inlining).is_err());
+        let of_2 = [Enter(2), Enter(3), Exit(3), Exit(2)];
+        assert!(compare(&of_2, &[Enter(2), Exit(2)], &Inlining).is_err());
+        assert!(compare(&of_2, &of_2, &Inlining).is_ok());
+    }
+
+    #[test]
+    fn of_both_kinds_of_calls_the_right_one_is_missing() {
+        #[rustfmt::skip]
+        let steps = [Enter(1), Enter(4), Exit(4), Enter(4), Enter(5), Exit(5), Exit(4), Exit(1)];
+        let second = [Enter(1), Enter(4), Enter(5), Exit(5), Exit(4), Exit(1)];
+        assert_eq!(compare(&steps, &second, &Inlining), missing(4));
+        let first = [Enter(1), Enter(4), Exit(4), Enter(5), Exit(5), Exit(1)];
+        assert_eq!(compare(&steps, &first, &Inlining), missing(4));
     }
 
     fn missing(name: Name) -> Result<Permitted, Difference> {
@@ -364,6 +423,17 @@ mod tests {
         let without = [Enter(1), Exit(1)];
         assert!(with(&steps, &without, &|name| name == 2).is_ok());
         assert!(with(&steps, &without, &|name| name == 3).is_err());
+    }
+
+    #[test]
+    fn of_what_was_cut_off_the_beginnings_are_compared() {
+        let steps = [Enter(1), Enter(2), Exit(2), Enter(3), Exit(3)];
+        let rules = Simple(NOTHING);
+        assert!(compare_beginnings(&steps, &steps[..3], &rules).is_ok());
+        assert!(compare_beginnings(&steps[..2], &steps, &rules).is_ok());
+        assert!(compare(&steps, &steps[..3], &rules).is_err());
+        let other = [Enter(1), Enter(3)];
+        assert!(compare_beginnings(&steps, &other, &rules).is_err());
     }
 
     #[test]

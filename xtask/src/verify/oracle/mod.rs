@@ -2,23 +2,29 @@
 //! `cargo xtask verify oracle`: whether a program's main thread has recorded the entries and exits that ART's
 //! own tracer sees. See `docs/verification.md`.
 
+mod check;
 mod compare;
+mod execute;
+mod images;
+mod inlining;
 mod programs;
+mod rules;
+mod sequences;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_decoder::{art_trace, Trace};
-use hindsight_lab::{BootImage, BootImageSpec, Isa, Lab, Release, Variant};
+use anyhow::{ensure, Context as _, Result};
+use hindsight_decoder::Trace;
+use hindsight_lab::{BootImage, Isa, Lab, Release, Variant};
 
-use compare::{compare, recorded, reference, Names, Rules, Step};
-use programs::Program;
+use check::{check_program, judge, judge_threads, Equal, Outcome};
+use inlining::Inlined;
+use sequences::{reference, Names};
 
 /// Options of `verify oracle`.
 #[derive(clap::Args)]
@@ -86,41 +92,42 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// Size of ART's buffer: 4.7 million events. It drops what doesn't fit, and says so.
-const REFERENCE_BYTES: usize = 64 << 20;
-/// Size of our ring, log2 of its bytes: room for more than that.
-const RING: u32 = 27;
-/// How many steps before and after a difference are printed.
-const SHOWN_STEPS: usize = 6;
-/// What keeps the compiler from inlining.
-const NO_INLINING: &str = "--inline-max-code-units=0";
-
 /// How often which method was called.
 type Counts = BTreeMap<String, u64>;
 
-/// What the comparison of a run came to.
-enum Outcome {
-    /// So many steps of the reference, and how often which method was missing, or additional.
-    Equal(usize, Counts, Counts),
-    /// What differs.
-    Different(String),
-    /// Not comparable, and why.
-    Skipped(String),
-}
-
+/// What a mode came to.
 #[derive(Default)]
 struct Tally {
     programs: usize,
     events: usize,
+    /// Other than main threads.
+    threads: usize,
     differences: usize,
-    skipped: BTreeMap<String, usize>,
+    /// Which programs were left out why.
+    skipped: BTreeMap<String, Vec<String>>,
     missing: Counts,
     additional: Counts,
+}
+
+impl Tally {
+    fn skip(&mut self, program: &str, why: &str) {
+        let programs = self.skipped.entry(why.to_owned()).or_default();
+        programs.push(program.to_owned());
+    }
+
+    fn add(&mut self, equal: Equal) {
+        self.programs += 1;
+        self.events += equal.events;
+        self.threads += equal.threads;
+        add(&mut self.missing, equal.missing);
+        add(&mut self.additional, equal.additional);
+    }
 }
 
 struct Context {
     lab: Lab,
     not_inlined: Option<BootImage>,
+    inlined: Option<(BootImage, Inlined)>,
     exempt: programs::Exempt,
     timeout: Duration,
     keep: Option<PathBuf>,
@@ -129,12 +136,10 @@ struct Context {
 /// Runs all programs in all ways; the result is whether there is no difference.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     if let (Some(kept), Some(main)) = (&options.kept, &options.main) {
-        return compare_kept(kept, main, options);
+        return compare_kept(kept, main, options, checkout);
     }
     let lab = Lab::open(Release::Android10, options.isa, Variant::Hindsight)?;
-    let folder = checkout
-        .join("target/verify/oracle")
-        .join(options.isa.name());
+    let folder = target(checkout, &lab);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut programs = programs::own(&lab, checkout, &folder)?;
     if !options.own {
@@ -149,13 +154,16 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
             options.names
         );
     }
-    let not_inlined = if options.mode.contains(&Mode::Aot) {
-        Some(image_without_inlining(&lab, &folder)?)
-    } else {
-        None
-    };
+    let wants = |mode| options.mode.contains(&mode).then_some(());
+    let not_inlined = wants(Mode::Aot)
+        .map(|()| images::without_inlining(&lab, &folder.join("not-inlined")))
+        .transpose()?;
+    let inlined = wants(Mode::AotInlined)
+        .map(|()| images::with_inlining(&lab, &folder.join("inlined")))
+        .transpose()?;
     let context = Context {
         not_inlined,
+        inlined,
         exempt: programs::Exempt::of(&lab)?,
         lab,
         timeout: Duration::from_secs(options.timeout),
@@ -193,15 +201,23 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
 }
 
 /// Compares the traces in a folder that `--keep` has made.
-fn compare_kept(folder: &Path, class: &str, options: &Options) -> Result<bool> {
+fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) -> Result<bool> {
     // Only for the lists in its sources, which are the same in both variants.
     let lab = Lab::open(Release::Android10, options.isa, Variant::Hindsight)
         .or_else(|_| Lab::open(Release::Android10, options.isa, Variant::Stock))?;
     let exempt = programs::Exempt::of(&lab)?;
     let main = programs::main_of(class);
     let mut names = Names::default();
-    let art = read_reference(&folder.join("art.trace"))?;
+    let art = execute::read_reference(&folder.join("art.trace"))?;
     let expected = reference(&art, &main, &mut names).context("ART's tracer did not see main")?;
+    let mode = options.mode[0];
+    let mut tables = Vec::new();
+    if mode == Mode::AotInlined {
+        let images = target(checkout, &lab).join("inlined");
+        tables.push(images::with_inlining(&lab, &images)?.1);
+        tables.push(images::read_kept(&folder.join(images::LOG))?);
+    }
+    let tables: Vec<&Inlined> = tables.iter().collect();
     let (mut programs, mut events, mut differences) = (0, 0, 0);
     for entry in fs::read_dir(folder)? {
         let file = entry?.path();
@@ -211,17 +227,14 @@ fn compare_kept(folder: &Path, class: &str, options: &Options) -> Result<bool> {
         programs += 1;
         let trace = Trace::open(&file)?;
         println!("{}:", file.display());
-        match judge(
-            &exempt,
-            &main,
-            options.mode[0],
-            &expected,
-            &trace,
-            &mut names,
-        ) {
-            Outcome::Equal(steps, missing, additional) => {
-                events += steps;
-                print_permitted(&missing, &additional);
+        let mut outcome = judge(&exempt, &main, &tables, &expected, &trace, &mut names);
+        if mode == Mode::Interpreter {
+            outcome = outcome.and(|| judge_threads(&exempt, &art, &trace, &mut names));
+        }
+        match outcome {
+            Outcome::Equal(equal) => {
+                events += equal.events;
+                print_permitted(&equal.missing, &equal.additional);
             }
             Outcome::Different(what) | Outcome::Skipped(what) => {
                 differences += 1;
@@ -233,6 +246,11 @@ fn compare_kept(folder: &Path, class: &str, options: &Options) -> Result<bool> {
     Ok(differences == 0 && programs > 0)
 }
 
+/// Where images and jars are kept.
+fn target(checkout: &Path, lab: &Lab) -> PathBuf {
+    checkout.join("target/verify/oracle").join(lab.isa().name())
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
@@ -240,16 +258,24 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn report(mode: Mode, tally: &Tally) {
+    let threads = match tally.threads {
+        0 => String::new(),
+        n => format!(" of main threads and {n} others"),
+    };
     println!(
-        "{:>12}: {} programs, {} events, {} differences",
+        "{:>12}: {} programs, {} events{threads}, {} differences",
         mode.name(),
         tally.programs,
         tally.events,
         tally.differences,
     );
     print_permitted(&tally.missing, &tally.additional);
-    for (why, n) in &tally.skipped {
+    for (why, programs) in &tally.skipped {
+        let n = programs.len();
         println!("{:>14}{n} programs left out: {why}", "");
+        if mode == Mode::Interpreter || n <= 8 {
+            println!("{:>16}{}", "", programs.join(" "));
+        }
     }
 }
 
@@ -273,384 +299,8 @@ fn print_permitted(missing: &Counts, additional: &Counts) {
     }
 }
 
-/// A boot image in which no method is inlined.
-fn image_without_inlining(lab: &Lab, folder: &Path) -> Result<BootImage> {
-    let image = BootImage {
-        image: folder.join("image/core.art"),
-        ..lab.core_image()
-    };
-    let file = folder.join("image").join(lab.isa().name()).join("core.art");
-    let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-    let tools = ["bin/dex2oat", "lib64/libart-compiler.so", "lib64/libart.so"];
-    let newest = tools
-        .iter()
-        .filter_map(|tool| modified(&lab.root().join(tool)))
-        .max();
-    if modified(&file).is_some_and(|made| newest.is_none_or(|newest| made > newest)) {
-        return Ok(image);
-    }
-    eprintln!("verify: compiling a boot image without inlining");
-    Ok(lab.build_boot_image(&BootImageSpec {
-        jars: lab.boot_class_path(),
-        filter: "speed".to_owned(),
-        image: image.image,
-        options: vec![NO_INLINING.into()],
-    })?)
-}
-
-fn check_program(
-    context: &Context,
-    program: &Program,
-    modes: &[Mode],
-    tallies: &Mutex<BTreeMap<Mode, Tally>>,
-) -> Result<()> {
-    let work = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let work = fs::canonicalize(work.path()).map(|path| (work, path))?;
-    let folder = &work.1;
-    let jar = folder.join("program.jar");
-    fs::copy(&program.jar, &jar).with_context(|| format!("{}", program.jar.display()))?;
-
-    let first = folder.join("reference");
-    fs::create_dir(&first)?;
-    // The interpreter's run is traced by both; it is the reference of the other modes, too.
-    let art = first.join("art.trace");
-    let ours = execute(
-        context,
-        program,
-        Mode::Interpreter,
-        &jar,
-        &first,
-        Some(&art),
-    );
-    let (ours, art) = match ours.and_then(|ours| Ok((ours, read_reference(&art)?))) {
-        Ok(pair) => pair,
-        Err(why) => {
-            let mut tallies = lock(tallies);
-            for &mode in modes {
-                let tally = tallies.entry(mode).or_default();
-                *tally.skipped.entry(short(&why)).or_default() += 1;
-            }
-            return Ok(());
-        }
-    };
-    let mut names = Names::default();
-    let Some(expected) = reference(&art, &program.main(), &mut names) else {
-        let why = "ART's tracer did not see main".to_owned();
-        for &mode in modes {
-            let mut tallies = lock(tallies);
-            *tallies
-                .entry(mode)
-                .or_default()
-                .skipped
-                .entry(why.clone())
-                .or_default() += 1;
-        }
-        return Ok(());
-    };
-
-    for &mode in modes {
-        let outcome = if mode == Mode::Interpreter {
-            judge(
-                &context.exempt,
-                &program.main(),
-                mode,
-                &expected,
-                &ours,
-                &mut names,
-            )
-        } else {
-            let own = folder.join(mode.name());
-            fs::create_dir(&own)?;
-            match execute(context, program, mode, &jar, &own, None) {
-                Ok(trace) => judge(
-                    &context.exempt,
-                    &program.main(),
-                    mode,
-                    &expected,
-                    &trace,
-                    &mut names,
-                ),
-                Err(why) => Outcome::Skipped(short(&why)),
-            }
-        };
-        let outcome = match outcome {
-            Outcome::Different(_)
-                if mode != Mode::Interpreter
-                    && !is_deterministic(context, program, &jar, folder, &expected, &mut names) =>
-            {
-                Outcome::Skipped("they are not deterministic".to_owned())
-            }
-            outcome => outcome,
-        };
-        if let (Outcome::Different(_), Some(keep)) = (&outcome, &context.keep) {
-            let from = if mode == Mode::Interpreter {
-                &first
-            } else {
-                &folder.join(mode.name())
-            };
-            let to = keep.join(format!("{}-{}", program.name, mode.name()));
-            fs::create_dir_all(&to)?;
-            for file in fs::read_dir(from)?.chain(fs::read_dir(&first)?).flatten() {
-                if file
-                    .path()
-                    .extension()
-                    .is_some_and(|x| x == "hindsight" || x == "trace")
-                {
-                    fs::copy(file.path(), to.join(file.file_name()))?;
-                }
-            }
-        }
-        let mut tallies = lock(tallies);
-        let tally = tallies.entry(mode).or_default();
-        match outcome {
-            Outcome::Equal(steps, missing, additional) => {
-                tally.programs += 1;
-                tally.events += steps;
-                add(&mut tally.missing, missing);
-                add(&mut tally.additional, additional);
-            }
-            Outcome::Different(what) => {
-                tally.programs += 1;
-                tally.differences += 1;
-                println!("{} ({}): {what}", program.name, mode.name());
-            }
-            Outcome::Skipped(why) => *tally.skipped.entry(why).or_default() += 1,
-        }
-    }
-    Ok(())
-}
-
 fn add(to: &mut Counts, counts: Counts) {
     for (name, n) in counts {
         *to.entry(name).or_default() += n;
-    }
-}
-
-/// Without what is different for each program.
-fn short(error: &anyhow::Error) -> String {
-    error.to_string()
-}
-
-/// Whether a second reference is as the first was.
-fn is_deterministic(
-    context: &Context,
-    program: &Program,
-    jar: &Path,
-    folder: &Path,
-    expected: &[Step],
-    names: &mut Names,
-) -> bool {
-    let again = folder.join("again");
-    if fs::create_dir_all(&again).is_err() {
-        return false;
-    }
-    let art = again.join("art.trace");
-    let mut same = || -> Result<bool> {
-        execute(context, program, Mode::Interpreter, jar, &again, Some(&art))?;
-        let second = reference(&read_reference(&art)?, &program.main(), names);
-        Ok(second.as_deref() == Some(expected))
-    };
-    same().unwrap_or(false)
-}
-
-fn read_reference(file: &Path) -> Result<art_trace::ArtTrace> {
-    let Ok(trace) = art_trace::read(file) else {
-        bail!("ART's tracer wrote no file (they abort, halt or are killed)");
-    };
-    ensure!(
-        !trace.overflow,
-        "they have more events than ART's tracer holds"
-    );
-    Ok(trace)
-}
-
-fn judge(
-    exempt: &programs::Exempt,
-    main: &str,
-    mode: Mode,
-    expected: &[Step],
-    trace: &Trace,
-    names: &mut Names,
-) -> Outcome {
-    let Some(found) = recorded(trace, main, names) else {
-        return Outcome::Different("main was not recorded".to_owned());
-    };
-    let may_miss = |name| {
-        let name = names.name(name);
-        exempt.is_critical_native(name) || exempt.is_intrinsic(name) || mode == Mode::AotInlined
-    };
-    // ART's tracer doesn't see native static methods while their class is being initialized: until it is, calls
-    // go through the resolution trampoline, straight to the code, past the tracer's stub.
-    let may_add = |name, inside| {
-        let class = |name| names.name(name).split('(').next()?.rsplit_once('.');
-        match (class(name), class(inside)) {
-            (Some((of, _)), Some((initialized, "<clinit>"))) => of == initialized,
-            _ => false,
-        }
-    };
-    // ART's tracer lists the interface's method in place of a proxy's, so that the proxy's has no name.
-    let alias = |name, its| {
-        names.name(name).starts_with("<method ") && programs::is_of_proxy(names.name(its))
-    };
-    let rules = Rules {
-        may_miss: &may_miss,
-        may_add: &may_add,
-        alias: &alias,
-    };
-    match compare(expected, &found, &rules) {
-        Ok(permitted) => {
-            let named = |counts: BTreeMap<compare::Name, u64>| -> Counts {
-                counts
-                    .iter()
-                    .map(|(&name, &n)| (names.name(name).to_owned(), n))
-                    .collect()
-            };
-            let (missing, additional) = (named(permitted.missing), named(permitted.additional));
-            Outcome::Equal(expected.len(), missing, additional)
-        }
-        Err(difference) => {
-            let (a, b) = difference.at;
-            Outcome::Different(format!(
-                "after {a} of {} events of ART's tracer and {b} of {} of ours:\n  ART  {}\n  ours {}",
-                expected.len(),
-                found.len(),
-                excerpt(expected, a, names),
-                excerpt(&found, b, names)
-            ))
-        }
-    }
-}
-
-/// The steps around an index, which is marked.
-fn excerpt(steps: &[Step], at: usize, names: &Names) -> String {
-    let first = at.saturating_sub(SHOWN_STEPS);
-    let last = (at + SHOWN_STEPS).min(steps.len());
-    let mut text = String::new();
-    for (index, step) in steps.iter().enumerate().take(last).skip(first) {
-        let mark = if index == at { " >>> " } else { " " };
-        let (sign, name) = match *step {
-            Step::Enter(name) => ('+', name),
-            Step::Exit(name) => ('-', name),
-        };
-        let name = names.name(name);
-        let name = name.split('(').next().unwrap_or(name);
-        text.push_str(&format!("{mark}{sign}{name}"));
-    }
-    if last == steps.len() {
-        text.push_str(" END");
-    }
-    text
-}
-
-/// Runs a program to its end, and reads what was recorded. An error says why that can't be compared.
-fn execute(
-    context: &Context,
-    program: &Program,
-    mode: Mode,
-    jar: &Path,
-    folder: &Path,
-    reference: Option<&Path>,
-) -> Result<Trace> {
-    let lab = &context.lab;
-    let (image, option) = match mode {
-        Mode::Interpreter => (lab.core_interpreter_image(), "-Xint"),
-        Mode::Jit => (lab.core_interpreter_image(), "-Xusejit:true"),
-        Mode::Aot => {
-            let image = context.not_inlined.clone();
-            (image.context("there is no image")?, "-Xusejit:false")
-        }
-        Mode::AotInlined => (lab.core_image(), "-Xusejit:false"),
-    };
-    let mut class_path = jar.to_owned();
-    if matches!(mode, Mode::Aot | Mode::AotInlined) {
-        class_path = folder.join("program.jar");
-        fs::copy(jar, &class_path)?;
-        let oat = folder.join("oat").join(lab.isa().name());
-        fs::create_dir_all(&oat)?;
-        let mut compiler = lab.dex2oat_command_with(&image);
-        compiler
-            .arg(format!("--dex-file={}", class_path.display()))
-            .arg(format!("--oat-file={}", oat.join("program.odex").display()))
-            .args(["--compiler-filter=speed", "--class-loader-context=PCL[]"])
-            .args(["--host", "-j1"]);
-        if mode == Mode::Aot {
-            compiler.arg(NO_INLINING);
-        }
-        if lab.isa().is_native() {
-            compiler.arg("--instruction-set-features=runtime");
-        }
-        let log = folder.join("dex2oat.txt");
-        let done = finish(&mut compiler, &log, context.timeout)?;
-        ensure!(done == Some(true), "dex2oat fails");
-    }
-    let mut command = lab.dalvikvm_command_with(&image);
-    command
-        .arg(option)
-        .arg("-Djava.library.path=".to_owned() + &program.libraries);
-    if mode == Mode::Jit {
-        command.args(["-Xjitthreshold:0", "-Xcompiler-option", NO_INLINING]);
-    }
-    if let Some(file) = reference {
-        command
-            .arg("-Xmethod-trace")
-            .arg(format!("-Xmethod-trace-file:{}", file.display()))
-            .arg(format!("-Xmethod-trace-file-size:{REFERENCE_BYTES}"));
-    }
-    command
-        .arg("-cp")
-        .arg(&class_path)
-        .arg(&program.class)
-        .args(&program.arguments);
-    command.current_dir(folder).env("DEX_LOCATION", folder);
-    command.env(
-        "HINDSIGHT",
-        format!(
-            "trace=main,ring={RING},persist-at-exit=yes,dir={}",
-            folder.display()
-        ),
-    );
-    let log = folder.join("output.txt");
-    ensure!(
-        finish(&mut command, &log, context.timeout)?.is_some(),
-        "they take too long"
-    );
-    let mut traces = fs::read_dir(folder)?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|x| x == "hindsight"));
-    let (Some(file), None) = (traces.next(), traces.next()) else {
-        bail!("they write no trace, or several (they abort, halt, or start processes)");
-    };
-    let trace = Trace::open(&file)?;
-    let main = trace
-        .main_thread()
-        .context("their main thread has no ring at the end")?;
-    ensure!(
-        main.stats.overwritten_slots == 0,
-        "they have more events than the ring holds"
-    );
-    Ok(trace)
-}
-
-/// Whether a command succeeded; `None` if it had to be killed.
-fn finish(command: &mut Command, log: &Path, limit: Duration) -> Result<Option<bool>> {
-    let output = fs::File::create(log)?;
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .spawn()
-        .with_context(|| format!("cannot run {:?}", command.get_program()))?;
-    let end = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status.success()));
-        }
-        if Instant::now() > end {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs a program in all ways, and compares what was recorded with what ART's tracer saw.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use anyhow::{Context as _, Result};
+use hindsight_decoder::art_trace::ArtTrace;
+use hindsight_decoder::Trace;
+
+use super::compare::{compare, compare_beginnings, Difference, Permitted};
+use super::execute::{execute, read_reference};
+use super::inlining::Inlined;
+use super::programs::{Exempt, Program};
+use super::rules::Permissions;
+use super::sequences::{other_threads, recorded, reference, Name, Names, Step};
+use super::{lock, Context, Counts, Mode, Tally};
+
+/// How many steps before and after a difference are printed.
+const SHOWN_STEPS: usize = 6;
+
+/// What the comparison of a run came to.
+pub(super) enum Outcome {
+    /// There is no difference that may not be.
+    Equal(Equal),
+    /// What differs.
+    Different(String),
+    /// Not comparable, and why.
+    Skipped(String),
+}
+
+/// What was compared.
+#[derive(Default)]
+pub(super) struct Equal {
+    /// Steps of the reference.
+    pub(super) events: usize,
+    /// How often which method was in the reference only.
+    pub(super) missing: Counts,
+    /// … and in the recording only.
+    pub(super) additional: Counts,
+    /// Threads other than the main thread.
+    pub(super) threads: usize,
+}
+
+/// Whether a second run of the reference is as the first was; found out when it is needed.
+struct Determinism<'a> {
+    context: &'a Context,
+    program: &'a Program,
+    jar: &'a Path,
+    folder: &'a Path,
+    found: Option<bool>,
+}
+
+impl Determinism<'_> {
+    fn holds(&mut self, expected: &[Step], names: &mut Names) -> bool {
+        if let Some(found) = self.found {
+            return found;
+        }
+        let found = self.same(expected, names).unwrap_or(false);
+        self.found = Some(found);
+        found
+    }
+
+    fn same(&self, expected: &[Step], names: &mut Names) -> Result<bool> {
+        let again = self.folder.join("again");
+        fs::create_dir_all(&again)?;
+        let art = again.join("art.trace");
+        let (mode, program) = (Mode::Interpreter, self.program);
+        execute(self.context, program, mode, self.jar, &again, Some(&art))?;
+        let second = reference(&read_reference(&art)?, &program.main(), names);
+        Ok(second.as_deref() == Some(expected))
+    }
+}
+
+/// Runs and compares; an error is one of the check itself.
+pub(super) fn check_program(
+    context: &Context,
+    program: &Program,
+    modes: &[Mode],
+    tallies: &Mutex<BTreeMap<Mode, Tally>>,
+) -> Result<()> {
+    let work = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = &fs::canonicalize(work.path())?;
+    let jar = folder.join("program.jar");
+    fs::copy(&program.jar, &jar).with_context(|| format!("{}", program.jar.display()))?;
+    let skip_all = |why: &str| {
+        for &mode in modes {
+            let mut tallies = lock(tallies);
+            tallies.entry(mode).or_default().skip(&program.name, why);
+        }
+    };
+
+    let first = folder.join("reference");
+    fs::create_dir(&first)?;
+    // The interpreter's run is traced by both; it is the reference of the other modes, too.
+    let art = first.join("art.trace");
+    let mode = Mode::Interpreter;
+    let ours = execute(context, program, mode, &jar, &first, Some(&art));
+    let (ours, art) = match ours.and_then(|ours| Ok((ours.trace, read_reference(&art)?))) {
+        Ok(pair) => pair,
+        Err(why) => {
+            skip_all(&why.to_string());
+            return Ok(());
+        }
+    };
+    let mut names = Names::default();
+    let Some(expected) = reference(&art, &program.main(), &mut names) else {
+        skip_all("ART's tracer did not see main");
+        return Ok(());
+    };
+    let main = program.main();
+    let mut determinism = Determinism {
+        context,
+        program,
+        jar: &jar,
+        folder,
+        found: None,
+    };
+
+    for &mode in modes {
+        let own = folder.join(mode.name());
+        let outcome = if mode == Mode::Interpreter {
+            let rest = |names: &mut Names| judge_threads(&context.exempt, &art, &ours, names);
+            judge(&context.exempt, &main, &[], &expected, &ours, &mut names)
+                .and(|| rest(&mut names))
+        } else {
+            fs::create_dir(&own)?;
+            match execute(context, program, mode, &jar, &own, None) {
+                Ok(run) => {
+                    let boot = context.inlined.as_ref().map(|(_, inlined)| inlined);
+                    let both: Vec<&Inlined> = match &run.inlined {
+                        Some(of_program) => boot.into_iter().chain([of_program]).collect(),
+                        None => Vec::new(),
+                    };
+                    let exempt = &context.exempt;
+                    judge(exempt, &main, &both, &expected, &run.trace, &mut names)
+                }
+                Err(why) => Outcome::Skipped(why.to_string()),
+            }
+        };
+        let outcome = match outcome {
+            Outcome::Different(_)
+                if mode != Mode::Interpreter && !determinism.holds(&expected, &mut names) =>
+            {
+                Outcome::Skipped("they are not deterministic".to_owned())
+            }
+            outcome => outcome,
+        };
+        if let (Outcome::Different(_), Some(keep)) = (&outcome, &context.keep) {
+            let to = keep.join(format!("{}-{}", program.name, mode.name()));
+            let from = if mode == Mode::Interpreter {
+                &first
+            } else {
+                &own
+            };
+            keep_traces(from, &first, &to)?;
+        }
+        let mut tallies = lock(tallies);
+        let tally = tallies.entry(mode).or_default();
+        match outcome {
+            Outcome::Equal(equal) => tally.add(equal),
+            Outcome::Different(what) => {
+                tally.programs += 1;
+                tally.differences += 1;
+                println!("{} ({}): {what}", program.name, mode.name());
+            }
+            Outcome::Skipped(why) => tally.skip(&program.name, &why),
+        }
+    }
+    Ok(())
+}
+
+impl Outcome {
+    /// Both must hold.
+    pub(super) fn and(self, other: impl FnOnce() -> Outcome) -> Outcome {
+        let Outcome::Equal(mut equal) = self else {
+            return self;
+        };
+        match other() {
+            Outcome::Equal(more) => {
+                equal.events += more.events;
+                equal.threads += more.threads;
+                super::add(&mut equal.missing, more.missing);
+                super::add(&mut equal.additional, more.additional);
+                Outcome::Equal(equal)
+            }
+            other => other,
+        }
+    }
+}
+
+/// Copies what `--kept` needs; the recording replaces one of the same name.
+fn keep_traces(recording: &Path, reference: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    for (from, wanted) in [
+        (recording, "hindsight"),
+        (recording, "log"),
+        (reference, "trace"),
+    ] {
+        for file in fs::read_dir(from)?.flatten() {
+            if file.path().extension().is_some_and(|x| x == wanted) {
+                fs::copy(file.path(), to.join(file.file_name()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares what the main thread recorded with the reference. `inlined` is what compiled code need not record.
+pub(super) fn judge(
+    exempt: &Exempt,
+    main: &str,
+    inlined: &[&Inlined],
+    expected: &[Step],
+    trace: &Trace,
+    names: &mut Names,
+) -> Outcome {
+    let Some(found) = recorded(trace, main, names) else {
+        return Outcome::Different("main was not recorded".to_owned());
+    };
+    let result = compare(expected, &found, &Permissions::new(names, exempt, inlined));
+    outcome(result, expected, &found, names)
+}
+
+/// Compares the other threads of a run that both tracers looked at.
+pub(super) fn judge_threads(
+    exempt: &Exempt,
+    art: &ArtTrace,
+    ours: &Trace,
+    names: &mut Names,
+) -> Outcome {
+    let pairs = other_threads(art, ours, names);
+    let mut all = Outcome::Equal(Equal::default());
+    for pair in &pairs {
+        let how = if pair.ended {
+            compare
+        } else {
+            compare_beginnings
+        };
+        all = all.and(|| {
+            let rules = Permissions::new(names, exempt, &[]);
+            let result = how(&pair.reference, &pair.recorded, &rules);
+            match outcome(result, &pair.reference, &pair.recorded, names) {
+                Outcome::Equal(equal) => Outcome::Equal(Equal {
+                    threads: 1,
+                    ..equal
+                }),
+                Outcome::Different(what) => {
+                    Outcome::Different(format!("thread '{}' {what}", pair.name))
+                }
+                skipped => skipped,
+            }
+        });
+    }
+    all
+}
+
+fn outcome(
+    result: Result<Permitted, Difference>,
+    expected: &[Step],
+    found: &[Step],
+    names: &Names,
+) -> Outcome {
+    match result {
+        Ok(permitted) => {
+            let named = |counts: BTreeMap<Name, u64>| -> Counts {
+                counts
+                    .iter()
+                    .map(|(&name, &n)| (names.name(name).to_owned(), n))
+                    .collect()
+            };
+            Outcome::Equal(Equal {
+                events: expected.len(),
+                missing: named(permitted.missing),
+                additional: named(permitted.additional),
+                threads: 0,
+            })
+        }
+        Err(difference) => {
+            let (a, b) = difference.at;
+            Outcome::Different(format!(
+                "after {a} of {} events of ART's tracer and {b} of {} of ours:\n  ART  {}\n  ours {}",
+                expected.len(),
+                found.len(),
+                excerpt(expected, a, names),
+                excerpt(found, b, names)
+            ))
+        }
+    }
+}
+
+/// The steps around an index, which is marked.
+fn excerpt(steps: &[Step], at: usize, names: &Names) -> String {
+    let first = at.saturating_sub(SHOWN_STEPS);
+    let last = (at + SHOWN_STEPS).min(steps.len());
+    let mut text = String::new();
+    for (index, step) in steps.iter().enumerate().take(last).skip(first) {
+        let mark = if index == at { " >>> " } else { " " };
+        let (sign, name) = match *step {
+            Step::Enter(name) => ('+', name),
+            Step::Exit(name) => ('-', name),
+        };
+        let name = names.name(name);
+        let name = name.split('(').next().unwrap_or(name);
+        text.push_str(&format!("{mark}{sign}{name}"));
+    }
+    if last == steps.len() {
+        text.push_str(" END");
+    }
+    text
+}

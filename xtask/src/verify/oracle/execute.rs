@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs a program in one of the ways.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure, Context as _, Result};
+use hindsight_decoder::{art_trace, Trace};
+use hindsight_lab::BootImage;
+
+use super::images::{run_verbose, verbose, LOG, NO_INLINING};
+use super::inlining::Inlined;
+use super::programs::Program;
+use super::{Context, Mode};
+
+/// Size of ART's buffer: 4.7 million events. It drops what doesn't fit, and says so.
+const REFERENCE_BYTES: usize = 64 << 20;
+/// Size of our ring, log2 of its bytes: room for more than that.
+const RING: u32 = 27;
+
+/// What a run recorded.
+pub(super) struct Run {
+    pub(super) trace: Trace,
+    /// What was inlined into the program's own code, if it was compiled with inlining.
+    pub(super) inlined: Option<Inlined>,
+}
+
+/// Runs a program to its end, and reads what was recorded. An error says why that can't be compared.
+pub(super) fn execute(
+    context: &Context,
+    program: &Program,
+    mode: Mode,
+    jar: &Path,
+    folder: &Path,
+    reference: Option<&Path>,
+) -> Result<Run> {
+    let lab = &context.lab;
+    let image = |image: Option<&BootImage>| image.cloned().context("there is no image");
+    let (image, option) = match mode {
+        Mode::Interpreter => (lab.core_interpreter_image(), "-Xint"),
+        Mode::Jit => (lab.core_interpreter_image(), "-Xusejit:true"),
+        Mode::Aot => (image(context.not_inlined.as_ref())?, "-Xusejit:false"),
+        Mode::AotInlined => {
+            let with = context.inlined.as_ref().map(|(image, _)| image);
+            (image(with)?, "-Xusejit:false")
+        }
+    };
+    let mut inlined = None;
+    let mut class_path = jar.to_owned();
+    if matches!(mode, Mode::Aot | Mode::AotInlined) {
+        class_path = folder.join("program.jar");
+        fs::copy(jar, &class_path)?;
+        let oat = folder.join("oat").join(lab.isa().name());
+        fs::create_dir_all(&oat)?;
+        let mut compiler = lab.dex2oat_command_with(&image);
+        compiler
+            .arg(format!("--dex-file={}", class_path.display()))
+            .arg(format!("--oat-file={}", oat.join("program.odex").display()))
+            .args(["--compiler-filter=speed", "--class-loader-context=PCL[]"])
+            .args(["--host", "-j1"]);
+        if lab.isa().is_native() {
+            compiler.arg("--instruction-set-features=runtime");
+        }
+        if mode == Mode::Aot {
+            compiler.arg(NO_INLINING);
+            let log = folder.join("dex2oat.txt");
+            let done = finish(&mut compiler, &log, context.timeout)?;
+            ensure!(done == Some(true), "dex2oat fails");
+        } else {
+            compiler.args(verbose());
+            inlined = Some(run_verbose(&mut compiler, &folder.join(LOG))?);
+        }
+    }
+    let mut command = lab.dalvikvm_command_with(&image);
+    command
+        .arg(option)
+        .arg("-Djava.library.path=".to_owned() + &program.libraries);
+    if mode == Mode::Jit {
+        command.args(["-Xjitthreshold:0", "-Xcompiler-option", NO_INLINING]);
+    }
+    let mut threads = "main";
+    if let Some(file) = reference {
+        threads = "all";
+        command
+            .arg("-Xmethod-trace")
+            .arg(format!("-Xmethod-trace-file:{}", file.display()))
+            .arg(format!("-Xmethod-trace-file-size:{REFERENCE_BYTES}"));
+    }
+    command
+        .arg("-cp")
+        .arg(&class_path)
+        .arg(&program.class)
+        .args(&program.arguments);
+    command.current_dir(folder).env("DEX_LOCATION", folder);
+    command.env(
+        "HINDSIGHT",
+        format!(
+            "trace={threads},ring={RING},persist-at-exit=yes,dir={}",
+            folder.display()
+        ),
+    );
+    let log = folder.join("output.txt");
+    ensure!(
+        finish(&mut command, &log, context.timeout)?.is_some(),
+        "they take too long"
+    );
+    let mut traces = fs::read_dir(folder)?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|x| x == "hindsight"));
+    let (Some(file), None) = (traces.next(), traces.next()) else {
+        bail!("they write no trace, or several (they abort, halt, or start processes)");
+    };
+    let trace = Trace::open(&file)?;
+    let main = trace
+        .main_thread()
+        .context("their main thread has no ring at the end")?;
+    ensure!(
+        main.stats.overwritten_slots == 0,
+        "they have more events than the ring holds"
+    );
+    Ok(Run { trace, inlined })
+}
+
+/// Reads what ART's tracer wrote. An error says why it can't be compared.
+pub(super) fn read_reference(file: &Path) -> Result<art_trace::ArtTrace> {
+    let Ok(trace) = art_trace::read(file) else {
+        bail!("ART's tracer wrote no file (they abort, halt or are killed)");
+    };
+    ensure!(
+        !trace.overflow,
+        "they have more events than ART's tracer holds"
+    );
+    Ok(trace)
+}
+
+/// Whether a command succeeded; `None` if it had to be killed.
+fn finish(command: &mut Command, log: &Path, limit: Duration) -> Result<Option<bool>> {
+    let output = fs::File::create(log)?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn()
+        .with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.success()));
+        }
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

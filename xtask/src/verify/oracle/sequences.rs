@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Traces as sequences of entries and exits.
+
+use std::collections::HashMap;
+
+use hindsight_decoder::art_trace::{Action, ArtTrace};
+use hindsight_decoder::{Flags, Method, MethodId, Methods, Slice, Trace};
+
+/// Number of a method's name, the same in all sequences that share [`Names`].
+pub(super) type Name = u32;
+
+/// An entry or an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Enter(Name),
+    Exit(Name),
+}
+
+/// Methods by `class.name(signature)`, so that those of two processes can be compared.
+#[derive(Default)]
+pub(super) struct Names {
+    numbers: HashMap<String, Name>,
+    names: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, method: Option<&Method>) -> Name {
+        let name = match method {
+            Some(method) => format!("{}{}", method.full_name(), method.signature),
+            None => "<unknown>".to_owned(),
+        };
+        *self.numbers.entry(name).or_insert_with_key(|name| {
+            self.names.push(name.clone());
+            (self.names.len() - 1) as Name
+        })
+    }
+
+    fn numbers(&mut self, methods: &Methods) -> Vec<Name> {
+        methods
+            .iter()
+            .map(|(_, method)| self.number(Some(method)))
+            .collect()
+    }
+
+    /// `class.name(signature)`.
+    pub(super) fn name(&self, number: Name) -> &str {
+        self.names.get(number as usize).map_or("?", String::as_str)
+    }
+}
+
+/// The events of ART's own tracer from the entry of `main` on, which is a method's name with its signature.
+pub(super) fn reference(trace: &ArtTrace, main: &str, names: &mut Names) -> Option<Vec<Step>> {
+    let thread = trace
+        .threads
+        .iter()
+        .find(|thread| thread.name == "main" || thread.tid == trace.pid)?;
+    let numbers = names.numbers(&trace.methods);
+    let mut steps = Vec::new();
+    let mut depth = 0_usize;
+    for event in &thread.events {
+        let name = number(&numbers, event.method, Name::MAX);
+        match event.action {
+            Action::Enter if depth > 0 || names.name(name) == main => {
+                steps.push(Step::Enter(name));
+                depth += 1;
+            }
+            Action::Exit | Action::Unwind if depth > 0 => {
+                steps.push(Step::Exit(name));
+                depth -= 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    (!steps.is_empty()).then_some(steps)
+}
+
+fn number(numbers: &[Name], method: MethodId, otherwise: Name) -> Name {
+    numbers.get(method.0 as usize).copied().unwrap_or(otherwise)
+}
+
+/// The same of our trace of the main thread.
+pub(super) fn recorded(trace: &Trace, main: &str, names: &mut Names) -> Option<Vec<Step>> {
+    let unknown = names.number(None);
+    let numbers = names.numbers(&trace.methods);
+    let calls = &trace.main_thread()?.slices;
+    let is_main =
+        |index: &usize| names.name(number(&numbers, calls.get(*index).method, unknown)) == main;
+    let first = (0..calls.len()).find(is_main)?;
+    let bottom = calls.get(first).depth;
+    let end = (first + 1..calls.len()).find(|&index| calls.get(index).depth <= bottom);
+    let calls = (first..end.unwrap_or(calls.len())).map(|index| calls.get(index));
+    Some(steps(calls, bottom, |method| {
+        number(&numbers, method, unknown)
+    }))
+}
+
+/// Entries and exits of calls in the order of their entries; those without an end have no exit.
+fn steps(
+    calls: impl Iterator<Item = Slice>,
+    bottom: u32,
+    number: impl Fn(MethodId) -> Name,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut stack: Vec<(Name, bool)> = Vec::new();
+    let leave = |steps: &mut Vec<Step>, (name, ended): (Name, bool)| {
+        if ended {
+            steps.push(Step::Exit(name));
+        }
+    };
+    for call in calls {
+        while stack.len() > (call.depth.saturating_sub(bottom)) as usize {
+            if let Some(top) = stack.pop() {
+                leave(&mut steps, top);
+            }
+        }
+        let name = number(call.method);
+        steps.push(Step::Enter(name));
+        stack.push((name, !call.flags.contains(Flags::OPEN_END)));
+    }
+    while let Some(top) = stack.pop() {
+        leave(&mut steps, top);
+    }
+    steps
+}
+
+/// A thread other than the main thread, in the traces of both.
+pub(super) struct Pair {
+    pub(super) name: String,
+    pub(super) reference: Vec<Step>,
+    pub(super) recorded: Vec<Step>,
+    /// Whether both saw its end.
+    pub(super) ended: bool,
+}
+
+/// The other threads of which both have the beginning: those that began to run Java code while both tracers were on.
+pub(super) fn other_threads(art: &ArtTrace, ours: &Trace, names: &mut Names) -> Vec<Pair> {
+    let unknown = names.number(None);
+    let expected = names.numbers(&art.methods);
+    let found = names.numbers(&ours.methods);
+    let mut pairs = Vec::new();
+    for thread in &ours.threads {
+        if thread.tid == ours.process.pid || thread.stats.overwritten_slots > 0 {
+            continue;
+        }
+        // ART's events have 16 bits of the id, and those of threads that share them are mixed up.
+        let same = |tid: u32| tid & 0xffff == thread.tid & 0xffff;
+        let ours_too = ours.threads.iter().filter(|t| same(t.tid)).count();
+        let mut theirs = art.threads.iter().filter(|t| same(t.tid));
+        let (Some(other), None, 1) = (theirs.next(), theirs.next(), ours_too) else {
+            continue;
+        };
+        let mut depth = 0_i64;
+        let mut reference = Vec::new();
+        for event in &other.events {
+            let name = number(&expected, event.method, Name::MAX);
+            let (step, change) = match event.action {
+                Action::Enter => (Step::Enter(name), 1),
+                Action::Exit | Action::Unwind => (Step::Exit(name), -1),
+            };
+            depth += change;
+            reference.push(step);
+            if depth < 0 {
+                break;
+            }
+        }
+        let calls = &thread.slices;
+        let open = |flag| (0..calls.len()).any(|index| calls.get(index).flags.contains(flag));
+        // It began before.
+        if depth < 0 || reference.is_empty() || calls.is_empty() || open(Flags::OPEN_START) {
+            continue;
+        }
+        let recorded = steps(calls.iter(), 0, |method| number(&found, method, unknown));
+        pairs.push(Pair {
+            name: thread.name.clone(),
+            reference,
+            recorded,
+            ended: depth == 0 && !open(Flags::OPEN_END),
+        });
+    }
+    pairs
+}
