@@ -159,6 +159,15 @@ impl Exempt {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn for_tests(intrinsics: &[&str], critical: &[&str]) -> Exempt {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Exempt {
+            intrinsics: set(intrinsics),
+            critical: set(critical),
+        }
+    }
+
     pub(super) fn is_intrinsic(&self, name: &str) -> bool {
         self.intrinsics.contains(name)
     }

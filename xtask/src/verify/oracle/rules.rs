@@ -58,6 +58,13 @@ impl<'a> Permissions<'a> {
     }
 }
 
+/// The method whose code another one runs: `ClassLinker::CreateProxyConstructor` copies that of `Proxy`.
+fn code_of(method: &str) -> Option<&'static str> {
+    let constructs = method.split('(').next()?.ends_with(".<init>");
+    (constructs && is_of_proxy(method))
+        .then_some("java.lang.reflect.Proxy.<init>(Ljava/lang/reflect/InvocationHandler;)V")
+}
+
 impl Rules for Permissions<'_> {
     fn code(&self, name: Name) -> Code {
         let find = |method: &str| {
@@ -67,8 +74,11 @@ impl Rules for Permissions<'_> {
         if self.inlined.is_empty() {
             return Code::Unknown;
         }
-        self.with_pretty(name, find)
-            .map_or(Code::Unknown, Code::Body)
+        let known = match code_of(self.names.name(name)) {
+            Some(method) => pretty(method).and_then(|method| find(&method)),
+            None => self.with_pretty(name, find),
+        };
+        known.map_or(Code::Unknown, Code::Body)
     }
 
     fn missing(&self, name: Name, caller: Code) -> Missing {
@@ -108,5 +118,84 @@ impl Rules for Permissions<'_> {
     // ART's tracer lists the interface's method in place of a proxy's, so that the proxy's has no name.
     fn alias(&self, name: Name, recorded: Name) -> bool {
         self.names.name(name).starts_with("<method ") && is_of_proxy(self.names.name(recorded))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+dex2oat I 11-21 17:08:43 1 1 optimizing_compiler.cc:876] Building void a.A.a()
+dex2oat I 11-21 17:08:43 1 1 inliner.cc:479]  Try inlinining call: int a.B.b()
+dex2oat I 11-21 17:08:43 1 1 inliner.cc:1533] Success: int a.B.b()
+dex2oat I 11-21 17:08:43 1 1 optimizing_compiler.cc:876] Building void \
+java.lang.reflect.Proxy.<init>(java.lang.reflect.InvocationHandler)
+dex2oat I 11-21 17:08:43 1 1 inliner.cc:479]  Try inlinining call: void java.lang.Object.<init>()
+dex2oat I 11-21 17:08:43 1 1 inliner.cc:1463] Success: Successfully replaced pattern of invoke void \
+java.lang.Object.<init>()
+";
+
+    /// Asks the rules about methods, with inlining as in [`LOG`], which is that of the program.
+    fn ask(names: &[&str], question: impl Fn(&dyn Rules, &[Name])) {
+        let mut all = Names::default();
+        let numbers: Vec<Name> = names.iter().map(|name| all.number_of(name)).collect();
+        let exempt = Exempt::for_tests(&["a.Math.abs(I)I"], &["a.System.nanoTime"]);
+        let boot = Inlined::default();
+        let program = Inlined::read(LOG.as_bytes(), None).unwrap();
+        let tables = [&boot, &program];
+        question(&Permissions::new(&all, &exempt, &tables), &numbers);
+    }
+
+    #[test]
+    fn inlined_calls_may_be_missing_where_they_were_inlined() {
+        ask(&["a.A.a()V", "a.B.b()I", "a.C.c()V"], |rules, names| {
+            let [a, b, c] = names else { unreachable!() };
+            let code = rules.code(*a);
+            assert!(matches!(
+                rules.missing(*b, code),
+                Missing::Likely(Code::Body(_))
+            ));
+            assert_eq!(rules.missing(*c, code), Missing::No);
+            assert_eq!(rules.code(*c), Code::Unknown);
+            assert_eq!(rules.missing(*b, rules.code(*c)), Missing::No);
+        });
+    }
+
+    #[test]
+    fn a_proxy_is_constructed_by_the_code_of_its_base_class() {
+        let constructor = "a.$Proxy0.<init>(Ljava/lang/reflect/InvocationHandler;)V";
+        ask(
+            &[constructor, "java.lang.Object.<init>()V"],
+            |rules, names| {
+                let code = rules.code(names[0]);
+                assert_eq!(
+                    rules.missing(names[1], code),
+                    Missing::Likely(Code::Replaced)
+                );
+            },
+        );
+    }
+
+    #[test]
+    fn what_the_compiler_replaces_may_be_missing_everywhere() {
+        let names = ["a.Math.abs(I)I", "a.System.nanoTime()J", "a.Math.abs(J)J"];
+        ask(&names, |rules, names| {
+            let replaced = Missing::May(Code::Replaced);
+            assert_eq!(rules.missing(names[0], Code::Unknown), replaced);
+            assert_eq!(rules.missing(names[1], Code::Unknown), replaced);
+            assert_eq!(rules.missing(names[2], Code::Unknown), Missing::No);
+            assert_eq!(rules.missing(names[2], Code::Replaced), replaced);
+        });
+    }
+
+    #[test]
+    fn additional_calls_are_of_the_class_that_is_initialized() {
+        let names = ["a.A.<clinit>()V", "a.A.nativeSize()J", "a.B.nativeSize()J"];
+        ask(&names, |rules, names| {
+            assert!(rules.may_add(names[1], names[0]));
+            assert!(!rules.may_add(names[2], names[0]));
+            assert!(!rules.may_add(names[1], names[2]));
+        });
     }
 }

@@ -25,14 +25,21 @@ pub(super) struct Names {
 
 impl Names {
     fn number(&mut self, method: Option<&Method>) -> Name {
-        let name = match method {
+        self.number_of(&match method {
             Some(method) => format!("{}{}", method.full_name(), method.signature),
             None => "<unknown>".to_owned(),
-        };
-        *self.numbers.entry(name).or_insert_with_key(|name| {
-            self.names.push(name.clone());
-            (self.names.len() - 1) as Name
         })
+    }
+
+    /// The number of a name.
+    pub(super) fn number_of(&mut self, name: &str) -> Name {
+        *self
+            .numbers
+            .entry(name.to_owned())
+            .or_insert_with_key(|name| {
+                self.names.push(name.clone());
+                (self.names.len() - 1) as Name
+            })
     }
 
     fn numbers(&mut self, methods: &Methods) -> Vec<Name> {
