@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::run::Lab;
 use crate::source::{hindsight_patches, port_patches, Tree};
 use crate::util::{create_dir, remove, run, symlink, write_atomic, write_if_changed};
-use crate::{check, cross, fdlibm, graph, java, ninja, tzdata, Error, Result};
+use crate::{check, cross, fdlibm, graph, java, ninja, sanitize, tzdata, Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,15 +48,15 @@ pub fn fetch(release: Release) -> Result<()> {
 /// If something can't be removed.
 pub fn clean(release: Release) -> Result<()> {
     let folders = Folders::new(release)?;
-    let _stock = Lock::take(&folders.variant(Variant::Stock))?;
-    let _hindsight = Lock::take(&folders.variant(Variant::Hindsight))?;
+    let _variants = Variant::ALL
+        .iter()
+        .map(|&variant| Lock::take(&folders.variant(variant)))
+        .collect::<Result<Vec<_>>>()?;
     let _shared = Lock::take(&folders.release)?;
-    for dir in [
-        folders.variant(Variant::Stock),
-        folders.variant(Variant::Hindsight),
-        folders.java(),
-        folders.shared_sources(),
-    ] {
+    for variant in Variant::ALL {
+        remove(&folders.variant(variant))?;
+    }
+    for dir in [folders.java(), folders.shared_sources()] {
         remove(&dir)?;
     }
     Ok(())
@@ -70,6 +70,12 @@ pub fn clean(release: Release) -> Result<()> {
 /// that doesn't apply, a source that doesn't compile.
 pub fn build(options: &BuildOptions) -> Result<Lab> {
     let lab = Lab::locate(options.release, options.isa, options.variant)?;
+    if options.variant.is_sanitized() && !options.isa.is_native() {
+        return Err(Error::Other(format!(
+            "AddressSanitizer is only there for {}: leave out --isa or --sanitize",
+            Isa::X86_64.name()
+        )));
+    }
     let folders = lab.folders.clone();
     if !options.isa.is_native() {
         // Its boot images are compiled by this machine's dex2oat.
@@ -90,7 +96,7 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     if folders.spec.java.is_some() {
         java_part(&folders, options.release, &progress)?;
     }
-    let with_rust = options.variant == Variant::Hindsight;
+    let with_rust = options.variant.is_patched();
     cross::prepare(&folders, options.isa, with_rust, &progress)?;
     // What follows changes only the variant: the other one needn't wait for it.
     drop(shared_lock);
@@ -158,7 +164,7 @@ fn sources(
         }
         None => {
             let mut patches = port_patches(folders, "art")?;
-            if options.variant == Variant::Hindsight {
+            if options.variant.is_patched() {
                 patches.extend(hindsight_patches(folders, options.release, "art")?);
             }
             Tree {
@@ -272,7 +278,7 @@ fn root_files(lab: &Lab) -> Result<()> {
 /// Cargo runs before Ninja, not under it: Ninja has to see the generated headers' times as they
 /// are when it decides what to compile.
 fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<Option<String>> {
-    if options.variant == Variant::Stock {
+    if !options.variant.is_patched() {
         return Ok(None);
     }
     let patched = options.art_source.is_some()
@@ -296,14 +302,23 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     let spec = lab.folders.spec;
     command.env("CXX", spec.cxx()).env("CC", spec.cc());
     let mut output = format!("{target}/device");
-    if let Some(triple) = options.isa.rust_target() {
+    let sanitized = options.variant.is_sanitized();
+    let triple = match options.isa.rust_target() {
+        None if sanitized => Some(sanitize::RUST_TARGET),
+        triple => triple,
+    };
+    if let Some(triple) = triple {
         command.args(["--target", triple]);
-        command.env("RUSTC", cross::rustc(&lab.folders));
-        // A wrapper (clippy's, sccache's) would be one for another compiler.
-        command
-            .env_remove("RUSTC_WRAPPER")
-            .env_remove("RUSTC_WORKSPACE_WRAPPER");
-        let flags = graph::target_flags_at(options.isa, lab.dir());
+        let flags = if sanitized {
+            sanitize::FLAG.to_owned()
+        } else {
+            command.env("RUSTC", cross::rustc(&lab.folders));
+            // A wrapper (clippy's, sccache's) would be one for another compiler.
+            command
+                .env_remove("RUSTC_WRAPPER")
+                .env_remove("RUSTC_WORKSPACE_WRAPPER");
+            graph::target_flags_at(options.isa, lab.dir())
+        };
         command
             .env(format!("CXXFLAGS_{triple}"), &flags)
             .env("AR", format!("llvm-ar-{}", spec.clang));
@@ -318,9 +333,14 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     ] {
         command.env_remove(name);
     }
+    if sanitized {
+        command
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", sanitize::RUSTFLAGS);
+    }
     command.current_dir(&lab.folders.checkout);
     run(command, "compiling art-hooks")?;
-    if let Some(triple) = options.isa.rust_target() {
+    if let Some(triple) = triple {
         // Where the graph expects the bridge's headers.
         let bridge = lab.dir().join(&target).join("cxxbridge");
         symlink(&Path::new(triple).join("cxxbridge"), &bridge)?;

@@ -11,7 +11,7 @@
 use crate::ninja::{Edge, Writer};
 use crate::paths::{Folders, Isa, Variant};
 use crate::release::{Interpreter, Spec};
-use crate::{Error, Result};
+use crate::{sanitize, Error, Result};
 use hindsight_blueprint::{Source, Tree, Value, Variation};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -288,10 +288,15 @@ pub(crate) struct Target {
 }
 
 /// The libraries and programs of an instruction set.
-fn targets(spec: &'static Spec, isa: Isa) -> impl Iterator<Item = &'static Target> {
+fn targets(
+    spec: &'static Spec,
+    isa: Isa,
+    variant: Variant,
+) -> impl Iterator<Item = &'static Target> {
     spec.targets
         .iter()
         .filter(move |target| isa.is_native() || !spec.native_only.contains(&target.output))
+        .filter(move |target| !variant.is_sanitized() || sanitize::includes(target))
 }
 
 /// A target's output below `root/`: a 32-bit system has other folders.
@@ -315,8 +320,10 @@ pub(crate) fn file_name(isa: Isa) -> String {
 const CLOSED: &str = "-Wl,--no-undefined";
 
 /// Test libraries may refer to symbols that the agent or runtime that loads them has.
-fn closed(target: &Target) -> &'static str {
+fn closed(target: &Target, variant: Variant) -> &'static str {
     match target.kind {
+        // The sanitizer's functions are in the program.
+        _ if variant.is_sanitized() => "",
         Kind::Shared if !target.output.starts_with("nativetest64/") => CLOSED,
         _ => "",
     }
@@ -351,6 +358,7 @@ pub(crate) fn write(
         dir: &dir,
         out,
         isa,
+        variant,
         hooks,
         tree,
         variation,
@@ -360,7 +368,7 @@ pub(crate) fn write(
     graph.ninja = Writer::new(&graph.out);
     graph.rules();
     graph.generated()?;
-    for target in targets(spec, isa) {
+    for target in targets(spec, isa, variant) {
         graph.target(target)?;
     }
     graph.precompiled_headers();
@@ -373,6 +381,7 @@ struct Graph<'a> {
     dir: &'a Path,
     out: String,
     isa: Isa,
+    variant: Variant,
     /// The static library of art-hooks, relative to the variant's folder.
     hooks: Option<&'a str>,
     tree: Tree,
@@ -386,12 +395,18 @@ impl Graph<'_> {
     fn rules(&mut self) {
         let (spec, isa, out) = (self.spec, self.isa, &self.out);
         let (cxx, cc) = (spec.cxx(), spec.cc());
+        let is_sanitized = self.variant.is_sanitized();
+        let adapted = |flags: String| match is_sanitized {
+            true => sanitize::flags(&flags),
+            false => flags,
+        };
         let n = &mut self.ninja;
         for flags in Flags::ALL {
-            n.variable(&format!("cxx_{}", flags.name()), &flags.cxx(spec, isa, out));
-            n.variable(&format!("c_{}", flags.name()), &flags.c(spec, isa, out));
+            let (of_cxx, of_c) = (flags.cxx(spec, isa, out), flags.c(spec, isa, out));
+            n.variable(&format!("cxx_{}", flags.name()), &adapted(of_cxx));
+            n.variable(&format!("c_{}", flags.name()), &adapted(of_c));
         }
-        n.variable("asm_art", &Flags::Art.assembly(spec, isa, out));
+        n.variable("asm_art", &adapted(Flags::Art.assembly(spec, isa, out)));
         let depfile = [("depfile", "$out.d"), ("deps", "gcc")];
         let rule = |n: &mut Writer, name: &str, compiler: &str| {
             let command = format!("ccache {compiler} -MD -MF $out.d $flags -c $in -o $out");
@@ -436,6 +451,7 @@ impl Graph<'_> {
             &[("restat", "1"), ("description", "generate $out")],
         );
         let linker = match target_flags(isa) {
+            _ if is_sanitized => format!("{cxx} -fuse-ld=lld {}", sanitize::FLAG),
             target if target.is_empty() => format!("{cxx} -fuse-ld=lld"),
             target => format!("{cxx} {target} -fuse-ld=lld"),
         };
@@ -675,6 +691,10 @@ impl Graph<'_> {
                 objects.push(self.object(target.output, &source, flags));
             }
         }
+        let is_program = matches!(target.kind, Kind::Program);
+        if is_program && self.variant.is_sanitized() {
+            objects.push(self.object(target.output, sanitize::OPTIONS, Flags::Art));
+        }
         let libraries = format!("{}/root/{}", self.out, self.isa.library_dir());
         let mut libs = Vec::new();
         let mut implicit: Vec<String> = Vec::new();
@@ -698,15 +718,11 @@ impl Graph<'_> {
             self.isa.library_dir(),
             libs.join(" "),
             target.libs,
-            closed(target),
+            closed(target, self.variant),
         );
         let output = format!("{}/root/{}", self.out, output(self.isa, target));
         self.ninja.edge(&Edge {
-            rule: if matches!(target.kind, Kind::Shared) {
-                "shared"
-            } else {
-                "program"
-            },
+            rule: if is_program { "program" } else { "shared" },
             outputs: vec![output.clone()],
             inputs: objects,
             implicit,
@@ -731,7 +747,7 @@ impl Graph<'_> {
         }
         // This machine's dex2oat compiles for all instruction sets.
         let native = format!("out/{}/root", Isa::X86_64.name());
-        let programs: Vec<String> = targets(self.spec, Isa::X86_64)
+        let programs: Vec<String> = targets(self.spec, Isa::X86_64, self.variant)
             .map(|target| format!("{native}/{}", target.output))
             .filter(|output| !output.contains("/nativetest64/"))
             .collect();

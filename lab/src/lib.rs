@@ -35,6 +35,7 @@ mod progress;
 mod release;
 mod run;
 pub mod run_test;
+mod sanitize;
 mod source;
 mod tzdata;
 mod util;

@@ -183,14 +183,35 @@ pub enum Variant {
     Stock,
     /// ART with the patches of `aosp-patches/` and the code of `art-hooks/`.
     Hindsight,
+    /// The same, with all of its C++ and Rust compiled for AddressSanitizer. For this machine's
+    /// instruction set only.
+    HindsightAddress,
 }
 
 impl Variant {
+    /// All of them.
+    pub const ALL: [Variant; 3] = [
+        Variant::Stock,
+        Variant::Hindsight,
+        Variant::HindsightAddress,
+    ];
+
+    /// Whether it has Hindsight's patches.
+    pub fn is_patched(self) -> bool {
+        self != Variant::Stock
+    }
+
+    /// Whether AddressSanitizer checks it.
+    pub fn is_sanitized(self) -> bool {
+        self == Variant::HindsightAddress
+    }
+
     /// The name of the variant's folder.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Stock => "stock",
             Variant::Hindsight => "hindsight",
+            Variant::HindsightAddress => "hindsight-address",
         }
     }
 }

@@ -33,8 +33,10 @@ impl Lab {
             if !isa.is_native() {
                 command.push_str(&format!(" --isa {}", isa.name()));
             }
-            if variant == Variant::Stock {
-                command.push_str(" --stock");
+            match variant {
+                Variant::Stock => command.push_str(" --stock"),
+                Variant::Hindsight => {}
+                Variant::HindsightAddress => command.push_str(" --sanitize address"),
             }
             return Err(Error::NotBuilt {
                 variant: variant.name(),

@@ -81,11 +81,26 @@ pub(crate) struct BuildArguments {
     /// ART without Hindsight's patches
     #[arg(long)]
     stock: bool,
+    /// ART with Hindsight's patches, checked by a sanitizer while it runs
+    #[arg(long, value_enum, value_name = "SANITIZER", conflicts_with = "stock")]
+    sanitize: Option<Sanitizer>,
+}
+
+/// What checks a program while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sanitizer {
+    /// AddressSanitizer
+    Address,
+    /// Nothing
+    None,
 }
 
 impl BuildArguments {
     fn variant(&self) -> Variant {
-        variant(self.stock)
+        match self.sanitize {
+            Some(Sanitizer::Address) => Variant::HindsightAddress,
+            _ => variant(self.stock),
+        }
     }
 
     /// The finished build that the arguments mean.
