@@ -12,16 +12,19 @@ pub enum Release {
     /// Android 10 (ART 10.0.0_r36).
     #[default]
     Android10,
+    /// Android 11 (ART 11.0.0_r48).
+    Android11,
 }
 
 impl Release {
     /// All of them, the oldest first.
-    pub const ALL: [Release; 1] = [Release::Android10];
+    pub const ALL: [Release; 2] = [Release::Android10, Release::Android11];
 
     /// The number, as in `--release 10`.
     pub fn number(self) -> u32 {
         match self {
             Release::Android10 => 10,
+            Release::Android11 => 11,
         }
     }
 
@@ -29,6 +32,7 @@ impl Release {
     pub fn name(self) -> &'static str {
         match self {
             Release::Android10 => "android-10",
+            Release::Android11 => "android-11",
         }
     }
 }

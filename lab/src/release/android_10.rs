@@ -44,7 +44,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// The instruction sets that the compiler generates code for.
-fn code_generators(isa: Isa) -> &'static [&'static str] {
+pub(super) fn code_generators(isa: Isa) -> &'static [&'static str] {
     match isa {
         Isa::X86_64 => &["arm", "arm64", "x86", "x86_64"],
         // The JIT needs one; what is compiled ahead of time, this machine's dex2oat compiles.
@@ -124,7 +124,7 @@ const ART_INCLUDES: [&str; 18] = [
     "OUT/cargo/cxxbridge",
 ];
 
-const COMPILER_INCLUDES: [&str; 6] = [
+pub(super) const COMPILER_INCLUDES: [&str; 6] = [
     "src/art/compiler",
     "src/art/disassembler",
     "src/art/dexlayout",
@@ -133,7 +133,7 @@ const COMPILER_INCLUDES: [&str; 6] = [
     "/usr/include/vixl",
 ];
 
-const JVMTI_INCLUDES: [&str; 6] = [
+pub(super) const JVMTI_INCLUDES: [&str; 6] = [
     "src/art/openjdkjvmti/include",
     "src/art/openjdkjvmti",
     "src/art/dexlayout",
@@ -142,7 +142,7 @@ const JVMTI_INCLUDES: [&str; 6] = [
     "src/art/test/ti-agent",
 ];
 
-const LIBCORE_INCLUDES: [&str; 7] = [
+pub(super) const LIBCORE_INCLUDES: [&str; 7] = [
     "src/libcore/include",
     "src/libcore/luni/src/main/native",
     "src/libcore/ojluni/src/main/native",
@@ -165,7 +165,7 @@ const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_
 
 /// The defines of Debian's vixl.pc: with its simulator, and without A64, the layout of some classes
 /// is another.
-fn vixl_defines(isa: Isa) -> &'static str {
+pub(super) fn vixl_defines(isa: Isa) -> &'static str {
     match isa {
         Isa::X86_64 => {
             "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 \
@@ -180,12 +180,12 @@ fn vixl_defines(isa: Isa) -> &'static str {
 }
 
 /// Headers that the native parts of the run-tests get from libc++ without including them.
-const TEST_FORCED_INCLUDES: &str =
+pub(super) const TEST_FORCED_INCLUDES: &str =
     "-include string.h -include functional -include atomic -include android-base/macros.h";
 
 /// What is not built for other machines: dex2oat and its relatives run on this one, for all of them, and
 /// JVMTI comes with 120 files that no test of trace points needs there.
-const NATIVE_ONLY: [&str; 10] = [
+pub(super) const NATIVE_ONLY: [&str; 10] = [
     "lib64/libart-disassembler.so",
     "lib64/libart-dexlayout.so",
     "lib64/libopenjdkjvmti.so",
@@ -199,174 +199,230 @@ const NATIVE_ONLY: [&str; 10] = [
 ];
 
 const TARGETS: &[Target] = &[
-    // The functions do nothing in libart's own copy; dalvikvm has the real ones.
-    Target {
-        output: "lib64/libsigchain.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libsigchain_dummy"), Flags::Art)],
-        uses: &[],
-        libs: "",
-    },
-    Target {
-        output: "lib64/libart.so",
-        kind: Kind::Shared,
-        parts: &[
-            (Module("libartbase"), Flags::Art),
-            (Module("libdexfile"), Flags::Art),
-            (Module("libelffile"), Flags::Art),
-            (Module("libprofile"), Flags::Art),
-            (Module("libartpalette-system"), Flags::Art),
-            (Module("libart"), Flags::Art),
-            (Module("libnativebridge"), Flags::System),
-            (Module("libnativeloader"), Flags::System),
-            (Hooks("runtime"), Flags::Art),
-        ],
-        uses: &["sigchain"],
-        libs: "-lbacktrace -lziparchive -lbase -llog -lnativehelper -llz4 -llzma -lz -ldl -lpthread -latomic",
-    },
-    Target {
-        output: "lib64/libart-compiler.so",
-        kind: Kind::Shared,
-        parts: &[
-            (Module("libart-compiler"), Flags::Compiler),
-            // Listed with the code generator for 32-bit ARM, and used by both.
-            (
-                Only(
-                    Isa::Arm64,
-                    &[
-                        "src/art/compiler/optimizing/instruction_simplifier_shared.cc",
-                        "src/art/compiler/optimizing/nodes_shared.cc",
-                    ],
-                ),
-                Flags::Compiler,
-            ),
-            (Hooks("compiler"), Flags::Compiler),
-        ],
-        uses: &["art"],
-        libs: "-lvixl -lbase -llog",
-    },
-    Target {
-        output: "lib64/libart-disassembler.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libart-disassembler"), Flags::Compiler)],
-        uses: &["art"],
-        libs: "-lvixl -lbase -llog",
-    },
-    Target {
-        output: "lib64/libart-dexlayout.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libart-dexlayout"), Flags::Compiler)],
-        uses: &["art"],
-        libs: "-lbase -llog -lz",
-    },
-    Target {
-        output: "bin/dex2oat",
-        kind: Kind::Program,
-        parts: &[(Module("libart-dex2oat"), Flags::Compiler), (Module("dex2oat"), Flags::Compiler)],
-        uses: &["art-compiler", "art-dexlayout", "art", "sigchain"],
-        libs: "-lcrypto -lbase -llog -llz4 -lz -lpthread",
-    },
-    Target {
-        output: "bin/oatdump",
-        kind: Kind::Program,
-        parts: &[(Module("oatdump"), Flags::Compiler)],
-        uses: &["art-compiler", "art-dexlayout", "art-disassembler", "art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/profman",
-        kind: Kind::Program,
-        parts: &[(Module("profman"), Flags::Compiler)],
-        uses: &["art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/hiddenapi",
-        kind: Kind::Program,
-        parts: &[(Module("hiddenapi"), Flags::Compiler)],
-        uses: &["art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/dexdump2",
-        kind: Kind::Program,
-        parts: &[(Module("dexdump2"), Flags::Art)],
-        uses: &["art", "sigchain"],
-        libs: "-lbase -llog -lz -lpthread",
-    },
-    Target {
-        output: "bin/dalvikvm",
-        kind: Kind::Program,
-        parts: &[(Module("dalvikvm"), Flags::Art), (Files(&["src/art/sigchainlib/sigchain.cc"]), Flags::Art)],
-        uses: &[],
-        // libart finds the real sigchain functions in the program.
-        libs: "-lnativehelper -llog -ldl -lpthread -Wl,--export-dynamic",
-    },
-    Target {
-        output: "lib64/libopenjdkjvm.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libopenjdkjvm"), Flags::OpenJdkJvm)],
-        uses: &["art"],
-        libs: "-lbase -llog -lnativehelper",
-    },
-    Target {
-        output: "lib64/libopenjdkjvmti.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libopenjdkjvmti"), Flags::Jvmti)],
-        uses: &["art", "art-compiler", "art-dexlayout"],
-        libs: "-lbase -llog -lnativehelper",
-    },
-    Target {
-        output: "lib64/libandroidio.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libandroidio"), Flags::Libcore)],
-        uses: &[],
-        libs: "-llog",
-    },
-    Target {
-        output: "lib64/libjavacore.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libjavacore"), Flags::Libcore)],
-        uses: &["androidio"],
-        libs: "-lnativehelper -lziparchive -lbase -llog -lcrypto -lexpat -licuuc -licui18n -licudata -lz",
-    },
-    Target {
-        output: "lib64/libopenjdk.so",
-        kind: Kind::Shared,
-        parts: &[
-            (Module("libopenjdk"), Flags::Libcore),
-            (Folder("src/fdlibm/src/java.base/share/native/libfdlibm", "c"), Flags::Fdlibm),
-            (Generated("gen/fdlibm_java.cc"), Flags::Fdlibm),
-        ],
-        uses: &["androidio", "openjdkjvm"],
-        libs: "-lnativehelper -lbase -llog -lcrypto -licuuc -licudata -lz -lm -ldl",
-    },
-    Target {
-        output: "nativetest64/libarttest.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libarttest"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog -lbacktrace -lnativehelper",
-    },
-    Target {
-        output: "nativetest64/libtiagent.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libtiagent"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog -lbacktrace -lnativehelper",
-    },
-    Target {
-        output: "nativetest64/libartagent.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libartagent"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog -lbacktrace -lnativehelper",
-    },
-    Target {
-        output: "nativetest64/libnativebridgetest.so",
-        kind: Kind::Shared,
-        parts: &[(Module("libnativebridgetest"), Flags::Test)],
-        uses: &["art"],
-        libs: "-lbase -llog",
-    },
+    LIBSIGCHAIN,
+    LIBART,
+    LIBART_COMPILER,
+    LIBART_DISASSEMBLER,
+    LIBART_DEXLAYOUT,
+    DEX2OAT,
+    OATDUMP,
+    PROFMAN,
+    HIDDENAPI,
+    DEXDUMP,
+    DALVIKVM,
+    LIBOPENJDKJVM,
+    LIBOPENJDKJVMTI,
+    LIBANDROIDIO,
+    LIBJAVACORE,
+    LIBOPENJDK,
+    LIBARTTEST,
+    LIBTIAGENT,
+    LIBARTAGENT,
+    LIBNATIVEBRIDGETEST,
 ];
+
+/// The functions do nothing in libart's own copy; dalvikvm has the real ones.
+pub(super) const LIBSIGCHAIN: Target = Target {
+    output: "lib64/libsigchain.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libsigchain_dummy"), Flags::Art)],
+    uses: &[],
+    libs: "",
+};
+
+pub(super) const LIBART: Target = Target {
+    output: "lib64/libart.so",
+    kind: Kind::Shared,
+    parts: &[
+        (Module("libartbase"), Flags::Art),
+        (Module("libdexfile"), Flags::Art),
+        (Module("libelffile"), Flags::Art),
+        (Module("libprofile"), Flags::Art),
+        (Module("libartpalette-system"), Flags::Art),
+        (Module("libart"), Flags::Art),
+        (Module("libnativebridge"), Flags::System),
+        (Module("libnativeloader"), Flags::System),
+        (Hooks("runtime"), Flags::Art),
+    ],
+    uses: &["sigchain"],
+    libs: "-lbacktrace -lziparchive -lbase -llog -lnativehelper -llz4 -llzma -lz -ldl -lpthread -latomic",
+};
+
+pub(super) const LIBART_COMPILER: Target = Target {
+    output: "lib64/libart-compiler.so",
+    kind: Kind::Shared,
+    parts: &[
+        (Module("libart-compiler"), Flags::Compiler),
+        // Listed with the code generator for 32-bit ARM, and used by both.
+        (
+            Only(
+                Isa::Arm64,
+                &[
+                    "src/art/compiler/optimizing/instruction_simplifier_shared.cc",
+                    "src/art/compiler/optimizing/nodes_shared.cc",
+                ],
+            ),
+            Flags::Compiler,
+        ),
+        (Hooks("compiler"), Flags::Compiler),
+    ],
+    uses: &["art"],
+    libs: "-lvixl -lbase -llog",
+};
+
+pub(super) const LIBART_DISASSEMBLER: Target = Target {
+    output: "lib64/libart-disassembler.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libart-disassembler"), Flags::Compiler)],
+    uses: &["art"],
+    libs: "-lvixl -lbase -llog",
+};
+
+pub(super) const LIBART_DEXLAYOUT: Target = Target {
+    output: "lib64/libart-dexlayout.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libart-dexlayout"), Flags::Compiler)],
+    uses: &["art"],
+    libs: "-lbase -llog -lz",
+};
+
+pub(super) const DEX2OAT: Target = Target {
+    output: "bin/dex2oat",
+    kind: Kind::Program,
+    parts: &[
+        (Module("libart-dex2oat"), Flags::Compiler),
+        (Module("dex2oat"), Flags::Compiler),
+    ],
+    uses: &["art-compiler", "art-dexlayout", "art", "sigchain"],
+    libs: "-lcrypto -lbase -llog -llz4 -lz -lpthread",
+};
+
+pub(super) const OATDUMP: Target = Target {
+    output: "bin/oatdump",
+    kind: Kind::Program,
+    parts: &[(Module("oatdump"), Flags::Compiler)],
+    uses: &[
+        "art-compiler",
+        "art-dexlayout",
+        "art-disassembler",
+        "art",
+        "sigchain",
+    ],
+    libs: "-lbase -llog -lz -lpthread",
+};
+
+pub(super) const PROFMAN: Target = Target {
+    output: "bin/profman",
+    kind: Kind::Program,
+    parts: &[(Module("profman"), Flags::Compiler)],
+    uses: &["art", "sigchain"],
+    libs: "-lbase -llog -lz -lpthread",
+};
+
+pub(super) const HIDDENAPI: Target = Target {
+    output: "bin/hiddenapi",
+    kind: Kind::Program,
+    parts: &[(Module("hiddenapi"), Flags::Compiler)],
+    uses: &["art", "sigchain"],
+    libs: "-lbase -llog -lz -lpthread",
+};
+
+pub(super) const DEXDUMP: Target = Target {
+    output: "bin/dexdump2",
+    kind: Kind::Program,
+    parts: &[(Module("dexdump2"), Flags::Art)],
+    uses: &["art", "sigchain"],
+    libs: "-lbase -llog -lz -lpthread",
+};
+
+pub(super) const DALVIKVM: Target = Target {
+    output: "bin/dalvikvm",
+    kind: Kind::Program,
+    parts: &[
+        (Module("dalvikvm"), Flags::Art),
+        (Files(&["src/art/sigchainlib/sigchain.cc"]), Flags::Art),
+    ],
+    uses: &[],
+    // libart finds the real sigchain functions in the program.
+    libs: "-lnativehelper -llog -ldl -lpthread -Wl,--export-dynamic",
+};
+
+pub(super) const LIBOPENJDKJVM: Target = Target {
+    output: "lib64/libopenjdkjvm.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libopenjdkjvm"), Flags::OpenJdkJvm)],
+    uses: &["art"],
+    libs: "-lbase -llog -lnativehelper",
+};
+
+pub(super) const LIBOPENJDKJVMTI: Target = Target {
+    output: "lib64/libopenjdkjvmti.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libopenjdkjvmti"), Flags::Jvmti)],
+    uses: &["art", "art-compiler", "art-dexlayout"],
+    libs: "-lbase -llog -lnativehelper",
+};
+
+pub(super) const LIBANDROIDIO: Target = Target {
+    output: "lib64/libandroidio.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libandroidio"), Flags::Libcore)],
+    uses: &[],
+    libs: "-llog",
+};
+
+pub(super) const LIBJAVACORE: Target = Target {
+    output: "lib64/libjavacore.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libjavacore"), Flags::Libcore)],
+    uses: &["androidio"],
+    libs:
+        "-lnativehelper -lziparchive -lbase -llog -lcrypto -lexpat -licuuc -licui18n -licudata -lz",
+};
+
+pub(super) const LIBOPENJDK: Target = Target {
+    output: "lib64/libopenjdk.so",
+    kind: Kind::Shared,
+    parts: &[
+        (Module("libopenjdk"), Flags::Libcore),
+        (
+            Folder("src/fdlibm/src/java.base/share/native/libfdlibm", "c"),
+            Flags::Fdlibm,
+        ),
+        (Generated("gen/fdlibm_java.cc"), Flags::Fdlibm),
+    ],
+    uses: &["androidio", "openjdkjvm"],
+    libs: "-lnativehelper -lbase -llog -lcrypto -licuuc -licudata -lz -lm -ldl",
+};
+
+pub(super) const LIBARTTEST: Target = Target {
+    output: "nativetest64/libarttest.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libarttest"), Flags::Test)],
+    uses: &["art"],
+    libs: "-lbase -llog -lbacktrace -lnativehelper",
+};
+
+pub(super) const LIBTIAGENT: Target = Target {
+    output: "nativetest64/libtiagent.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libtiagent"), Flags::Test)],
+    uses: &["art"],
+    libs: "-lbase -llog -lbacktrace -lnativehelper",
+};
+
+pub(super) const LIBARTAGENT: Target = Target {
+    output: "nativetest64/libartagent.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libartagent"), Flags::Test)],
+    uses: &["art"],
+    libs: "-lbase -llog -lbacktrace -lnativehelper",
+};
+
+pub(super) const LIBNATIVEBRIDGETEST: Target = Target {
+    output: "nativetest64/libnativebridgetest.so",
+    kind: Kind::Shared,
+    parts: &[(Module("libnativebridgetest"), Flags::Test)],
+    uses: &["art"],
+    libs: "-lbase -llog",
+};

@@ -5,6 +5,7 @@
 //! `lab/android-NN/` with `sources.toml`, `packages.txt` and `port/`.
 
 mod android_10;
+mod android_11;
 
 use crate::graph::Target;
 use crate::{Isa, Release};
@@ -103,6 +104,7 @@ impl Release {
     pub(crate) fn spec(self) -> &'static Spec {
         match self {
             Release::Android10 => &android_10::SPEC,
+            Release::Android11 => &android_11::SPEC,
         }
     }
 }
