@@ -31,6 +31,9 @@ pub(super) fn test(
                 build_seconds: build::BUILD_LIMIT.as_secs_f64(),
                 run_seconds: 0.0,
                 events: None,
+                threads: None,
+                wrapped: None,
+                unbalanced: Vec::new(),
                 first_failure: None,
                 reason: Some(reason),
             });
@@ -41,16 +44,17 @@ pub(super) fn test(
     let _ = std::fs::remove_dir_all(&work);
     build::copy_tree(&built.tree(), &work, false)?;
     let mut text = String::new();
-    let mut events = None;
+    let mut balance = None;
     let reason = run_and_check(
         context,
         name,
         &work,
         &built,
         time_factor,
-        &mut events,
+        &mut balance,
         &mut text,
     )?;
+    let balance = balance.filter(|b: &Balance| b.reports != 0);
     let outcome = Outcome {
         status: if reason.is_none() {
             Status::Passed
@@ -59,7 +63,10 @@ pub(super) fn test(
         },
         build_seconds: built.elapsed.as_secs_f64(),
         run_seconds: started.elapsed().as_secs_f64(),
-        events,
+        events: balance.as_ref().map(|b| b.events),
+        threads: balance.as_ref().map(|b| b.threads),
+        wrapped: balance.as_ref().map(|b| b.wrapped),
+        unbalanced: balance.map(|b| b.problems).unwrap_or_default(),
         first_failure: None,
         reason,
     };
@@ -135,15 +142,15 @@ fn runs_checker(context: &Session, name: &str) -> bool {
     context.options.mode == Mode::Aot && is_checker_test(name)
 }
 
-/// Returns why the test failed, if it did; what is worth reading then is added to `log`. `events` becomes the number of
-/// events of a traced test, unless no process of it reported any.
+/// Returns why the test failed, if it did; what is worth reading then is added to `log`. `balance` becomes what the
+/// processes of a traced test say of their recording.
 fn run_and_check(
     context: &Session,
     name: &str,
     work: &Path,
     built: &build::Built,
     time_factor: u32,
-    events: &mut Option<u64>,
+    found: &mut Option<Balance>,
     log: &mut String,
 ) -> Result<Option<String>> {
     let isa = context.layout.isa;
@@ -248,11 +255,14 @@ fn run_and_check(
             Some(reason.map_or_else(|| what.to_owned(), |r: String| format!("{r}, and {what}")));
     }
     if reason.is_none() && context.options.trace && built.exit == 0 {
-        let balance = read_balance(&balance, log)?;
-        *events = Some(balance.events).filter(|_| balance.reports != 0);
-        reason = balance
-            .problem
-            .filter(|_| !context.unbalanced.contains(name));
+        let mut balance = read_balance(&balance, log)?;
+        if context.unbalanced.contains(name) {
+            let problems = &mut balance.problems;
+            problems.retain(|which| !which.starts_with("unbalanced:"));
+        }
+        reason =
+            (balance.problems.first()).map(|which| format!("its trace is not balanced: {which}"));
+        *found = Some(balance);
     }
     if reason.is_some() {
         let _ = writeln!(log, "#### diff of expected.txt and output.txt");
@@ -299,10 +309,14 @@ fn run_and_check(
 struct Balance {
     /// Processes that wrote one.
     reports: u64,
+    /// Threads in all of them.
+    threads: u64,
+    /// Threads whose ring held only the end of what they did.
+    wrapped: u64,
     /// Events in all of them.
     events: u64,
-    /// Why they are not right, if they aren't.
-    problem: Option<String>,
+    /// What is not right.
+    problems: Vec<String>,
 }
 
 /// Reads the reports; those with a problem are added to `log`.
@@ -317,7 +331,7 @@ fn read_balance(reports: &Path, log: &mut String) -> Result<Balance> {
         }
         let text =
             std::fs::read_to_string(&path).with_context(|| super::io_context("read", &path))?;
-        // "threads 7 wrapped 0 events 12 entries 6 unbalanced 0"
+        // "threads 7 wrapped 0 events 12 entries 6 unbalanced 0 unknown 0"
         let first = text.lines().next().unwrap_or("");
         let words: Vec<&str> = first.split_whitespace().collect();
         let number = |name: &str| {
@@ -325,14 +339,20 @@ fn read_balance(reports: &Path, log: &mut String) -> Result<Balance> {
             words.get(i + 1)?.parse::<u64>().ok()
         };
         balance.reports += 1;
+        balance.threads += number("threads").unwrap_or(0);
+        balance.wrapped += number("wrapped").unwrap_or(0);
         balance.events += number("events").unwrap_or(0);
-        if number("unbalanced") != Some(0) {
+        if number("unbalanced") != Some(0) || number("unknown") != Some(0) {
             let _ = writeln!(log, "#### {}\n{text}", path.display());
-            let which = text
-                .lines()
-                .find(|l| l.starts_with("unbalanced:"))
-                .unwrap_or("an unreadable balance report");
-            balance.problem = Some(format!("its trace is not balanced: {which}"));
+            let before = balance.problems.len();
+            let which = |l: &&str| l.starts_with("unbalanced:") || l.starts_with("unknown:");
+            balance
+                .problems
+                .extend(text.lines().filter(which).map(str::to_owned));
+            if balance.problems.len() == before {
+                let unreadable = "an unreadable balance report";
+                balance.problems.push(unreadable.to_owned());
+            }
         }
     }
     Ok(balance)
@@ -349,18 +369,18 @@ mod tests {
         let mut log = String::new();
         let mut read = || {
             let b = read_balance(d.path(), &mut log).unwrap();
-            (b.reports, b.events, b.problem)
+            (b.reports, b.events, b.problems.first().cloned())
         };
         assert_eq!(read(), (0, 0, None));
         report(
             "1.balance",
-            "threads 9 wrapped 0 events 12 entries 6 unbalanced 0\n",
+            "threads 9 wrapped 0 events 12 entries 6 unbalanced 0 unknown 0\n",
         );
         report("other", "x");
         assert_eq!(read(), (1, 12, None));
         report(
             "2.balance",
-            "threads 9 wrapped 0 events 3 entries 1 unbalanced 1\n\
+            "threads 9 wrapped 0 events 3 entries 1 unbalanced 1 unknown 0\n\
              unbalanced: thread main (tid 4): 1 unmatched exits (first after A.b), 0 open\n",
         );
         let (reports, events, problem) = read();
@@ -370,6 +390,11 @@ mod tests {
             .contains("thread main (tid 4): 1 unmatched"));
         report("2.balance", "");
         assert!(read().2.is_some());
+        report(
+            "2.balance",
+            "threads 1 wrapped 0 events 2 entries 1 unbalanced 0 unknown 1\nunknown: method 0x7000\n",
+        );
+        assert_eq!(read().2.as_deref(), Some("unknown: method 0x7000"));
         assert!(log.contains("2.balance"));
     }
 

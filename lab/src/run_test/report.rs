@@ -35,6 +35,15 @@ pub struct Outcome {
     /// Events that Hindsight recorded; none if it wasn't traced, or no process of it ended in an orderly way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
+    /// Threads whose recording was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u64>,
+    /// Those of them whose ring held only the end of what they did, so that only that was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrapped: Option<u64>,
+    /// What is wrong with the recording, by thread and method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbalanced: Vec<String>,
     /// Why it failed at first, if it passed when it was run again, alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<String>,
@@ -51,6 +60,9 @@ impl Outcome {
             build_seconds: 0.0,
             run_seconds: 0.0,
             events: None,
+            threads: None,
+            wrapped: None,
+            unbalanced: Vec::new(),
             first_failure: None,
             reason: Some(why.to_owned()),
         }
@@ -195,6 +207,9 @@ mod tests {
                             build_seconds: 0.0,
                             run_seconds: 0.5,
                             events: None,
+                            threads: None,
+                            wrapped: None,
+                            unbalanced: Vec::new(),
                             first_failure: None,
                             reason: None,
                         },

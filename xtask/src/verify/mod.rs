@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask verify …`: checks of what was built that do not trust what built it.
 
+mod balance;
 pub(crate) mod images;
 mod oat;
 mod oracle;
+mod stress;
 
 use std::path::Path;
 
@@ -18,6 +20,10 @@ pub(crate) enum Verify {
     Instructions(oat::instructions::Options),
     /// Runs programs, and compares what was recorded with what ART's own tracer sees
     Oracle(oracle::Options),
+    /// Runs ART's run-tests traced: every thread ends with an empty stack
+    Balance(balance::Options),
+    /// Traces a program of many threads while tracing is started, stopped and persisted at random
+    Stress(stress::Options),
 }
 
 /// Checks, and prints what was found. The result is whether there is no problem.
@@ -26,5 +32,7 @@ pub(crate) fn run(verify: &Verify, checkout: &Path) -> Result<bool> {
         Verify::Oat(options) => oat::run(options, checkout),
         Verify::Instructions(options) => oat::instructions::run(options, checkout),
         Verify::Oracle(options) => oracle::run(options, checkout),
+        Verify::Balance(options) => balance::run(options, checkout),
+        Verify::Stress(options) => stress::run(options, checkout),
     }
 }
