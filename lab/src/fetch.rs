@@ -2,12 +2,14 @@
 //! Downloads the pinned packages and verifies them.
 
 use crate::apt::{is_gone, Apt};
+use crate::lock::Lock;
 use crate::manifest::{Kind, Manifest, Package, PinnedFile};
 use crate::paths::Folders;
 use crate::progress::Progress;
-use crate::util::{create_dir, remove, sha256_file, write_atomic};
-use crate::{Error, Result};
+use crate::util::{create_dir, remove, run, sha256_file, write_atomic};
+use crate::{Error, Lab, Result};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The verified files of one package.
 #[derive(Clone, Debug)]
@@ -50,6 +52,35 @@ pub(crate) fn fetch_all(
         all.push((package.folder.clone(), fetched));
     }
     Ok(all)
+}
+
+impl Lab {
+    /// Downloads the binary packages of a manifest of the caller's (`sources.toml` in the folder `data`), beside
+    /// those of the lab, and unpacks them into `target`, one folder for each. Nothing is installed.
+    ///
+    /// # Errors
+    /// If the archive can't be reached or has none of the pinned versions, or a checksum is wrong.
+    pub fn unpack_binaries(&self, data: &Path, target: &Path) -> Result<()> {
+        let manifest = Manifest::load(data)?;
+        let _lock = Lock::take(&self.folders.release)?;
+        let progress = Progress::new();
+        for (folder, package) in fetch_all(&self.folders, &manifest, &progress)? {
+            let target = target.join(folder);
+            let stamp = target.join("package");
+            if std::fs::read_to_string(&stamp).is_ok_and(|old| old == package.identity) {
+                continue;
+            }
+            remove(&target)?;
+            create_dir(&target)?;
+            let mut command = Command::new("dpkg-deb");
+            command.arg("-x").arg(&package.main).arg(&target);
+            run(command, &format!("unpacking {}", package.main.display()))?;
+            // Only now is it complete.
+            write_atomic(&stamp, package.identity.as_bytes())?;
+        }
+        progress.finish();
+        Ok(())
+    }
 }
 
 /// The package's files if all of one version are in `dir`.

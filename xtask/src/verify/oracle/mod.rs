@@ -4,6 +4,7 @@
 
 mod check;
 mod compare;
+mod debian;
 mod execute;
 mod images;
 mod inlining;
@@ -11,7 +12,7 @@ mod programs;
 mod rules;
 mod sequences;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +25,7 @@ use hindsight_lab::{BootImage, Isa, Lab, Release, Variant};
 
 use check::{check_program, judge, judge_threads, Equal, Outcome};
 use inlining::Inlined;
+use programs::Program;
 use sequences::{reference, Names};
 
 /// Options of `verify oracle`.
@@ -34,9 +36,15 @@ pub(crate) struct Options {
     isa: Isa,
     /// Only these programs: run-tests by name, our own by class
     names: Vec<String>,
-    /// Only our own programs, not ART's run-tests
+    /// Only our own programs, not ART's run-tests nor Debian's packages
     #[arg(long)]
     own: bool,
+    /// Only programs of Debian's Java packages
+    #[arg(long, conflicts_with = "own")]
+    debian: bool,
+    /// Of the run-tests only those listed in FILE, one a line, `#` starts a comment
+    #[arg(long, value_name = "FILE")]
+    set: Option<PathBuf>,
     /// Only these ways of execution
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Mode::ALL)]
     mode: Vec<Mode>,
@@ -141,19 +149,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let lab = Lab::open(Release::Android10, options.isa, Variant::Hindsight)?;
     let folder = target(checkout, &lab);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut programs = programs::own(&lab, checkout, &folder)?;
-    if !options.own {
-        programs.extend(programs::run_tests(&lab)?);
-    }
-    if !options.names.is_empty() {
-        programs.retain(|program| options.names.contains(&program.name));
-        ensure!(
-            programs.len() >= options.names.len(),
-            "some of {:?} are no programs of the oracle (a run-test has to have been built: see \
-             docs/verification.md)",
-            options.names
-        );
-    }
+    let programs = select(options, &lab, checkout, &folder)?;
     let wants = |mode| options.mode.contains(&mode).then_some(());
     let not_inlined = wants(Mode::Aot)
         .map(|()| images::without_inlining(&lab, &folder.join("not-inlined")))
@@ -244,6 +240,39 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
     }
     println!("oracle: {programs} traces, {events} events, {differences} differences");
     Ok(differences == 0 && programs > 0)
+}
+
+/// The programs that the options ask for.
+fn select(options: &Options, lab: &Lab, checkout: &Path, folder: &Path) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    let named = |name: &str| options.names.is_empty() || options.names.iter().any(|n| n == name);
+    if !options.debian {
+        programs.extend(programs::own(lab, checkout, folder)?);
+    }
+    if !options.own {
+        programs.extend(debian::programs(lab, checkout, folder, named)?);
+    }
+    if !options.own && !options.debian {
+        let mut tests = programs::run_tests(lab)?;
+        if let Some(set) = &options.set {
+            let text = fs::read_to_string(set).with_context(|| format!("{}", set.display()))?;
+            let listed: HashSet<&str> = text
+                .lines()
+                .filter_map(|line| line.split('#').next())
+                .map(str::trim)
+                .collect();
+            tests.retain(|test| listed.contains(test.name.as_str()));
+        }
+        programs.extend(tests);
+    }
+    programs.retain(|program| named(&program.name));
+    ensure!(
+        !programs.is_empty() && programs.len() >= options.names.len(),
+        "some of {:?} are no programs of the oracle (a run-test has to have been built: see \
+         docs/verification.md)",
+        options.names
+    );
+    Ok(programs)
 }
 
 /// Where images and jars are kept.
