@@ -2,6 +2,7 @@
 
 #include "optimizing/code_generator_arm_vixl.h"
 
+#include "hindsight/compat.h"
 #include "hindsight/compiler/code_generator_hooks.h"
 #include "hindsight/compiler/trace_point_emitter.h"
 
@@ -46,7 +47,7 @@ void LocationsBuilderARMVIXL::VisitTraceStart(HTraceStart* instruction) {
 }
 
 void InstructionCodeGeneratorARMVIXL::VisitTraceStart(HTraceStart* instruction) {
-  if (codegen_->IsLeafMethod()) {
+  if (!hindsight::HasEntrySuspendCheck(codegen_)) {
     // The link register may not have been saved.
     Emit(codegen_->GetAssembler(), Request(TraceSite::kLeafEntry));
   } else if (!instruction->SharesSuspendCheck()) {

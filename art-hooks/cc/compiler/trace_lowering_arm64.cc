@@ -2,6 +2,7 @@
 
 #include "optimizing/code_generator_arm64.h"
 
+#include "hindsight/compat.h"
 #include "hindsight/compiler/code_generator_hooks.h"
 #include "hindsight/compiler/trace_point_emitter.h"
 
@@ -51,7 +52,7 @@ void LocationsBuilderARM64::VisitTraceStart(HTraceStart* instruction) {
 
 void InstructionCodeGeneratorARM64::VisitTraceStart(HTraceStart* instruction) {
   if (instruction->SharesSuspendCheck()) {
-    if (codegen_->IsLeafMethod()) {
+    if (!hindsight::HasEntrySuspendCheck(codegen_)) {
       Emit(codegen_->GetVIXLAssembler(), Request(TraceSite::kLeafEntry));
     }
     return;
@@ -75,12 +76,15 @@ bool EmitTracedReturn(CodeGenerator* codegen, HTraceStart* start) {
   vixl::aarch64::MacroAssembler* masm =
       down_cast<CodeGeneratorARM64*>(codegen)->GetVIXLAssembler();
   const int32_t here = dchecked_integral_cast<int32_t>(masm->GetCursorOffset());
-  if (start->GetSharedExit() >= 0 && here - start->GetSharedExit() < kMaxSharedExitDistance) {
+  if (start != nullptr && start->GetSharedExit() >= 0 && here - start->GetSharedExit() < kMaxSharedExitDistance) {
     TracePointRequest request = Request(TraceSite::kLaterExit);
     request.shared_exit = start->GetSharedExit() - here;
     Emit(masm, request);
-  } else {
-    start->SetSharedExit(here + Emit(masm, Request(TraceSite::kTailExit)));
+    return true;
+  }
+  const int32_t shared_exit = here + Emit(masm, Request(TraceSite::kTailExit));
+  if (start != nullptr) {
+    start->SetSharedExit(shared_exit);
   }
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include "optimizing/code_generator_x86_64.h"
 
+#include "hindsight/compat.h"
 #include "hindsight/compiler/code_generator_hooks.h"
 #include "hindsight/compiler/trace_point_emitter.h"
 
@@ -54,7 +55,7 @@ void LocationsBuilderX86_64::VisitTraceStart(HTraceStart* instruction) {
 
 void InstructionCodeGeneratorX86_64::VisitTraceStart(HTraceStart* instruction) {
   if (instruction->SharesSuspendCheck()) {
-    if (codegen_->IsLeafMethod()) {
+    if (!hindsight::HasEntrySuspendCheck(codegen_)) {
       Emit(codegen_->GetAssembler(), Request(TraceSite::kLeafEntry));
     }
     return;
@@ -94,12 +95,15 @@ void InstructionCodeGeneratorX86_64::VisitTraceEnd(HTraceEnd* instruction) {
 bool EmitTracedReturn(CodeGenerator* codegen, HTraceStart* start) {
   X86_64Assembler* assembler = down_cast<CodeGeneratorX86_64*>(codegen)->GetAssembler();
   const int32_t here = dchecked_integral_cast<int32_t>(assembler->CodeSize());
-  if (start->GetSharedExit() >= 0) {
+  if (start != nullptr && start->GetSharedExit() >= 0) {
     TracePointRequest request = Request(TraceSite::kLaterExit);
     request.shared_exit = start->GetSharedExit() - here;
     Emit(assembler, request);
-  } else {
-    start->SetSharedExit(here + Emit(assembler, Request(TraceSite::kTailExit)));
+    return true;
+  }
+  const int32_t shared_exit = here + Emit(assembler, Request(TraceSite::kTailExit));
+  if (start != nullptr) {
+    start->SetSharedExit(shared_exit);
   }
   return true;
 }

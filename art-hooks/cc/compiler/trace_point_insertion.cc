@@ -2,6 +2,7 @@
 
 #include "hindsight/compiler/trace_point_insertion.h"
 
+#include "hindsight/compat.h"
 #include "hindsight/runtime/trace_point_form.h"
 
 namespace art {
@@ -9,7 +10,7 @@ namespace hindsight {
 
 bool TracePointInsertion::Run() {
   const TracePointForm form = GetTracePointForm(graph_->GetInstructionSet());
-  if (form == TracePointForm::kNone || graph_->IsCompilingOsr()) {
+  if (form == TracePointForm::kNone || (graph_->IsCompilingOsr() && !kOsrCodeRecordsExit)) {
     return false;
   }
   const bool shared = form == TracePointForm::kShared;
@@ -24,8 +25,10 @@ bool TracePointInsertion::Run() {
   while (cursor->GetPrevious() != nullptr && cursor->GetPrevious()->IsSuspendCheck()) {
     cursor = cursor->GetPrevious();
   }
-  entry->InsertInstructionBefore(
-      new (allocator) HTraceStart(method, shared, entry->GetDexPc()), cursor);
+  if (!graph_->IsCompilingOsr()) {
+    entry->InsertInstructionBefore(
+        new (allocator) HTraceStart(method, shared, entry->GetDexPc()), cursor);
+  }
 
   for (HBasicBlock* block : graph_->GetReversePostOrder()) {
     HInstruction* last = block->GetLastInstruction();
@@ -55,10 +58,16 @@ HTraceStart* FindTraceStart(const HGraph* graph) {
   return nullptr;
 }
 
+bool IsOsrCodeWithSharedExit(const HGraph* graph) {
+  return kOsrCodeRecordsExit &&
+         graph->IsCompilingOsr() &&
+         GetTracePointForm(graph->GetInstructionSet()) == TracePointForm::kShared;
+}
+
 bool HasSharedForm(const HTraceEnd* exit) {
-  const HTraceStart* start = FindTraceStart(exit->GetBlock()->GetGraph());
-  DCHECK(start != nullptr);
-  return start->SharesSuspendCheck();
+  const HGraph* graph = exit->GetBlock()->GetGraph();
+  const HTraceStart* start = FindTraceStart(graph);
+  return start != nullptr ? start->SharesSuspendCheck() : IsOsrCodeWithSharedExit(graph);
 }
 
 bool IsTraceEntry(const HSuspendCheck* check) {

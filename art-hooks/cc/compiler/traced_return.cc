@@ -7,7 +7,7 @@ namespace hindsight {
 
 bool EmitTracedReturn(CodeGenerator* codegen) {
   HTraceStart* start = FindTraceStart(codegen->GetGraph());
-  if (start == nullptr || !start->SharesSuspendCheck()) {
+  if (start == nullptr ? !IsOsrCodeWithSharedExit(codegen->GetGraph()) : !start->SharesSuspendCheck()) {
     return false;
   }
   switch (codegen->GetInstructionSet()) {

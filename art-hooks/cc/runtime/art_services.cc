@@ -16,6 +16,7 @@
 #include "gc/space/image_space.h"
 #include "gc/space/space-inl.h"
 #include "handle_scope-inl.h"
+#include "hindsight/compat.h"
 #include "image.h"
 #include "linear_alloc.h"
 #include "mirror/class-inl.h"
@@ -199,7 +200,7 @@ void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink) NO_THREAD_SAFE
     }
     return true;
   };
-  unloading->classes->Visit<decltype(name_methods), kWithoutReadBarrier>(name_methods);
+  VisitClassesWithoutReadBarrier(unloading->classes, name_methods);
 }
 
 void Log(uint8_t severity, rust::Str message) {
@@ -226,7 +227,7 @@ rust::String ProcessName() {
 }
 
 rust::String ArtRelease() {
-  return "10";
+  return kArtRelease;
 }
 
 }  // namespace hindsight

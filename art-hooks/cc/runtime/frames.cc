@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "art_method-inl.h"
+#include "hindsight/compat.h"
 #include "hindsight/runtime/recorder_abi.h"
 #include "interpreter/shadow_frame-inl.h"
 #include "jit/jit.h"
@@ -45,8 +46,8 @@ class UnwoundFrameCounter final : public StackVisitor {
     if (!method->IsRuntimeMethod() &&
         !method->IsNative() &&
         header != nullptr &&
-        header->IsOptimized() &&
-        !IsOsrCode(method, header)) {
+        HasTracedFrames(header) &&
+        (kOsrCodeRecordsExit || !IsOsrCode(method, header))) {
       ++count_;
     }
     return true;
@@ -73,6 +74,8 @@ void RecordExit(Thread* self) {
   hindsight_record_exit(&words->cursor, words->state);
 }
 
+#if HINDSIGHT_ART < 14  // See interpreted_frames.h.
+
 DeoptimizedFrame::DeoptimizedFrame(Thread* self, ShadowFrame* frame)
     : self_(self), records_exit_(!frame->IsTraceExitElsewhere()) {
   if (LIKELY(!frame->IsTraceEntryMissing())) {
@@ -97,6 +100,8 @@ void MarkDeoptimizedFrame(const StackVisitor& visitor, ShadowFrame* new_frame) {
     new_frame->SetTraceExitElsewhere();
   }
 }
+
+#endif
 
 void FramesUnwound(Thread* self, ArtMethod** handler_frame) {
   if (LIKELY(!IsTraced(self))) {

@@ -12,6 +12,7 @@
 #endif
 #include "base/atomic.h"
 #include "base/os.h"
+#include "hindsight/compat.h"
 #include "hindsight/runtime/art_services.h"
 #include "hindsight/runtime/trace_stubs.h"
 #include "hindsight_class.h"
@@ -122,7 +123,7 @@ bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) {
   // Thread.setName has set the field already.
   ScopedLocalRef<jstring> java_name(env, env->NewStringUTF(old_name.c_str()));
   if (java_name != nullptr) {
-    env->SetObjectField(peer, WellKnownClasses::java_lang_Thread_name, java_name.get());
+    env->SetObjectField(peer, FieldId(WellKnownClasses::java_lang_Thread_name), java_name.get());
   }
   return true;
 }

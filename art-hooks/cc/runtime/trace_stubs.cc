@@ -4,6 +4,7 @@
 
 #include "base/macros.h"
 #include "entrypoints/quick/quick_entrypoints.h"
+#include "hindsight/compat.h"
 
 #if defined(__x86_64__) || defined(__aarch64__) || defined(__arm__)
 #define HINDSIGHT_HAS_TRACE_STUBS
@@ -19,9 +20,9 @@ namespace hindsight {
 
 void InitTraceEntryPoints(QuickEntryPoints* qpoints) {
 #if defined(HINDSIGHT_HAS_TRACE_STUBS)
-  qpoints->pTraceEntry = art_quick_trace_entry;
+  HINDSIGHT_SET_ENTRYPOINT(qpoints, TraceEntry, art_quick_trace_entry);
 #else
-  qpoints->pTraceEntry = nullptr;
+  HINDSIGHT_SET_ENTRYPOINT(qpoints, TraceEntry, nullptr);
 #endif
 }
 

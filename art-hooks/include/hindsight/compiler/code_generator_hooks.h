@@ -21,7 +21,7 @@ bool EmitTracedReturn(CodeGenerator* codegen);
 
 }  // namespace hindsight
 
-// One for each instruction set that has trace points; `start` has the shared form.
+// One for each instruction set that has trace points; `start` has the shared form, or is null in OSR code.
 namespace arm {
 bool EmitTracedReturn(CodeGenerator* codegen, HTraceStart* start);
 }

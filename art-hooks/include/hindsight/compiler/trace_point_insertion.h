@@ -14,8 +14,8 @@ namespace hindsight {
 // register allocation, so that inlined callees have no trace points and nothing can move, merge or
 // remove one.
 //
-// On-stack-replacement code gets none: the interpreter frame it replaces has recorded the entry and
-// will record the exit.
+// On-stack-replacement code gets no HTraceStart: the interpreter frame it replaces has recorded the entry.
+// Who records the exit depends on the release, see kOsrCodeRecordsExit.
 class TracePointInsertion final : public HOptimization {
  public:
   explicit TracePointInsertion(HGraph* graph) : HOptimization(graph, kPassName) {}
@@ -30,6 +30,9 @@ class TracePointInsertion final : public HOptimization {
 
 // The entry's trace point of `graph`, or null if it has none.
 HTraceStart* FindTraceStart(const HGraph* graph);
+
+// Whether `graph` is of OSR code (which has no entry) whose exit has the shared form.
+bool IsOsrCodeWithSharedExit(const HGraph* graph);
 
 // Whether the method's trace points, of which `exit` is one, have the shared form.
 bool HasSharedForm(const HTraceEnd* exit);

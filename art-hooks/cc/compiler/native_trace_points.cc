@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "hindsight/compat.h"
+
+#if HINDSIGHT_ART >= 14
+
+#include "hindsight/compiler/native_trace_points.h"
+
+#ifdef ART_ENABLE_CODEGEN_arm
+#include "utils/arm/jni_macro_assembler_arm_vixl.h"
+#endif
+#ifdef ART_ENABLE_CODEGEN_arm64
+#include "utils/arm64/jni_macro_assembler_arm64.h"
+#endif
+#ifdef ART_ENABLE_CODEGEN_x86_64
+#include "utils/x86_64/jni_macro_assembler_x86_64.h"
+#endif
+
+#include "hindsight/compiler/trace_point_emitter.h"
+#include "hindsight/runtime/thread_offsets.h"
+#include "hindsight/runtime/trace_point_form.h"
+
+namespace art {
+namespace hindsight {
+
+namespace {
+
+template <PointerSize kPointerSize>
+std::vector<uint8_t> NativeTracePoint(InstructionSet isa, TraceSite site, uint32_t method_register) {
+  const TracePointRequest request = {
+      site,
+      method_register,
+      CursorOffset<kPointerSize>().Int32Value(),
+      /* stub_offset= */ 0,
+      // Of a method that returns void or a floating-point number this keeps a register that nobody needs.
+      /* returns_core_value= */ true,
+      /* shared_exit= */ 0,
+  };
+  return EmitTracePoint(isa, request).bytes;
+}
+
+#if defined(ART_ENABLE_CODEGEN_arm) || defined(ART_ENABLE_CODEGEN_arm64)
+template <typename MacroAssembler>
+void EmitBytes(MacroAssembler* masm, const std::vector<uint8_t>& bytes) {
+  // No pool may be emitted in the middle of it.
+  vixl::ExactAssemblyScope scope(masm, bytes.size(), vixl::CodeBufferCheckScope::kExactSize);
+  masm->GetBuffer()->EmitData(bytes.data(), bytes.size());
+}
+#endif
+
+void Emit(JNIMacroAssembler<PointerSize::k32>* assembler, InstructionSet isa, TraceSite site) {
+  if (GetTracePointForm(isa) == TracePointForm::kNone) {
+    return;
+  }
+#ifdef ART_ENABLE_CODEGEN_arm
+  if (isa == InstructionSet::kArm || isa == InstructionSet::kThumb2) {
+    EmitBytes(down_cast<arm::ArmVIXLJNIMacroAssembler*>(assembler)->GetAssembler()->GetVIXLAssembler(),
+              NativeTracePoint<kArmPointerSize>(InstructionSet::kThumb2, site, arm::R0));
+    return;
+  }
+#endif
+  LOG(FATAL) << "Unreachable: trace points on " << isa << ", " << assembler;
+}
+
+void Emit(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa, TraceSite site) {
+  if (GetTracePointForm(isa) == TracePointForm::kNone) {
+    return;
+  }
+  switch (isa) {
+#ifdef ART_ENABLE_CODEGEN_arm64
+    case InstructionSet::kArm64:
+      EmitBytes(down_cast<arm64::Arm64JNIMacroAssembler*>(assembler)->GetAssembler()->GetVIXLAssembler(),
+                NativeTracePoint<kArm64PointerSize>(isa, site, arm64::X0));
+      return;
+#endif
+#ifdef ART_ENABLE_CODEGEN_x86_64
+    case InstructionSet::kX86_64: {
+      AssemblerBuffer* buffer =
+          down_cast<x86_64::X86_64JNIMacroAssembler*>(assembler)->GetAssembler()->GetBuffer();
+      for (uint8_t byte : NativeTracePoint<kX86_64PointerSize>(isa, site, x86_64::RDI)) {
+        AssemblerBuffer::EnsureCapacity ensured(buffer);
+        buffer->Emit<uint8_t>(byte);
+      }
+      return;
+    }
+#endif
+    default:
+      LOG(FATAL) << "Unreachable: trace points on " << isa << ", " << assembler;
+  }
+}
+
+}  // namespace
+
+void EmitNativeMethodEntry(JNIMacroAssembler<PointerSize::k32>* assembler, InstructionSet isa) {
+  Emit(assembler, isa, TraceSite::kInlineEntry);
+}
+
+void EmitNativeMethodEntry(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa) {
+  Emit(assembler, isa, TraceSite::kInlineEntry);
+}
+
+void EmitNativeMethodExit(JNIMacroAssembler<PointerSize::k32>* assembler,
+                          InstructionSet isa,
+                          bool is_critical_native) {
+  if (!is_critical_native) {
+    Emit(assembler, isa, TraceSite::kInlineExit);
+  }
+}
+
+void EmitNativeMethodExit(JNIMacroAssembler<PointerSize::k64>* assembler,
+                          InstructionSet isa,
+                          bool is_critical_native) {
+  if (!is_critical_native) {
+    Emit(assembler, isa, TraceSite::kInlineExit);
+  }
+}
+
+}  // namespace hindsight
+}  // namespace art
+
+#endif  // HINDSIGHT_ART >= 14

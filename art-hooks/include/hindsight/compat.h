@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What differs between the releases of ART that Hindsight is compiled into: one place for it, so that
+// everything else is the same code in all of them. (Files of one release only are empty in the others.)
+
+#ifndef HINDSIGHT_COMPAT_H_
+#define HINDSIGHT_COMPAT_H_
+
+#include <jni.h>
+
+#include <type_traits>
+
+#include "read_barrier_option.h"
+
+// The release: 10, 11 or 14. Each is recognized by a header that ART got between it and the one before.
+#if __has_include("base/gc_visited_arena_pool.h")
+#define HINDSIGHT_ART 14
+#elif __has_include("nterp_helpers.h")
+#define HINDSIGHT_ART 11
+#else
+#define HINDSIGHT_ART 10
+#endif
+
+#if HINDSIGHT_ART >= 14
+#include "jni/jni_internal.h"
+#endif
+
+namespace art {
+namespace hindsight {
+
+// What traces say they were recorded by.
+constexpr const char* kArtRelease = HINDSIGHT_ART >= 14 ? "14" : HINDSIGHT_ART >= 11 ? "11" : "10";
+
+// Nterp's own frame is gone when OSR code takes over, so that OSR code always records the exit of the frame
+// that it replaces. Before, the interpreter's frame stays, and OSR code has no trace points.
+constexpr bool kOsrCodeRecordsExit = HINDSIGHT_ART >= 14;
+
+// Whether the method that `codegen` compiles tests at its entry whether to suspend. Known once the
+// locations of its instructions are.
+template <typename CodeGenerator>
+bool HasEntrySuspendCheck(const CodeGenerator* codegen) {
+#if HINDSIGHT_ART >= 14
+  // Methods that call only on slow paths do without.
+  return codegen->NeedsSuspendCheckEntry();
+#else
+  return !codegen->IsLeafMethod();
+#endif
+}
+
+// Whether frames of the code behind `header` record their entry and their exit (see kOsrCodeRecordsExit).
+template <typename OatQuickMethodHeader>
+bool HasTracedFrames(const OatQuickMethodHeader* header) {
+#if HINDSIGHT_ART >= 14 && !defined(__i386__)
+  return header->IsOptimized() || header->IsNterpMethodHeader();
+#else
+  return header->IsOptimized();
+#endif
+}
+
+// Calls `visit`, which returns whether to go on, with each class in `table`.
+template <typename ClassTable, typename Visitor>
+void VisitClassesWithoutReadBarrier(ClassTable* table, Visitor& visit) {
+#if HINDSIGHT_ART >= 14
+  table->template Visit<kWithoutReadBarrier>(visit);
+#else
+  table->template Visit<Visitor, kWithoutReadBarrier>(visit);
+#endif
+}
+
+// JNI's id of a field in WellKnownClasses.
+template <typename Field>
+jfieldID FieldId(Field field) {
+#if HINDSIGHT_ART >= 14
+  return jni::EncodeArtField(field);
+#else
+  return field;
+#endif
+}
+
+// Sets an entrypoint's member of QuickEntryPoints.
+#if HINDSIGHT_ART >= 14
+#define HINDSIGHT_SET_ENTRYPOINT(entrypoints, name, value) (entrypoints)->Set##name(value)
+#else
+#define HINDSIGHT_SET_ENTRYPOINT(entrypoints, name, value) (entrypoints)->p##name = (value)
+#endif
+
+}  // namespace hindsight
+}  // namespace art
+
+#endif  // HINDSIGHT_COMPAT_H_
