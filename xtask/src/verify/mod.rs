@@ -2,6 +2,7 @@
 //! `cargo xtask verify …`: checks of what was built that do not trust what built it.
 
 mod balance;
+mod graphs;
 pub(crate) mod images;
 mod oat;
 mod oracle;
@@ -18,6 +19,8 @@ pub(crate) enum Verify {
     Oat(oat::Options),
     /// Counts the instructions that trace points execute, by running compiled methods under qemu
     Instructions(oat::instructions::Options),
+    /// Compares the compiler's graphs with those of a compiler without trace points
+    Graphs(graphs::Options),
     /// Runs programs, and compares what was recorded with what ART's own tracer sees
     Oracle(oracle::Options),
     /// Runs ART's run-tests traced: every thread ends with an empty stack
@@ -31,6 +34,7 @@ pub(crate) fn run(verify: &Verify, checkout: &Path) -> Result<bool> {
     match verify {
         Verify::Oat(options) => oat::run(options, checkout),
         Verify::Instructions(options) => oat::instructions::run(options, checkout),
+        Verify::Graphs(options) => graphs::run(options, checkout),
         Verify::Oracle(options) => oracle::run(options, checkout),
         Verify::Balance(options) => balance::run(options, checkout),
         Verify::Stress(options) => stress::run(options, checkout),

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The static libraries for Android, compiled for real where Rust's standard library for it can be had: of the
+//! right machine, with everything that ART's C++ calls, and asking for nothing that Android does not have.
+
+use hindsight_rom::runner::Runner;
+use hindsight_rom::rust_libs::{build, std_for, Target, LIBRARY, PREBUILT, TARGETS};
+use object::read::archive::ArchiveFile;
+use object::{Architecture, Object as _, ObjectSymbol as _};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .unwrap()
+}
+
+fn architecture(target: Target) -> Architecture {
+    match target.triple.split('-').next() {
+        Some("aarch64") => Architecture::Aarch64,
+        Some("armv7") => Architecture::Arm,
+        Some("x86_64") => Architecture::X86_64,
+        Some("i686") => Architecture::I386,
+        _ => panic!("{target:?}"),
+    }
+}
+
+/// The functions that the header declares.
+fn declared() -> BTreeSet<String> {
+    let header = checkout().join("art-hooks/include/hindsight/runtime/recorder_abi.h");
+    let text = std::fs::read_to_string(header).unwrap();
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '(')))
+        .filter_map(|word| word.split_once('('))
+        .filter(|(name, _)| name.starts_with("hindsight_"))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+/// What a library defines, and what it needs from elsewhere.
+fn symbols(library: &Path, target: Target) -> (BTreeSet<String>, BTreeSet<String>) {
+    let bytes = std::fs::read(library).unwrap();
+    let archive = ArchiveFile::parse(&*bytes).unwrap();
+    let (mut defined, mut needed) = (BTreeSet::new(), BTreeSet::new());
+    let mut objects = 0;
+    for member in archive.members() {
+        let member = member.unwrap();
+        let name = String::from_utf8_lossy(member.name()).into_owned();
+        let Ok(object) = object::File::parse(member.data(&*bytes).unwrap()) else {
+            // Rust's own metadata.
+            assert!(!name.ends_with(".o"), "{name} is no object file");
+            continue;
+        };
+        assert_eq!(object.architecture(), architecture(target), "{name}");
+        objects += 1;
+        for symbol in object.symbols() {
+            let Ok(name) = symbol.name() else { continue };
+            if symbol.is_undefined() {
+                needed.insert(name.to_owned());
+            } else if symbol.is_global() || symbol.is_weak() {
+                defined.insert(name.to_owned());
+            }
+        }
+    }
+    assert!(objects > 0, "{} has no objects", library.display());
+    let needed = needed.difference(&defined).filter(|name| !name.is_empty());
+    let needed = needed.cloned().collect();
+    (defined, needed)
+}
+
+#[test]
+#[ignore = "compiles the Rust half for each Android target: a minute of processor time"]
+fn the_static_libraries_for_android_compile_and_have_what_art_calls() {
+    let functions = declared();
+    assert!(
+        functions.contains("hindsight_record_entry"),
+        "{functions:?}"
+    );
+    let overlay = tempfile::tempdir().unwrap();
+    let mut compiled = 0;
+    for target in TARGETS
+        .into_iter()
+        .filter(|target| target.soong.starts_with("android_"))
+    {
+        if let Err(why) = std_for(target) {
+            println!("{}: skipped: {why}", target.triple);
+            continue;
+        }
+        build(&checkout(), overlay.path(), &[target], Runner::default()).unwrap();
+        let library = overlay
+            .path()
+            .join(PREBUILT)
+            .join(target.triple)
+            .join(LIBRARY);
+        let (defined, needed) = symbols(&library, target);
+        let missing: Vec<_> = functions.difference(&defined).collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", target.triple);
+        // The other half of the bridge is compiled by Soong.
+        let needed: BTreeSet<_> = needed
+            .into_iter()
+            .filter(|name| !name.contains("cxxbridge1$"))
+            .collect();
+        // Rust's own, mangled in either way, must all be in the library itself.
+        let lost: Vec<_> = needed
+            .iter()
+            .filter(|name| name.starts_with("_R") || name.starts_with("_ZN"))
+            .collect();
+        assert!(lost.is_empty(), "{}: {lost:?}", target.triple);
+        println!(
+            "{}: {} bytes; needs {}",
+            target.triple,
+            std::fs::metadata(&library).unwrap().len(),
+            needed.into_iter().collect::<Vec<_>>().join(" ")
+        );
+        compiled += 1;
+    }
+    assert!(
+        compiled > 0 || std::env::var_os("HINDSIGHT_NEEDS_ANDROID_STD").is_none(),
+        "no Android target has a standard library"
+    );
+}
