@@ -218,9 +218,11 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
     let folders = &lab.folders;
     let dir = lab.dir();
     let out = dir.join("out").join(options.isa.name());
-    let java = dir.join("src/fdlibm/src/java.base/share/classes/java/lang/FdLibm.java");
-    let cpp = fdlibm::translate(&crate::util::read(&java)?)?;
-    write_if_changed(&out.join("gen/fdlibm_java.cc"), cpp.as_bytes())?;
+    if folders.spec.shared_sources.contains(&"fdlibm") {
+        let java = dir.join("src/fdlibm/src/java.base/share/classes/java/lang/FdLibm.java");
+        let cpp = fdlibm::translate(&crate::util::read(&java)?)?;
+        write_if_changed(&out.join("gen/fdlibm_java.cc"), cpp.as_bytes())?;
+    }
     root_files(lab)?;
     let hooks = art_hooks(lab, options, progress)?;
     let text = graph::write(folders, options.isa, options.variant, hooks.as_deref())?;
@@ -317,7 +319,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
             command
                 .env_remove("RUSTC_WRAPPER")
                 .env_remove("RUSTC_WORKSPACE_WRAPPER");
-            graph::target_flags_at(options.isa, lab.dir())
+            graph::target_flags_at(spec, options.isa, lab.dir())
         };
         command
             .env(format!("CXXFLAGS_{triple}"), &flags)

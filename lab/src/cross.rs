@@ -25,15 +25,19 @@ const FORMAT: &str = "1";
 struct Manifest {
     suites: Vec<String>,
     /// The compiler for this machine.
+    #[serde(default)]
     rust: Vec<Package>,
-    arm64: Architecture,
-    arm: Architecture,
+    arm64: Option<Architecture>,
+    arm: Option<Architecture>,
+    /// Of a release that this machine's own suite is too old for.
+    x86_64: Option<Architecture>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Architecture {
     /// Rust's standard library.
+    #[serde(default)]
     rust: Vec<Package>,
     /// C and C++ libraries and headers.
     sysroot: Vec<Package>,
@@ -79,9 +83,9 @@ impl Manifest {
 
     fn architecture(&self, isa: Isa) -> Option<&Architecture> {
         match isa {
-            Isa::X86_64 => None,
-            Isa::Arm64 => Some(&self.arm64),
-            Isa::Arm => Some(&self.arm),
+            Isa::X86_64 => self.x86_64.as_ref(),
+            Isa::Arm64 => self.arm64.as_ref(),
+            Isa::Arm => self.arm.as_ref(),
         }
     }
 }
@@ -94,13 +98,15 @@ pub(crate) fn prepare(
     with_rust: bool,
     progress: &Progress,
 ) -> Result<()> {
-    if isa.is_native() {
+    if isa.is_native() && !folders.spec.native_sysroot {
         return Ok(());
     }
     let manifest = Manifest::load(&folders.data)?;
     let Some(architecture) = manifest.architecture(isa) else {
         return Ok(());
     };
+    // This machine's own Rust compiles for it.
+    let with_rust = with_rust && !isa.is_native();
     let (rust, std): (&[Package], &[Package]) = if with_rust {
         (&manifest.rust, &architecture.rust)
     } else {
@@ -284,7 +290,7 @@ fn unpack(target: &Path, debs: &[Deb], progress: &Progress) -> Result<()> {
         .context("make a folder in", parent)?;
     // `include` is for Ninja: the compiler's `lib/gcc/…/../../../../include` is the same to it as `include`,
     // although `lib` is a link.
-    for dir in ["lib", "bin", "sbin", "include"] {
+    for dir in ["lib", "lib64", "bin", "sbin", "include"] {
         create_dir(&work.path().join("usr").join(dir))?;
         symlink(&Path::new("usr").join(dir), &work.path().join(dir))?;
     }
@@ -390,8 +396,8 @@ mod tests {
             }
         }
         assert_eq!(
-            manifest.arm64.sysroot.len(),
-            manifest.arm.sysroot.len(),
+            manifest.arm64.as_ref().unwrap().sysroot.len(),
+            manifest.arm.as_ref().unwrap().sysroot.len(),
             "the same libraries for both"
         );
     }

@@ -284,7 +284,7 @@ impl Build<'_> {
         let mut sysroot = PathBuf::new();
         if !isa.is_native() {
             sysroot = self.lab.folders.sysroot(isa);
-            let flags = crate::graph::target_flags_at(isa, self.lab.dir());
+            let flags = crate::graph::target_flags_at(self.lab.folders.spec, isa, self.lab.dir());
             command.args(flags.split(' '));
         }
         let mut inputs: Vec<PathBuf> = list_file(&self.data.join("jni-sources.txt"))?

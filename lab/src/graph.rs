@@ -17,41 +17,42 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Machine and code flags of C, C++ and assembly. ART's sources are not ours to warn about.
-fn common(isa: Isa) -> String {
+fn common(spec: &Spec, isa: Isa) -> String {
+    let target = target_flags(spec, isa);
     let machine = match isa {
-        Isa::X86_64 => "-msse4.2 -mpopcnt".to_owned(),
-        _ => target_flags(isa),
+        Isa::X86_64 if target.is_empty() => "-msse4.2 -mpopcnt".to_owned(),
+        Isa::X86_64 => format!("{target} -msse4.2 -mpopcnt"),
+        _ => target,
     };
     format!("-fPIC -fno-omit-frame-pointer -fno-strict-aliasing {machine} -w -pthread")
 }
 
 /// What tells the compiler that it compiles for another machine; every step needs it.
-fn target_flags(isa: Isa) -> String {
+fn target_flags(spec: &Spec, isa: Isa) -> String {
+    let sysroot = sysroot(spec, isa);
     let machine = match isa {
-        Isa::X86_64 => return String::new(),
-        Isa::Arm64 => "-march=armv8-a",
-        Isa::Arm => "-march=armv7-a -mfpu=neon -mfloat-abi=hard -mthumb",
+        Isa::X86_64 if sysroot.is_empty() => return String::new(),
+        Isa::X86_64 => "",
+        Isa::Arm64 => " -march=armv8-a",
+        Isa::Arm => " -march=armv7-a -mfpu=neon -mfloat-abi=hard -mthumb",
     };
-    format!(
-        "--target={} --sysroot={} {machine}",
-        isa.triple(),
-        sysroot(isa)
-    )
+    format!("--target={} --sysroot={sysroot}{machine}", isa.triple())
 }
 
 /// The same for a compiler that runs in another folder than the variant's.
-pub(crate) fn target_flags_at(isa: Isa, dir: &Path) -> String {
-    if isa.is_native() {
-        return target_flags(isa);
+pub(crate) fn target_flags_at(spec: &Spec, isa: Isa, dir: &Path) -> String {
+    let flags = target_flags(spec, isa);
+    if flags.is_empty() {
+        return flags;
     }
-    let here = dir.join(sysroot(isa)).display().to_string();
-    target_flags(isa).replace(&sysroot(isa), &here)
+    let here = dir.join(sysroot(spec, isa)).display().to_string();
+    flags.replace(&sysroot(spec, isa), &here)
 }
 
-/// Where another architecture's libraries and headers are, relative to the variant's folder; empty
-/// for this machine's.
-fn sysroot(isa: Isa) -> String {
-    if isa.is_native() {
+/// Where another architecture's or suite's libraries and headers are, relative to the variant's folder;
+/// empty for this machine's.
+fn sysroot(spec: &Spec, isa: Isa) -> String {
+    if isa.is_native() && !spec.native_sysroot {
         String::new()
     } else {
         format!("sysroots/{}", isa.name())
@@ -115,13 +116,14 @@ impl Flags {
     fn cxx(self, spec: &Spec, isa: Isa, out: &str) -> String {
         let art = |visibility: &str, extra: &str, more: &[&str]| {
             format!(
-                "-std={} -O2 {visibility} {} {} {} {} {} {extra}",
+                "-std={} {} {visibility} {} {} {} {} {} {extra}",
                 spec.cxx_standard,
-                common(isa),
+                spec.optimization,
+                common(spec, isa),
                 spec.art_defines,
                 code_generator_defines(spec, isa),
-                includes(spec.includes.art, isa, out),
-                includes(more, isa, out),
+                includes(spec, spec.includes.art, isa, out),
+                includes(spec, more, isa, out),
             )
         };
         let protected = "-fno-rtti -fvisibility=protected";
@@ -142,17 +144,17 @@ impl Flags {
                 spec.includes.jvmti,
             ),
             Flags::Libcore => {
-                let target = target_flags(isa);
+                let target = target_flags(spec, isa);
                 let gap = if target.is_empty() { "" } else { " " };
                 format!(
                     "-std={} -O2{gap}{target} -fPIC -w -pthread -DU_USING_ICU_NAMESPACE=0 \
                      -DNDEBUG {LIBCORE_DEFINES} {}{natives}",
                     spec.cxx_standard,
-                    includes(spec.includes.libcore, isa, out),
+                    includes(spec, spec.includes.libcore, isa, out),
                 )
             }
             // The functions that OpenJDK has in Java are translated to C++.
-            Flags::Fdlibm => format!("-std={} {}", spec.cxx_standard, fdlibm_flags(isa)),
+            Flags::Fdlibm => format!("-std={} {}", spec.cxx_standard, fdlibm_flags(spec, isa)),
         }
     }
 
@@ -162,7 +164,7 @@ impl Flags {
             Flags::Fdlibm => {
                 format!(
                     "-std=gnu11 {} -Isrc/fdlibm/src/java.base/share/native/libfdlibm",
-                    fdlibm_flags(isa)
+                    fdlibm_flags(spec, isa)
                 )
             }
             _ => c_standard(&self.cxx(spec, isa, out), spec).replace("-fno-rtti ", ""),
@@ -172,10 +174,10 @@ impl Flags {
     fn assembly(self, spec: &Spec, isa: Isa, out: &str) -> String {
         format!(
             "{} {} {} {}",
-            common(isa),
+            common(spec, isa),
             spec.art_defines,
             code_generator_defines(spec, isa),
-            includes(spec.includes.art, isa, out)
+            includes(spec, spec.includes.art, isa, out)
         )
     }
 }
@@ -226,8 +228,8 @@ const LIBCORE_DEFINES: &str = "-D_LARGEFILE64_SOURCE -D_GNU_SOURCE -DLINUX -D__G
 const FDLIBM_FLAGS: &str = "-O2 -fPIC -w -fno-strict-aliasing -ffp-contract=off -fno-builtin \
     -fwrapv -fvisibility=hidden -D_IEEE_LIBM -D_LITTLE_ENDIAN";
 
-fn fdlibm_flags(isa: Isa) -> String {
-    format!("{FDLIBM_FLAGS} {}", target_flags(isa))
+fn fdlibm_flags(spec: &Spec, isa: Isa) -> String {
+    format!("{FDLIBM_FLAGS} {}", target_flags(spec, isa))
         .trim_end()
         .to_owned()
 }
@@ -240,8 +242,8 @@ fn code_generator_defines(spec: &Spec, isa: Isa) -> String {
         .join(" ")
 }
 
-fn includes(dirs: &[&str], isa: Isa, out: &str) -> String {
-    let sysroot = sysroot(isa);
+fn includes(spec: &Spec, dirs: &[&str], isa: Isa, out: &str) -> String {
+    let sysroot = sysroot(spec, isa);
     dirs.iter()
         .map(|dir| match dir.starts_with('/') {
             true => format!("-I{sysroot}{dir}"),
@@ -450,7 +452,7 @@ impl Graph<'_> {
             ),
             &[("restat", "1"), ("description", "generate $out")],
         );
-        let linker = match target_flags(isa) {
+        let linker = match target_flags(spec, isa) {
             _ if is_sanitized => format!("{cxx} -fuse-ld=lld {}", sanitize::FLAG),
             target if target.is_empty() => format!("{cxx} -fuse-ld=lld"),
             target => format!("{cxx} {target} -fuse-ld=lld"),
@@ -714,7 +716,7 @@ impl Graph<'_> {
         let ldflags = format!(
             "-L{libraries} -L{}{android} -Wl,-rpath,'$$ORIGIN/../{}' \
              -Wl,-rpath,{android} {} {} {}",
-            sysroot(self.isa),
+            sysroot(self.spec, self.isa),
             self.isa.library_dir(),
             libs.join(" "),
             target.libs,

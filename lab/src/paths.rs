@@ -14,17 +14,20 @@ pub enum Release {
     Android10,
     /// Android 11 (ART 11.0.0_r48).
     Android11,
+    /// Android 14 (ART 14.0.0_r15): the native part only, to compile and link it.
+    Android14,
 }
 
 impl Release {
     /// All of them, the oldest first.
-    pub const ALL: [Release; 2] = [Release::Android10, Release::Android11];
+    pub const ALL: [Release; 3] = [Release::Android10, Release::Android11, Release::Android14];
 
     /// The number, as in `--release 10`.
     pub fn number(self) -> u32 {
         match self {
             Release::Android10 => 10,
             Release::Android11 => 11,
+            Release::Android14 => 14,
         }
     }
 
@@ -33,6 +36,7 @@ impl Release {
         match self {
             Release::Android10 => "android-10",
             Release::Android11 => "android-11",
+            Release::Android14 => "android-14",
         }
     }
 }

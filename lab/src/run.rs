@@ -192,8 +192,23 @@ impl Lab {
         path
     }
 
-    /// What stands in front of a program's path on the command line: the emulator, if it needs one.
+    /// What stands in front of a program's path on the command line: the emulator, or the loader of a
+    /// newer suite, if it needs one.
     pub(crate) fn launcher(&self) -> Vec<OsString> {
+        if self.isa.is_native() && self.folders.spec.native_sysroot {
+            let libraries = self
+                .folders
+                .sysroot(self.isa)
+                .join("usr/lib")
+                .join(self.isa.triple());
+            let mut path = self.root.join(self.isa.library_dir()).into_os_string();
+            for dir in [libraries.join("android"), libraries.clone()] {
+                path.push(":");
+                path.push(dir);
+            }
+            let loader = libraries.join("ld-linux-x86-64.so.2");
+            return vec![loader.into(), "--library-path".into(), path];
+        }
         match self.isa.emulator() {
             Some(emulator) => vec![
                 emulator.into(),
@@ -213,7 +228,8 @@ impl Lab {
     /// `ANDROID_LOG_TAGS` says otherwise. Programs of another instruction set are run by qemu; its
     /// compiler is this machine's.
     pub fn command(&self, program: &str) -> Command {
-        let mut command = if self.isa.is_native() || !program.starts_with("dalvikvm") {
+        let plain = self.isa.is_native() || !program.starts_with("dalvikvm");
+        let mut command = if plain && !self.folders.spec.native_sysroot {
             Command::new(self.native_root().join("bin").join(program))
         } else {
             let mut words = self.launcher().into_iter();
@@ -222,7 +238,10 @@ impl Lab {
             command
         };
         command.envs(self.environment());
-        if !program.starts_with("dalvikvm") {
+        if self.folders.spec.native_sysroot {
+            // The loader's option says it, to this program alone.
+            command.env_remove("LD_LIBRARY_PATH");
+        } else if !program.starts_with("dalvikvm") {
             let mut path = self.native_root().join("lib64").into_os_string();
             path.push(":");
             path.push(Isa::X86_64.android_libraries());

@@ -10,6 +10,8 @@ use crate::Isa;
 pub(super) const SPEC: Spec = Spec {
     isas: &Isa::ALL,
     clang: "14",
+    native_sysroot: false,
+    optimization: "-O2",
     cxx_standard: "gnu++17",
     shared_sources: &["libcore", "system_core", "frameworks_base", "fdlibm", "dx"],
     ported_as: &[],

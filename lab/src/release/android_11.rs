@@ -18,6 +18,8 @@ use crate::Isa;
 pub(super) const SPEC: Spec = Spec {
     isas: &[Isa::X86_64],
     clang: "14",
+    native_sysroot: false,
+    optimization: "-O2",
     cxx_standard: "gnu++17",
     shared_sources: &["libcore", "frameworks_base", "fdlibm", "dx"],
     ported_as: &[("libcore", "android-10")],

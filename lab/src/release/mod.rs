@@ -6,6 +6,7 @@
 
 mod android_10;
 mod android_11;
+mod android_14;
 
 use crate::graph::Target;
 use crate::{Isa, Release};
@@ -17,6 +18,11 @@ pub(crate) struct Spec {
     pub(crate) isas: &'static [Isa],
     /// The version suffix of Debian's clang, lld and LLVM.
     pub(crate) clang: &'static str,
+    /// Whether it is compiled against the libraries of a newer suite, unpacked into a sysroot (listed
+    /// in `cross.toml`), also for this machine's instruction set.
+    pub(crate) native_sysroot: bool,
+    /// The compiler's `-O`.
+    pub(crate) optimization: &'static str,
     /// `-std=` of ART's C++.
     pub(crate) cxx_standard: &'static str,
     /// The source folders beside ART, which both variants share: names in `sources.toml`.
@@ -105,6 +111,7 @@ impl Release {
         match self {
             Release::Android10 => &android_10::SPEC,
             Release::Android11 => &android_11::SPEC,
+            Release::Android14 => &android_14::SPEC,
         }
     }
 }

@@ -102,7 +102,7 @@ impl Layout {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
             native_out: (!lab.isa.is_native()).then(|| lab.native_root()),
-            native_code_flags: crate::graph::target_flags_at(lab.isa, lab.dir())
+            native_code_flags: crate::graph::target_flags_at(lab.folders.spec, lab.isa, lab.dir())
                 .split_whitespace()
                 .map(str::to_owned)
                 .collect(),
