@@ -56,6 +56,12 @@ impl Framework {
     /// If a source of frameworks/base is missing, a compiler fails, or files cannot be written.
     pub fn build(lab: &Lab, progress: &dyn Fn(&str)) -> Result<Framework> {
         let data = lab.folders.data.join("framework");
+        if !data.is_dir() {
+            return Err(Error::Other(format!(
+                "the lab has no framework for this release: {} is not there",
+                data.display(),
+            )));
+        }
         let dir = lab.root().with_file_name("framework");
         create_dir(&dir)?;
         let build = Build {

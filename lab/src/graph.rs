@@ -768,7 +768,8 @@ impl Graph<'_> {
         for jar in &jars {
             options.push(format!("--dex-file=$$PWD/{jar} --dex-location={jar}"));
         }
-        options.push("--image-classes=src/frameworks_base/config/preloaded-classes".to_owned());
+        let classes = self.spec.image_classes.iter();
+        options.extend(classes.map(|list| format!("--image-classes={list}")));
         options.extend(crate::boot::image_options(
             self.isa,
             &format!("$$PWD/{root}"),

@@ -39,6 +39,7 @@ pub(super) const SPEC: Spec = Spec {
             "core-icu4j-hostdex.jar",
         ],
     }),
+    image_classes: Some("src/frameworks_base/config/preloaded-classes"),
     modules: &[
         ("ANDROID_RUNTIME_ROOT", "com.android.runtime"),
         ("ANDROID_TZDATA_ROOT", "com.android.tzdata"),

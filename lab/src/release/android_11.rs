@@ -21,12 +21,12 @@ pub(super) const SPEC: Spec = Spec {
     native_sysroot: false,
     optimization: "-O2",
     cxx_standard: "gnu++17",
-    shared_sources: &["libcore", "frameworks_base", "fdlibm", "dx"],
+    shared_sources: &["libcore", "fdlibm", "dx"],
     ported_as: &[("libcore", "android-10")],
     blueprints: &BLUEPRINTS,
     includes: Includes {
         art: &ART_INCLUDES,
-        beside_libcore: &["src/frameworks_base/config"],
+        beside_libcore: &["src/fdlibm/src"],
         compiler: &COMPILER_INCLUDES,
         jvmti: &JVMTI_INCLUDES,
         libcore: &LIBCORE_INCLUDES,
@@ -47,6 +47,7 @@ pub(super) const SPEC: Spec = Spec {
             "core-icu4j-hostdex.jar",
         ],
     }),
+    image_classes: None,
     modules: &[
         ("ANDROID_ART_ROOT", "com.android.art"),
         ("ANDROID_I18N_ROOT", "com.android.i18n"),

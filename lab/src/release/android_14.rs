@@ -38,6 +38,7 @@ pub(super) const SPEC: Spec = Spec {
     targets: TARGETS,
     native_only: &[],
     java: None,
+    image_classes: None,
     modules: &[],
 };
 

@@ -54,6 +54,8 @@ pub(crate) struct Spec {
     pub(crate) native_only: &'static [&'static str],
     /// The core libraries, unless only the native part is built.
     pub(crate) java: Option<Java>,
+    /// The list of classes in the boot image, relative to the variant's folder; all classes without.
+    pub(crate) image_classes: Option<&'static str>,
     /// The modules (APEXes) below `ANDROID_ROOT`, with the variables that name them.
     pub(crate) modules: &'static [(&'static str, &'static str)],
 }
