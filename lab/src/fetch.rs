@@ -7,7 +7,7 @@ use crate::manifest::{Kind, Manifest, Package, PinnedFile};
 use crate::paths::Folders;
 use crate::progress::Progress;
 use crate::util::{create_dir, remove, run, sha256_file, write_atomic};
-use crate::{Error, Lab, Result};
+use crate::{Error, Lab, Release, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,9 +33,14 @@ pub(crate) fn fetch_all(
 ) -> Result<Vec<(String, Fetched)>> {
     let dir = folders.downloads();
     create_dir(&dir)?;
+    let others: Vec<PathBuf> = Release::ALL
+        .into_iter()
+        .map(|release| Folders::new(release).map(|folders| folders.downloads()))
+        .collect::<Result<_>>()?;
     let mut apt = None;
     let mut all = Vec::new();
     for package in &manifest.packages {
+        borrow(package, &dir, &others)?;
         let fetched = match find(package, &dir)? {
             Some(fetched) => fetched,
             None => {
@@ -81,6 +86,27 @@ impl Lab {
         progress.finish();
         Ok(())
     }
+}
+
+/// Links the package's files from the downloads of another release that has them: releases share some
+/// packages, and the archive need not send the same file twice.
+fn borrow(package: &Package, dir: &Path, others: &[PathBuf]) -> Result<()> {
+    for file in package.versions.iter().flat_map(|version| &version.files) {
+        let to = dir.join(&file.name);
+        if to.exists() {
+            continue;
+        }
+        for other in others {
+            let from = other.join(&file.name);
+            // What another release's manifest calls so may be another file.
+            if from.exists() && sha256_file(&from)? == file.sha256 {
+                // Where links are not possible, apt downloads.
+                let _ = std::fs::hard_link(&from, &to);
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The package's files if all of one version are in `dir`.
@@ -285,6 +311,33 @@ mod tests {
         assert!(message.contains(&path.display().to_string()), "{message}");
         assert!(message.contains(&sha256) && message.contains(&hex(&Sha256::digest("wrong!"))));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn files_of_another_release_are_shared_if_they_are_the_pinned_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let (wrong, right, own) = (
+            dir.path().join("a"),
+            dir.path().join("b"),
+            dir.path().join("c"),
+        );
+        for (folder, text) in [(&wrong, "another"), (&right, "right")] {
+            create_dir(folder).unwrap();
+            std::fs::write(folder.join("x.orig.tar.xz"), text).unwrap();
+        }
+        create_dir(&own).unwrap();
+        let text = format!(
+            "suites = []\n[[package]]\nfolder = \"x\"\nname = \"x\"\nkind = \"tarball\"\n\
+             [[package.version]]\nversion = \"1\"\n\
+             [[package.version.file]]\nname = \"x.orig.tar.xz\"\nsha256 = \"{}\"\n",
+            hex(&Sha256::digest("right"))
+        );
+        let manifest: Manifest = toml::from_str(&text).unwrap();
+        let package = manifest.package("x").unwrap();
+        borrow(package, &own, std::slice::from_ref(&wrong)).unwrap();
+        assert!(find(package, &own).unwrap().is_none());
+        borrow(package, &own, &[wrong, right]).unwrap();
+        assert!(find(package, &own).unwrap().is_some());
     }
 
     /// A point release that the archive has replaced, as will happen to the pinned one.

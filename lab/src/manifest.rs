@@ -113,40 +113,34 @@ pub(crate) fn required_packages(data: &Path) -> Result<Vec<Vec<String>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Release;
 
     #[test]
-    fn the_pinned_manifest_is_complete() {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("android-10");
-        let manifest = Manifest::load(&data).unwrap();
-        for folder in [
-            "art",
-            "libcore",
-            "system_core",
-            "frameworks_base",
-            "fdlibm",
-            "dx",
-        ] {
-            let package = manifest.package(folder).unwrap();
-            for version in &package.versions {
-                assert_eq!(
-                    version.files.iter().filter(|f| f.is_main()).count(),
-                    1,
-                    "{folder}"
-                );
-                for file in &version.files {
-                    assert_eq!(file.sha256.len(), 64, "{}", file.name);
+    fn the_pinned_manifests_are_complete() {
+        for release in Release::ALL {
+            let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(release.name());
+            let manifest = Manifest::load(&data).unwrap();
+            for folder in release.spec().shared_sources.iter().chain(&["art"]) {
+                manifest.package(folder).unwrap();
+            }
+            for package in &manifest.packages {
+                let name = &package.name;
+                for version in &package.versions {
+                    let main = version.files.iter().filter(|f| f.is_main()).count();
+                    assert_eq!(main, 1, "{name}");
+                    for file in &version.files {
+                        assert_eq!(file.sha256.len(), 64, "{}", file.name);
+                    }
+                }
+                if package.any_version.is_some() {
+                    let hash = &package.members_sha256;
+                    assert!(hash.is_some(), "{name}: nothing to check against");
                 }
             }
-            if package.any_version.is_some() {
-                assert!(
-                    package.members_sha256.is_some(),
-                    "{folder}: nothing to check against"
-                );
-            }
+            assert!(required_packages(&data)
+                .unwrap()
+                .iter()
+                .any(|names| names[0] == "ninja-build"));
         }
-        assert!(required_packages(&data)
-            .unwrap()
-            .iter()
-            .any(|names| names[0] == "ninja-build"));
     }
 }
