@@ -30,7 +30,7 @@ bool EmitTraceEntryTest(arm::CodeGeneratorARMVIXL* codegen,
   vixl::aarch32::UseScratchRegisterScope temps(assembler->GetVIXLAssembler());
   vixl::aarch32::Register temp = temps.Acquire();
   assembler->LoadFromOffset(
-      arm::kLoadWord, temp, vixl::aarch32::Register(TR), PollOffset<kArmPointerSize>().Int32Value());
+      arm::kLoadWord, temp, arm::tr, PollOffset<kArmPointerSize>().Int32Value());
   assembler->GetVIXLAssembler()->CompareAndBranchIfNonZero(temp, slow_path);
   return true;
 }
