@@ -342,7 +342,7 @@ fn read_balance(reports: &Path, log: &mut String) -> Result<Balance> {
         balance.threads += number("threads").unwrap_or(0);
         balance.wrapped += number("wrapped").unwrap_or(0);
         balance.events += number("events").unwrap_or(0);
-        if number("unbalanced") != Some(0) || number("unknown") != Some(0) {
+        if number("unbalanced") != Some(0) || number("unknown").unwrap_or(0) != 0 {
             let _ = writeln!(log, "#### {}\n{text}", path.display());
             let before = balance.problems.len();
             let which = |l: &&str| l.starts_with("unbalanced:") || l.starts_with("unknown:");
