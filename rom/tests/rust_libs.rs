@@ -58,6 +58,10 @@ fn symbols(library: &Path, target: Target) -> (BTreeSet<String>, BTreeSet<String
         for symbol in object.symbols() {
             let Ok(name) = symbol.name() else { continue };
             if symbol.is_undefined() {
+                // Where a weak one is missing (Android 10 has no copy_file_range), Rust does without.
+                if symbol.is_weak() {
+                    continue;
+                }
                 needed.insert(name.to_owned());
             } else if symbol.is_global() || symbol.is_weak() {
                 defined.insert(name.to_owned());

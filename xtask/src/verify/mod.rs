@@ -7,6 +7,7 @@ pub(crate) mod images;
 mod oat;
 mod oracle;
 mod stress;
+mod unit;
 
 use std::path::Path;
 
@@ -19,6 +20,10 @@ pub(crate) enum Verify {
     Oat(oat::Options),
     /// Counts the instructions that trace points execute, by running compiled methods under qemu
     Instructions(oat::instructions::Options),
+    /// Runs the C++ unit tests of the hooks
+    Unit(unit::Options),
+    /// Checks what the programs in lab/checker say about the compiler's graphs
+    Checker(graphs::checker::Options),
     /// Compares the compiler's graphs with those of a compiler without trace points
     Graphs(graphs::Options),
     /// Runs programs, and compares what was recorded with what ART's own tracer sees
@@ -34,6 +39,8 @@ pub(crate) fn run(verify: &Verify, checkout: &Path) -> Result<bool> {
     match verify {
         Verify::Oat(options) => oat::run(options, checkout),
         Verify::Instructions(options) => oat::instructions::run(options, checkout),
+        Verify::Unit(options) => unit::run(options, checkout),
+        Verify::Checker(options) => graphs::checker::run(options, checkout),
         Verify::Graphs(options) => graphs::run(options, checkout),
         Verify::Oracle(options) => oracle::run(options, checkout),
         Verify::Balance(options) => balance::run(options, checkout),

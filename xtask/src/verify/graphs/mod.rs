@@ -3,6 +3,7 @@
 //! without them. The same methods are compiled by the stock and by the patched dex2oat, and their graphs compared
 //! before and after every pass.
 
+pub(super) mod checker;
 mod dump;
 mod graph;
 

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Builds graphs by hand, inserts trace points, lowers them for each instruction set, and looks at what comes out:
+// the nodes, the machine code, and, for this machine's instruction set, what the code records when it runs. No
+// Runtime is needed: the code gets a made-up Thread.
+//
+// The form of trace points is that of HINDSIGHT_TRACE_POINTS, which a process reads once:
+// `cargo xtask verify unit` runs this for each.
+
+#include <asm/prctl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/arena_allocator.h"
+#include "base/malloc_arena_pool.h"
+#include "base/scoped_arena_allocator.h"
+#include "dex/standard_dex_file.h"
+#include "driver/compiler_options.h"
+#include "gtest/gtest.h"
+#include "hindsight/compat.h"
+#include "hindsight/compiler/trace_point_insertion.h"
+#include "hindsight/runtime/thread_offsets.h"
+#include "hindsight/runtime/trace_point_form.h"
+#include "hindsight/runtime/trace_stubs.h"
+#include "optimizing/code_generator.h"
+#include "optimizing/graph_checker.h"
+#include "optimizing/nodes.h"
+#include "optimizing/prepare_for_register_allocation.h"
+#include "optimizing/register_allocator.h"
+#include "optimizing/ssa_liveness_analysis.h"
+#include "thread.h"
+
+namespace art {
+
+// By these names ART lets its own tests at what is private.
+
+class OptimizingUnitTestHelper {
+ public:
+  static StandardDexFile* MakeDexFile(const std::vector<uint8_t>& data) {
+#if HINDSIGHT_ART >= 14
+    return new StandardDexFile(
+        data.data(), data.size(), "made up", /*location_checksum=*/ 0u, /*oat_dex_file=*/ nullptr,
+        std::make_shared<MemoryDexFileContainer>(data.data(), data.size()));
+#else
+    return new StandardDexFile(
+        data.data(), data.size(), "made up", /*location_checksum=*/ 0u, /*oat_dex_file=*/ nullptr,
+        /*container=*/ nullptr);
+#endif
+  }
+};
+
+#if HINDSIGHT_ART >= 14
+#define HINDSIGHT_TEST_FRIEND CommonCompilerTestImpl
+#else
+#define HINDSIGHT_TEST_FRIEND CommonCompilerTest
+#endif
+
+class HINDSIGHT_TEST_FRIEND {
+ public:
+  static void SetTarget(CompilerOptions* options, InstructionSet isa) {
+    std::string error;
+    options->instruction_set_ = isa;
+    options->instruction_set_features_ =
+        InstructionSetFeatures::FromVariant(isa, "default", &error);
+    CHECK(options->instruction_set_features_ != nullptr) << error;
+  }
+};
+
+namespace hindsight {
+namespace {
+
+const InstructionSet kIsas[] = {
+    InstructionSet::kX86_64, InstructionSet::kArm64, InstructionSet::kThumb2};
+
+class Code final : public CodeAllocator {
+ public:
+  uint8_t* Allocate(size_t size) override {
+    bytes.resize(size);
+    return bytes.data();
+  }
+  ArrayRef<const uint8_t> GetMemory() const override { return ArrayRef<const uint8_t>(bytes); }
+  std::vector<uint8_t> bytes;
+};
+
+// A graph with a block for each thing that a method can do at its end.
+class Method {
+ public:
+  explicit Method(InstructionSet isa, bool osr = false)
+      : allocator_(&pool_), arena_stack_(&pool_), isa_(isa) {
+    dex_data_.resize(sizeof(StandardDexFile::Header));
+    dex_file_.reset(OptimizingUnitTestHelper::MakeDexFile(dex_data_));
+#if HINDSIGHT_ART >= 14
+    graph = new (&allocator_) HGraph(
+        &allocator_, &arena_stack_, /*handles=*/ nullptr, *dex_file_, /*method_idx=*/ -1, isa,
+        kInvalidInvokeType, /*dead_reference_safe=*/ false, /*debuggable=*/ false,
+        osr ? CompilationKind::kOsr : CompilationKind::kOptimized);
+#else
+    graph = new (&allocator_) HGraph(
+        &allocator_, &arena_stack_, *dex_file_, /*method_idx=*/ -1, isa,
+        kInvalidInvokeType, /*dead_reference_safe=*/ false, /*debuggable=*/ false, osr);
+#endif
+    entry = Block();
+    exit = Block();
+    graph->SetEntryBlock(entry);
+    graph->SetExitBlock(exit);
+    exit->AddInstruction(new (&allocator_) HExit());
+    parameter = new (&allocator_) HParameterValue(
+        *dex_file_, dex::TypeIndex(0), /*index=*/ 0, DataType::Type::kInt32);
+    entry->AddInstruction(parameter);
+  }
+
+  HBasicBlock* Block() {
+    HBasicBlock* block = new (&allocator_) HBasicBlock(graph);
+    graph->AddBlock(block);
+    return block;
+  }
+
+  template <typename T, typename... Args>
+  T* Add(HBasicBlock* block, Args&&... args) {
+    T* instruction = new (&allocator_) T(std::forward<Args>(args)...);
+    block->AddInstruction(instruction);
+    return instruction;
+  }
+
+  // A suspend check that leaves at most the parameter to be saved.
+  void AddSuspendCheck(HBasicBlock* block) {
+    HSuspendCheck* check = Add<HSuspendCheck>(block, /*dex_pc=*/ 0u);
+    HEnvironment* environment = new (&allocator_) HEnvironment(
+        &allocator_, /*number_of_vregs=*/ 0u, /*method=*/ nullptr, /*dex_pc=*/ 0u, check);
+    check->SetRawEnvironment(environment);
+  }
+
+  void Goto(HBasicBlock* from, HBasicBlock* to) {
+    Add<HGoto>(from);
+    from->AddSuccessor(to);
+  }
+
+  void Return(HBasicBlock* block, HInstruction* value) {
+    Add<HReturn>(block, value);
+    block->AddSuccessor(exit);
+  }
+
+  // x < 10 ? x + 1 : x - 1, with a return in each branch.
+  void TwoReturns() {
+    AddSuspendCheck(entry);
+    HBasicBlock* test = Block();
+    HBasicBlock* small = Block();
+    HBasicBlock* large = Block();
+    Goto(entry, test);
+    HInstruction* ten = graph->GetIntConstant(10);
+    HInstruction* one = graph->GetIntConstant(1);
+    Add<HIf>(test, Add<HLessThan>(test, parameter, ten));
+    test->AddSuccessor(small);
+    test->AddSuccessor(large);
+    Return(small, Add<HAdd>(small, DataType::Type::kInt32, parameter, one));
+    Return(large, Add<HSub>(large, DataType::Type::kInt32, parameter, one));
+  }
+
+  // do { x = x + 3; } while (x < 10); return x: its loop has a suspend check, so that it is no leaf.
+  void Loop() {
+    AddSuspendCheck(entry);
+    HBasicBlock* header = Block();
+    HBasicBlock* again = Block();
+    HBasicBlock* end = Block();
+    // A loop doesn't begin right behind the entry block.
+    HBasicBlock* before = Block();
+    Goto(entry, before);
+    Goto(before, header);
+    HPhi* x = new (&allocator_) HPhi(&allocator_, /*reg_number=*/ 0u, /*number_of_inputs=*/ 0u,
+                                     DataType::Type::kInt32);
+    header->AddPhi(x);
+    AddSuspendCheck(header);
+    HInstruction* sum = Add<HAdd>(header, DataType::Type::kInt32, x, graph->GetIntConstant(3));
+    Add<HIf>(header, Add<HLessThan>(header, sum, graph->GetIntConstant(10)));
+    header->AddSuccessor(again);
+    header->AddSuccessor(end);
+    Goto(again, header);
+    Return(end, sum);
+    x->AddInput(parameter);
+    x->AddInput(sum);
+  }
+
+  // Never returns.
+  void Forever() {
+    AddSuspendCheck(entry);
+    HBasicBlock* header = Block();
+    HBasicBlock* again = Block();
+    Goto(entry, header);
+    AddSuspendCheck(header);
+    Goto(header, again);
+    Goto(again, header);
+  }
+
+  void Insert() {
+    graph->BuildDominatorTree();
+    ASSERT_EQ(graph->AnalyzeLoops(), kAnalysisSuccess);
+    for (HBasicBlock* block : graph->GetReversePostOrder()) {
+      if (block->IsLoopHeader()) {
+        block->GetLoopInformation()->SetSuspendCheck(
+            block->GetFirstInstruction()->AsSuspendCheck());
+      }
+    }
+    // Its constants were added behind the end of the entry block otherwise.
+    TracePointInsertion(graph).Run();
+    GraphChecker checker(graph);
+    checker.Run();
+    for (const std::string& error : checker.GetErrors()) {
+      ADD_FAILURE() << error;
+    }
+  }
+
+  // The machine code, after Insert().
+  std::vector<uint8_t> Lower() {
+    HINDSIGHT_TEST_FRIEND::SetTarget(&options_, isa_);
+    codegen = CodeGenerator::Create(graph, options_);
+    CHECK(codegen != nullptr);
+    {
+      ScopedArenaAllocator local(&arena_stack_);
+      PrepareForRegisterAllocation(graph, options_).Run();
+      SsaLivenessAnalysis liveness(graph, codegen.get(), &local);
+      liveness.Analyze();
+      RegisterAllocator::Create(&local, codegen.get(), liveness)->AllocateRegisters();
+    }
+    Code code;
+    codegen->Compile(&code);
+    return code.bytes;
+  }
+
+  size_t Count(HInstruction::InstructionKind kind) {
+    size_t count = 0u;
+    for (HBasicBlock* block : graph->GetReversePostOrder()) {
+      for (HInstructionIterator it(block->GetInstructions()); !it.Done(); it.Advance()) {
+        count += it.Current()->GetKind() == kind ? 1u : 0u;
+      }
+    }
+    return count;
+  }
+
+ private:
+  MallocArenaPool pool_;
+  ArenaAllocator allocator_;
+  ArenaStack arena_stack_;
+  const InstructionSet isa_;
+  std::vector<uint8_t> dex_data_;
+  std::unique_ptr<StandardDexFile> dex_file_;
+  CompilerOptions options_;
+
+ public:
+  HGraph* graph;
+  HBasicBlock* entry;
+  HBasicBlock* exit;
+  HInstruction* parameter;
+  std::unique_ptr<CodeGenerator> codegen;
+};
+
+bool HasTracePointsHere() { return GetTracePointForm(InstructionSet::kX86_64) != TracePointForm::kNone; }
+bool IsShared() { return GetTracePointForm(InstructionSet::kX86_64) == TracePointForm::kShared; }
+size_t OneIfTraced() { return HasTracePointsHere() ? 1u : 0u; }
+
+// --- The nodes.
+
+TEST(TracePointsTest, EntryIsBeforeTheSuspendCheckAndExitsAreBeforeReturns) {
+  for (InstructionSet isa : kIsas) {
+    Method method(isa);
+    method.TwoReturns();
+    method.Insert();
+    ASSERT_EQ(method.Count(HInstruction::kTraceStart), OneIfTraced());
+    ASSERT_EQ(method.Count(HInstruction::kTraceEnd), 2u * OneIfTraced());
+    if (!HasTracePointsHere()) {
+      continue;
+    }
+    HInstruction* go = method.entry->GetLastInstruction();
+    ASSERT_TRUE(go->IsGoto());
+    ASSERT_TRUE(go->GetPrevious()->IsSuspendCheck());
+    HInstruction* start = go->GetPrevious()->GetPrevious();
+    ASSERT_TRUE(start->IsTraceStart());
+    EXPECT_EQ(start->InputAt(0), method.graph->GetCurrentMethod());
+    EXPECT_EQ(start->AsTraceStart()->SharesSuspendCheck(), IsShared());
+    for (HBasicBlock* block : method.exit->GetPredecessors()) {
+      ASSERT_TRUE(block->GetLastInstruction()->IsReturn());
+      EXPECT_TRUE(block->GetLastInstruction()->GetPrevious()->IsTraceEnd());
+    }
+  }
+}
+
+TEST(TracePointsTest, WhatNeverReturnsHasAnEntryOnly) {
+  Method method(InstructionSet::kX86_64);
+  method.Forever();
+  method.Insert();
+  EXPECT_EQ(method.Count(HInstruction::kTraceStart), OneIfTraced());
+  EXPECT_EQ(method.Count(HInstruction::kTraceEnd), 0u);
+}
+
+TEST(TracePointsTest, OnStackReplacementRecordsNoEntry) {
+  Method method(InstructionSet::kX86_64, /*osr=*/ true);
+  method.Loop();
+  method.Insert();
+  if (!kOsrCodeRecordsExit) {
+    EXPECT_EQ(method.Count(HInstruction::kTraceStart), 0u);
+    EXPECT_EQ(method.Count(HInstruction::kTraceEnd), 0u);
+  }
+}
+
+// --- The code.
+
+size_t Occurrences(const std::vector<uint8_t>& code, const std::vector<uint8_t>& wanted) {
+  size_t count = 0u;
+  for (size_t i = 0u; i + wanted.size() <= code.size(); ++i) {
+    count += memcmp(&code[i], wanted.data(), wanted.size()) == 0 ? 1u : 0u;
+  }
+  return count;
+}
+
+TEST(TracePointsTest, TheCounterIsReadInPlaceInTheInlineFormOnly) {
+  for (InstructionSet isa : kIsas) {
+    std::vector<uint8_t> reads;
+    switch (isa) {
+      case InstructionSet::kX86_64: reads = {0x0f, 0x31}; break;              // rdtsc
+      case InstructionSet::kArm64: reads = {0x51, 0xe0, 0x3b, 0xd5}; break;   // mrs x17, cntvct_el0
+      default: reads = {0x1e, 0xcf}; break;                                   // mrrc p15, 1, …, c14
+    }
+    Method method(isa);
+    method.Loop();
+    method.Insert();
+    const std::vector<uint8_t> code = method.Lower();
+    const size_t expected = HasTracePointsHere() && !IsShared() ? 2u : 0u;
+    const size_t found = Occurrences(code, reads);
+    if (isa == InstructionSet::kThumb2 && expected != 0u) {
+      // The exit's has other registers.
+      EXPECT_EQ(found, 1u) << isa;
+    } else {
+      EXPECT_EQ(found, expected) << isa;
+    }
+  }
+}
+
+TEST(TracePointsTest, ALeafStaysWithoutFrame) {
+  for (InstructionSet isa : kIsas) {
+    Method method(isa);
+    method.TwoReturns();
+    method.Insert();
+    method.Lower();
+    EXPECT_TRUE(method.codegen->IsLeafMethod()) << isa;
+    if (isa != InstructionSet::kThumb2 || !HasTracePointsHere()) {
+      EXPECT_TRUE(method.codegen->HasEmptyFrame()) << isa;
+    }
+  }
+}
+
+TEST(TracePointsTest, TheSharedEntryTestsItsOwnWordAndTheLoopTheFlags) {
+  // cmp{w,l} gs:[offset], 0
+  auto tests = [](const std::vector<uint8_t>& code, int32_t offset) {
+    std::vector<uint8_t> operand = {0x65, 0x83, 0x3c, 0x25};
+    const uint8_t* bytes = reinterpret_cast<const uint8_t*>(&offset);
+    operand.insert(operand.end(), bytes, bytes + 4);
+    std::vector<uint8_t> narrow = operand;
+    narrow.insert(narrow.begin(), 0x66);
+    std::vector<uint8_t> swapped = operand;
+    swapped.insert(swapped.begin() + 1, 0x66);
+    return std::max(Occurrences(code, operand), Occurrences(code, narrow)) +
+           Occurrences(code, swapped);
+  };
+  Method method(InstructionSet::kX86_64);
+  method.Loop();
+  method.Insert();
+  const std::vector<uint8_t> code = method.Lower();
+  EXPECT_FALSE(method.codegen->IsLeafMethod());
+  const int32_t flags = Thread::ThreadFlagsOffset<PointerSize::k64>().Int32Value();
+  const int32_t poll = PollOffset<PointerSize::k64>().Int32Value();
+  if (IsShared()) {
+    EXPECT_EQ(tests(code, poll), 1u);
+#if HINDSIGHT_ART < 14
+    EXPECT_EQ(tests(code, flags), 1u);
+#endif
+  } else {
+    EXPECT_EQ(tests(code, poll), 0u);
+  }
+}
+
+// --- What it records. Only on x86-64, whose thread register can be set to anything.
+
+#if defined(__x86_64__)
+
+// A method's code, with a made-up Thread.
+class Running {
+ public:
+  explicit Running(const std::vector<uint8_t>& code) : thread_(sizeof(Thread) + 64u) {
+    CHECK_EQ(syscall(SYS_arch_prctl, ARCH_GET_GS, &before_), 0);
+    code_ = mmap(nullptr, code.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_ = code.size();
+    CHECK(code_ != MAP_FAILED);
+    memcpy(code_, code.data(), code.size());
+    CHECK_EQ(mprotect(code_, size_, PROT_READ | PROT_EXEC), 0);
+  }
+
+  ~Running() { munmap(code_, size_); }
+
+  void Trace() {
+    ring_.assign(16u, 0u);
+    Word(CursorOffset<PointerSize::k64>()) = reinterpret_cast<uintptr_t>(ring_.data());
+    Word(ExitStubOffset<PointerSize::k64>()) = ExitStub();
+    Word(LeafStubOffset<PointerSize::k64>()) = LeafStub();
+    Word(PollOffset<PointerSize::k64>()) = 1u;
+    QuickEntryPoints entry_points = {};
+    InitTraceEntryPoints(&entry_points);
+    Word(GetThreadOffset<PointerSize::k64>(kQuickTraceEntry)) =
+        reinterpret_cast<uintptr_t>(entry_points.pTraceEntry);
+  }
+
+  int32_t Call(uint64_t method, int32_t argument) {
+    auto code = reinterpret_cast<int32_t (*)(uint64_t, int32_t)>(code_);
+    CHECK_EQ(syscall(SYS_arch_prctl, ARCH_SET_GS, thread_.data()), 0);
+    const int32_t result = code(method, argument);
+    CHECK_EQ(syscall(SYS_arch_prctl, ARCH_SET_GS, before_), 0);
+    return result;
+  }
+
+  // The low halves of what was recorded: methods, and 0 for exits.
+  std::vector<uint32_t> Recorded() {
+    const uintptr_t end = Word(CursorOffset<PointerSize::k64>());
+    const size_t slots = (end - reinterpret_cast<uintptr_t>(ring_.data())) / 8u;
+    std::vector<uint32_t> found;
+    for (size_t i = 0u; i < slots; ++i) {
+      EXPECT_NE(ring_[i] >> 32, 0u) << "no time in slot " << i;
+      found.push_back(static_cast<uint32_t>(ring_[i]));
+    }
+    return found;
+  }
+
+ private:
+  uintptr_t& Word(ThreadOffset<PointerSize::k64> offset) {
+    return *reinterpret_cast<uintptr_t*>(thread_.data() + offset.SizeValue());
+  }
+
+  std::vector<uint8_t> thread_;
+  std::vector<uint64_t> ring_;
+  void* code_;
+  size_t size_;
+  unsigned long before_ = 0u;  // NOLINT
+};
+
+constexpr uint64_t kMethod = 0x12345678u;
+
+void TestRun(void (Method::*build)(), int32_t argument, int32_t expected) {
+  Method method(InstructionSet::kX86_64);
+  (method.*build)();
+  method.Insert();
+  Running running(method.Lower());
+  // While the thread is not traced, it computes what it did before, and touches nothing.
+  EXPECT_EQ(running.Call(kMethod, argument), expected);
+  running.Trace();
+  EXPECT_EQ(running.Call(kMethod, argument), expected);
+  EXPECT_EQ(running.Call(kMethod + 8u, argument), expected);
+  const std::vector<uint32_t> wanted = {kMethod, 0u, kMethod + 8u, 0u};
+  EXPECT_EQ(running.Recorded(), HasTracePointsHere() ? wanted : std::vector<uint32_t>());
+}
+
+TEST(TracePointsTest, ALeafRecordsItsEntryAndWhicheverExitItTakes) {
+  TestRun(&Method::TwoReturns, 3, 4);
+  TestRun(&Method::TwoReturns, 30, 29);
+}
+
+TEST(TracePointsTest, AMethodWithALoopRecordsOneEntryAndOneExit) {
+  TestRun(&Method::Loop, 0, 12);
+  TestRun(&Method::Loop, 50, 53);
+}
+
+#endif  // defined(__x86_64__)
+
+}  // namespace
+}  // namespace hindsight
+}  // namespace art
