@@ -72,6 +72,8 @@ pub(crate) mod ffi {
         fn thread_renamed(tid: u32, name: &str);
         /// `loader`: address of an `UnloadingLoader`, for `NameMethodsOfLoader`.
         fn class_loader_unloading(loader: usize);
+        /// The thread `tid`, which waits, is woken by the thread `waker`.
+        fn thread_woken(tid: u32, waker: u32);
         /// The main thread came to the foreground.
         fn thread_in_foreground(tid: u32);
         /// Whether the name was a command to trace the thread, in Nanoscope's way. Waits until it is done.
@@ -98,6 +100,6 @@ pub(crate) mod ffi {
 
 use control::{
     class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_in_foreground,
-    thread_name_command, thread_renamed, thread_started,
+    thread_name_command, thread_renamed, thread_started, thread_woken,
 };
 use emitter::emit_trace_point;

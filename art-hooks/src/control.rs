@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hindsight_runtime::config::Unloading;
 use hindsight_runtime::{
-    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, ThreadSelection, ThreadWords,
+    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, ThreadWords,
 };
 use hindsight_trace_format::container::Symbol;
 
@@ -118,7 +118,7 @@ pub(crate) fn start(configuration: &str, exit_stub: usize, leaf_stub: usize) -> 
                 return false;
             }
         };
-        if config.threads == ThreadSelection::Off && config.socket.is_none() {
+        if config.is_off() {
             return false;
         }
         if config.unloading != Unloading::Journal {
@@ -165,6 +165,12 @@ pub(crate) fn class_loader_unloading(loader: usize) {
     with_recorder("class_loader_unloading", (), |recorder| {
         // The journal, which `start` insists on, never waits.
         recorder.loader_unloading(loader, Duration::ZERO);
+    });
+}
+
+pub(crate) fn thread_woken(tid: u32, waker: u32) {
+    with_recorder("thread_woken", (), |recorder| {
+        recorder.thread_woken(tid, waker);
     });
 }
 

@@ -55,6 +55,22 @@ unsafe extern "C" fn hindsight_record_lock_wait(
 /// # Safety
 /// `state` is what the calling thread's state word holds, and not null.
 #[no_mangle]
+unsafe extern "C" fn hindsight_forget_waker(state: *const ThreadTrace) {
+    // SAFETY: says the caller.
+    unsafe { (*state).forget_waker() }
+}
+
+/// # Safety
+/// As `hindsight_record_entry`.
+#[no_mangle]
+unsafe extern "C" fn hindsight_record_woken(cursor: *mut usize, state: *const ThreadTrace) {
+    // SAFETY: as above.
+    unsafe { (*state).record_woken(cursor) }
+}
+
+/// # Safety
+/// `state` is what the calling thread's state word holds, and not null.
+#[no_mangle]
 unsafe extern "C" fn hindsight_is_at_guard(
     state: *const ThreadTrace,
     fault_address: usize,

@@ -93,6 +93,8 @@ pub struct Config {
     pub unloading: Unloading,
     /// `counter=auto|native|emulate`: what to do where trace points cannot read the counter.
     pub counter: Fallback,
+    /// `nanoscope=yes|no`: trace the main thread when the property `dev.nanoscope` says so.
+    pub nanoscope: bool,
 }
 
 impl Default for Config {
@@ -107,6 +109,7 @@ impl Default for Config {
             ring_limit: None,
             unloading: Unloading::Journal,
             counter: Fallback::Auto,
+            nanoscope: false,
         }
     }
 }
@@ -118,7 +121,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, unload, counter)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, unload, counter, nanoscope)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -141,6 +144,11 @@ impl Config {
             (None, ThreadSelection::All) => None,
             (None, _) => Some(DEFAULT_RINGS),
         }
+    }
+
+    /// Whether there is nothing to trace, and nobody who could ask for it.
+    pub fn is_off(&self) -> bool {
+        self.threads == ThreadSelection::Off && self.socket.is_none() && !self.nanoscope
     }
 
     /// Parses `trace=main,ring=25,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
@@ -202,6 +210,7 @@ impl Config {
                         _ => return Err(bad("counter", value, "auto, native or emulate")),
                     }
                 }
+                "nanoscope" => config.nanoscope = yes_or_no("nanoscope", value)?,
                 _ => return Err(ConfigError::UnknownKey(key.to_owned())),
             }
         }
@@ -255,7 +264,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,unload=persist,counter=native";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,unload=persist,counter=native,nanoscope=yes";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -268,8 +277,16 @@ mod tests {
                 ring_limit: Some(RingLimit::AtMost(3)),
                 unloading: Unloading::Persist,
                 counter: Fallback::Refuse,
+                nanoscope: true,
             }
         );
+    }
+
+    #[test]
+    fn it_is_off_if_nobody_can_ask_for_anything() {
+        let is_off = |text| Config::parse(text).unwrap().is_off();
+        assert!(is_off("") && is_off("trace=off,dir=/d"));
+        assert!(!is_off("trace=main") && !is_off("socket=/s") && !is_off("nanoscope=yes"));
     }
 
     #[test]

@@ -37,6 +37,12 @@ fn sample_due_anchors(shared: &Shared, next: &mut Instant) -> Duration {
     next.saturating_duration_since(Instant::now())
 }
 
+/// Tells threads apart. Unlike [`std::thread::current`], it makes nothing of the managed runtime's threads.
+fn this_thread() -> libc::pthread_t {
+    // SAFETY: no precondition.
+    unsafe { libc::pthread_self() }
+}
+
 /// The control thread's own state.
 pub(crate) struct ControlThread<'a> {
     shared: &'a Shared,
@@ -44,7 +50,7 @@ pub(crate) struct ControlThread<'a> {
     persisted: u32,
     /// When anchors are due.
     next_anchors: Instant,
-    /// For how long threads were held at a safepoint for the exchange of their ring, ns.
+    /// For how long threads were held at a safepoint to be given a ring, another one or none, ns.
     held: Histogram,
     /// Rings that were taken from threads for the sake of others.
     reclaimed: u64,
@@ -169,18 +175,37 @@ impl<'a> ControlThread<'a> {
         if !trace.is_traced() {
             return None;
         }
-        let (mut taken, mut held) = (None, Duration::ZERO);
-        self.shared.host.run_at_safepoint(trace.tid(), &mut || {
-            let start = Instant::now();
+        let mut taken = None;
+        self.hold(trace.tid(), &mut || {
             // SAFETY: the host runs this at a safepoint of the thread.
             taken = unsafe { trace.take(replacement) };
-            held = start.elapsed();
         });
-        if taken.is_some() {
+        taken
+    }
+
+    /// Runs `action` at a safepoint of the thread, and notes for how long that held it. False if there is no
+    /// such thread.
+    ///
+    /// A thread that runs managed code does it itself, and is held that long. One that does not is kept from
+    /// managed code meanwhile, at most from here on until the host is done.
+    fn hold(&mut self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool {
+        let this = this_thread();
+        let (mut by_itself, mut held) = (false, Duration::ZERO);
+        let start = Instant::now();
+        let ran = self.shared.host.run_at_safepoint(tid, &mut || {
+            let start = Instant::now();
+            action();
+            held = start.elapsed();
+            by_itself = this_thread() != this;
+        });
+        if !by_itself {
+            held = start.elapsed();
+        }
+        if ran {
             let ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
             self.held.add(ns);
         }
-        taken
+        ran
     }
 
     /// Persists all rings. With `last` set, the threads are not traced any more afterwards.
@@ -336,12 +361,12 @@ impl<'a> ControlThread<'a> {
     }
 
     /// Gives the thread a ring.
-    fn begin(&self, trace: &ThreadTrace) -> Result<(), String> {
+    fn begin(&mut self, trace: &ThreadTrace) -> Result<(), String> {
         let tid = trace.tid();
         let ring = self.shared.pool.take();
         let mut ring = Some(ring.map_err(|e| format!("no memory for a ring: {e}"))?);
         let mut begun = Ok(());
-        let ran = self.shared.host.run_at_safepoint(tid, &mut || {
+        let ran = self.hold(tid, &mut || {
             if let Some(ring) = ring.take() {
                 // SAFETY: the host runs this at a safepoint of the thread.
                 begun = unsafe { trace.begin(ring, StartReason::Request) };

@@ -34,6 +34,7 @@ mod model;
 mod model_clock;
 pub mod nanoscope;
 mod persist;
+mod property_watch;
 pub mod quota;
 mod recorder;
 #[cfg(feature = "loom")]

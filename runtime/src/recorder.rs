@@ -19,6 +19,7 @@ use crate::control_socket::ControlSocket;
 use crate::control_thread::ControlThread;
 use crate::journal::Journal;
 use crate::nanoscope;
+use crate::property_watch;
 use crate::quota::Quota;
 use crate::ring::RingPool;
 use crate::thread_trace::{StartReason, TakenRing, ThreadTrace};
@@ -233,6 +234,18 @@ impl Recorder {
                 })
                 .ok()
         });
+        if shared.config.nanoscope {
+            let watched = commands.clone();
+            let watching = property_watch::watch(nanoscope::PROPERTY, move |value| {
+                let (reply, _) = mpsc::channel();
+                let value = value.to_owned();
+                watched.send(Command::Property { value, reply }).is_ok()
+            });
+            if let Err(e) = watching {
+                let message = format!("cannot watch the property {}: {e}", nanoscope::PROPERTY);
+                shared.host.log(Severity::Error, &message);
+            }
+        }
         Ok(Recorder {
             shared,
             commands,
@@ -313,6 +326,13 @@ impl Recorder {
         }
     }
 
+    /// The thread `tid`, which waits, is woken by the thread `waker`.
+    pub fn thread_woken(&self, tid: u32, waker: u32) {
+        if let Some(trace) = lock(&self.shared.threads).get(&tid) {
+            trace.woken_by(waker);
+        }
+    }
+
     /// The thread came to the foreground: it is traced from now on, if need be with the ring of the
     /// thread that was wanted least recently. Does not wait for that.
     pub fn thread_in_foreground(&self, tid: u32) {
@@ -336,13 +356,6 @@ impl Recorder {
             command,
             reply,
         })
-    }
-
-    /// Nanoscope's property has a new value. Does not wait; what cannot be done is logged.
-    pub fn nanoscope_property(&self, value: &str) {
-        let (reply, _) = mpsc::channel();
-        let value = value.to_owned();
-        let _ = self.commands.send(Command::Property { value, reply });
     }
 
     fn ask<T>(

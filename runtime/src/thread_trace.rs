@@ -34,6 +34,8 @@ pub struct ThreadTrace {
     /// Completed laps.
     laps: AtomicU64,
     lap_changes: AtomicU32,
+    /// The thread that woke this one from the wait that it is in; 0: none so far.
+    waker: AtomicU32,
     tid: u32,
     words: WordsAddress,
     inner: Mutex<Inner>,
@@ -131,6 +133,7 @@ impl ThreadTrace {
             end: AtomicUsize::new(0),
             laps: AtomicU64::new(0),
             lap_changes: AtomicU32::new(0),
+            waker: AtomicU32::new(0),
             tid,
             words: WordsAddress(words),
             inner: Mutex::new(Inner {
@@ -188,6 +191,7 @@ impl ThreadTrace {
         // A thread that runs has calls under way.
         let continues = reason == StartReason::Request;
         self.install(&mut inner, Some(ring), continues);
+        self.forget_waker();
         let started = Slot::extension(Extension::Started, clock::counter()).0;
         // SAFETY: at a safepoint the thread is not recording.
         unsafe { self.append_at(self.words.get().cursor(), &[reason as u64, started]) };
@@ -376,6 +380,28 @@ impl ThreadTrace {
         unsafe { self.append(cursor, &[u64::from(owner_tid), lock, closing]) }
     }
 
+    /// The thread begins to wait: who will wake it is not known yet.
+    pub fn forget_waker(&self) {
+        self.waker.store(0, Ordering::Relaxed);
+    }
+
+    /// The thread, which waits, is woken by the thread with this id. Called by the latter.
+    pub fn woken_by(&self, waker: u32) {
+        self.waker.store(waker, Ordering::Relaxed);
+    }
+
+    /// Records that the thread was woken, if it was since [`forget_waker`](Self::forget_waker).
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_woken(&self, cursor: *mut usize) {
+        let waker = self.waker.swap(0, Ordering::Relaxed);
+        if waker != 0 {
+            // SAFETY: passed on to the caller.
+            unsafe { self.record_extension(cursor, Extension::WokenBy, u64::from(waker)) }
+        }
+    }
+
     /// Whether a fault at this address, with this in the cursor register, is a store onto this thread's
     /// guard page. Async-signal-safe.
     pub fn is_at_guard(&self, fault_address: usize, cursor: usize) -> bool {
@@ -499,6 +525,29 @@ mod tests {
             ]
         );
         assert_eq!(taken.written_bytes().len(), 12 * SLOT_BYTES);
+    }
+
+    #[test]
+    fn a_wait_that_somebody_ends_says_who() {
+        let words = ThreadWords::new();
+        let trace = traced(&words);
+        trace.woken_by(7); // Too late for the wait that it was meant for.
+        trace.forget_waker();
+        // SAFETY: this test is the thread.
+        let taken = unsafe {
+            trace.record_woken(words.cursor().as_ptr());
+            trace.woken_by(8);
+            trace.record_woken(words.cursor().as_ptr());
+            trace.record_woken(words.cursor().as_ptr());
+            trace.take(&mut None).unwrap()
+        };
+        let woken: Vec<_> = taken
+            .slots()
+            .events()
+            .filter(|e| e.event() == extension(Extension::WokenBy))
+            .map(|e| e.payloads().collect::<Vec<_>>())
+            .collect();
+        assert_eq!(woken, [[8]]);
     }
 
     #[test]

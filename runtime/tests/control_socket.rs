@@ -69,8 +69,8 @@ fn a_thread_is_started_persisted_and_stopped() {
             std::process::id()
         );
         assert!(status.starts_with(&expected), "{status}");
-        let held = r#""persisted":0,"held_ns":{"count":0,"p50":0,"p99":0,"max":0}}"#;
-        assert!(status.ends_with(held), "{status}");
+        let held = r#""persisted":0,"held_ns":{"count":1,"#;
+        assert!(status.contains(held), "{status}");
 
         thread.enter(0x1000);
         let answer = thread.native(|| client.ask("anomaly dropped frame\n"));
@@ -86,7 +86,7 @@ fn a_thread_is_started_persisted_and_stopped() {
         );
         let status = thread.native(|| client.ask("status\n"));
         assert!(
-            status.contains(r#""persisted":1,"held_ns":{"count":1,"#),
+            status.contains(r#""persisted":1,"held_ns":{"count":2,"#),
             "{status}"
         );
 

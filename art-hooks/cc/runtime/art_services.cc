@@ -6,9 +6,11 @@
 
 #include "android-base/file.h"
 #include "android-base/logging.h"
+#include "art_field-inl.h"
 #include "art_method-inl.h"
 #include "base/mutex.h"
 #include "class_linker.h"
+#include "class_root.h"
 #include "class_table-inl.h"
 #include "dex/dex_file-inl.h"
 #include "dex/descriptors_names.h"
@@ -22,6 +24,7 @@
 #include "mirror/class-inl.h"
 #include "mirror/class_loader.h"
 #include "mirror/dex_cache-inl.h"
+#include "mirror/string-inl.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
@@ -114,6 +117,26 @@ void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Lock
             named->GetDexMethodIndex()});
 }
 
+// The name of a proxy's class. Without read barriers; a class of that kind has no descriptor in a dex file.
+std::string ProxyName(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
+  static const MemberOffset name_offset =
+      GetClassRoot<mirror::Class>()->FindDeclaredInstanceField("name", "Ljava/lang/String;")->GetOffset();
+  ObjPtr<mirror::String> name =
+      klass->GetFieldObject<mirror::String, kVerifyNone, kWithoutReadBarrier>(name_offset);
+  return name == nullptr ? "" : name->ToModifiedUtf8();
+}
+
+// The file that the method's class was compiled from, or nothing. Without read barriers.
+const char* SourceFile(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) {
+  ObjPtr<mirror::Class> klass = method->GetDeclaringClass<kWithoutReadBarrier>();
+  if (klass->GetDexClassDefIndex() == DexFile::kDexNoIndex16) {
+    return "";
+  }
+  const DexFile* dex_file = method->GetDexFile();
+  const char* file = dex_file->GetSourceFile(dex_file->GetClassDef(klass->GetDexClassDefIndex()));
+  return file != nullptr ? file : "";
+}
+
 }  // namespace
 
 bool AttachControlThread() {
@@ -165,38 +188,40 @@ void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) 
 }
 
 // As ClassLinker::DeleteClassLoader does it: the classes may be looked at, but a read barrier would bring
-// them back to life.
+// them back to life. What they refer to is still there: all loaders that die are named before any is freed.
 void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink) NO_THREAD_SAFETY_ANALYSIS {
   UnloadingLoader* unloading = reinterpret_cast<UnloadingLoader*>(loader);
   auto name_methods = [&](ObjPtr<mirror::Class> klass) NO_THREAD_SAFETY_ANALYSIS {
     // The table also has classes that other loaders define.
     LengthPrefixedArray<ArtMethod>* methods = klass->GetMethodsPtr();
-    if (methods == nullptr || !unloading->methods->Contains(methods) || klass->IsProxyClass()) {
+    if (methods == nullptr || !unloading->methods->Contains(methods)) {
       return true;
     }
-    const DexFile* dex_file =
-        klass->GetDexCache<kVerifyNone, kWithoutReadBarrier>()->GetDexFile();
-    const char* source_file = "";
-    const dex::ClassDef* class_def = nullptr;
-    if (klass->GetDexClassDefIndex() != DexFile::kDexNoIndex16) {
-      class_def = &dex_file->GetClassDef(klass->GetDexClassDefIndex());
-      const char* file = dex_file->GetSourceFile(*class_def);
-      source_file = file != nullptr ? file : "";
-    }
+    const bool is_proxy = klass->IsProxyClass();
+    const std::string proxy_name = is_proxy ? ProxyName(klass) : "";
     for (ArtMethod& method : klass->GetMethods(kRuntimePointerSize)) {
-      if (method.IsCopied() || method.GetDexMethodIndex() >= dex_file->NumMethodIds()) {
+      // A proxy's methods have the names of the interface's, but their own class. Those that were copied
+      // from an interface are still the interface's.
+      ArtMethod* named = is_proxy
+          ? reinterpret_cast<ArtMethod*>(method.GetDataPtrSize(kRuntimePointerSize))
+          : &method;
+      const DexFile* dex_file = named->GetDexFile();
+      const uint32_t index = named->GetDexMethodIndex();
+      if (index >= dex_file->NumMethodIds()) {
         continue;
       }
-      const dex::MethodId& id = dex_file->GetMethodId(method.GetDexMethodIndex());
-      const std::string class_name = PrettyDescriptor(dex_file->GetMethodDeclaringClassDescriptor(id));
+      const dex::MethodId& id = dex_file->GetMethodId(index);
+      const std::string class_name = is_proxy
+          ? proxy_name
+          : PrettyDescriptor(dex_file->GetMethodDeclaringClassDescriptor(id));
       const std::string signature = dex_file->GetMethodSignature(id).ToString();
       sink.add({reinterpret_cast<uintptr_t>(&method),
                 class_name,
                 dex_file->GetMethodName(id),
                 signature,
-                source_file,
+                SourceFile(named),
                 dex_file->GetHeader().checksum_,
-                method.GetDexMethodIndex()});
+                index});
     }
     return true;
   };

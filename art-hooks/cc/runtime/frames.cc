@@ -13,6 +13,7 @@
 #include "oat_quick_method_header.h"
 #include "runtime.h"
 #include "stack.h"
+#include "stack_map.h"
 
 namespace art {
 namespace hindsight {
@@ -24,6 +25,14 @@ bool IsOsrCode(ArtMethod* method, const OatQuickMethodHeader* header)
     REQUIRES_SHARED(Locks::mutator_lock_) {
   jit::Jit* jit = Runtime::Current()->GetJit();
   return jit != nullptr && jit->GetCodeCache()->LookupOsrMethodHeader(method) == header;
+}
+
+// Whether `header` is a JNI stub, whose events are recorded where it enters and leaves native code. The
+// compiler has code of its own for native methods that are intrinsics, like that of any method; where that
+// throws, it has a stack map. Stubs have none.
+bool IsJniStub(ArtMethod* method, const OatQuickMethodHeader* header)
+    REQUIRES_SHARED(Locks::mutator_lock_) {
+  return method->IsNative() && CodeInfo(header).GetNumberOfStackMaps() == 0u;
 }
 
 // Counts the compiled frames, from the top of the stack down to the frame of the catch handler (or
@@ -44,9 +53,9 @@ class UnwoundFrameCounter final : public StackVisitor {
     }
     const OatQuickMethodHeader* header = GetCurrentOatQuickMethodHeader();
     if (!method->IsRuntimeMethod() &&
-        !method->IsNative() &&
         header != nullptr &&
         HasTracedFrames(header) &&
+        !IsJniStub(method, header) &&
         (kOsrCodeRecordsExit || !IsOsrCode(method, header))) {
       ++count_;
     }

@@ -95,10 +95,14 @@ void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes) {
   }
 }
 
-void InForeground() {
-  if (running.load(std::memory_order_acquire)) {
+void SetForeground(bool foreground) {
+  if (foreground && running.load(std::memory_order_acquire)) {
     bridge::thread_in_foreground(getpid());
   }
+}
+
+void ThreadWoken(Thread* thread, Thread* waker) {
+  bridge::thread_woken(thread->GetTid(), waker->GetTid());
 }
 
 bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) {

@@ -19,6 +19,14 @@ namespace hindsight {
 // On arm it is called before the epilogue, elsewhere in place of the return instruction.
 bool EmitTracedReturn(CodeGenerator* codegen);
 
+// What `check` tests, 16 bits that are zero if there is nothing to do: the thread's flags, or the poll
+// word if it is also the trace point of the method's entry.
+template <PointerSize pointer_size>
+ThreadOffset<pointer_size> CheckOffset(const HSuspendCheck* check) {
+  return IsTraceEntry(check) ? PollOffset<pointer_size>()
+                             : Thread::ThreadFlagsOffset<pointer_size>();
+}
+
 }  // namespace hindsight
 
 // One for each instruction set that has trace points; `start` has the shared form, or is null in OSR code.

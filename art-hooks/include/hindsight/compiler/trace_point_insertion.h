@@ -10,7 +10,7 @@
 namespace art {
 namespace hindsight {
 
-// Inserts HTraceStart and HTraceEnd. Runs once, after inlining and every optimization and before
+// Inserts HTraceStart and HTraceEnd, in the bodies of intrinsics, too. Runs once, after inlining and every optimization and before
 // register allocation, so that inlined callees have no trace points and nothing can move, merge or
 // remove one.
 //

@@ -46,8 +46,7 @@ struct UnloadingLoader {
   ClassTable* classes;
 };
 
-// Names the methods of the UnloadingLoader at this address, but for those of proxies, and those that
-// were copied from interfaces.
+// Names the methods of the UnloadingLoader at this address.
 void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink);
 
 // Writes to ART's log. Severity: 0 debug, 1 info, 2 warning, 3 error.

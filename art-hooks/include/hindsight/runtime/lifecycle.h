@@ -36,12 +36,16 @@ void ThreadExiting(Thread* self);
 void ThreadRenamed(Thread* thread, const char* name);
 
 // A class loader is about to be freed, with its classes' methods, which are in `methods`. The classes are
-// dead, but were not swept yet.
+// dead, but were not swept yet; nor were those of other loaders that are dead, too, freed.
 void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes)
     REQUIRES_SHARED(Locks::mutator_lock_);
 
-// The app came to the foreground.
-void InForeground();
+// The app's process has a new state: it is in the foreground, or not.
+void SetForeground(bool foreground);
+inline void InForeground() { SetForeground(true); }
+
+// `thread`, which is traced and waits, is woken by `waker`, the calling thread. Takes no lock of ART's.
+void ThreadWoken(Thread* thread, Thread* waker);
 
 // The thread of `peer` is given this name. If that is a command to trace it, does so, sees to it that the
 // thread keeps its name, and returns true.

@@ -26,6 +26,13 @@ void hindsight_record_unwound(uintptr_t* cursor, void* state, uint64_t frames);
 // apart.
 void hindsight_record_lock_wait(uintptr_t* cursor, void* state, uint32_t owner_tid, uint64_t lock);
 
+// Who wakes the thread is not known yet.
+void hindsight_forget_waker(const void* state);
+
+// Appends: the thread was woken by the one that its state names since hindsight_forget_waker. Appends
+// nothing if that is none.
+void hindsight_record_woken(uintptr_t* cursor, void* state);
+
 // The rest is for the handler of SIGSEGV, and async-signal-safe.
 
 // Whether `fault_address` is where a trace point of the thread with this state hits the guard page.

@@ -36,7 +36,7 @@ pub(crate) struct Options {
 struct Tally {
     methods: usize,
     native: usize,
-    /// Methods without trace points, because the compiler has code of its own for them.
+    /// Native methods for which the compiler has code of its own, with trace points, in place of a JNI stub.
     intrinsic: usize,
     sites: BTreeMap<Kind, usize>,
     returns: usize,
@@ -227,13 +227,15 @@ fn scan_file(
     for method in &oat.methods {
         let bytes = &oat.text[method.code.clone()];
         let mut expected = Expected::None;
-        if method.dex_returns.is_some() && form != Form::None {
-            expected = Expected::All;
-            if intrinsics.contains(qualified_name(&method.name)) {
+        if form != Form::None {
+            if method.dex_returns.is_some() {
+                expected = Expected::All;
+            } else if intrinsics.contains(qualified_name(&method.name)) {
+                // The compiler's own code, in place of a JNI stub.
                 let findings = scanner.method(bytes, Expected::None);
-                if findings.sites.is_empty() {
+                if !findings.sites.is_empty() {
                     tally.intrinsic += 1;
-                    expected = Expected::None;
+                    expected = Expected::All;
                 }
             }
         }

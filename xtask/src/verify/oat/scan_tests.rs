@@ -51,8 +51,8 @@ mod x86_64 {
     const ISA: Isa = Isa::X86_64;
     // sub rsp, 24; mov [rsp], rdi
     const FRAME: &[u8] = &[0x48, 0x83, 0xec, 0x18, 0x48, 0x89, 0x3c, 0x24];
-    // cmp dword gs:[0x110], 0; jne +25: the slow path in `shared`
-    const POLL: &[u8] = &[0x65, 0x83, 0x3c, 0x25, 0x10, 1, 0, 0, 0, 0x75, 24];
+    // cmp word gs:[0x110], 0; jne +25: the slow path in `shared`
+    const POLL: &[u8] = &[0x65, 0x66, 0x83, 0x3c, 0x25, 0x10, 1, 0, 0, 0, 0x75, 24];
     // add rsp, 24
     const LEAVE: &[u8] = &[0x48, 0x83, 0xc4, 0x18];
     // mov rdx, gs:[0x118]; test rdx, rdx; jne +1; ret; jmp rdx
@@ -196,12 +196,12 @@ mod arm64 {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    // str x0, [sp, #-32]!; ldr w16, [x19, #0x110]; cbnz w16, +28 (of itself); add sp, sp, #32;
+    // str x0, [sp, #-32]!; ldrh w16, [x19, #0x110]; cbnz w16, +28 (of itself); add sp, sp, #32;
     // ldr x16, [x19, #0x118]; cbnz x16, +8; ret; br x16;
     // ldr x30, [x19, #0x200]; blr x30; b -32
     const SHARED: [u32; 11] = [
         0xf81e_0fe0,
-        0xb941_1270,
+        0x7942_2270,
         0x3500_00d0,
         0x9100_83ff,
         0xf940_8e70,
@@ -251,7 +251,7 @@ mod arm64 {
         // Another word is polled; the stub's call is another one; the way back is too short.
         assert_wrong(
             ISA,
-            &changed(1, 0xb941_1670),
+            &changed(1, 0x7942_2a70),
             "touches what belongs to trace points",
         );
         assert_wrong(ISA, &changed(8, 0xf941_067e), "slow path");
@@ -277,8 +277,8 @@ mod arm {
         halves.iter().flat_map(|half| half.to_le_bytes()).collect()
     }
 
-    // push {r0, lr}; ldr.w ip, [r9, #0x108]; cmp.w ip, #0; bne.w +8
-    const ENTRY: [u16; 7] = [0xb501, 0xf8d9, 0xc108, 0xf1bc, 0x0f00, 0xf040, 0x8005];
+    // push {r0, lr}; ldrh.w ip, [r9, #0x108]; cmp.w ip, #0; bne.w +8
+    const ENTRY: [u16; 7] = [0xb501, 0xf8b9, 0xc108, 0xf1bc, 0x0f00, 0xf040, 0x8005];
     // ldr.w r2, [r9, #0x10c]; cbz r2, +2; blx r2; pop {r3, pc}
     const FRAMED: [u16; 5] = [0xf8d9, 0x210c, 0xb102, 0x4790, 0xbd08];
     // ldr.w lr, [r9, #0x200]; blx lr; b -22

@@ -113,7 +113,7 @@ pub(super) fn patterns(isa: Isa, w: &Words) -> Vec<Pattern> {
         Isa::X86_64 => vec![
             pattern(
                 Kind::PollEntry,
-                steps!["cmp dword ptr gs:[{poll}], 0", "jne WAY"],
+                steps!["cmp word ptr gs:[{poll}], 0", "jne WAY"],
             ),
             pattern(
                 Kind::LeafEntry,
@@ -167,7 +167,7 @@ pub(super) fn patterns(isa: Isa, w: &Words) -> Vec<Pattern> {
         Isa::Arm64 => vec![
             pattern(
                 Kind::PollEntry,
-                steps!["ldr w{{t}}, [x19, #{poll}]", "cbnz w{{t}}, WAY"],
+                steps!["ldrh w{{t}}, [x19, #{poll}]", "cbnz w{{t}}, WAY"],
             ),
             pattern(
                 Kind::LeafEntry,
@@ -206,11 +206,11 @@ pub(super) fn patterns(isa: Isa, w: &Words) -> Vec<Pattern> {
         Isa::Arm => vec![
             pattern(
                 Kind::PollEntry,
-                steps!["ldr {{t}}, [sb, #{poll}]", "cmp {{t}}, #0", "bne WAY"],
+                steps!["ldrh {{t}}, [sb, #{poll}]", "cmp {{t}}, #0", "bne WAY"],
             ),
             pattern(
                 Kind::PollEntry,
-                steps!["ldr {{t}}, [sb, #{poll}]", "cbnz {{t}}, WAY"],
+                steps!["ldrh {{t}}, [sb, #{poll}]", "cbnz {{t}}, WAY"],
             ),
             pattern(
                 Kind::LeafEntry,
