@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A program in the lab that is traced, and asked things while it runs.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+
+use hindsight_decoder::Trace;
+use hindsight_lab::{Isa, JavaLibrary, Lab, Release, Variant};
+
+/// A folder of the tests' own.
+pub(crate) fn tests_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+pub(crate) fn lab() -> Lab {
+    Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight).unwrap()
+}
+
+/// The jar of `tests/java/NAME`, compiled once a process.
+pub(crate) fn jar(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path();
+    let jar = folder.join(format!("{name}.jar"));
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one_after_the_other = LOCK.lock().unwrap_or_else(|e| e.into_inner());
+    if !jar.exists() {
+        let sources = fs::read_dir(tests_folder().join("java").join(name)).unwrap();
+        let library = JavaLibrary {
+            sources: sources.map(|entry| entry.unwrap().path()).collect(),
+            ..JavaLibrary::default()
+        };
+        lab().compile_java(&library, &jar).unwrap();
+    }
+    jar
+}
+
+/// Compiles `tests/native/NAME.c` to `libNAME.so` in the folder.
+pub(crate) fn native_library(folder: &Path, name: &str) -> PathBuf {
+    let library = folder.join(format!("lib{name}.so"));
+    let status = Command::new("clang-14")
+        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"])
+        .args(["-isystem", "/usr/include/android/nativehelper", "-o"])
+        .arg(&library)
+        .arg(tests_folder().join("native").join(format!("{name}.c")))
+        .status()
+        .unwrap();
+    assert!(status.success());
+    library
+}
+
+/// A running program that answers each line of its input with a line of its output.
+pub(crate) struct Program {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    folder: Option<tempfile::TempDir>,
+}
+
+impl Program {
+    /// Starts `tests/java/NAME`'s main class with these arguments (apart by blanks) and this configuration of
+    /// Hindsight, to which it adds `dir`, `socket` and `check-balance`. `change` may change the command before
+    /// its class path; it is given the program's folder.
+    pub(crate) fn start(
+        name: &str,
+        main: &str,
+        arguments: &str,
+        configuration: &str,
+        change: impl FnOnce(&mut Command, &Path),
+    ) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = lab().dalvikvm_command();
+        change(&mut command, folder.path());
+        command.arg("-cp").arg(jar(name)).arg(main);
+        command.args(arguments.split_whitespace());
+        let path = folder.path().display();
+        command.env(
+            "HINDSIGHT",
+            format!("{configuration},dir={path},socket={path}/socket,check-balance={path}"),
+        );
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Program {
+            input: process.stdin.take(),
+            output: BufReader::new(process.stdout.take().unwrap()),
+            process,
+            folder: Some(folder),
+        }
+    }
+
+    /// Where its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.as_ref().unwrap().path()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The next line of the output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(line.ends_with('\n'), "the program ended: {line:?}");
+        line.trim_end().to_owned()
+    }
+
+    /// Sends a line, and returns the answer.
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+        self.line()
+    }
+
+    /// The same, where the answer is a number.
+    pub(crate) fn number(&mut self, line: &str) -> u64 {
+        let answer = self.ask(line);
+        answer
+            .parse()
+            .unwrap_or_else(|_| panic!("{line}: {answer:?}"))
+    }
+
+    pub(crate) fn socket(&self) -> Socket {
+        let stream = UnixStream::connect(self.folder().join("socket")).unwrap();
+        Socket(BufReader::new(stream))
+    }
+
+    /// Ends the input, and waits for the program's end, which must be a success with a balanced trace. Returns
+    /// what was persisted at the end, if that is configured.
+    pub(crate) fn finish(mut self) -> tempfile::TempDir {
+        drop(self.input.take());
+        let mut rest = String::new();
+        while self.output.read_line(&mut rest).unwrap() != 0 {}
+        let status = self.process.wait().unwrap();
+        assert!(status.success(), "{status}: {rest}");
+        let report = self.folder().join(format!("{}.balance", self.pid()));
+        let report = fs::read_to_string(&report).unwrap();
+        assert!(report.contains(" unbalanced 0"), "{report}");
+        self.folder.take().unwrap()
+    }
+}
+
+impl Program {
+    /// Ends the program at once.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // After a failure; otherwise it has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A connection to the control socket.
+pub(crate) struct Socket(BufReader<UnixStream>);
+
+impl Socket {
+    /// Sends a command; the answer, with its `ok` or `error`.
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        writeln!(self.0.get_mut(), "{command}").unwrap();
+        let mut answer = String::new();
+        self.0.read_line(&mut answer).unwrap();
+        answer.trim_end().to_owned()
+    }
+
+    /// The same; it must succeed, and the `ok` is cut off.
+    pub(crate) fn ok(&mut self, command: &str) -> String {
+        let answer = self.ask(command);
+        let rest = answer
+            .strip_prefix("ok")
+            .unwrap_or_else(|| panic!("{command}: {answer}"));
+        rest.trim_start().to_owned()
+    }
+
+    pub(crate) fn status(&mut self) -> serde_json::Value {
+        serde_json::from_str(&self.ok("status")).unwrap()
+    }
+}
+
+/// The `.hindsight` files in a folder, in the order in which they were written.
+pub(crate) fn traces(folder: &Path) -> Vec<PathBuf> {
+    let number = |path: &PathBuf| -> u32 {
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        stem.rsplit('-').next().unwrap().parse().unwrap()
+    };
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|x| x == "hindsight"))
+        .collect();
+    files.sort_by_key(number);
+    files
+}
+
+pub(crate) fn open(path: &Path) -> Trace {
+    Trace::open(path).unwrap()
+}

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Starting, stopping and persisting threads of a real ART from outside, while they do what threads do. Run with
+//! `--ignored` after `cargo xtask lab build`.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use common::{native_library, open, traces, Program, Socket};
+use hindsight_trace_format::container::Reader;
+use hindsight_trace_format::slot::{Event, Extension};
+
+/// Compiled at the first call, nothing inlined: every call of `step` is one.
+fn compiled(command: &mut Command, _: &Path) {
+    command.args(["-Xjitthreshold:0", "-Xusejit:true"]);
+    command.args(["-Xcompiler-option", "--inline-max-code-units=0"]);
+}
+
+fn interpreted(command: &mut Command, _: &Path) {
+    command.arg("-Xint");
+}
+
+fn control(configuration: &str, change: fn(&mut Command, &Path)) -> (Program, Socket, u64) {
+    let mut program = Program::start("control", "Control", "", configuration, change);
+    let ready = program.line();
+    let main = ready.strip_prefix("ready ").unwrap().parse().unwrap();
+    let socket = program.socket();
+    (program, socket, main)
+}
+
+/// What one thread recorded in one file.
+#[derive(Debug, Default, Clone, Copy)]
+struct Count {
+    steps: u64,
+    entries: u64,
+    exits: u64,
+    starts: u64,
+    stops: u64,
+    overwritten: bool,
+}
+
+/// Counts what the threads recorded, by name.
+fn count(file: &Path) -> BTreeMap<String, Count> {
+    let bytes = std::fs::read(file).unwrap();
+    let reader = Reader::new(&bytes).unwrap();
+    let symbols = reader.symbol_table().unwrap().unwrap();
+    let steps: Vec<u64> = symbols
+        .iter()
+        .filter(|symbol| symbol.name == "step")
+        .map(|symbol| symbol.address)
+        .collect();
+    let mut counts = BTreeMap::new();
+    for index in reader.ring_indices() {
+        let ring = reader.ring(index).unwrap().unwrap();
+        let mut count = Count {
+            overwritten: ring.header.position.laps != 0,
+            ..Count::default()
+        };
+        for event in ring.slots().events() {
+            if let Some(method) = event.entered_method() {
+                count.entries += 1;
+                count.steps += u64::from(steps.contains(&method));
+            }
+            match event.event() {
+                Event::Exit => count.exits += 1,
+                Event::Extension { number } if number == Extension::Started.number() => {
+                    count.starts += 1;
+                }
+                Event::Extension { number } if number == Extension::Stopped.number() => {
+                    count.stops += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(
+            counts.insert(ring.header.name.clone(), count).is_none(),
+            "{} has two rings",
+            ring.header.name
+        );
+    }
+    counts
+}
+
+/// Rings are swapped while threads call a method that they count: before and after the swaps, in all files
+/// together, is exactly what they called.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_swap_loses_no_call_and_adds_none() {
+    const NAMES: [&str; 2] = ["one", "two"];
+    for (change, swaps) in [(compiled as fn(&mut Command, &Path), 12), (interpreted, 4)] {
+        let (mut program, mut socket, _) = control("trace=all,ring=27,persist-at-exit=yes", change);
+        for name in NAMES {
+            program.number(&format!("thread busy {name}"));
+        }
+        for i in 0..swaps {
+            socket.ok(&format!("anomaly {i}"));
+        }
+        let called = NAMES.map(|name| program.number(&format!("join {name}")));
+        let folder = program.finish();
+        let files = traces(folder.path());
+        assert_eq!(files.len(), swaps + 1);
+        let counts: Vec<_> = files.iter().map(|file| count(file)).collect();
+        for (name, called) in NAMES.iter().zip(called) {
+            let of: Vec<Count> = counts
+                .iter()
+                .filter_map(|c| c.get(*name).copied())
+                .collect();
+            assert!(of.iter().all(|c| !c.overwritten), "{name}: {of:?}");
+            let busy_files = of.iter().filter(|c| c.steps != 0).count();
+            assert!(busy_files > swaps / 2, "{name} was hardly running: {of:?}");
+            let sum = |what: fn(&Count) -> u64| of.iter().map(what).sum::<u64>();
+            assert_eq!(sum(|c| c.steps), called, "{name}: {of:?}");
+            assert_eq!(sum(|c| c.entries), sum(|c| c.exits), "{name}: {of:?}");
+            assert_eq!((sum(|c| c.starts), sum(|c| c.stops)), (1, 1), "{name}");
+        }
+    }
+}
+
+/// The counter's low 32 bits wrap several times while a thread sleeps; its times are still those of the clock.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_sleep_across_wraps_of_the_counter_has_its_length() {
+    let (mut program, _, _) = control("trace=all", compiled);
+    // Three sleeps of some two wraps each, at 2.7 GHz; how many it were is asserted.
+    program.number("thread marks sleeper 3500");
+    let marks: Vec<(u64, u64)> = (0..4)
+        .map(|_| {
+            let line = program.line();
+            let mut words = line.strip_prefix("mark ").unwrap().split(' ');
+            let mut next = || words.next().unwrap().parse().unwrap();
+            (next(), next())
+        })
+        .collect();
+    program.socket().ok("anomaly slept");
+    let folder = program.finish();
+    let trace = open(&traces(folder.path())[0]);
+    let sleeper = trace.threads.iter().find(|t| t.name == "sleeper").unwrap();
+    let seen: Vec<(u64, u64)> = sleeper
+        .slices
+        .iter()
+        .filter(|slice| {
+            trace
+                .methods
+                .get(slice.method)
+                .is_some_and(|m| m.name == "mark")
+        })
+        .map(|slice| (slice.start_ns, slice.end_ns))
+        .collect();
+    assert_eq!(seen.len(), marks.len());
+    assert_eq!(sleeper.stats.unbounded_slots, 0);
+
+    // Java's nanoTime is CLOCK_MONOTONIC, and traces have CLOCK_BOOTTIME: apart by what the machine slept.
+    let reference = trace.clock.reference();
+    let apart = reference.boottime_ns - reference.monotonic_ns;
+    let slept = seen[3].0 - seen[0].0;
+    let wraps = slept as f64 * 1e-9 * trace.clock.ticks_per_second() as f64 / (1_u64 << 32) as f64;
+    // The clock is steered by up to 500 ppm, and read a few instructions from the counter.
+    let drift = slept / 2000 + 1_000_000;
+    let mut worst = 0;
+    for ((start, end), (before, after)) in seen.iter().zip(&marks) {
+        let early = (before + apart).saturating_sub(*start);
+        let late = end.saturating_sub(after + apart);
+        worst = worst.max(early).max(late);
+    }
+    println!("{wraps:.1} wraps in {slept} ns; times are off by at most {worst} ns");
+    assert!(worst <= drift, "off by {worst} ns in {slept} ns");
+    assert!(wraps > 4.0, "only {wraps} wraps in {slept} ns");
+}
+
+/// KiB of memory in use for rings of this size: private mappings of exactly that size, which have a guard page.
+fn ring_kib(pid: u32, ring_kib: u64) -> Vec<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let (mut rings, mut is_ring) = (Vec::new(), false);
+    for line in maps.lines() {
+        let value = |prefix: &str| -> Option<u64> {
+            let rest = line.strip_prefix(prefix)?.trim();
+            rest.strip_suffix(" kB")?.parse().ok()
+        };
+        if let Some(size) = value("Size:") {
+            is_ring = size == ring_kib;
+        } else if let (true, Some(rss)) = (is_ring, value("Rss:")) {
+            rings.push(rss);
+        }
+    }
+    rings
+}
+
+fn resident_kib(pid: u32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4
+}
+
+/// Six threads fill a ring each, one after the other, where two are allowed: the memory of two is in use.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn memory_of_reclaimed_rings_is_returned() {
+    const RING_KIB: u64 = 8 * 1024;
+    let (mut program, mut socket, _) = control("trace=off,max-rings=2,ring=23", compiled);
+    let tids: Vec<u64> = (0..6)
+        // More than a ring's 1 Mi slots.
+        .map(|i| program.number(&format!("thread fill t{i} 600000")))
+        .collect();
+    let mut resident = Vec::new();
+    for (i, tid) in tids.iter().enumerate() {
+        socket.ok(&format!("start {tid}"));
+        program.number(&format!("poke t{i}"));
+        // It waits to be poked again when its ring has wrapped: that is written for the last time.
+        let full = |rings: &[u64]| rings.iter().filter(|kib| **kib == RING_KIB).count();
+        let wanted = (i + 1).min(2);
+        while full(&ring_kib(program.pid(), RING_KIB)) < wanted
+            || program.ask(&format!("calls t{i}")) != "600000"
+        {
+            std::thread::yield_now();
+        }
+        let rings = ring_kib(program.pid(), RING_KIB);
+        assert_eq!(full(&rings), wanted, "{rings:?} after {}", i + 1);
+        let used: u64 = rings.iter().sum();
+        assert!(used <= 2 * RING_KIB + 8, "{rings:?} after {}", i + 1);
+        resident.push(resident_kib(program.pid()));
+        let holders = socket.status()["holders"].as_array().unwrap().len();
+        assert_eq!(holders, wanted);
+    }
+    // Of all the process has, too: four more rings would be 32 MiB.
+    let grown = resident[5].saturating_sub(resident[1]);
+    println!("KiB resident: {resident:?}");
+    assert!(grown < RING_KIB, "{resident:?}");
+    // And without any ring, what they used is gone.
+    let with_two = resident_kib(program.pid());
+    for tid in &tids[4..] {
+        socket.ok(&format!("stop {tid}"));
+    }
+    let without = resident_kib(program.pid());
+    assert!(
+        with_two.saturating_sub(without) > RING_KIB * 19 / 10,
+        "{with_two} KiB with two rings, {without} KiB without"
+    );
+    program.finish();
+}
+
+/// Threads in every state are started, persisted and stopped, over and over, in any order.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn threads_in_every_state_are_started_and_stopped() {
+    for change in [compiled as fn(&mut Command, &Path), interpreted] {
+        let (mut program, mut socket, main) = control("trace=off,max-rings=4,ring=16", change);
+        let fifo = program.folder().join("fifo");
+        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        let mut tids = vec![main];
+        for kind in [
+            "busy",
+            "asleep",
+            "parked",
+            "waiting",
+            "native",
+            "gc",
+            "allocating",
+            "churn",
+            "throwing",
+        ] {
+            let argument = if kind == "native" {
+                fifo.to_str().unwrap()
+            } else {
+                ""
+            };
+            tids.push(program.number(&format!("thread {kind} {kind} {argument}")));
+        }
+        // Opened for reading and writing, so that the reader is past open(2), and there is no end.
+        let _writer = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&fifo)
+            .unwrap();
+        let mut random = 1_u32;
+        let (mut done, mut persisted, mut others) = (0, 0, 0);
+        while done < 400 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let any = (random >> 16) as usize;
+            let mut tid = tids[any % tids.len()];
+            if random >> 24 < 100 {
+                // Any that the process has, among them those of the churn, which may have ended by now.
+                let all = std::fs::read_dir(format!("/proc/{}/task", program.pid())).unwrap();
+                let all: Vec<u64> = all
+                    .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+                    .collect();
+                tid = all[any % all.len()];
+                others += u32::from(!tids.contains(&tid));
+            }
+            let command = match (random >> 8) % 8 {
+                0..=3 => format!("start {tid}"),
+                4..=5 => format!("stop {tid}"),
+                6 => format!("foreground {tid}"),
+                _ => format!("anomaly {done}"),
+            };
+            let answer = socket.ask(&command);
+            if let Some(path) = answer.strip_prefix("ok /") {
+                open(Path::new(&format!("/{path}")));
+                std::fs::remove_file(format!("/{path}")).unwrap();
+                persisted += 1;
+            } else if let Some(error) = answer.strip_prefix("error ") {
+                // Threads may be traced already, or not, or be none of ART's, or have ended.
+                let expected = ["traced", "registered", "has ended"];
+                assert!(
+                    expected.iter().any(|e| error.contains(e)),
+                    "{command}: {answer}"
+                );
+            }
+            done += 1;
+            if done % 20 == 0 {
+                program.number("poke parked");
+                program.number("poke waiting");
+            }
+        }
+        assert!(persisted > 20 && others > 20, "{persisted} {others}");
+        drop(_writer);
+        for kind in ["busy", "gc", "allocating", "churn", "throwing"] {
+            program.number(&format!("join {kind}"));
+        }
+        program.finish();
+    }
+}
+
+/// A thread that waits and is notified, interrupted or unparked records who did it.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_thread_that_was_woken_says_by_whom() {
+    let (mut program, mut socket, main) = control("trace=all,persist-at-exit=yes", compiled);
+    for kind in ["waiting", "parked", "asleep"] {
+        program.number(&format!("thread {kind} {kind}"));
+    }
+    for kind in ["waiting", "parked"] {
+        for calls in 1..=3 {
+            program.number(&format!("poke {kind}"));
+            while program.number(&format!("calls {kind}")) != calls {
+                std::thread::yield_now();
+            }
+        }
+    }
+    socket.ok("anomaly woken");
+    let folder = program.finish();
+    let files = traces(folder.path());
+    let wakers = |file: &Path, name: &str| -> Vec<u64> {
+        let trace = open(file);
+        let thread = trace.threads.iter().find(|t| t.name == name).unwrap();
+        let woken = thread
+            .events
+            .iter()
+            .filter(|e| e.kind == Extension::WokenBy);
+        woken.map(|e| e.payload[0]).collect()
+    };
+    // It may be poked before it waits, or parks: then nobody wakes it.
+    for kind in ["waiting", "parked"] {
+        let by = wakers(&files[0], kind);
+        assert!(
+            !by.is_empty() && by.iter().all(|tid| *tid == main),
+            "{kind}: {by:?}"
+        );
+    }
+    assert!(wakers(&files[0], "asleep").is_empty());
+    assert_eq!(
+        wakers(&files[1], "asleep"),
+        [main],
+        "interrupted at the end"
+    );
+}
+
+/// A property is set as `setprop` would: the app that it names is traced, until it is empty.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn nanoscopes_property_starts_and_stops() {
+    use std::io::Write as _;
+
+    let preload = |command: &mut Command, folder: &Path| {
+        let fifo = folder.join("property");
+        assert!(Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success());
+        command.env("TEST_PROPERTY", fifo);
+        command.env("LD_PRELOAD", native_library(folder, "properties"));
+    };
+    let mut program = Program::start("control", "Control", "", "nanoscope=yes", preload);
+    let ready = program.line();
+    let main = ready.strip_prefix("ready ").unwrap().to_owned();
+    let mut socket = program.socket();
+    let package = {
+        socket.ok(&format!("start {main}"));
+        let path = socket.ok("anomaly for the name");
+        socket.ok(&format!("stop {main}"));
+        open(Path::new(&path)).process.name
+    };
+    let mut property = std::fs::OpenOptions::new()
+        .write(true)
+        .open(program.folder().join("property"))
+        .unwrap();
+    let traced = |socket: &mut Socket| socket.status()["traced"].as_array().unwrap().len();
+    for (name, is_ours) in [("first", true), ("another", false), ("second", true)] {
+        let app = if is_ours {
+            &package
+        } else {
+            "com.example.other"
+        };
+        writeln!(property, "{app}:{name}").unwrap();
+        if is_ours {
+            while traced(&mut socket) != 1 {
+                std::thread::yield_now();
+            }
+        }
+        // The main thread does something.
+        program.number("thread parked p");
+        writeln!(property).unwrap();
+        let file = program.folder().join(name);
+        if is_ours {
+            while !file.exists() {
+                std::thread::yield_now();
+            }
+            let trace = open(&file);
+            assert_eq!(trace.threads.len(), 1);
+            assert_eq!(trace.threads[0].tid, program.pid());
+            assert!(trace.threads[0].stats.points > 0);
+            assert_eq!(traced(&mut socket), 0);
+        }
+    }
+    assert!(!program.folder().join("another").exists());
+    program.finish();
+}
+
+/// What a class loader's methods were called is known after it was unloaded, those of proxies and copies of
+/// default methods included.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn methods_of_unloaded_loaders_have_names() {
+    for change in [compiled as fn(&mut Command, &Path), interpreted] {
+        let mut program = Program::start("unload", "Unload", "", "trace=main", change);
+        assert_eq!(program.line(), "unloaded");
+        let path = program.socket().ok("anomaly unloaded");
+        let trace = open(Path::new(&path));
+        let main = trace.main_thread().unwrap();
+        let calls = |class: &dyn Fn(&str) -> bool, name: &str| {
+            let slices = main.slices.iter().filter(|slice| {
+                let method = trace.methods.get(slice.method);
+                method.is_some_and(|m| m.name == name && class(&m.class))
+            });
+            slices.count()
+        };
+        assert_eq!(calls(&|c| c == "Unload$Greeter", "greet"), 3);
+        assert_eq!(calls(&|c| c == "Unload$Polite", "leave"), 3);
+        assert_eq!(calls(&|c| c.starts_with("$Proxy"), "leave"), 3);
+        assert_eq!(main.stats.unnamed_entries, 0);
+        assert!(trace.losses.counts.is_empty(), "{:?}", trace.losses);
+        program.finish();
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ways in and out of managed code on a real ART that no run-test takes. Run with `--ignored` after
+//! `cargo xtask lab build`. docs/verification.md lists all paths, with the tests of each.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{native_library, open, traces, Program};
+use hindsight_decoder::Trace;
+
+const MODES: [&str; 2] = ["-Xint", "-Xjitthreshold:0"];
+
+fn paths(mode: &str, arguments: &str, configuration: &str) -> Program {
+    let change = |command: &mut Command, folder: &Path| {
+        native_library(folder, "paths");
+        // Nothing is inlined, so that each call is recorded.
+        command.args([mode, "-Xcompiler-option", "--inline-max-code-units=0"]);
+        command.arg(format!("-Djava.library.path={}", folder.display()));
+        if arguments == "zygote" {
+            command.arg("-Xzygote");
+        }
+    };
+    Program::start("paths", "Paths", arguments, configuration, change)
+}
+
+/// How often a method of this name was called, on threads of this name.
+fn calls(trace: &Trace, thread: &str, method: &str) -> usize {
+    let threads = trace.threads.iter().filter(|t| t.name == thread);
+    threads
+        .flat_map(|t| t.slices.iter())
+        .filter(|slice| {
+            let method_of = trace.methods.get(slice.method);
+            method_of.is_some_and(|m| m.name == method && m.class == "Paths")
+        })
+        .count()
+}
+
+/// How many threads the one balance report in the folder is about.
+fn balanced_threads(folder: &Path) -> usize {
+    let mut files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let report = files.find(|path| path.extension().is_some_and(|x| x == "balance"));
+    let report = std::fs::read_to_string(report.unwrap()).unwrap();
+    let count = report
+        .strip_prefix("threads ")
+        .and_then(|rest| rest.split(' ').next());
+    count.unwrap().parse().unwrap()
+}
+
+/// Native threads attach and detach; native code throws, returns with an exception of what it called, and
+/// clears one. That all is balanced is checked by `Program::finish`.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn native_code_attaches_throws_and_calls_back() {
+    for mode in MODES {
+        let mut program = paths(mode, "native", "trace=all,ring=22,persist-at-exit=yes");
+        assert_eq!(program.line(), "done");
+        let folder = program.finish();
+        let trace = open(&traces(folder.path())[0]);
+        for (method, expected) in [("throwNew", 200), ("callBack", 400), ("backAndThrow", 400)] {
+            assert_eq!(calls(&trace, "main", method), expected, "{mode}: {method}");
+        }
+        let main = trace.main_thread().unwrap();
+        assert_eq!(main.stats.open_starts + main.stats.open_ends, 0, "{mode}");
+        // Interpreted frames record an exit also when an exception leaves them.
+        let left = if mode == "-Xint" { 0 } else { 400 };
+        assert_eq!(main.stats.left_by_exception, left, "{mode}");
+        // Of the ended threads, the newest four rings are kept: the main thread's is one by now.
+        let attached: Vec<_> = trace
+            .threads
+            .iter()
+            .filter(|t| {
+                t.slices.iter().any(|s| {
+                    trace
+                        .methods
+                        .get(s.method)
+                        .is_some_and(|m| m.name == "fromNative")
+                })
+            })
+            .collect();
+        assert!(
+            (2..=4).contains(&attached.len()),
+            "{mode}: {}",
+            attached.len()
+        );
+        assert!(balanced_threads(folder.path()) > 100, "{mode}");
+        for thread in attached {
+            let names = thread
+                .slices
+                .iter()
+                .filter_map(|s| trace.methods.get(s.method));
+            let ours = names
+                .filter(|m| m.class == "Paths")
+                .map(|m| m.name.as_str());
+            assert_eq!(ours.collect::<Vec<_>>(), ["fromNative", "inner"], "{mode}");
+        }
+    }
+}
+
+/// The zygote is not traced; its child is, from the end of the fork on.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn the_child_of_a_zygote_is_traced_and_the_zygote_is_not() {
+    for mode in MODES {
+        let mut program = paths(mode, "zygote", "trace=all,persist-at-exit=yes");
+        let line = program.line();
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!((words[0], words[2]), ("child", "0"), "{line}");
+        let child: u32 = words[1].parse().unwrap();
+        assert_eq!(program.line(), "done");
+        assert!(!program
+            .folder()
+            .join(format!("{}.balance", program.pid()))
+            .exists());
+        let files = traces(program.folder());
+        assert_eq!(files.len(), 1, "{mode}");
+        let trace = open(&files[0]);
+        assert_eq!(trace.process.pid, child);
+        assert_eq!(calls(&trace, "main", "inChild"), 100, "{mode}");
+        assert_eq!(calls(&trace, "after the fork", "inChild"), 1, "{mode}");
+        assert_eq!(calls(&trace, "main", "preFork"), 0, "{mode}");
+        program.kill();
+    }
+}
+
+/// Threads that live for microseconds, while others persist.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn short_lived_threads_are_complete() {
+    const THREADS: usize = 3000;
+    for mode in MODES {
+        let arguments = format!("short {THREADS}");
+        let mut program = paths(mode, &arguments, "trace=all,ring=12");
+        let mut socket = loop {
+            // The socket is there before main runs, but not before the process was started.
+            if program.folder().join("socket").exists() {
+                break program.socket();
+            }
+            std::thread::yield_now();
+        };
+        let mut persisted = 0;
+        let done = std::thread::scope(|scope| {
+            let done = scope.spawn(|| program.line());
+            while !done.is_finished() {
+                let path = socket.ok("anomaly short");
+                open(Path::new(&path));
+                std::fs::remove_file(path).unwrap();
+                persisted += 1;
+            }
+            done.join().unwrap()
+        });
+        assert_eq!(done, "done");
+        assert!(persisted > 2, "{mode}: {persisted}");
+        let folder = program.finish();
+        assert!(balanced_threads(folder.path()) > THREADS, "{mode}");
+    }
+}
+
+/// A thousand threads that are all alive, and all traced.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_crowd_of_threads_is_persisted_in_one_file() {
+    const THREADS: usize = 1000;
+    let mut program = paths(MODES[1], &format!("crowd {THREADS}"), "trace=all,ring=12");
+    assert_eq!(program.line(), "crowded");
+    let path = program.socket().ok("anomaly crowd");
+    let trace = open(Path::new(&path));
+    let crowd = trace.threads.iter().filter(|t| t.name == "crowd");
+    assert_eq!(crowd.count(), THREADS);
+    assert_eq!(calls(&trace, "crowd", "inner"), THREADS);
+    program.finish();
+}
