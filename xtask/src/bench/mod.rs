@@ -2,6 +2,7 @@
 //! `cargo xtask bench NAME`: measurements, written to `target/bench/NAME.json`.
 
 mod code_size;
+mod control;
 mod floor;
 mod host;
 mod machine;
@@ -30,6 +31,8 @@ pub(crate) enum Name {
     Sequences,
     /// How fast the host tools are: decoding, exports, first output.
     Host,
+    /// For how long threads are held to be started, persisted and stopped.
+    Control,
 }
 
 /// What `target/bench/NAME.json` holds.
@@ -43,6 +46,7 @@ struct Report {
 pub(crate) fn run(name: Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
         Name::Host => ("host.json", host::bench(checkout)?),
+        Name::Control => ("control.json", control::bench(checkout)?),
         Name::Sequences => ("sequences.json", sequences::bench()?),
         Name::CodeSize => ("code-size.json", code_size::bench(checkout)?),
         Name::TracePoint => ("trace-point.json", trace_point::bench(checkout)?),
