@@ -2,6 +2,7 @@
 
 #include "hindsight/runtime/art_services.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "android-base/file.h"
@@ -14,15 +15,11 @@
 #include "class_table-inl.h"
 #include "dex/dex_file-inl.h"
 #include "dex/descriptors_names.h"
-#include "gc/heap.h"
-#include "gc/space/image_space.h"
-#include "gc/space/space-inl.h"
-#include "handle_scope-inl.h"
 #include "hindsight/compat.h"
-#include "image.h"
 #include "linear_alloc.h"
+#include "mirror/array-inl.h"
 #include "mirror/class-inl.h"
-#include "mirror/class_loader.h"
+#include "mirror/class_ext-inl.h"
 #include "mirror/dex_cache-inl.h"
 #include "mirror/string-inl.h"
 #include "runtime.h"
@@ -49,58 +46,60 @@ class RequestClosure final : public Closure {
   bridge::SafepointRequest& request_;
 };
 
-// The places that ArtMethods live in, as of its construction. Keeps the class loaders alive, and with
-// them their methods.
-class LiveMethods final : public ClassLoaderVisitor {
+// Finds the methods at some addresses. By looking at classes, since anything may be at an address by now, even
+// where methods are kept: memory of a class loader that was unloaded is used again.
+class MethodFinder final : public ClassVisitor {
  public:
-  explicit LiveMethods(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_) : loaders_(self) {
-    Runtime* runtime = Runtime::Current();
-    ReaderMutexLock lock(self, *Locks::classlinker_classes_lock_);
-    allocators_.push_back(runtime->GetLinearAlloc());
-    runtime->GetClassLinker()->VisitClassLoaders(this);
+  MethodFinder(const uint64_t* begin, const uint64_t* end) : wanted_(begin, end) {
+    std::sort(wanted_.begin(), wanted_.end());
   }
 
-  bool Contains(ArtMethod* method) const REQUIRES_SHARED(Locks::mutator_lock_) {
-    for (LinearAlloc* allocator : allocators_) {
-      if (allocator->Contains(method)) {
-        return true;
-      }
-    }
-    // Images are not unmapped while the process lives, but for those of unloaded app class loaders.
-    for (gc::space::ContinuousSpace* space : Runtime::Current()->GetHeap()->GetContinuousSpaces()) {
-      if (space->IsImageSpace()) {
-        gc::space::ImageSpace* image = space->AsImageSpace();
-        const size_t offset = reinterpret_cast<uint8_t*>(method) - image->Begin();
-        if (image->GetImageHeader().GetMethodsSection().Contains(offset) ||
-            image->GetImageHeader().GetRuntimeMethodsSection().Contains(offset)) {
-          return true;
+  bool operator()(ObjPtr<mirror::Class> klass) override REQUIRES_SHARED(Locks::mutator_lock_) {
+    LengthPrefixedArray<ArtMethod>* methods = klass->GetMethodsPtr();
+    if (methods != nullptr && methods->size() != 0u) {
+      const size_t size = ArtMethod::Size(kRuntimePointerSize);
+      const uint64_t first = reinterpret_cast<uintptr_t>(
+          &methods->At(0u, size, ArtMethod::Alignment(kRuntimePointerSize)));
+      const uint64_t end = first + methods->size() * size;
+      auto it = std::lower_bound(wanted_.begin(), wanted_.end(), first);
+      for (; it != wanted_.end() && *it < end; ++it) {
+        if ((*it - first) % size == 0u) {
+          found_.push_back(reinterpret_cast<ArtMethod*>(static_cast<uintptr_t>(*it)));
         }
       }
     }
-    return false;
+    FindObsolete(klass);
+    return true;
+  }
+
+  // Each once, though a class may be known to several loaders.
+  const std::vector<ArtMethod*>& Found() {
+    std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    return found_;
   }
 
  private:
-  void Visit(ObjPtr<mirror::ClassLoader> loader) override
-      REQUIRES_SHARED(Locks::classlinker_classes_lock_, Locks::mutator_lock_) {
-    if (loader->GetAllocator() != nullptr) {
-      loaders_.NewHandle(loader);
-      allocators_.push_back(loader->GetAllocator());
+  // What a redefined class had before.
+  void FindObsolete(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
+    ObjPtr<mirror::ClassExt> ext = klass->GetExtData();
+    ObjPtr<mirror::PointerArray> obsolete = ext != nullptr ? ext->GetObsoleteMethods() : nullptr;
+    for (int32_t i = 0; obsolete != nullptr && i < obsolete->GetLength(); ++i) {
+      ArtMethod* method = obsolete->GetElementPtrSize<ArtMethod*>(i, kRuntimePointerSize);
+      if (std::binary_search(wanted_.begin(), wanted_.end(), reinterpret_cast<uintptr_t>(method))) {
+        found_.push_back(method);
+      }
     }
   }
 
-  VariableSizedHandleScope loaders_;
-  std::vector<LinearAlloc*> allocators_;
+  std::vector<uint64_t> wanted_;
+  std::vector<ArtMethod*> found_;
 
-  DISALLOW_COPY_AND_ASSIGN(LiveMethods);
+  DISALLOW_COPY_AND_ASSIGN(MethodFinder);
 };
 
 void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Locks::mutator_lock_) {
   const uint64_t address = reinterpret_cast<uintptr_t>(method);
-  if (method->IsRuntimeMethod()) {
-    sink.add({address, "", "<runtime method>", "", "", 0u, 0u});
-    return;
-  }
   // A proxy's methods have the names of the interface's, but their own class.
   ArtMethod* named = method->GetInterfaceMethodIfProxy(kRuntimePointerSize);
   std::string storage;
@@ -174,15 +173,15 @@ bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request) NO_THREAD_S
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {
   Thread* self = Thread::Current();
   // In parts, so that a garbage collection that wants to suspend us does not wait long.
-  constexpr size_t kPart = 1024u;
+  constexpr size_t kPart = 4096u;
   for (size_t start = 0u; start < addresses.size(); start += kPart) {
     ScopedObjectAccess soa(self);
-    LiveMethods live(self);
-    for (size_t i = start; i < std::min(start + kPart, addresses.size()); ++i) {
-      ArtMethod* method = reinterpret_cast<ArtMethod*>(static_cast<uintptr_t>(addresses[i]));
-      if (IsAligned<4u>(method) && live.Contains(method)) {
-        AddSymbol(method, sink);
-      }
+    const size_t end = std::min(start + kPart, addresses.size());
+    MethodFinder finder(addresses.data() + start, addresses.data() + end);
+    Runtime::Current()->GetClassLinker()->VisitClasses(&finder);
+    // They stay alive as long as this thread is runnable.
+    for (ArtMethod* method : finder.Found()) {
+      AddSymbol(method, sink);
     }
   }
 }
