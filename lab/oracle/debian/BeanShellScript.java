@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Java as a script in BeanShell: its parser, its interpreter, and reflection.
+// Prints: 5,4,3,2,1,721{k0=413, k1=512, k2=450, k3=262, k4=473, k5=285, k6=489}
 
 import bsh.Interpreter;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON to objects and back with Gson: reflection, generic types, a tree.
+// Prints: 8993 true true 3 {a=[1, 2], b=[]}
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;

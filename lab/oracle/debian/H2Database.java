@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SQL in an H2 database in memory: tables, indices, joins, groups, transactions, errors.
+// Prints: c33n18 c22n16 c12n15 c03n19 3
 
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -11,7 +12,8 @@ import java.util.Properties;
 public class H2Database {
     public static void main(String[] args) throws Exception {
         Properties properties = new Properties();
-        properties.setProperty("user", "sa");
+        // Without a name there is no hash of the password, for which the lab has no provider.
+        properties.setProperty("user", "");
         properties.setProperty("password", "");
         try (Connection connection = new org.h2.Driver().connect("jdbc:h2:mem:test", properties)) {
             Statement statement = connection.createStatement();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // XML parsed, changed and written with kXML.
+// Prints: 181 7506 3
 
 import java.io.StringReader;
 import java.io.StringWriter;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JavaScript in Rhino's interpreter: closures, prototypes, regular expressions, sorting, exceptions.
+// Prints: {"f":89,"l":"oehrtuabcdfgijklmnpqsvwxyz","a":[{"name":"x","balance":26},{"name":"y","balance":15},{"name":"z","balance":24}],"n":[0,2,3,5,6],"x":5,"d":"DOG LAZY THE OVER JUMPS FOX BROWN QUICK THE"}
 
 import org.mozilla.javascript.Context;
 import org.mozilla.javascript.Scriptable;

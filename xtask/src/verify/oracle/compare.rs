@@ -78,9 +78,61 @@ struct Frame {
 const NONE: usize = usize::MAX;
 
 /// Adds a frame, and returns its index.
-fn push(frames: &mut Vec<Frame>, frame: Frame) -> usize {
-    frames.push(frame);
+fn push(
+    frames: &mut Vec<Frame>,
+    caller: usize,
+    (name, recorded_name): (Name, Name),
+    is_in: In,
+    code: Code,
+) -> usize {
+    frames.push(Frame {
+        caller,
+        name,
+        recorded_name,
+        is_in,
+        code,
+    });
     frames.len() - 1
+}
+
+/// What may be made of the next steps, the likeliest first.
+fn ways(
+    rules: &dyn Rules,
+    frames: &[Frame],
+    top: usize,
+    expected: Option<Step>,
+    found: Option<Step>,
+) -> [Option<Way>; 4] {
+    let leave = frames.get(top).is_some_and(|frame| {
+        (frame.is_in == In::Recording || expected == Some(Step::Exit(frame.name)))
+            && (frame.is_in == In::Reference || found == Some(Step::Exit(frame.recorded_name)))
+    });
+    let leave = leave.then_some(Way::Leave);
+    let (mut matches, mut miss, mut likely) = (None, None, false);
+    if let Some(Step::Enter(name)) = expected {
+        let caller = frames.get(top).map_or(Code::Unknown, |frame| frame.code);
+        miss = match rules.missing(name, caller) {
+            Missing::No => None,
+            Missing::May(code) => Some(Way::Miss(code)),
+            Missing::Likely(code) => {
+                likely = true;
+                Some(Way::Miss(code))
+            }
+        };
+        matches = match found {
+            Some(Step::Enter(its)) if name == its || rules.alias(name, its) => Some(Way::Match),
+            _ => None,
+        };
+    }
+    let add = match found {
+        Some(Step::Enter(its)) if may_add(rules, frames, top, its) => Some(Way::Add),
+        _ => None,
+    };
+    if likely {
+        [leave, miss, matches, add]
+    } else {
+        [leave, matches, miss, add]
+    }
 }
 
 /// Whether a call of `name` may be in the recording only, with `top` the innermost frame.
@@ -94,22 +146,26 @@ fn may_add(rules: &dyn Rules, frames: &[Frame], mut top: usize, name: Name) -> b
     false
 }
 
-/// Which way was not taken.
+/// What to make of the next steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Other {
-    /// The call is in the reference only.
-    Miss,
+enum Way {
+    /// The innermost frame is left.
+    Leave,
     /// It is in both.
     Match,
+    /// The reference's is in the reference only.
+    Miss(Code),
+    /// The recording's is in the recording only.
+    Add,
 }
 
-/// Where there were two ways to go on.
+/// A way that was not taken, and where.
 struct Choice {
     at: usize,
     other: usize,
     top: usize,
     frames: usize,
-    way: Other,
+    way: Way,
 }
 
 /// Compares what was recorded with the reference. Where the rules permit that a call is in one of them only, what
@@ -154,25 +210,12 @@ fn compare_until(
         budget = budget.saturating_sub(1);
         let expected = reference.get(at).copied();
         let found = recorded.get(other).copied();
-        let (mut missing, mut matches) = (None, false);
-        let mut likely = false;
-        if let Some(Step::Enter(name)) = expected {
-            let caller = frames.get(top).map_or(Code::Unknown, |frame| frame.code);
-            missing = match rules.missing(name, caller) {
-                Missing::No => None,
-                Missing::May(code) => Some(code),
-                Missing::Likely(code) => {
-                    likely = true;
-                    Some(code)
-                }
-            };
-            if let Some(Step::Enter(its)) = found {
-                matches = name == its || rules.alias(name, its);
-            }
-        }
-        let way = forced.take().unwrap_or_else(|| {
-            if missing.is_some() && matches {
-                let way = if likely { Other::Match } else { Other::Miss };
+        let way = forced.take().or_else(|| {
+            let ways = ways(rules, &frames, top, expected, found);
+            let mut possible = ways.into_iter().flatten();
+            let first = possible.next();
+            // The one after it is to be tried next.
+            for way in possible.rev() {
                 choices.push(Choice {
                     at,
                     other,
@@ -181,73 +224,42 @@ fn compare_until(
                     way,
                 });
             }
-            if likely {
-                Other::Miss
-            } else {
-                Other::Match
-            }
+            first
         });
-        let fits = match (expected, found) {
-            (Some(Step::Enter(name)), Some(Step::Enter(its)))
-                if matches && (way == Other::Match || missing.is_none()) =>
-            {
-                let frame = Frame {
-                    caller: top,
-                    name,
-                    recorded_name: its,
-                    is_in: In::Both,
-                    code: rules.code(its),
-                };
-                top = push(&mut frames, frame);
+        let fits = match (way, expected, found) {
+            (Some(Way::Match), Some(Step::Enter(name)), Some(Step::Enter(its))) => {
+                let (is_in, code) = (In::Both, rules.code(its));
+                top = push(&mut frames, top, (name, its), is_in, code);
                 (at, other) = (at + 1, other + 1);
                 true
             }
-            (_, Some(Step::Enter(name)))
-                if !(matches && missing.is_some()) && may_add(rules, &frames, top, name) =>
-            {
-                let frame = Frame {
-                    caller: top,
-                    name,
-                    recorded_name: name,
-                    is_in: In::Recording,
-                    code: rules.code(name),
-                };
-                top = push(&mut frames, frame);
+            (Some(Way::Add), _, Some(Step::Enter(its))) => {
+                let (is_in, code) = (In::Recording, rules.code(its));
+                top = push(&mut frames, top, (its, its), is_in, code);
                 other += 1;
                 true
             }
-            (Some(Step::Enter(name)), _) if missing.is_some() => {
-                let frame = Frame {
-                    caller: top,
-                    name,
-                    recorded_name: name,
-                    is_in: In::Reference,
-                    code: missing.unwrap_or(Code::Unknown),
-                };
-                top = push(&mut frames, frame);
+            (Some(Way::Miss(code)), Some(Step::Enter(name)), _) => {
+                top = push(&mut frames, top, (name, name), In::Reference, code);
                 at += 1;
                 true
             }
-            _ => match frames.get(top) {
-                Some(frame) => {
-                    let (in_reference, in_recording) =
-                        (frame.is_in != In::Recording, frame.is_in != In::Reference);
-                    let fits = (!in_reference || expected == Some(Step::Exit(frame.name)))
-                        && (!in_recording || found == Some(Step::Exit(frame.recorded_name)));
-                    if fits {
-                        at += usize::from(in_reference);
-                        other += usize::from(in_recording);
-                        top = frame.caller;
-                    }
-                    fits
-                }
-                None => false,
-            },
+            (Some(Way::Leave), ..) => {
+                let frame = &frames[top];
+                at += usize::from(frame.is_in != In::Recording);
+                other += usize::from(frame.is_in != In::Reference);
+                top = frame.caller;
+                true
+            }
+            _ => false,
         };
         if fits {
             continue;
         }
-        furthest = furthest.max((at, other));
+        // How much of what was recorded could be explained.
+        if (other, at) > (furthest.1, furthest.0) {
+            furthest = (at, other);
+        }
         let choice = if budget > 0 { choices.pop() } else { None };
         let Some(choice) = choice else {
             return Err(Difference { at: furthest });
@@ -415,6 +427,18 @@ mod tests {
         assert_eq!(found.map(|p| p.additional), Ok(BTreeMap::from([(9, 1)])));
         let outside = [Enter(1), Enter(9), Exit(9), Enter(2), Exit(2), Exit(1)];
         assert!(with(&steps, &outside, NOTHING).is_err());
+    }
+
+    #[test]
+    fn a_call_that_could_be_added_is_the_one_after_a_missing_one() {
+        // 9 may be added inside of 2, but it is there.
+        #[rustfmt::skip]
+        let steps = [Enter(1), Enter(2), Enter(3), Exit(3), Enter(9), Exit(9), Exit(2), Exit(1)];
+        let without_3 = [Enter(1), Enter(2), Enter(9), Exit(9), Exit(2), Exit(1)];
+        assert_eq!(with(&steps, &without_3, &|name| name == 3), missing(3));
+        // It is not added inside of the missing call.
+        let extra = [&steps[..5], &[Enter(9), Exit(9)], &steps[5..]].concat();
+        assert!(with(&extra, &without_3, &|name| name == 3).is_err());
     }
 
     #[test]

@@ -10,12 +10,11 @@ use hindsight_lab::{JavaLibrary, Lab};
 use super::programs::Program;
 
 /// A driver, and the jar that it drives: package folder as in `sources.toml`, file.
-const DRIVERS: [(&str, &str, &str); 7] = [
+const DRIVERS: [(&str, &str, &str); 6] = [
     ("AntlrTool", "antlr", "antlr.jar"),
     ("BeanShellScript", "bsh", "bsh.jar"),
     ("GsonTree", "gson", "gson.jar"),
     ("H2Database", "h2", "h2.jar"),
-    ("HsqlDatabase", "hsqldb", "hsqldb.jar"),
     ("KxmlDocument", "kxml2", "kxml2.jar"),
     ("RhinoScript", "rhino", "js.jar"),
 ];
@@ -31,6 +30,8 @@ pub(super) fn programs(
     let data = checkout.join("lab/oracle/debian");
     let folder = folder.join("debian");
     let packages = folder.join("packages");
+    // What Android lacks of the JDK.
+    let platform = data.join("platform/javax/lang/model/SourceVersion.java");
     let drivers: Vec<_> = DRIVERS.iter().filter(|driver| wanted(driver.0)).collect();
     if drivers.is_empty() {
         return Ok(Vec::new());
@@ -46,12 +47,13 @@ pub(super) fn programs(
             let read = |path: &Path| {
                 fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
             };
-            let stamp = read(&source)? + &read(&from.join("package"))?;
+            let text = read(&source)?;
+            let stamp = text.clone() + &read(&platform)? + &read(&from.join("package"))?;
             let stamp_file = result.with_extension("inputs");
             if !result.exists() || fs::read_to_string(&stamp_file).ok().as_ref() != Some(&stamp) {
                 eprintln!("verify: compiling {driver} with {jar} to dex code");
                 let library = JavaLibrary {
-                    sources: vec![source],
+                    sources: vec![source, platform.clone()],
                     class_jars: vec![from.join("usr/share/java").join(jar)],
                     resources: vec![from.join("usr/share/java").join(jar)],
                     ..JavaLibrary::default()
@@ -68,7 +70,37 @@ pub(super) fn programs(
                 class: driver.to_owned(),
                 arguments: Vec::new(),
                 libraries: String::new(),
+                prints: prints(&text),
+                comparable: true,
             })
         })
         .collect()
+}
+
+/// What a driver says that it prints. It is what OpenJDK's virtual machine makes it print.
+fn prints(driver: &str) -> Option<String> {
+    let line = driver
+        .lines()
+        .find_map(|line| line.strip_prefix("// Prints: "));
+    line.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{prints, DRIVERS};
+
+    #[test]
+    fn every_driver_says_what_it_prints() {
+        for (driver, _, _) in DRIVERS {
+            let file = format!(
+                "{}/../lab/oracle/debian/{driver}.java",
+                env!("CARGO_MANIFEST_DIR")
+            );
+            let text = std::fs::read_to_string(file).unwrap();
+            assert!(
+                prints(&text).is_some_and(|line| !line.is_empty()),
+                "{driver}"
+            );
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context as _, Result};
 use hindsight_decoder::{art_trace, Trace};
-use hindsight_lab::BootImage;
+use hindsight_lab::{BootImage, Isa};
 
 use super::images::{run_verbose, verbose, LOG, NO_INLINING};
 use super::inlining::Inlined;
@@ -17,8 +17,10 @@ use super::{Context, Mode};
 
 /// Size of ART's buffer: 4.7 million events. It drops what doesn't fit, and says so.
 const REFERENCE_BYTES: usize = 64 << 20;
-/// Size of our ring, log2 of its bytes: room for more than that.
+/// Size of a ring of ours, log2 of its bytes: room for more than that.
 const RING: u32 = 27;
+/// The same where all threads' rings have to find room in 4 GiB: for 4 million events.
+const SMALL_RING: u32 = 25;
 
 /// What a run recorded.
 pub(super) struct Run {
@@ -27,14 +29,33 @@ pub(super) struct Run {
     pub(super) inlined: Option<Inlined>,
 }
 
+/// The file of ART's own tracer, in the folder of a run.
+pub(super) const REFERENCE: &str = "art.trace";
+
 /// Runs a program to its end, and reads what was recorded. An error says why that can't be compared.
+///
+/// All runs of a program are in a folder of the same name, as the length of a path is enough to make a program take
+/// another way. It is `folder` in the end.
 pub(super) fn execute(
     context: &Context,
     program: &Program,
     mode: Mode,
-    jar: &Path,
     folder: &Path,
-    reference: Option<&Path>,
+    reference: bool,
+) -> Result<Run> {
+    let place = folder.with_file_name("run");
+    fs::create_dir(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    let result = execute_in(context, program, mode, &place, reference);
+    fs::rename(&place, folder).with_context(|| format!("cannot rename {}", place.display()))?;
+    result
+}
+
+fn execute_in(
+    context: &Context,
+    program: &Program,
+    mode: Mode,
+    folder: &Path,
+    reference: bool,
 ) -> Result<Run> {
     let lab = &context.lab;
     let image = |image: Option<&BootImage>| image.cloned().context("there is no image");
@@ -48,10 +69,9 @@ pub(super) fn execute(
         }
     };
     let mut inlined = None;
-    let mut class_path = jar.to_owned();
+    let class_path = folder.join("program.jar");
+    fs::copy(&program.jar, &class_path).with_context(|| format!("{}", program.jar.display()))?;
     if matches!(mode, Mode::Aot | Mode::AotInlined) {
-        class_path = folder.join("program.jar");
-        fs::copy(jar, &class_path)?;
         let oat = folder.join("oat").join(lab.isa().name());
         fs::create_dir_all(&oat)?;
         let mut compiler = lab.dex2oat_command_with(&image);
@@ -81,7 +101,8 @@ pub(super) fn execute(
         command.args(["-Xjitthreshold:0", "-Xcompiler-option", NO_INLINING]);
     }
     let mut threads = "main";
-    if let Some(file) = reference {
+    if reference {
+        let file = folder.join(REFERENCE);
         threads = "all";
         command
             .arg("-Xmethod-trace")
@@ -94,10 +115,15 @@ pub(super) fn execute(
         .arg(&program.class)
         .args(&program.arguments);
     command.current_dir(folder).env("DEX_LOCATION", folder);
+    let ring = if lab.isa() == Isa::Arm {
+        SMALL_RING
+    } else {
+        RING
+    };
     command.env(
         "HINDSIGHT",
         format!(
-            "trace={threads},ring={RING},persist-at-exit=yes,dir={}",
+            "trace={threads},ring={ring},persist-at-exit=yes,dir={}",
             folder.display()
         ),
     );
@@ -106,6 +132,14 @@ pub(super) fn execute(
         finish(&mut command, &log, context.timeout)?.is_some(),
         "they take too long"
     );
+    if let Some(expected) = &program.prints {
+        let printed = fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;
+        let printed = String::from_utf8_lossy(&printed);
+        ensure!(
+            printed.lines().any(|line| line == expected),
+            "they don't print what they should:\n{printed}"
+        );
+    }
     let mut traces = fs::read_dir(folder)?
         .flatten()
         .map(|entry| entry.path())
@@ -124,9 +158,9 @@ pub(super) fn execute(
     Ok(Run { trace, inlined })
 }
 
-/// Reads what ART's tracer wrote. An error says why it can't be compared.
-pub(super) fn read_reference(file: &Path) -> Result<art_trace::ArtTrace> {
-    let Ok(trace) = art_trace::read(file) else {
+/// Reads what ART's tracer wrote in the folder of a run. An error says why it can't be compared.
+pub(super) fn read_reference(folder: &Path) -> Result<art_trace::ArtTrace> {
+    let Ok(trace) = art_trace::read(&folder.join(REFERENCE)) else {
         bail!("ART's tracer wrote no file (they abort, halt or are killed)");
     };
     ensure!(

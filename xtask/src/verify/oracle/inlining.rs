@@ -204,7 +204,7 @@ fn parse(line: &str) -> Option<(&str, Line<'_>)> {
     // `dex2oat I 11-21 17:08:43 PID TID inliner.cc:479`
     let mut fields = head.rsplit(' ');
     let (place, thread) = (fields.next()?, fields.next()?);
-    let (file, number) = place.split_once(':')?;
+    let (file, _) = place.split_once(':')?;
     if file == "optimizing_compiler.cc" {
         let method = text.strip_prefix("Building ")?;
         // Of the 46 intrinsics that are compiled as methods too.
@@ -215,9 +215,8 @@ fn parse(line: &str) -> Option<(&str, Line<'_>)> {
         return None;
     }
     let said = text.trim_start();
-    // See `HInliner::DepthString`: what makes up for the shorter number is no depth.
-    let filled = 4_usize.saturating_sub(number.len());
-    let depth = (text.len() - said.len()).checked_sub(filled)? / 2;
+    // See `HInliner::DepthString`: an odd space makes up for a number of three digits.
+    let depth = (text.len() - said.len()) / 2;
     let line = if let Some(callee) = said.strip_prefix("Try inlinining call: ") {
         Line::Try(depth, callee)
     } else if let Some(what) = said.strip_prefix("Success: ") {

@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context as _, Result};
 use hindsight_decoder::Trace;
@@ -100,6 +100,9 @@ impl std::fmt::Display for Mode {
     }
 }
 
+/// After how many programs a line says how far it has come.
+const PROGRESS: usize = 25;
+
 /// How often which method was called.
 type Counts = BTreeMap<String, u64>;
 
@@ -111,6 +114,8 @@ struct Tally {
     /// Other than main threads.
     threads: usize,
     differences: usize,
+    /// Whether a program that can be compared was left out.
+    failed: bool,
     /// Which programs were left out why.
     skipped: BTreeMap<String, Vec<String>>,
     missing: Counts,
@@ -118,9 +123,12 @@ struct Tally {
 }
 
 impl Tally {
-    fn skip(&mut self, program: &str, why: &str) {
+    fn skip(&mut self, program: &Program, why: &str) {
+        if program.comparable {
+            self.failed = true;
+        }
         let programs = self.skipped.entry(why.to_owned()).or_default();
-        programs.push(program.to_owned());
+        programs.push(program.name.clone());
     }
 
     fn add(&mut self, equal: Equal) {
@@ -169,13 +177,20 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let tallies: Mutex<BTreeMap<Mode, Tally>> = Mutex::default();
     let next = AtomicUsize::new(0);
     let errors: Mutex<Vec<anyhow::Error>> = Mutex::default();
+    let started = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..options.jobs.max(1) {
-            scope.spawn(|| {
-                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = check_program(&context, program, &options.mode, &tallies) {
-                        lock(&errors).push(error.context(program.name.clone()));
-                    }
+            scope.spawn(|| loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(program) = programs.get(index) else {
+                    break;
+                };
+                if index > 0 && index.is_multiple_of(PROGRESS) {
+                    let seconds = started.elapsed().as_secs();
+                    eprintln!("verify: {index}/{} programs, {seconds} s", programs.len());
+                }
+                if let Err(error) = check_program(&context, program, &options.mode, &tallies) {
+                    lock(&errors).push(error.context(program.name.clone()));
                 }
             });
         }
@@ -186,6 +201,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     }
     let tallies = tallies.into_inner().unwrap_or_else(|e| e.into_inner());
     let (mut events, mut differences, mut compared) = (0, 0, 0);
+    let failed = tallies.values().any(|tally| tally.failed);
     for (mode, tally) in &tallies {
         report(*mode, tally);
         compared = compared.max(tally.programs);
@@ -193,7 +209,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         differences += tally.differences;
     }
     println!("oracle: {compared} programs, {events} events, {differences} differences");
-    Ok(differences == 0 && errors.is_empty() && compared > 0)
+    Ok(differences == 0 && errors.is_empty() && !failed && compared > 0)
 }
 
 /// Compares the traces in a folder that `--keep` has made.
@@ -204,7 +220,7 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
     let exempt = programs::Exempt::of(&lab)?;
     let main = programs::main_of(class);
     let mut names = Names::default();
-    let art = execute::read_reference(&folder.join("art.trace"))?;
+    let art = execute::read_reference(folder)?;
     let expected = reference(&art, &main, &mut names).context("ART's tracer did not see main")?;
     let mode = options.mode[0];
     let mut tables = Vec::new();
@@ -223,7 +239,7 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
         programs += 1;
         let trace = Trace::open(&file)?;
         println!("{}:", file.display());
-        let mut outcome = judge(&exempt, &main, &tables, &expected, &trace, &mut names);
+        let mut outcome = judge(&exempt, &main, mode, &tables, &expected, &trace, &mut names);
         if mode == Mode::Interpreter {
             outcome = outcome.and(|| judge_threads(&exempt, &art, &trace, &mut names));
         }

@@ -13,6 +13,8 @@ use super::sequences::{Name, Names};
 pub(super) struct Permissions<'a> {
     names: &'a Names,
     exempt: &'a Exempt,
+    /// Whether the compiler may have replaced calls.
+    compiled: bool,
     /// What was inlined in the boot image, and in the program.
     inlined: &'a [&'a Inlined],
     pretty: RefCell<HashMap<Name, Option<String>>>,
@@ -26,11 +28,13 @@ impl<'a> Permissions<'a> {
     pub(super) fn new(
         names: &'a Names,
         exempt: &'a Exempt,
+        compiled: bool,
         inlined: &'a [&'a Inlined],
     ) -> Permissions<'a> {
         Permissions {
             names,
             exempt,
+            compiled,
             inlined,
             pretty: RefCell::default(),
         }
@@ -63,6 +67,30 @@ fn code_of(method: &str) -> Option<&'static str> {
     let constructs = method.split('(').next()?.ends_with(".<init>");
     (constructs && is_of_proxy(method))
         .then_some("java.lang.reflect.Proxy.<init>(Ljava/lang/reflect/InvocationHandler;)V")
+}
+
+const COPY_OF_OBJECTS: &str =
+    "java.lang.System.arraycopy(Ljava/lang/Object;ILjava/lang/Object;II)V";
+
+/// Whether it is one of the methods that `InstructionSimplifierVisitor::SimplifySystemArrayCopy` has called in
+/// place of [`COPY_OF_OBJECTS`].
+fn is_copy_of_primitives(method: &str) -> bool {
+    let Some(parameters) = method.strip_prefix("java.lang.System.arraycopy([") else {
+        return false;
+    };
+    "ZBCSIJFD".chars().any(|of| {
+        let rest = parameters.strip_prefix(of);
+        rest.and_then(|rest| rest.strip_prefix("I["))
+            .and_then(|rest| rest.strip_prefix(of))
+            == Some("II)V")
+    })
+}
+
+/// Whether it is a method that the copies of primitives call: `arraycopyIntUnchecked`.
+fn is_part_of_copy(method: &str) -> bool {
+    let name = method.split('(').next().unwrap_or(method);
+    name.strip_prefix("java.lang.System.arraycopy")
+        .is_some_and(|rest| rest.ends_with("Unchecked"))
 }
 
 impl Rules for Permissions<'_> {
@@ -107,7 +135,12 @@ impl Rules for Permissions<'_> {
 
     // ART's tracer doesn't see native static methods while their class is being initialized: until it is, calls
     // go through the resolution trampoline, straight to the code, past the tracer's stub.
+    //
+    // What a copy of primitive arrays calls, in place of one of objects (see `is_copy_of_primitives`).
     fn may_add(&self, name: Name, inside: Name) -> bool {
+        if self.names.name(inside) == COPY_OF_OBJECTS {
+            return is_part_of_copy(self.names.name(name));
+        }
         let class = |name| self.names.name(name).split('(').next()?.rsplit_once('.');
         match (class(name), class(inside)) {
             (Some((of, _)), Some((initialized, "<clinit>"))) => of == initialized,
@@ -116,8 +149,12 @@ impl Rules for Permissions<'_> {
     }
 
     // ART's tracer lists the interface's method in place of a proxy's, so that the proxy's has no name.
+    //
+    // The compiler replaces `arraycopy` of objects by that of primitives where it knows the arrays' types.
     fn alias(&self, name: Name, recorded: Name) -> bool {
-        self.names.name(name).starts_with("<method ") && is_of_proxy(self.names.name(recorded))
+        let (name, recorded) = (self.names.name(name), self.names.name(recorded));
+        name.starts_with("<method ") && is_of_proxy(recorded)
+            || self.compiled && name == COPY_OF_OBJECTS && is_copy_of_primitives(recorded)
     }
 }
 
@@ -144,7 +181,7 @@ java.lang.Object.<init>()
         let boot = Inlined::default();
         let program = Inlined::read(LOG.as_bytes(), None).unwrap();
         let tables = [&boot, &program];
-        question(&Permissions::new(&all, &exempt, &tables), &numbers);
+        question(&Permissions::new(&all, &exempt, true, &tables), &numbers);
     }
 
     #[test]
@@ -186,6 +223,26 @@ java.lang.Object.<init>()
             assert_eq!(rules.missing(names[1], Code::Unknown), replaced);
             assert_eq!(rules.missing(names[2], Code::Unknown), Missing::No);
             assert_eq!(rules.missing(names[2], Code::Replaced), replaced);
+        });
+    }
+
+    #[test]
+    fn a_copy_of_objects_may_be_one_of_primitives() {
+        let names = [
+            COPY_OF_OBJECTS,
+            "java.lang.System.arraycopy([II[III)V",
+            "java.lang.System.arraycopy([II[JII)V",
+            "java.lang.System.arraycopyIntUnchecked([II[III)V",
+            "java.lang.System.nanoTime()J",
+        ];
+        ask(&names, |rules, names| {
+            assert!(rules.alias(names[0], names[1]));
+            assert!(!rules.alias(names[1], names[0]));
+            assert!(!rules.alias(names[0], names[2]));
+            assert!(!rules.alias(names[0], names[4]));
+            assert!(rules.may_add(names[3], names[0]));
+            assert!(!rules.may_add(names[4], names[0]));
+            assert!(!rules.may_add(names[3], names[4]));
         });
     }
 
