@@ -190,7 +190,7 @@ impl Graph {
         lines.retain(|line| match line {
             Line::Instruction(node) => {
                 let unused = node.name == "CurrentMethod" && node.uses == 0;
-                !node.is_trace_point() && !(unused && lost.contains_key(&node.id))
+                !(node.is_trace_point() || unused && lost.contains_key(&node.id))
             }
             Line::Other(_) => true,
         });
@@ -257,11 +257,11 @@ impl Instruction {
                 continue;
             }
             text.push(' ');
-            if attribute.starts_with("env:") {
+            if let Some(environments) = attribute.strip_prefix("env:") {
                 // Instructions and nothing else, in brackets, one pair for each inlined method.
                 text.push_str("env:");
                 let mut id = String::new();
-                for c in attribute["env:".len()..].chars() {
+                for c in environments.chars() {
                     if c.is_ascii_alphanumeric() {
                         id.push(c);
                     } else {
