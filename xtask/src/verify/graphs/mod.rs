@@ -208,12 +208,20 @@ fn compare_method(
     if names_differ {
         return Ok(Some("other passes than in the stock compiler".into()));
     }
-    // With trace points, the graphs must be the same up to their insertion; without, to the machine code.
-    let same_until = if inserted && form != Form::None {
-        BEFORE_ALLOCATION
-    } else {
-        ""
+    let prepared = graph_at(compilation, PREPARED)?;
+    let points = match prepared.trace_points() {
+        Ok(points) => points,
+        Err(what) => return Ok(Some(what)),
     };
+    let traced = points.entries == 1;
+    if traced && form == Form::None {
+        return Ok(Some("trace points that nobody asked for".into()));
+    }
+    if inserted && !traced && form != Form::None {
+        return Ok(Some("no trace points".into()));
+    }
+    // With trace points, the graphs must be the same up to their insertion; without, to the machine code.
+    let same_until = if traced { BEFORE_ALLOCATION } else { "" };
     for (pass, (_, expected)) in passes.iter().zip(&stock.passes) {
         if pass.name == same_until {
             break;
@@ -223,15 +231,7 @@ fn compare_method(
             return Ok(Some(format!("another graph at '{}'", pass.name)));
         }
     }
-    let prepared = graph_at(compilation, PREPARED)?;
     tally.nodes += prepared.instructions();
-    let points = match prepared.trace_points() {
-        Ok(points) => points,
-        Err(what) => return Ok(Some(what)),
-    };
-    if (points.entries == 1) != (inserted && form != Form::None) {
-        return Ok(Some(format!("{} entries", points.entries)));
-    }
     tally.entries += points.entries;
     tally.exits += points.exits;
     if points.entries == 0 {
