@@ -157,8 +157,8 @@ const TARGETS: &[Target] = &[
             (Hooks("runtime"), Flags::Art),
         ],
         uses: &["sigchain"],
-        libs: "-lbacktrace -lziparchive -lbase -llog -lnativehelper -ltinyxml2 -lcap -llz4 -llzma -lz -ldl \
-               -lpthread -latomic",
+        libs: "-lbacktrace -lziparchive -lbase -llog -lnativehelper -ltinyxml2 -lcap -llz4 -llzma -lz \
+               -lcpu_features -ldl -lpthread -latomic",
     },
     Target {
         output: "lib64/libart-compiler.so",
