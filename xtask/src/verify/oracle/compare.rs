@@ -47,6 +47,8 @@ pub(super) trait Rules {
     fn code(&self, name: Name) -> Code;
     /// Whether a call of a method by such code may be in the reference only.
     fn missing(&self, name: Name, caller: Code) -> Missing;
+    /// Whether there are calls that may be in the recording only, inside of a call of it.
+    fn adds(&self, inside: Name) -> bool;
     /// Whether a call of the first method may be in the recording only, inside of a call of the second.
     fn may_add(&self, name: Name, inside: Name) -> bool;
     /// Whether a method of the reference may be what the recording calls by another name.
@@ -73,26 +75,48 @@ struct Frame {
     recorded_name: Name,
     is_in: In,
     code: Code,
+    /// Index of the innermost frame, from this one outwards, inside of which calls may be in the recording only.
+    adder: usize,
 }
 
 const NONE: usize = usize::MAX;
 
 /// Adds a frame, and returns its index.
 fn push(
+    rules: &dyn Rules,
     frames: &mut Vec<Frame>,
     caller: usize,
     (name, recorded_name): (Name, Name),
     is_in: In,
     code: Code,
 ) -> usize {
+    let index = frames.len();
+    let adder = if rules.adds(name) {
+        index
+    } else {
+        frames.get(caller).map_or(NONE, |frame| frame.adder)
+    };
     frames.push(Frame {
         caller,
         name,
         recorded_name,
         is_in,
         code,
+        adder,
     });
-    frames.len() - 1
+    index
+}
+
+/// Whether a call of `name` may be in the recording only, with `top` the innermost frame.
+fn may_add(rules: &dyn Rules, frames: &[Frame], top: usize, name: Name) -> bool {
+    let mut next = frames.get(top);
+    while let Some(frame) = next.and_then(|frame| frames.get(frame.adder)) {
+        if rules.may_add(name, frame.name) {
+            return true;
+        }
+        next = frames.get(frame.caller);
+    }
+    false
 }
 
 /// What may be made of the next steps, the likeliest first.
@@ -133,17 +157,6 @@ fn ways(
     } else {
         [leave, matches, miss, add]
     }
-}
-
-/// Whether a call of `name` may be in the recording only, with `top` the innermost frame.
-fn may_add(rules: &dyn Rules, frames: &[Frame], mut top: usize, name: Name) -> bool {
-    while let Some(frame) = frames.get(top) {
-        if rules.may_add(name, frame.name) {
-            return true;
-        }
-        top = frame.caller;
-    }
-    false
 }
 
 /// What to make of the next steps.
@@ -229,18 +242,18 @@ fn compare_until(
         let fits = match (way, expected, found) {
             (Some(Way::Match), Some(Step::Enter(name)), Some(Step::Enter(its))) => {
                 let (is_in, code) = (In::Both, rules.code(its));
-                top = push(&mut frames, top, (name, its), is_in, code);
+                top = push(rules, &mut frames, top, (name, its), is_in, code);
                 (at, other) = (at + 1, other + 1);
                 true
             }
             (Some(Way::Add), _, Some(Step::Enter(its))) => {
                 let (is_in, code) = (In::Recording, rules.code(its));
-                top = push(&mut frames, top, (its, its), is_in, code);
+                top = push(rules, &mut frames, top, (its, its), is_in, code);
                 other += 1;
                 true
             }
             (Some(Way::Miss(code)), Some(Step::Enter(name)), _) => {
-                top = push(&mut frames, top, (name, name), In::Reference, code);
+                top = push(rules, &mut frames, top, (name, name), In::Reference, code);
                 at += 1;
                 true
             }
@@ -301,6 +314,10 @@ mod tests {
             }
         }
 
+        fn adds(&self, inside: Name) -> bool {
+            inside == 2
+        }
+
         fn may_add(&self, name: Name, inside: Name) -> bool {
             name == 9 && inside == 2
         }
@@ -334,6 +351,10 @@ mod tests {
                 (Code::Body(1), 4) => Missing::May(Code::Body(40)),
                 _ => Missing::No,
             }
+        }
+
+        fn adds(&self, _: Name) -> bool {
+            false
         }
 
         fn may_add(&self, _: Name, _: Name) -> bool {
@@ -425,6 +446,9 @@ mod tests {
         let inside = [Enter(1), Enter(2), Enter(9), Exit(9), Exit(2), Exit(1)];
         let found = with(&steps, &inside, NOTHING);
         assert_eq!(found.map(|p| p.additional), Ok(BTreeMap::from([(9, 1)])));
+        let of_3 = [Enter(2), Enter(3), Exit(3), Exit(2)];
+        let deeper = [Enter(2), Enter(3), Enter(9), Exit(9), Exit(3), Exit(2)];
+        assert!(with(&of_3, &deeper, NOTHING).is_ok());
         let outside = [Enter(1), Enter(9), Exit(9), Enter(2), Exit(2), Exit(1)];
         assert!(with(&steps, &outside, NOTHING).is_err());
     }

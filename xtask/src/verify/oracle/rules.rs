@@ -12,12 +12,21 @@ use super::sequences::{Name, Names};
 /// The rules of a comparison.
 pub(super) struct Permissions<'a> {
     names: &'a Names,
-    exempt: &'a Exempt,
+    /// By number of the name.
+    known: Vec<Known>,
     /// Whether the compiler may have replaced calls.
     compiled: bool,
     /// What was inlined in the boot image, and in the program.
     inlined: &'a [&'a Inlined],
     pretty: RefCell<HashMap<Name, Option<String>>>,
+}
+
+/// What the rules ask about a method at every call.
+struct Known {
+    /// Calls of it are replaced by the compiler, or go past the place where they would be recorded.
+    exempt: bool,
+    /// Something may be added inside of it.
+    adds: bool,
 }
 
 /// Bodies of the second table follow those of the first.
@@ -31,9 +40,13 @@ impl<'a> Permissions<'a> {
         compiled: bool,
         inlined: &'a [&'a Inlined],
     ) -> Permissions<'a> {
+        let known = names.all().map(|name| Known {
+            exempt: exempt.is_critical_native(name) || exempt.is_intrinsic(name),
+            adds: name.contains(".<clinit>(") || name == COPY_OF_OBJECTS,
+        });
         Permissions {
             names,
-            exempt,
+            known: known.collect(),
             compiled,
             inlined,
             pretty: RefCell::default(),
@@ -53,12 +66,6 @@ impl<'a> Permissions<'a> {
         let index = body / TABLE;
         let table = self.inlined.get(index as usize)?;
         Some((table, body % TABLE, index * TABLE))
-    }
-
-    /// Whether calls of it are replaced by the compiler, or go past the place where they would be recorded.
-    fn is_exempt(&self, name: Name) -> bool {
-        let name = self.names.name(name);
-        self.exempt.is_critical_native(name) || self.exempt.is_intrinsic(name)
     }
 }
 
@@ -110,7 +117,7 @@ impl Rules for Permissions<'_> {
     }
 
     fn missing(&self, name: Name, caller: Code) -> Missing {
-        if caller == Code::Replaced || self.is_exempt(name) {
+        if caller == Code::Replaced || self.known[name as usize].exempt {
             return Missing::May(Code::Replaced);
         }
         let Code::Body(body) = caller else {
@@ -131,6 +138,10 @@ impl Rules for Permissions<'_> {
             Some(Fate::Both(inner)) => Missing::May(code(inner)),
             Some(Fate::Called) | None => Missing::No,
         }
+    }
+
+    fn adds(&self, inside: Name) -> bool {
+        self.known[inside as usize].adds
     }
 
     // ART's tracer doesn't see native static methods while their class is being initialized: until it is, calls
@@ -250,6 +261,7 @@ java.lang.Object.<init>()
     fn additional_calls_are_of_the_class_that_is_initialized() {
         let names = ["a.A.<clinit>()V", "a.A.nativeSize()J", "a.B.nativeSize()J"];
         ask(&names, |rules, names| {
+            assert!(rules.adds(names[0]) && !rules.adds(names[1]));
             assert!(rules.may_add(names[1], names[0]));
             assert!(!rules.may_add(names[2], names[0]));
             assert!(!rules.may_add(names[1], names[2]));

@@ -49,11 +49,19 @@ impl Names {
             .collect()
     }
 
+    /// All names, in the order of their numbers.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     /// `class.name(signature)`.
     pub(super) fn name(&self, number: Name) -> &str {
         self.names.get(number as usize).map_or("?", String::as_str)
     }
 }
+
+/// What an event is called whose method is not in the list of ART's trace. Nothing of ours is called so.
+const NO_METHOD: &str = "<not listed>";
 
 /// The events of ART's own tracer from the entry of `main` on, which is a method's name with its signature.
 pub(super) fn reference(trace: &ArtTrace, main: &str, names: &mut Names) -> Option<Vec<Step>> {
@@ -62,10 +70,11 @@ pub(super) fn reference(trace: &ArtTrace, main: &str, names: &mut Names) -> Opti
         .iter()
         .find(|thread| thread.name == "main" || thread.tid == trace.pid)?;
     let numbers = names.numbers(&trace.methods);
+    let none = names.number_of(NO_METHOD);
     let mut steps = Vec::new();
     let mut depth = 0_usize;
     for event in &thread.events {
-        let name = number(&numbers, event.method, Name::MAX);
+        let name = number(&numbers, event.method, none);
         match event.action {
             Action::Enter if depth > 0 || names.name(name) == main => {
                 steps.push(Step::Enter(name));
@@ -145,6 +154,7 @@ pub(super) struct Pair {
 /// The other threads of which both have the beginning: those that began to run Java code while both tracers were on.
 pub(super) fn other_threads(art: &ArtTrace, ours: &Trace, names: &mut Names) -> Vec<Pair> {
     let unknown = names.number(None);
+    let none = names.number_of(NO_METHOD);
     let expected = names.numbers(&art.methods);
     let found = names.numbers(&ours.methods);
     let mut pairs = Vec::new();
@@ -162,7 +172,7 @@ pub(super) fn other_threads(art: &ArtTrace, ours: &Trace, names: &mut Names) -> 
         let mut depth = 0_i64;
         let mut reference = Vec::new();
         for event in &other.events {
-            let name = number(&expected, event.method, Name::MAX);
+            let name = number(&expected, event.method, none);
             let (step, change) = match event.action {
                 Action::Enter => (Step::Enter(name), 1),
                 Action::Exit | Action::Unwind => (Step::Exit(name), -1),
