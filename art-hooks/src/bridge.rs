@@ -79,6 +79,8 @@ pub(crate) mod ffi {
         /// Whether the name was a command to trace the thread, in Nanoscope's way. Waits until it is done.
         fn thread_name_command(tid: u32, name: &str) -> bool;
         fn raise_anomaly(reason: String, tid: u32) -> String;
+        /// Starts or stops tracing the thread, and waits for that; false if it cannot be done.
+        fn trace_thread(tid: u32, trace: bool) -> bool;
 
         fn emit_trace_point(spec: &TracePointSpec) -> EmittedCode;
     }
@@ -100,6 +102,6 @@ pub(crate) mod ffi {
 
 use control::{
     class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_in_foreground,
-    thread_name_command, thread_renamed, thread_started, thread_woken,
+    thread_name_command, thread_renamed, thread_started, thread_woken, trace_thread,
 };
 use emitter::emit_trace_point;

@@ -192,6 +192,16 @@ pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
     })
 }
 
+pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
+    with_recorder("trace_thread", false, |recorder| {
+        let done = recorder.trace_thread(tid, trace, ANOMALY_PATIENCE);
+        if let Err(e) = &done {
+            ffi::Log(2, e);
+        }
+        done.is_ok()
+    })
+}
+
 /// Persists the rings; the path of the file, or nothing (the log says why).
 pub(crate) fn raise_anomaly(reason: String, tid: u32) -> String {
     with_recorder("raise_anomaly", String::new(), |recorder| {

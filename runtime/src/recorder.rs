@@ -358,6 +358,22 @@ impl Recorder {
         })
     }
 
+    /// Starts tracing the thread, if it is not traced yet, as if it had come to the foreground; or stops it, and
+    /// throws away what was recorded. Waits for that, for at most `patience`: if the thread is the caller, it must
+    /// be at a safepoint.
+    ///
+    /// # Errors
+    /// What to tell the user; a thread that is not traced cannot be stopped.
+    pub fn trace_thread(&self, tid: u32, trace: bool, patience: Duration) -> Result<(), String> {
+        self.ask(patience, |reply| {
+            if trace {
+                Command::Foreground { tid, reply }
+            } else {
+                Command::Stop { tid, reply }
+            }
+        })
+    }
+
     fn ask<T>(
         &self,
         patience: Duration,

@@ -80,6 +80,22 @@ fn a_thread_asks_by_its_name_and_gets_its_own_trace_only() {
 }
 
 #[test]
+fn a_thread_asks_for_itself() {
+    let (recorder, world) = start("trace=off,ring=12");
+    Managed::run(&recorder, &world, |thread| {
+        let tid = gettid();
+        let mut ask = |trace| thread.native(|| recorder.trace_thread(tid, trace, PATIENCE));
+        assert_eq!(ask(false), Err(format!("thread {tid} is not traced")));
+        assert_eq!((ask(true), ask(true)), (Ok(()), Ok(())));
+        assert_eq!(ask(false), Ok(()));
+        assert!(!thread.is_traced());
+    });
+    recorder.shutdown();
+    let late = recorder.trace_thread(1, true, PATIENCE);
+    assert_eq!(late, Err("tracing was shut down".into()));
+}
+
+#[test]
 fn a_thread_that_was_traced_anyway_goes_on_being_traced() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start("trace=all,ring=12");

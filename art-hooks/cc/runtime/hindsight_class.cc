@@ -39,11 +39,16 @@ jboolean NativeIsTracing(JNIEnv*, jclass) {
   return Thread::Current()->GetHindsightWords()->cursor != 0u ? JNI_TRUE : JNI_FALSE;
 }
 
+jboolean NativeTrace(JNIEnv*, jclass, jboolean trace) {
+  return bridge::trace_thread(Thread::Current()->GetTid(), trace == JNI_TRUE) ? JNI_TRUE : JNI_FALSE;
+}
+
 const JNINativeMethod kMethods[] = {
     {"nativeAnomaly",
      "(Ljava/lang/String;)Ljava/lang/String;",
      reinterpret_cast<void*>(NativeAnomaly)},
     {"nativeIsTracing", "()Z", reinterpret_cast<void*>(NativeIsTracing)},
+    {"nativeTrace", "(Z)Z", reinterpret_cast<void*>(NativeTrace)},
 };
 
 // Asked first, because a failed look-up would leave an exception and a trace of itself in the runtime.

@@ -5,7 +5,7 @@ package dev.hindsight;
  * What a program may ask of the tracing runtime inside ART. On the boot class path, so that apps, the
  * framework and the system server share one copy.
  *
- * <p>ART registers the two natives at start-up. On an ART without Hindsight they stay unlinked, and both
+ * <p>ART registers the natives at start-up. On an ART without Hindsight they stay unlinked, and all
  * methods answer as if tracing were off: callers need no check of their own.
  */
 public final class Hindsight {
@@ -38,6 +38,38 @@ public final class Hindsight {
         }
     }
 
+    /**
+     * Traces the calling thread from now on, if need be with the ring of the thread that was wanted least
+     * recently. Waits until it is traced.
+     *
+     * @return whether it is; if not, the log says why, unless tracing is off
+     */
+    public static boolean start() {
+        return request(true);
+    }
+
+    /**
+     * Traces the calling thread no more. What was recorded of it is thrown away: save it before, by
+     * {@link #anomaly}, if it is wanted.
+     *
+     * @return whether it was traced until now
+     */
+    public static boolean stop() {
+        return request(false);
+    }
+
+    private static boolean request(boolean trace) {
+        if (!linked) {
+            return false;
+        }
+        try {
+            return nativeTrace(trace);
+        } catch (UnsatisfiedLinkError e) {
+            linked = false;
+            return false;
+        }
+    }
+
     /** Whether the calling thread is being traced. */
     public static boolean isTracing() {
         if (!linked) {
@@ -54,4 +86,6 @@ public final class Hindsight {
     private static native String nativeAnomaly(String reason);
 
     private static native boolean nativeIsTracing();
+
+    private static native boolean nativeTrace(boolean trace);
 }
