@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use common::{native_library, open, traces, Program, Socket};
+use common::{native_library, open, traces, until, Program, Socket};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::{Event, Extension};
 
@@ -209,11 +209,10 @@ fn memory_of_reclaimed_rings_is_returned() {
         // It waits to be poked again when its ring has wrapped: that is written for the last time.
         let full = |rings: &[u64]| rings.iter().filter(|kib| **kib == RING_KIB).count();
         let wanted = (i + 1).min(2);
-        while full(&ring_kib(program.pid(), RING_KIB)) < wanted
-            || program.ask(&format!("calls t{i}")) != "600000"
-        {
-            std::thread::yield_now();
-        }
+        until("the ring is full", || {
+            full(&ring_kib(program.pid(), RING_KIB)) >= wanted
+                && program.ask(&format!("calls t{i}")) == "600000"
+        });
         let rings = ring_kib(program.pid(), RING_KIB);
         assert_eq!(full(&rings), wanted, "{rings:?} after {}", i + 1);
         let used: u64 = rings.iter().sum();
@@ -333,9 +332,7 @@ fn a_thread_that_was_woken_says_by_whom() {
     for kind in ["waiting", "parked"] {
         for calls in 1..=3 {
             program.number(&format!("poke {kind}"));
-            while program.number(&format!("calls {kind}")) != calls {
-                std::thread::yield_now();
-            }
+            until(kind, || program.number(&format!("calls {kind}")) == calls);
         }
     }
     socket.ok("anomaly woken");
@@ -405,18 +402,14 @@ fn nanoscopes_property_starts_and_stops() {
         };
         writeln!(property, "{app}:{name}").unwrap();
         if is_ours {
-            while traced(&mut socket) != 1 {
-                std::thread::yield_now();
-            }
+            until(name, || traced(&mut socket) == 1);
         }
         // The main thread does something.
         program.number("thread parked p");
         writeln!(property).unwrap();
         let file = program.folder().join(name);
         if is_ours {
-            while !file.exists() {
-                std::thread::yield_now();
-            }
+            until(name, || file.exists());
             let trace = open(&file);
             assert_eq!(trace.threads.len(), 1);
             assert_eq!(trace.threads[0].tid, program.pid());

@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{native_library, open, traces, Program};
+use common::{native_library, open, traces, until, Program};
 use hindsight_decoder::Trace;
 
 const MODES: [&str; 2] = ["-Xint", "-Xjitthreshold:0"];
@@ -134,13 +134,9 @@ fn short_lived_threads_are_complete() {
     for mode in MODES {
         let arguments = format!("short {THREADS}");
         let mut program = paths(mode, &arguments, "trace=all,ring=12");
-        let mut socket = loop {
-            // The socket is there before main runs, but not before the process was started.
-            if program.folder().join("socket").exists() {
-                break program.socket();
-            }
-            std::thread::yield_now();
-        };
+        // It is there before main runs, but not before the process was started.
+        until("the socket", || program.folder().join("socket").exists());
+        let mut socket = program.socket();
         let mut persisted = 0;
         let done = std::thread::scope(|scope| {
             let done = scope.spawn(|| program.line());

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use hindsight_decoder::Trace;
 use hindsight_lab::{Isa, JavaLibrary, Lab, Release, Variant};
@@ -185,6 +186,15 @@ impl Socket {
 
     pub(crate) fn status(&mut self) -> serde_json::Value {
         serde_json::from_str(&self.ok("status")).unwrap()
+    }
+}
+
+/// Waits until it is so; not for ever, so that a test that fails ends.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(300);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not within five minutes");
+        std::thread::yield_now();
     }
 }
 
