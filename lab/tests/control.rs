@@ -124,13 +124,15 @@ fn a_swap_loses_no_call_and_adds_none() {
 fn a_sleep_across_wraps_of_the_counter_has_its_length() {
     let (mut program, _, _) = control("trace=all", compiled);
     // Three sleeps of some two wraps each, at 2.7 GHz; how many it were is asserted.
-    program.number("thread marks sleeper 3500");
-    let marks: Vec<(u64, u64)> = (0..4)
-        .map(|_| {
-            let line = program.line();
-            let mut words = line.strip_prefix("mark ").unwrap().split(' ');
+    program.send("thread marks sleeper 3500");
+    // The answer to the command comes before or after the first mark.
+    let lines: Vec<String> = (0..5).map(|_| program.line()).collect();
+    let marks: Vec<(u64, u64)> = lines
+        .iter()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("mark ")?.split(' ');
             let mut next = || words.next().unwrap().parse().unwrap();
-            (next(), next())
+            Some((next(), next()))
         })
         .collect();
     program.socket().ok("anomaly slept");

@@ -114,9 +114,14 @@ impl Program {
         line.trim_end().to_owned()
     }
 
+    /// Sends a line.
+    pub(crate) fn send(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
     /// Sends a line, and returns the answer.
     pub(crate) fn ask(&mut self, line: &str) -> String {
-        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+        self.send(line);
         self.line()
     }
 
