@@ -23,38 +23,62 @@ pub(super) struct Scripts {
     pub(super) brief_log: PathBuf,
 }
 
-/// Changes of `run-test-jar`: what to find, what to put there, why.
-const RUN_TEST_JAR: [(&str, &str, &str); 6] = [
-    (
-        "\nISA=x86\n",
-        "\nISA=${HINDSIGHT_ISA}\n",
-        "the lab's 32-bit instruction set is ARM",
-    ),
-    (
-        "        ISA=\"x86_64\"\n",
-        "        ISA=\"${HINDSIGHT_ISA}\"\n",
-        "the lab has two 64-bit instruction sets",
-    ),
-    (
-        "\nbpath_modules=\"",
-        "\nbpath_modules=\"${HINDSIGHT_BOOT_MODULES}\" # was: \"",
-        "the lab has no okhttp, bouncycastle, apache-xml and conscrypt",
-    ),
-    (
-        "framework_location=\"${ANDROID_HOST_OUT:${#ANDROID_BUILD_TOP}+1}/framework\"",
-        "framework_location=\"${HINDSIGHT_BOOT_LOCATION}\"",
-        "must be as the boot image has it",
-    ),
-    (
-        "\nTIME_OUT=\"gdb\"",
-        "\nTIME_OUT=\"n\"",
-        "the runner itself limits the time",
-    ),
-    (
-        "$INVOKE_WITH $GDB $BIN_DIR/$DALVIKVM",
-        "$INVOKE_WITH $HINDSIGHT_LAUNCHER $GDB $BIN_DIR/$DALVIKVM",
-        "tracing is for the VM, not for dex2oat",
-    ),
+/// A change of a script.
+struct Change {
+    /// What to find, and what to put there, as releases of Android spell it.
+    spellings: &'static [(&'static str, &'static str)],
+    why: &'static str,
+}
+
+const RUN_TEST_JAR: [Change; 6] = [
+    Change {
+        spellings: &[("\nISA=x86\n", "\nISA=${HINDSIGHT_ISA}\n")],
+        why: "the lab's 32-bit instruction set is ARM",
+    },
+    Change {
+        spellings: &[(
+            "        ISA=\"x86_64\"\n",
+            "        ISA=\"${HINDSIGHT_ISA}\"\n",
+        )],
+        why: "the lab has two 64-bit instruction sets",
+    },
+    Change {
+        spellings: &[(
+            "\nbpath_modules=\"",
+            "\nbpath_modules=\"${HINDSIGHT_BOOT_MODULES}\" # was: \"",
+        )],
+        why: "the lab has no okhttp, bouncycastle, apache-xml and conscrypt",
+    },
+    Change {
+        spellings: &[(
+            "framework_location=\"${ANDROID_HOST_OUT:${#ANDROID_BUILD_TOP}+1}/framework\"",
+            "framework_location=\"${HINDSIGHT_BOOT_LOCATION}\"",
+        )],
+        why: "must be as the boot image has it",
+    },
+    Change {
+        spellings: &[
+            ("\nTIME_OUT=\"gdb\"", "\nTIME_OUT=\"n\""),
+            (
+                "\n  TIME_OUT=\"timeout\"\nfi\n\n# If you change this",
+                "\n  TIME_OUT=\"n\"\nfi\n\n# If you change this",
+            ),
+        ],
+        why: "the runner itself limits the time",
+    },
+    Change {
+        spellings: &[
+            (
+                "$INVOKE_WITH $GDB $BIN_DIR/$DALVIKVM",
+                "$INVOKE_WITH $HINDSIGHT_LAUNCHER $GDB $BIN_DIR/$DALVIKVM",
+            ),
+            (
+                "$INVOKE_WITH $GDB $ANDROID_ART_BIN_DIR/$DALVIKVM",
+                "$INVOKE_WITH $HINDSIGHT_LAUNCHER $GDB $ANDROID_ART_BIN_DIR/$DALVIKVM",
+            ),
+        ],
+        why: "tracing is for the VM, not for dex2oat",
+    },
 ];
 
 const JAVAC_HELPER: &str = r#"#!/bin/bash
@@ -225,13 +249,20 @@ fn compile_shim(source: &Path, flags: &[String], library: &Path) -> Result<()> {
     Ok(())
 }
 
-fn adapt(text: &str, changes: &[(&str, &str, &str)]) -> Result<String> {
+fn adapt(text: &str, changes: &[Change]) -> Result<String> {
     let mut text = text.to_owned();
-    for (find, put, why) in changes {
-        if text.matches(find).count() != 1 {
-            bail!("{find:?} is not there exactly once; it is to be replaced since {why}");
+    for Change { spellings, why } in changes {
+        let times = |(find, _): &(&str, &str)| text.matches(find).count();
+        if spellings.iter().map(times).sum::<usize>() != 1 {
+            let find: Vec<&str> = spellings.iter().map(|(find, _)| *find).collect();
+            bail!(
+                "{} is not there exactly once; it is to be replaced since {why}",
+                find.join(" or ")
+            );
         }
-        text = text.replacen(find, put, 1);
+        for (find, put) in *spellings {
+            text = text.replacen(find, put, 1);
+        }
     }
     Ok(text)
 }
@@ -276,9 +307,13 @@ mod tests {
 
     #[test]
     fn a_change_that_does_not_apply_is_an_error() {
-        let changes = [("a=1", "a=2", "of the test")];
+        let changes = [Change {
+            spellings: &[("a=1", "a=2"), ("b=1", "b=2")],
+            why: "of the test",
+        }];
         assert_eq!(adapt("x\na=1\n", &changes).unwrap(), "x\na=2\n");
-        for text in ["x\n", "a=1 a=1"] {
+        assert_eq!(adapt("x\nb=1\n", &changes).unwrap(), "x\nb=2\n");
+        for text in ["x\n", "a=1 a=1", "a=1 b=1"] {
             let e = adapt(text, &changes).unwrap_err();
             assert!(e.to_string().contains("since of the test"), "{e}");
         }
