@@ -31,6 +31,15 @@ public class RhinoScript {
             "JSON.stringify({f: fibonacci(11), l: letters.join(''), a: accounts, n: numbers.slice(0, 5), x: failed,",
             "  d: text.split(/\\s+/).reverse().join(' ').toUpperCase()});");
 
+    static {
+        // It makes formats of dates, and those ask for the time: what they do depends on whether it has changed.
+        try {
+            Class.forName("org.mozilla.javascript.NativeDate");
+        } catch (ClassNotFoundException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
     public static void main(String[] args) {
         Context context = Context.enter();
         try {

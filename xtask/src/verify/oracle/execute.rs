@@ -2,13 +2,13 @@
 //! Runs a program in one of the ways.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context as _, Result};
 use hindsight_decoder::{art_trace, Trace};
-use hindsight_lab::{BootImage, Isa};
+use hindsight_lab::{BootImage, Isa, Lab};
 
 use super::images::{run_verbose, verbose, LOG, NO_INLINING};
 use super::inlining::Inlined;
@@ -96,6 +96,8 @@ fn execute_in(
     let mut command = lab.dalvikvm_command_with(&image);
     command
         .arg(option)
+        // So that few programs need a garbage collection, after which cleared references are seen.
+        .arg("-Xms128m")
         .arg("-Djava.library.path=".to_owned() + &program.libraries);
     if mode == Mode::Jit {
         command.args(["-Xjitthreshold:0", "-Xcompiler-option", NO_INLINING]);
@@ -115,6 +117,9 @@ fn execute_in(
         .arg(&program.class)
         .args(&program.arguments);
     command.current_dir(folder).env("DEX_LOCATION", folder);
+    if let Some(library) = &context.preload {
+        command.env("LD_PRELOAD", library);
+    }
     let ring = if lab.isa() == Isa::Arm {
         SMALL_RING
     } else {
@@ -156,6 +161,27 @@ fn execute_in(
         "they have more events than the ring holds"
     );
     Ok(Run { trace, inlined })
+}
+
+/// Compiles the library that makes a program's identity hash codes the same in each run; see `same_time.c`. Only for
+/// this machine.
+pub(super) fn same_time(lab: &Lab, checkout: &Path, folder: &Path) -> Result<Option<PathBuf>> {
+    if !lab.isa().is_native() {
+        return Ok(None);
+    }
+    let library = folder.join("libsame_time.so");
+    let output = Command::new("clang-14")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .arg(checkout.join("lab/oracle/same_time.c"))
+        .output()
+        .context("cannot run clang-14 (package clang-14)")?;
+    ensure!(
+        output.status.success(),
+        "cannot compile same_time.c:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(Some(library))
 }
 
 /// Reads what ART's tracer wrote in the folder of a run. An error says why it can't be compared.

@@ -145,6 +145,8 @@ struct Context {
     not_inlined: Option<BootImage>,
     inlined: Option<(BootImage, Inlined)>,
     exempt: programs::Exempt,
+    /// What is preloaded into the VM.
+    preload: Option<PathBuf>,
     timeout: Duration,
     keep: Option<PathBuf>,
 }
@@ -169,6 +171,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         not_inlined,
         inlined,
         exempt: programs::Exempt::of(&lab)?,
+        preload: execute::same_time(&lab, checkout, &folder)?,
         lab,
         timeout: Duration::from_secs(options.timeout),
         keep: options.keep.clone(),
@@ -300,6 +303,27 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// How far it has come, with what has been compared.
+fn print_progress(
+    index: usize,
+    programs: usize,
+    started: Instant,
+    tallies: &BTreeMap<Mode, Tally>,
+) {
+    let seconds = started.elapsed().as_secs();
+    let modes: Vec<String> = tallies
+        .iter()
+        .map(|(mode, tally)| {
+            let (programs, events) = (tally.programs, tally.events);
+            format!("{mode} {programs}/{events}/{}", tally.differences)
+        })
+        .collect();
+    eprintln!(
+        "verify: {index}/{programs} programs, {seconds} s; programs/events/differences: {}",
+        modes.join(", ")
+    );
 }
 
 fn report(mode: Mode, tally: &Tally) {
