@@ -11,7 +11,11 @@
 #include "art_method-inl.h"
 #include "base/mutex.h"
 #include "class_linker.h"
+#if __has_include("class_root-inl.h")
+#include "class_root-inl.h"
+#else
 #include "class_root.h"
+#endif
 #include "class_table-inl.h"
 #include "dex/dex_file-inl.h"
 #include "dex/descriptors_names.h"
