@@ -71,6 +71,7 @@ pub(super) fn programs(
                 arguments: Vec::new(),
                 libraries: String::new(),
                 prints: prints(&text),
+                not_comparable: None,
                 comparable: true,
             })
         })
