@@ -47,7 +47,8 @@ void LocationsBuilderARMVIXL::VisitTraceStart(HTraceStart* instruction) {
 }
 
 void InstructionCodeGeneratorARMVIXL::VisitTraceStart(HTraceStart* instruction) {
-  if (!hindsight::HasEntrySuspendCheck(codegen_)) {
+  if (instruction->SharesSuspendCheck() ? !hindsight::HasEntrySuspendCheck(codegen_)
+                                        : codegen_->IsLeafMethod()) {
     // The link register may not have been saved.
     Emit(codegen_->GetAssembler(), Request(TraceSite::kLeafEntry));
   } else if (!instruction->SharesSuspendCheck()) {
