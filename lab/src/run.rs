@@ -196,13 +196,15 @@ impl Lab {
     /// newer suite, if it needs one.
     pub(crate) fn launcher(&self) -> Vec<OsString> {
         if self.isa.is_native() && self.folders.spec.native_sysroot {
-            let libraries = self
-                .folders
-                .sysroot(self.isa)
-                .join("usr/lib")
-                .join(self.isa.triple());
+            let all = self.folders.sysroot(self.isa).join("usr/lib");
+            let libraries = all.join(self.isa.triple());
             let mut path = self.root.join(self.isa.library_dir()).into_os_string();
-            for dir in [libraries.join("android"), libraries.clone()] {
+            // libbacktrace needs 7-Zip's library.
+            for dir in [
+                libraries.join("android"),
+                libraries.clone(),
+                all.join("7zip"),
+            ] {
                 path.push(":");
                 path.push(dir);
             }
@@ -249,6 +251,19 @@ impl Lab {
         }
         if std::env::var_os("ANDROID_LOG_TAGS").is_none() {
             command.env("ANDROID_LOG_TAGS", "*:w");
+        }
+        command
+    }
+
+    /// Any program for the lab's instruction set, linked to its libraries, with the same environment.
+    pub fn command_at(&self, program: &Path) -> Command {
+        let mut words = self.launcher();
+        words.push(program.into());
+        let mut command = Command::new(words.remove(0));
+        command.args(words).envs(self.environment());
+        if self.folders.spec.native_sysroot {
+            // The loader's option says it.
+            command.env_remove("LD_LIBRARY_PATH");
         }
         command
     }

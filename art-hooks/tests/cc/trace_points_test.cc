@@ -185,6 +185,27 @@ class Method {
     x->AddInput(sum);
   }
 
+  // if (x < 10) return x + 1; throw exception: throwing is a call outside of slow paths, so that every release has
+  // the suspend check at the entry.
+  void ReturnOrThrow() {
+    HInstruction* exception = Add<HParameterValue>(
+        entry, *dex_file_, dex::TypeIndex(0), /*index=*/ 1, DataType::Type::kReference);
+    AddSuspendCheck(entry);
+    HBasicBlock* test = Block();
+    HBasicBlock* small = Block();
+    HBasicBlock* large = Block();
+    Goto(entry, test);
+    HInstruction* one = graph->GetIntConstant(1);
+    Add<HIf>(test, Add<HLessThan>(test, parameter, graph->GetIntConstant(10)));
+    test->AddSuccessor(small);
+    test->AddSuccessor(large);
+    Return(small, Add<HAdd>(small, DataType::Type::kInt32, parameter, one));
+    HThrow* thrown = Add<HThrow>(large, exception, /*dex_pc=*/ 0u);
+    thrown->SetRawEnvironment(new (&allocator_) HEnvironment(
+        &allocator_, /*number_of_vregs=*/ 0u, /*method=*/ nullptr, /*dex_pc=*/ 0u, thrown));
+    large->AddSuccessor(exit);
+  }
+
   // Never returns.
   void Forever() {
     AddSuspendCheck(entry);
@@ -300,10 +321,8 @@ TEST(TracePointsTest, OnStackReplacementRecordsNoEntry) {
   Method method(InstructionSet::kX86_64, /*osr=*/ true);
   method.Loop();
   method.Insert();
-  if (!kOsrCodeRecordsExit) {
-    EXPECT_EQ(method.Count(HInstruction::kTraceStart), 0u);
-    EXPECT_EQ(method.Count(HInstruction::kTraceEnd), 0u);
-  }
+  EXPECT_EQ(method.Count(HInstruction::kTraceStart), 0u);
+  EXPECT_EQ(method.Count(HInstruction::kTraceEnd), kOsrCodeRecordsExit ? OneIfTraced() : 0u);
 }
 
 // --- The code.
@@ -365,21 +384,28 @@ TEST(TracePointsTest, TheSharedEntryTestsItsOwnWordAndTheLoopTheFlags) {
     return std::max(Occurrences(code, operand), Occurrences(code, narrow)) +
            Occurrences(code, swapped);
   };
-  Method method(InstructionSet::kX86_64);
-  method.Loop();
-  method.Insert();
-  const std::vector<uint8_t> code = method.Lower();
-  EXPECT_FALSE(method.codegen->IsLeafMethod());
-  const int32_t flags = Thread::ThreadFlagsOffset<PointerSize::k64>().Int32Value();
   const int32_t poll = PollOffset<PointerSize::k64>().Int32Value();
+  Method method(InstructionSet::kX86_64);
+  method.ReturnOrThrow();
+  method.Insert();
+  EXPECT_EQ(tests(method.Lower(), poll), IsShared() ? 1u : 0u);
+  EXPECT_FALSE(method.codegen->IsLeafMethod());
+
+  Method with_loop(InstructionSet::kX86_64);
+  with_loop.Loop();
+  with_loop.Insert();
+  const std::vector<uint8_t> code = with_loop.Lower();
+  EXPECT_FALSE(with_loop.codegen->IsLeafMethod());
+#if HINDSIGHT_ART >= 14
+  // It calls on slow paths only, and so has no suspend check at its entry.
+  EXPECT_EQ(tests(code, poll), 0u);
+#else
+  const int32_t flags = Thread::ThreadFlagsOffset<PointerSize::k64>().Int32Value();
+  EXPECT_EQ(tests(code, poll), IsShared() ? 1u : 0u);
   if (IsShared()) {
-    EXPECT_EQ(tests(code, poll), 1u);
-#if HINDSIGHT_ART < 14
     EXPECT_EQ(tests(code, flags), 1u);
-#endif
-  } else {
-    EXPECT_EQ(tests(code, poll), 0u);
   }
+#endif
 }
 
 // --- What it records. Only on x86-64, whose thread register can be set to anything.
@@ -463,6 +489,10 @@ void TestRun(void (Method::*build)(), int32_t argument, int32_t expected) {
 TEST(TracePointsTest, ALeafRecordsItsEntryAndWhicheverExitItTakes) {
   TestRun(&Method::TwoReturns, 3, 4);
   TestRun(&Method::TwoReturns, 30, 29);
+}
+
+TEST(TracePointsTest, AMethodThatCallsRecordsItsEntryWithItsSuspendCheck) {
+  TestRun(&Method::ReturnOrThrow, 3, 4);
 }
 
 TEST(TracePointsTest, AMethodWithALoopRecordsOneEntryAndOneExit) {

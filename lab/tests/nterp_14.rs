@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Android 14's nterp, assembled for each instruction set that it is traced on, and its trace points in
+//! the disassembly: every way into a method and every way out has one.
+//!
+//! Needs the sources and the sysroot of `cargo xtask lab build --release 14`, the C library's headers in the
+//! sysroots of Android 10's labs for ARM, and clang-19; without them it says so and passes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An instruction set: how to compile for it, and what its trace points look like.
+struct Isa {
+    name: &'static str,
+    target: &'static [&'static str],
+    /// Whose sysroot has the C library: of this release and instruction set.
+    sysroot: &'static str,
+    pointer_size: u64,
+    /// Loads from the thread, `@` being the offset.
+    load_at_entry: &'static str,
+    load_at_exit: &'static str,
+    /// A way back to the caller.
+    is_return: fn(&str) -> bool,
+    /// What follows the load at the exit, the beginning of each instruction; the last ones return.
+    exit: &'static [&'static str],
+}
+
+const ISAS: [Isa; 3] = [
+    Isa {
+        name: "x86_64",
+        target: &["--target=x86_64-linux-gnu"],
+        sysroot: "android-14/sysroots/x86_64",
+        pointer_size: 8,
+        load_at_entry: "movq %gs:@, %r11",
+        load_at_exit: "movq %gs:@, %rdx",
+        is_return: |line| line.starts_with("ret"),
+        exit: &["testq %rdx, %rdx", "jne", "ret", "jmpq *%rdx"],
+    },
+    Isa {
+        name: "arm64",
+        target: &["--target=aarch64-linux-gnu", "-march=armv8-a"],
+        sysroot: "android-10/sysroots/arm64",
+        pointer_size: 8,
+        load_at_entry: "ldr x16, [x19, #@]",
+        load_at_exit: "ldr x16, [x19, #@]",
+        is_return: |line| line == "ret",
+        exit: &["cbnz x16,", "ret", "br x16"],
+    },
+    Isa {
+        name: "arm",
+        target: &[
+            "--target=arm-linux-gnueabihf",
+            "-march=armv7-a",
+            "-mfpu=neon",
+            "-mfloat-abi=hard",
+            "-mthumb",
+        ],
+        sysroot: "android-10/sysroots/arm",
+        pointer_size: 4,
+        load_at_entry: "ldr r4, [r9, #@]",
+        load_at_exit: "ldr r2, [r9, #@]",
+        is_return: |line| line.starts_with("pop") && line.ends_with("pc}"),
+        exit: &["cmp r2, #0", "beq", "blx r2", "ldr r12, [r6, #-0x4]"],
+    },
+];
+
+/// The folders of ART's headers that asm_defines.cc needs.
+const INCLUDES: [&str; 15] = [
+    ".",
+    "runtime",
+    "libartbase",
+    "libartpalette/include",
+    "libdexfile",
+    "libdexfile/external/include",
+    "libelffile",
+    "libprofile",
+    "cmdline",
+    "sigchainlib",
+    "odrefresh/include",
+    "tools/cpp-define-generator",
+    "libnativebridge/include",
+    "libnativeloader/include",
+    "compiler",
+];
+
+const DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_DELTA=-0x1000000 \
+    -DART_BASE_ADDRESS_MAX_DELTA=0x1000000 -DART_DEFAULT_COMPACT_DEX_LEVEL=fast \
+    -DART_DEFAULT_GC_TYPE_IS_CMC -DART_FRAME_SIZE_LIMIT=1736 -DART_READ_BARRIER_TYPE_IS_BAKER=1 \
+    -DART_USE_READ_BARRIER=1 -DART_USE_GENERATIONAL_CC=1 -DART_STACK_OVERFLOW_GAP_arm=8192 \
+    -DART_STACK_OVERFLOW_GAP_arm64=8192 -DART_STACK_OVERFLOW_GAP_riscv64=8192 \
+    -DART_STACK_OVERFLOW_GAP_x86=8192 -DART_STACK_OVERFLOW_GAP_x86_64=8192 -DBUILDING_LIBART=1 \
+    -DIMT_SIZE=43 -DUSE_D8_DESUGAR=1 -DNDEBUG -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE";
+
+fn run(command: &mut Command) -> Vec<u8> {
+    let output = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(
+        output.status.success(),
+        "{command:?}:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.stdout
+}
+
+/// Nterp as an object file, disassembled; and the offset of the cursor in the thread.
+fn disassemble(isa: &Isa, lab: &Path, work: &Path) -> (String, u64) {
+    let art = lab.join("android-14/hindsight/src/art");
+    let android = lab.join("android-14/sysroots/x86_64/usr/include");
+    let clang = |compiler: &str| {
+        let mut command = Command::new(compiler);
+        command
+            .args(isa.target)
+            .arg(format!("--sysroot={}", lab.join(isa.sysroot).display()))
+            .args(["-w", "-fPIC"])
+            .args(DEFINES.split_whitespace())
+            .arg(format!("-DART_ENABLE_CODEGEN_{}", isa.name))
+            .arg("-I")
+            .arg(work)
+            .arg("-I")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../art-hooks/include"));
+        for folder in INCLUDES {
+            command.arg("-I").arg(art.join(folder));
+        }
+        for folder in ["android", "android/nativehelper"] {
+            command.arg("-I").arg(android.join(folder));
+        }
+        command
+    };
+    // The only header outside of Android's own folder, which has another architecture's beside it.
+    std::fs::copy(android.join("tinyxml2.h"), work.join("tinyxml2.h")).unwrap();
+
+    let generator = art.join("tools/cpp-define-generator");
+    let text = work.join("asm_defines.s");
+    run(clang("clang++-19")
+        .args(["-std=gnu++17", "-O1", "-fno-rtti", "-fno-exceptions", "-S"])
+        .arg(generator.join("asm_defines.cc"))
+        .arg("-o")
+        .arg(&text));
+    let header = run(Command::new("python3")
+        .arg(generator.join("make_header.py"))
+        .arg(&text));
+    std::fs::write(work.join("asm_defines.h"), &header).unwrap();
+
+    let mterp = art.join("runtime/interpreter/mterp");
+    let mut parts: Vec<PathBuf> = std::fs::read_dir(mterp.join(format!("{}ng", isa.name)))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    parts.sort();
+    let source = work.join("mterp.S");
+    run(Command::new("python3")
+        .arg(mterp.join("gen_mterp.py"))
+        .arg(&source)
+        .args(&parts));
+    let object = work.join("mterp.o");
+    run(clang("clang-19")
+        .arg("-c")
+        .arg(&source)
+        .arg("-o")
+        .arg(&object));
+    let text = run(Command::new("llvm-objdump-19")
+        .args([
+            "-dr",
+            "--no-show-raw-insn",
+            "--no-leading-addr",
+            "--print-imm-hex",
+        ])
+        .arg(&object));
+
+    let header = String::from_utf8(header).unwrap();
+    let cursor = header
+        .lines()
+        .find_map(|line| line.strip_prefix("#define THREAD_HINDSIGHT_CURSOR_OFFSET 0x"))
+        .expect("thread.def has the cursor's offset");
+    (
+        String::from_utf8(text).unwrap(),
+        u64::from_str_radix(cursor, 16).unwrap(),
+    )
+}
+
+/// The instructions of each function, their whitespace and comments normalized.
+fn functions(text: &str) -> Vec<(&str, Vec<String>)> {
+    let mut functions = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split('<').nth(1)) {
+            functions.push((name, Vec::new()));
+        } else if let Some((_, instructions)) = functions.last_mut() {
+            let line = line.split('@').next().unwrap_or("");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if !words.is_empty() {
+                instructions.push(words.join(" "));
+            }
+        }
+    }
+    functions
+}
+
+#[test]
+fn every_entry_and_every_return_of_nterp_has_a_trace_point() {
+    let lab = hindsight_lab::cache_dir().unwrap().join("lab");
+    for needed in [
+        "android-14/hindsight/src/art/runtime",
+        "android-14/sysroots/x86_64",
+    ]
+    .into_iter()
+    .chain(ISAS.iter().map(|isa| isa.sysroot))
+    {
+        if !lab.join(needed).exists() {
+            eprintln!("skipped: {} is not there", lab.join(needed).display());
+            return;
+        }
+    }
+    if Command::new("clang-19").arg("--version").output().is_err() {
+        eprintln!("skipped: no clang-19");
+        return;
+    }
+    for isa in &ISAS {
+        let work = tempfile::tempdir().unwrap();
+        let (text, cursor) = disassemble(isa, &lab, work.path());
+        let word = |pattern: &str, index: u64| {
+            pattern.replace('@', &format!("{:#x}", cursor + index * isa.pointer_size))
+        };
+        let (entry, exit) = (word(isa.load_at_entry, 4), word(isa.load_at_exit, 3));
+        let functions = functions(&text);
+
+        // All ways into a method look whether it is hot, as branches back do in one common place.
+        let count = |wanted: &dyn Fn(&str) -> bool| {
+            let all = functions.iter().flat_map(|(_, lines)| lines);
+            all.filter(|line| wanted(line)).count()
+        };
+        let hot = count(&|line| {
+            line.starts_with("R_") && line.contains("nterp_hot_method")
+                || line.contains(": R_") && line.contains("nterp_hot_method")
+        });
+        assert!(
+            hot >= 2,
+            "{}: {hot} looks whether a method is hot",
+            isa.name
+        );
+        assert_eq!(
+            count(&|line| line == entry),
+            hot - 1,
+            "{}: entries",
+            isa.name
+        );
+
+        // All ways out are the four return instructions.
+        for (name, lines) in functions
+            .iter()
+            .filter(|(name, _)| name.starts_with("nterp_op_"))
+        {
+            let returns = lines.iter().filter(|line| (isa.is_return)(line)).count();
+            let is_return = name.starts_with("nterp_op_return");
+            assert_eq!(returns, usize::from(is_return), "{}: {name}", isa.name);
+            let Some(at) = lines.iter().position(|line| *line == exit) else {
+                assert!(
+                    !is_return,
+                    "{}: {name} has no trace point:\n{}",
+                    isa.name,
+                    lines.join("\n")
+                );
+                continue;
+            };
+            assert!(is_return, "{}: {name} has a trace point", isa.name);
+            for (line, expected) in lines[at + 1..].iter().zip(isa.exit) {
+                assert!(
+                    line.starts_with(expected),
+                    "{}: {name}: {line} instead of {expected}",
+                    isa.name
+                );
+            }
+        }
+        let names = ["return", "return_void", "return_object", "return_wide"];
+        for name in names.map(|name| format!("nterp_op_{name}")) {
+            assert!(
+                functions.iter().any(|(n, _)| *n == name),
+                "{}: {name}",
+                isa.name
+            );
+        }
+    }
+}
