@@ -114,6 +114,8 @@ struct Tally {
     /// Other than main threads.
     threads: usize,
     differences: usize,
+    /// Programs that took a second run.
+    again: usize,
     /// Whether a program that can be compared was left out.
     failed: bool,
     /// Which programs were left out why.
@@ -135,6 +137,7 @@ impl Tally {
         self.programs += 1;
         self.events += equal.events;
         self.threads += equal.threads;
+        self.again += equal.again;
         add(&mut self.missing, equal.missing);
         add(&mut self.additional, equal.additional);
     }
@@ -189,8 +192,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
                     break;
                 };
                 if index > 0 && index.is_multiple_of(PROGRESS) {
-                    let seconds = started.elapsed().as_secs();
-                    eprintln!("verify: {index}/{} programs, {seconds} s", programs.len());
+                    print_progress(index, programs.len(), started, &lock(&tallies));
                 }
                 if let Err(error) = check_program(&context, program, &options.mode, &tallies) {
                     lock(&errors).push(error.context(program.name.clone()));
@@ -338,6 +340,12 @@ fn report(mode: Mode, tally: &Tally) {
         tally.events,
         tally.differences,
     );
+    if tally.again > 0 {
+        println!(
+            "{:>14}{} of the programs took another way in one run, and the reference's in the next",
+            "", tally.again
+        );
+    }
     print_permitted(&tally.missing, &tally.additional);
     for (why, programs) in &tally.skipped {
         let n = programs.len();

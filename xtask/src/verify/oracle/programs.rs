@@ -147,6 +147,8 @@ pub(super) struct Exempt {
     intrinsics: HashSet<String>,
     /// `class.name` of those that are called without any transition.
     critical: HashSet<String>,
+    /// `class.name` of those that tell a run-test how it is executed.
+    asks: HashSet<String>,
 }
 
 impl Exempt {
@@ -181,9 +183,16 @@ impl Exempt {
                 find_critical(&root, &root, &mut critical)?;
             }
         }
+        let mut asks = HashSet::new();
+        for file in ["runtime_state.cc", "stack_inspect.cc"] {
+            let file = tests.join("common").join(file);
+            let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+            asks.extend(asked(&text));
+        }
         Ok(Exempt {
             intrinsics,
             critical,
+            asks,
         })
     }
 
@@ -193,11 +202,17 @@ impl Exempt {
         Exempt {
             intrinsics: set(intrinsics),
             critical: set(critical),
+            asks: HashSet::new(),
         }
     }
 
     pub(super) fn is_intrinsic(&self, name: &str) -> bool {
         self.intrinsics.contains(name)
+    }
+
+    /// Whether a program that calls it may do something else when it is executed in another way.
+    pub(super) fn asks_for_mode(&self, name: &str) -> bool {
+        self.asks.contains(name.split('(').next().unwrap_or(name))
     }
 
     pub(super) fn is_critical_native(&self, name: &str) -> bool {
@@ -215,6 +230,14 @@ fn intrinsic(line: &str) -> Option<String> {
     let class = strings.next()?.strip_prefix('L')?.strip_suffix(';')?;
     let (name, signature) = (strings.next()?, strings.next()?);
     Some(format!("{}.{name}{signature}", class.replace('/', ".")))
+}
+
+/// The methods that a file of the run-tests' native library has for their class `Main`.
+fn asked(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split("Java_Main_").skip(1).map(|after| {
+        let name = after.split(|c: char| !c.is_ascii_alphanumeric()).next();
+        format!("Main.{}", name.unwrap_or_default())
+    })
 }
 
 /// Methods after `@CriticalNative` in the Java files of a folder.
@@ -246,7 +269,7 @@ fn find_critical(root: &Path, folder: &Path, found: &mut HashSet<String>) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::{intrinsic, is_of_proxy};
+    use super::{asked, intrinsic, is_of_proxy};
 
     #[test]
     fn names_of_proxies() {
@@ -254,6 +277,13 @@ mod tests {
         assert!(is_of_proxy("a.b.$Proxy12.<init>(La/B;)V"));
         assert!(!is_of_proxy("a.$Proxy.run()V"));
         assert!(!is_of_proxy("a.Proxy1.run()V"));
+    }
+
+    #[test]
+    fn natives_of_the_run_tests() {
+        let text =
+            "JNIEXPORT jboolean JNICALL Java_Main_hasJit(JNIEnv*, jclass) {}\n Java_Main_isX_(";
+        assert_eq!(asked(text).collect::<Vec<_>>(), ["Main.hasJit", "Main.isX"]);
     }
 
     #[test]
