@@ -19,6 +19,7 @@
 #include "class_table-inl.h"
 #include "dex/dex_file-inl.h"
 #include "dex/descriptors_names.h"
+#include "gc/heap.h"
 #include "hindsight/compat.h"
 #include "linear_alloc.h"
 #include "mirror/array-inl.h"
@@ -178,6 +179,7 @@ void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) 
   Thread* self = Thread::Current();
   // In parts, so that a garbage collection that wants to suspend us does not wait long.
   constexpr size_t kPart = 4096u;
+  size_t found = 0u;
   for (size_t start = 0u; start < addresses.size(); start += kPart) {
     ScopedObjectAccess soa(self);
     const size_t end = std::min(start + kPart, addresses.size());
@@ -187,6 +189,12 @@ void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) 
     for (ArtMethod* method : finder.Found()) {
       AddSymbol(method, sink);
     }
+    found += finder.Found().size();
+  }
+  if (found < addresses.size()) {
+    // A collection that has given up a class loader names its methods only near its end: the caller may look
+    // for those names afterwards.
+    Runtime::Current()->GetHeap()->WaitForGcToComplete(gc::kGcCauseBackground, self);
   }
 }
 
