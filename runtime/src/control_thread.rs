@@ -98,11 +98,13 @@ impl<'a> ControlThread<'a> {
 
     /// A bug of ours must not end the app: it ends tracing.
     fn guarded(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
+        self.shared.in_control.store(true, Ordering::Relaxed);
         if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
             let message = format!("internal error in {what}, tracing ends; please report it");
             self.shared.host.log(Severity::Error, &message);
             let _ = catch_unwind(AssertUnwindSafe(|| self.stop_all()));
         }
+        self.shared.in_control.store(false, Ordering::Relaxed);
     }
 
     fn handle(&mut self, command: Command) {

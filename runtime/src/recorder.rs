@@ -148,6 +148,9 @@ pub(crate) struct Shared {
     pub(crate) threads: Mutex<HashMap<u32, Arc<ThreadTrace>>>,
     /// Who has rings, and the rings of threads that have ended, oldest first.
     pub(crate) holdings: Mutex<Holdings>,
+    /// Whether the control thread does something, and may have taken rings out of `holdings` for it. Set
+    /// before it locks those, so whoever locks them later and misses the rings sees it.
+    pub(crate) in_control: AtomicBool,
     pub(crate) balance: Mutex<balance::Report>,
     /// Threads that were to be traced from their start, but there was no room for a ring.
     pub(crate) refused_rings: std::sync::atomic::AtomicU64,
@@ -201,6 +204,7 @@ impl Recorder {
                 quota: Quota::new(config.max_rings()),
                 finished: VecDeque::new(),
             }),
+            in_control: AtomicBool::new(false),
             balance: Mutex::default(),
             journal: Mutex::default(),
             loaders_unloaded: Default::default(),
@@ -406,7 +410,8 @@ impl Recorder {
     /// at a safepoint, and hold no lock that others wait for on their way to one.
     pub fn loader_unloading(&self, loader: usize, patience: Duration) {
         let shared = &self.shared;
-        if self.stopped.load(Ordering::Acquire) || !shared.has_rings() {
+        // Also while it is being shut down, which may persist the rings.
+        if !shared.has_rings() {
             return;
         }
         if shared.config.unloading == Unloading::Invalidate {
@@ -489,7 +494,9 @@ impl Shared {
     /// Whether anything is recorded, or was and is kept.
     fn has_rings(&self) -> bool {
         let holdings = lock(&self.holdings);
-        !holdings.finished.is_empty() || !holdings.quota.holders().is_empty()
+        !holdings.finished.is_empty()
+            || !holdings.quota.holders().is_empty()
+            || self.in_control.load(Ordering::Relaxed)
     }
 
     /// Whether the thread may have a ring; if so, it counts from now on.

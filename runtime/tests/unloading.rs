@@ -93,6 +93,27 @@ fn every_method_has_the_name_of_its_time() {
 }
 
 #[test]
+fn a_loader_that_is_unloaded_during_the_shutdown_has_names_in_the_last_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), ",persist-at-exit=yes");
+    let recorder = Arc::new(recorder);
+    Managed::run(&recorder, &world, |thread| {
+        load(&world, 1, "First");
+        thread.enter(METHOD);
+        let unloading = Arc::clone(&recorder);
+        *world.meanwhile.lock().unwrap() = Some(Box::new(move || {
+            unloading.loader_unloading(1, PATIENCE);
+        }));
+        thread.native(|| recorder.shutdown());
+    });
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    let [Ok(file)] = files.as_slice() else {
+        panic!("{files:?}");
+    };
+    assert_eq!(classes(&std::fs::read(file.path()).unwrap()), ["First"]);
+}
+
+#[test]
 fn names_are_forgotten_when_no_ring_needs_them() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(folder.path(), "");

@@ -33,6 +33,9 @@ namespace {
 // Whether the recorder runs. Threads start and exit before, while and after it does.
 Atomic<bool> running(false);
 
+// Whether it ever did: while it is being shut down, it persists the rings, and wants names for that.
+Atomic<bool> started(false);
+
 // On a device: one property that holds the configuration; in the lab, and wherever there are no
 // properties: the environment.
 std::string Configuration() {
@@ -56,6 +59,7 @@ void Start(JNIEnv* env) {
   if (!bridge::start(configuration, ExitStub(), LeafStub())) {
     return;
   }
+  started.store(true, std::memory_order_release);
   running.store(true, std::memory_order_release);
   ThreadStarted(Thread::Current());
 }
@@ -89,7 +93,7 @@ void ThreadRenamed(Thread* thread, const char* name) {
 }
 
 void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes) {
-  if (running.load(std::memory_order_acquire)) {
+  if (started.load(std::memory_order_acquire)) {
     UnloadingLoader loader{methods, classes};
     bridge::class_loader_unloading(reinterpret_cast<size_t>(&loader));
   }

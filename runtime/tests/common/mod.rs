@@ -29,6 +29,8 @@ pub(crate) struct World {
     gates: Mutex<HashMap<u32, Arc<Gate>>>,
     pub(crate) log: Mutex<Vec<(Severity, String)>>,
     pub(crate) panic_in_symbolize: AtomicBool,
+    /// What else happens while the host is asked for names, once.
+    pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Methods of the loader with this number; they are no longer alive when it has been unloaded.
     pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
 }
@@ -68,6 +70,10 @@ impl Host for FakeHost {
             !self.0.panic_in_symbolize.load(Ordering::SeqCst),
             "asked to panic"
         );
+        let meanwhile = lock(&self.0.meanwhile).take();
+        if let Some(action) = meanwhile {
+            action();
+        }
         // Odd addresses have no name.
         for address in addresses.iter().filter(|a| **a % 2 == 0) {
             named(Symbol {
