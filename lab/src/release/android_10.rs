@@ -40,6 +40,7 @@ pub(super) const SPEC: Spec = Spec {
         ],
     }),
     image_classes: Some("src/frameworks_base/config/preloaded-classes"),
+    modules_of_libcore: &[],
     modules: &[
         ("ANDROID_RUNTIME_ROOT", "com.android.runtime"),
         ("ANDROID_TZDATA_ROOT", "com.android.tzdata"),

@@ -48,6 +48,7 @@ pub(super) const SPEC: Spec = Spec {
         ],
     }),
     image_classes: None,
+    modules_of_libcore: &[("ANDROID_RUNTIME_ROOT", "com.android.runtime")],
     modules: &[
         ("ANDROID_ART_ROOT", "com.android.art"),
         ("ANDROID_I18N_ROOT", "com.android.i18n"),

@@ -39,6 +39,7 @@ pub(super) const SPEC: Spec = Spec {
     native_only: &[],
     java: None,
     image_classes: None,
+    modules_of_libcore: &[],
     modules: &[],
 };
 

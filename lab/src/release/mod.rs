@@ -58,6 +58,8 @@ pub(crate) struct Spec {
     pub(crate) image_classes: Option<&'static str>,
     /// The modules (APEXes) below `ANDROID_ROOT`, with the variables that name them.
     pub(crate) modules: &'static [(&'static str, &'static str)],
+    /// Those of them that the scripts of the run-tests don't know, as libcore is another release's.
+    pub(crate) modules_of_libcore: &'static [(&'static str, &'static str)],
 }
 
 /// Include folders, in order. `OUT` is the output folder; absolute ones are below the sysroot.

@@ -110,6 +110,16 @@ impl Layout {
                 .extra_environment()
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .chain(
+                    folders
+                        .spec
+                        .modules_of_libcore
+                        .iter()
+                        .map(|(name, module)| {
+                            let path = lab.root().join(module).display().to_string();
+                            ((*name).to_owned(), path)
+                        }),
+                )
                 .collect(),
         }
     }
