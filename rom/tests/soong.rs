@@ -161,12 +161,21 @@ fn what_the_patches_name_is_defined() {
                 }
             }
         }
-        for name in &named {
+        let (folders, modules): (Vec<_>, Vec<_>) =
+            named.iter().partition(|name| name.contains('/'));
+        for name in &modules {
             assert!(together.module(name).is_some(), "{release}: {name}");
+        }
+        for name in folders {
+            let ours = name.strip_prefix("external/hindsight/");
+            assert!(
+                ours.is_some_and(|path| checkout().join(path).is_dir()),
+                "{release}: {name}"
+            );
         }
         // Release by release, as their patches come.
         if release == Release::Android10 {
-            assert_eq!(named.len(), 2, "{named:?}");
+            assert_eq!(modules.len(), 2, "{named:?}");
         }
     }
 }
