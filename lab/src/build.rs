@@ -351,5 +351,29 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
         let bridge = lab.dir().join(&target).join("cxxbridge");
         symlink(&Path::new(triple).join("cxxbridge"), &bridge)?;
     }
-    Ok(Some(format!("{output}/libhindsight_art_hooks.a")))
+    let library = format!("{target}/libhindsight_art_hooks.a");
+    without_libm_names(
+        lab,
+        &lab.dir().join(output).join("libhindsight_art_hooks.a"),
+        &lab.dir().join(&library),
+    )?;
+    Ok(Some(library))
+}
+
+/// Copies the static library, with other names for what libm has, too: see `art-hooks/libm-names.txt`.
+fn without_libm_names(lab: &Lab, from: &Path, to: &Path) -> Result<()> {
+    let names = lab.folders.checkout.join("art-hooks/libm-names.txt");
+    let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+    if changed(to).is_some_and(|to| Some(to) > changed(from) && Some(to) > changed(&names)) {
+        return Ok(());
+    }
+    let unfinished = to.with_extension("partial");
+    let mut command = Command::new(format!("llvm-objcopy-{}", lab.folders.spec.clang));
+    command.arg("--redefine-syms").arg(&names);
+    command.arg(from).arg(&unfinished);
+    run(
+        command,
+        "renaming the symbols of the Rust library that libm has, too",
+    )?;
+    std::fs::rename(&unfinished, to).context("write", to)
 }

@@ -138,10 +138,49 @@ pub fn build(checkout: &Path, overlay: &Path, targets: &[Target], runner: Runner
             .with_context(|| format!("compiling the Rust half for {}", target.triple))?;
         let built = Built::read(&messages)?;
         let to = overlay.join(PREBUILT).join(target.triple).join(LIBRARY);
-        copy(&built.library, &to)?;
+        copy(&without_libm_names(checkout, &built.library)?, &to)?;
         built.copy_bridge(&overlay.join(PREBUILT).join("bridge"))?;
     }
     Ok(())
+}
+
+/// Makes a library in which functions that libm has, too, have other names: see `art-hooks/libm-names.txt`.
+fn without_libm_names(checkout: &Path, library: &Path) -> Result<PathBuf> {
+    let renamed = library.with_extension("renamed.a");
+    let objcopy = objcopy()?;
+    let done = Command::new(&objcopy)
+        .arg("--redefine-syms")
+        .arg(checkout.join("art-hooks/libm-names.txt"))
+        .args([library, &renamed])
+        .status()
+        .with_context(|| format!("cannot run {}", objcopy.display()))?;
+    if !done.success() {
+        bail!(
+            "{} cannot rename symbols of {}",
+            objcopy.display(),
+            library.display()
+        );
+    }
+    Ok(renamed)
+}
+
+/// LLVM's objcopy, which takes objects of every target: `$OBJCOPY`, or the one that comes with rustc, or
+/// Debian's.
+fn objcopy() -> Result<PathBuf> {
+    if let Some(named) = std::env::var_os("OBJCOPY") {
+        return Ok(named.into());
+    }
+    let target_libraries = output(Command::new(rustc()).args(["--print", "target-libdir"]))?;
+    let of_rustc = Path::new(&target_libraries).with_file_name("bin/rust-objcopy");
+    let debian = Path::new("/usr/bin/llvm-objcopy").to_owned();
+    [of_rustc, debian]
+        .into_iter()
+        .find(|path| path.exists())
+        .ok_or_else(|| {
+            anyhow!(
+                "no llvm-objcopy: install Debian's package llvm, or say where it is with OBJCOPY"
+            )
+        })
 }
 
 fn cargo(checkout: &Path, target: Target, std: Std) -> Command {

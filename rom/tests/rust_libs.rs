@@ -99,6 +99,11 @@ fn the_static_libraries_for_android_compile_and_have_what_art_calls() {
             .join(target.triple)
             .join(LIBRARY);
         let (defined, needed) = symbols(&library, target);
+        let of_libm: Vec<_> = ["cbrt", "fmod", "fmodf", "sqrt", "rint", "floor"]
+            .into_iter()
+            .filter(|name| defined.contains(*name))
+            .collect();
+        assert!(of_libm.is_empty(), "{}: {of_libm:?}", target.triple);
         let missing: Vec<_> = functions.difference(&defined).collect();
         assert!(missing.is_empty(), "{}: {missing:?}", target.triple);
         // The other half of the bridge is compiled by Soong.
