@@ -206,8 +206,9 @@ class Method {
   // if (x < 10) return x + 1; throw exception: throwing is a call outside of slow paths, so that every release has
   // the suspend check at the entry.
   void ReturnOrThrow() {
+    // A number in the place of an exception: references need classes, and it is never thrown.
     HInstruction* exception = Add<HParameterValue>(
-        entry, *dex_file_, dex::TypeIndex(0), /*index=*/ 1, DataType::Type::kReference);
+        entry, *dex_file_, dex::TypeIndex(0), /*index=*/ 1, DataType::Type::kInt32);
     AddSuspendCheck(entry);
     HBasicBlock* test = Block();
     HBasicBlock* small = Block();
