@@ -561,8 +561,8 @@ impl<'a> ControlThread<'a> {
             return;
         };
         let text = {
-            let report = lock(&self.shared.balance);
-            let addresses = report.addresses();
+            // Not locked while the host is asked, who may wait for threads that want to add to it.
+            let addresses = lock(&self.shared.balance).addresses();
             let mut symbols = Vec::new();
             let mut add = |symbol| symbols.push(symbol);
             self.shared.host.symbolize(&addresses, &mut add);
@@ -570,7 +570,7 @@ impl<'a> ControlThread<'a> {
             let names: HashMap<u64, String> = (symbols.into_iter())
                 .map(|s| (s.address, format!("{}.{}", s.class, s.name)))
                 .collect();
-            report.text(|address| names.get(&address).map(String::as_str))
+            lock(&self.shared.balance).text(|address| names.get(&address).map(String::as_str))
         };
         let path = directory.join(format!("{}.balance", std::process::id()));
         if let Err(e) = std::fs::write(&path, text) {

@@ -19,7 +19,7 @@
 #include "class_table-inl.h"
 #include "dex/dex_file-inl.h"
 #include "dex/descriptors_names.h"
-#include "gc/heap.h"
+#include "gc/scoped_gc_critical_section.h"
 #include "hindsight/compat.h"
 #include "linear_alloc.h"
 #include "mirror/array-inl.h"
@@ -177,24 +177,23 @@ bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request) NO_THREAD_S
 
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {
   Thread* self = Thread::Current();
-  // In parts, so that a garbage collection that wants to suspend us does not wait long.
+  // In parts, so that a garbage collection does not wait long.
   constexpr size_t kPart = 4096u;
-  size_t found = 0u;
   for (size_t start = 0u; start < addresses.size(); start += kPart) {
     ScopedObjectAccess soa(self);
     const size_t end = std::min(start + kPart, addresses.size());
     MethodFinder finder(addresses.data() + start, addresses.data() + end);
-    Runtime::Current()->GetClassLinker()->VisitClasses(&finder);
+    {
+      // Not while a collection runs. VisitClasses waits for it at the loaders' weak references, with a lock held
+      // that a runnable thread may wait for, and for that thread the collection waits. And a loader that is
+      // given up is found no more, but its methods are named only near the collection's end: they are now.
+      gc::ScopedGCCriticalSection no_gc(self, gc::kGcCauseClassLinker, gc::kCollectorTypeClassLinker);
+      Runtime::Current()->GetClassLinker()->VisitClasses(&finder);
+    }
     // They stay alive as long as this thread is runnable.
     for (ArtMethod* method : finder.Found()) {
       AddSymbol(method, sink);
     }
-    found += finder.Found().size();
-  }
-  if (found < addresses.size()) {
-    // A collection that has given up a class loader names its methods only near its end: the caller may look
-    // for those names afterwards.
-    Runtime::Current()->GetHeap()->WaitForGcToComplete(gc::kGcCauseBackground, self);
   }
 }
 
