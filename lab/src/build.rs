@@ -360,7 +360,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     Ok(Some(library))
 }
 
-/// Copies the static library, with other names for what libm has, too: see `art-hooks/libm-names.txt`.
+/// Copies the static library, keeping what libm has, too, from being linked: see `art-hooks/libm-names.txt`.
 fn without_libm_names(lab: &Lab, from: &Path, to: &Path) -> Result<()> {
     let names = lab.folders.checkout.join("art-hooks/libm-names.txt");
     let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
@@ -369,11 +369,11 @@ fn without_libm_names(lab: &Lab, from: &Path, to: &Path) -> Result<()> {
     }
     let unfinished = to.with_extension("partial");
     let mut command = Command::new(format!("llvm-objcopy-{}", lab.folders.spec.clang));
-    command.arg("--redefine-syms").arg(&names);
+    command.arg("--localize-symbols").arg(&names);
     command.arg(from).arg(&unfinished);
     run(
         command,
-        "renaming the symbols of the Rust library that libm has, too",
+        "hiding the functions of the Rust library that libm has, too",
     )?;
     std::fs::rename(&unfinished, to).context("write", to)
 }

@@ -144,24 +144,24 @@ pub fn build(checkout: &Path, overlay: &Path, targets: &[Target], runner: Runner
     Ok(())
 }
 
-/// Makes a library in which functions that libm has, too, have other names: see `art-hooks/libm-names.txt`.
+/// Makes a library whose functions that libm has, too, are not linked: see `art-hooks/libm-names.txt`.
 fn without_libm_names(checkout: &Path, library: &Path) -> Result<PathBuf> {
-    let renamed = library.with_extension("renamed.a");
+    let hidden = library.with_extension("without-libm.a");
     let objcopy = objcopy()?;
     let done = Command::new(&objcopy)
-        .arg("--redefine-syms")
+        .arg("--localize-symbols")
         .arg(checkout.join("art-hooks/libm-names.txt"))
-        .args([library, &renamed])
+        .args([library, &hidden])
         .status()
         .with_context(|| format!("cannot run {}", objcopy.display()))?;
     if !done.success() {
         bail!(
-            "{} cannot rename symbols of {}",
+            "{} cannot hide symbols of {}",
             objcopy.display(),
             library.display()
         );
     }
-    Ok(renamed)
+    Ok(hidden)
 }
 
 /// LLVM's objcopy, which takes objects of every target: `$OBJCOPY`, or the one that comes with rustc, or
