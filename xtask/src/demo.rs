@@ -215,14 +215,20 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
 /// Builds the `hindsight` program, which takes no time if nothing has changed.
 fn hindsight_program(checkout: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    succeed(Command::new(cargo).current_dir(checkout).args([
+    // Also where CARGO_TARGET_DIR is set.
+    let target = checkout.join("target");
+    let mut build = Command::new(cargo);
+    build.current_dir(checkout);
+    build.args([
         "build",
         "--quiet",
         "--release",
         "--package",
         "hindsight-cli",
-    ]))?;
-    Ok(checkout.join("target/release/hindsight"))
+    ]);
+    build.arg("--target-dir").arg(&target);
+    succeed(&mut build)?;
+    Ok(target.join("release/hindsight"))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
