@@ -560,18 +560,18 @@ impl<'a> ControlThread<'a> {
         let Some(directory) = &self.shared.config.check_balance else {
             return;
         };
-        let text = {
-            // Not locked while the host is asked, who may wait for threads that want to add to it.
-            let addresses = lock(&self.shared.balance).addresses();
-            let mut symbols = Vec::new();
-            let mut add = |symbol| symbols.push(symbol);
-            self.shared.host.symbolize(&addresses, &mut add);
-            lock(&self.shared.journal).add_names(&addresses, &mut symbols);
-            let names: HashMap<u64, String> = (symbols.into_iter())
-                .map(|s| (s.address, format!("{}.{}", s.class, s.name)))
-                .collect();
-            lock(&self.shared.balance).text(|address| names.get(&address).map(String::as_str))
-        };
+        // Taken out, and not locked while the host is asked, who may wait for threads that want to add to it.
+        let report = std::mem::take(&mut *lock(&self.shared.balance));
+        let addresses = report.addresses();
+        let mut symbols = Vec::new();
+        self.shared
+            .host
+            .symbolize(&addresses, &mut |symbol| symbols.push(symbol));
+        lock(&self.shared.journal).add_names(&addresses, &mut symbols);
+        let names: HashMap<u64, String> = (symbols.into_iter())
+            .map(|s| (s.address, format!("{}.{}", s.class, s.name)))
+            .collect();
+        let text = report.text(|address| names.get(&address).map(String::as_str));
         let path = directory.join(format!("{}.balance", std::process::id()));
         if let Err(e) = std::fs::write(&path, text) {
             let message = format!("cannot write {}: {e}", path.display());
