@@ -12,10 +12,13 @@ fn folder() -> TempDir {
     folder
 }
 
-fn export(folder: &TempDir, arguments: &[&str]) -> assert_cmd::assert::Assert {
+fn hindsight(folder: &TempDir, arguments: &[&str]) -> assert_cmd::assert::Assert {
     let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
-    command.arg("export").arg("t.hindsight").args(arguments);
-    command.current_dir(folder.path()).assert()
+    command.args(arguments).current_dir(folder.path()).assert()
+}
+
+fn export(folder: &TempDir, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    hindsight(folder, &[&["export", "t.hindsight"], arguments].concat())
 }
 
 fn names(folder: &TempDir) -> Vec<String> {
@@ -126,10 +129,7 @@ fn part_of_a_trace_and_json() {
 #[test]
 fn part_of_a_trace_is_a_trace() {
     let folder = folder();
-    let hindsight = |arguments: &[&str]| {
-        let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
-        command.args(arguments).current_dir(folder.path()).assert()
-    };
+    let hindsight = |arguments: &[&str]| hindsight(&folder, arguments);
     hindsight(&[
         "convert",
         "t.hindsight",
@@ -181,10 +181,7 @@ fn traces_of_art_itself_can_be_converted() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = art.encode(hindsight_testkit::ArtLayout::V3);
     std::fs::write(folder.path().join("method.trace"), bytes).unwrap();
-    let hindsight = |arguments: &[&str]| {
-        let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
-        command.args(arguments).current_dir(folder.path()).assert()
-    };
+    let hindsight = |arguments: &[&str]| hindsight(&folder, arguments);
     hindsight(&["convert", "method.trace", "ours.hindsight"]).success();
     for input in ["method.trace", "ours.hindsight"] {
         hindsight(&["convert", input, "out.nanoscope.txt"]).success();
@@ -201,10 +198,7 @@ fn traces_of_art_itself_can_be_converted() {
 #[test]
 fn every_format_that_can_be_read_is_read_by_all_commands() {
     let folder = folder();
-    let hindsight = |arguments: &[&str]| {
-        let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
-        command.args(arguments).current_dir(folder.path()).assert()
-    };
+    let hindsight = |arguments: &[&str]| hindsight(&folder, arguments);
     hindsight(&[
         "convert",
         "t.hindsight",
@@ -242,8 +236,9 @@ fn an_export_that_is_interrupted_leaves_no_hidden_file() {
             .unwrap();
         // Either it is interrupted where it writes, or was faster.
         while names(&folder).len() < 2 && export.try_wait().unwrap().is_none() {}
-        let kill = std::process::Command::new("kill")
-            .args(["-INT", &export.id().to_string()])
+        // The shell's own: a small system has no program of that name.
+        let kill = std::process::Command::new("sh")
+            .args(["-c", &format!("kill -INT {}", export.id())])
             .status();
         export.wait().unwrap();
         assert!(kill.is_ok());

@@ -223,11 +223,13 @@ pub fn write_file(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let file = tempfile::Builder::new()
-        .prefix(".hindsight-export")
-        .tempfile_in(folder)
-        .map_err(cannot_write)?;
-    let _unfinished = Unfinished::new(file.path());
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(".hindsight-export");
+    let (file, _unfinished) = Unfinished::create(
+        || temporary.tempfile_in(folder),
+        |file| file.path().to_owned(),
+    )
+    .map_err(cannot_write)?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let summary = write(trace, format, options, &mut out).map_err(|e| match e {
         Error::Write(source) => cannot_write(source),

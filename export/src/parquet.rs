@@ -18,6 +18,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
+use crate::unfinished::Unfinished;
 use crate::{Error, Summary};
 
 /// Rows of a row group: they are in memory while a column is written, 8 bytes a row.
@@ -366,11 +367,13 @@ pub(crate) fn write_folder(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let staging = tempfile::Builder::new()
-        .prefix(".hindsight-export")
-        .tempdir_in(parent)
-        .map_err(cannot_write)?;
-    let _unfinished = crate::unfinished::Unfinished::new(staging.path());
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(".hindsight-export");
+    let (staging, _unfinished) = Unfinished::create(
+        || temporary.tempdir_in(parent),
+        |staging| staging.path().to_owned(),
+    )
+    .map_err(cannot_write)?;
     let summary = write(trace, threads, staging.path()).map_err(|e| match e {
         Error::File { source, .. } => cannot_write(source),
         other => other,

@@ -2,9 +2,9 @@
 //! Files and folders that are being written under temporary names, for programs that are interrupted: a signal
 //! ends a process without running destructors, which would otherwise remove them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::{fs, mem};
+use std::{fs, io, mem};
 
 static PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -16,9 +16,16 @@ fn paths() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
 pub(crate) struct Unfinished(PathBuf);
 
 impl Unfinished {
-    pub(crate) fn new(path: &Path) -> Unfinished {
-        paths().push(path.to_owned());
-        Unfinished(path.to_owned())
+    /// Makes a temporary file or folder. An interruption finds either nothing or what is known here.
+    pub(crate) fn create<T>(
+        create: impl FnOnce() -> io::Result<T>,
+        path: impl FnOnce(&T) -> PathBuf,
+    ) -> io::Result<(T, Unfinished)> {
+        let mut paths = paths();
+        let created = create()?;
+        let path = path(&created);
+        paths.push(path.clone());
+        Ok((created, Unfinished(path)))
     }
 }
 
@@ -31,10 +38,16 @@ impl Drop for Unfinished {
 /// Removes what exports that are under way have written so far. For a program's last moment, such as when it
 /// is interrupted: those exports fail, or write to files without a name. Waits for no export.
 pub fn remove_unfinished() {
-    for path in mem::take(&mut *paths()) {
-        // It may be either, and may have got its final name meanwhile.
+    let mut paths = paths();
+    for path in mem::take(&mut *paths) {
+        // It may be either, and may have got its final name meanwhile. Files may still be added to a folder.
         let _ = fs::remove_file(&path);
-        let _ = fs::remove_dir_all(&path);
+        for _ in 0..100 {
+            match fs::remove_dir_all(&path) {
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                _ => break,
+            }
+        }
     }
 }
 
@@ -47,13 +60,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [file, dir, finished] =
             ["file", "dir", "finished"].map(|name| folder.path().join(name));
-        fs::write(&file, "half").unwrap();
-        fs::create_dir(&dir).unwrap();
+        let create = |path: &PathBuf, bytes: &[u8]| {
+            Unfinished::create(|| fs::write(path, bytes), |()| path.clone()).unwrap()
+        };
+        let _file = create(&file, b"half");
+        let _dir = Unfinished::create(|| fs::create_dir(&dir), |()| dir.clone()).unwrap();
         fs::write(dir.join("part"), "half").unwrap();
-        fs::write(&finished, "whole").unwrap();
-        let _file = Unfinished::new(&file);
-        let _dir = Unfinished::new(&dir);
-        drop(Unfinished::new(&finished));
+        drop(create(&finished, b"whole"));
 
         remove_unfinished();
 
