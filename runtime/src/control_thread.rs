@@ -168,7 +168,7 @@ impl<'a> ControlThread<'a> {
         lock(&self.shared.threads).values().cloned().collect()
     }
 
-    /// Takes the thread's ring at a safepoint, leaving it `replacement`.
+    /// Takes the thread's ring at a safepoint, leaving it `replacement`; without one, it loses its right to a ring.
     fn take_ring(
         &mut self,
         trace: &ThreadTrace,
@@ -177,11 +177,16 @@ impl<'a> ControlThread<'a> {
         if !trace.is_traced() {
             return None;
         }
+        let stops = replacement.is_none();
         let mut taken = None;
         self.hold(trace.tid(), &mut || {
             // SAFETY: the host runs this at a safepoint of the thread.
             taken = unsafe { trace.take(replacement) };
         });
+        // A thread that has ended meanwhile gave up its right itself, and another one may have its id.
+        if stops && taken.is_some() {
+            lock(&self.shared.holdings).quota.remove(trace.tid());
+        }
         taken
     }
 
@@ -241,11 +246,9 @@ impl<'a> ControlThread<'a> {
             if let Some(unused) = replacement {
                 self.shared.pool.put(unused);
             }
-            if !trace.is_traced() {
-                lock(&self.shared.holdings).quota.remove(trace.tid());
-            }
             sample_due_anchors(self.shared, &mut self.next_anchors);
         }
+        self.add_just_finished(&mut rings, last);
         if without_memory != 0 {
             losses.push((
                 "threads no longer traced, for want of memory".into(),
@@ -261,6 +264,20 @@ impl<'a> ControlThread<'a> {
         let outcome = self.write(rings, request);
         self.forget_names();
         outcome
+    }
+
+    /// Adds the rings of threads that ended while those of the others were taken. There may be no later file that
+    /// they could go to; if there is, a thread has one ring in each.
+    fn add_just_finished(&self, rings: &mut Vec<TakenRing>, last: bool) {
+        let mut holdings = lock(&self.shared.holdings);
+        let finished = std::mem::take(&mut holdings.finished);
+        for ended in finished {
+            if last || rings.iter().all(|r| r.header.tid != ended.header.tid) {
+                rings.push(ended);
+            } else {
+                holdings.finished.push_back(ended);
+            }
+        }
     }
 
     /// Forgets the names that no ring needs any more.
@@ -440,9 +457,6 @@ impl<'a> ControlThread<'a> {
             if let Some(unused) = replacement {
                 self.shared.pool.put(unused);
             }
-            if !trace.is_traced() {
-                lock(&self.shared.holdings).quota.remove(trace.tid());
-            }
         }
         self.invalidated += taken.len() as u64;
         for ring in taken {
@@ -474,9 +488,6 @@ impl<'a> ControlThread<'a> {
                 let taken = self.take_ring(&trace, &mut replacement);
                 if let Some(unused) = replacement {
                     self.shared.pool.put(unused);
-                }
-                if !trace.is_traced() {
-                    lock(&self.shared.holdings).quota.remove(tid);
                 }
                 let taken = taken.ok_or_else(|| format!("thread {tid} is not traced"))?;
                 self.shared.check_balance(&taken, false);
@@ -515,7 +526,6 @@ impl<'a> ControlThread<'a> {
         let taken = self
             .take_ring(&trace, &mut None)
             .ok_or_else(|| format!("thread {tid} is not traced"))?;
-        lock(&self.shared.holdings).quota.remove(tid);
         self.throw_away(taken);
         Ok(())
     }

@@ -313,7 +313,7 @@ impl Recorder {
         // SAFETY: as above.
         let trace = unsafe { Arc::from_raw(trace) };
         // SAFETY: the caller is the thread.
-        let taken = unsafe { trace.retire() };
+        let unwanted = self.shared.keep_last_ring(|| unsafe { trace.retire() });
         {
             let mut threads = lock(&self.shared.threads);
             // The kernel may have given the id to a new thread already.
@@ -324,9 +324,8 @@ impl Recorder {
                 threads.remove(&trace.tid());
             }
         }
-        if let Some(taken) = taken {
-            self.shared.check_balance(&taken, true);
-            self.shared.keep_finished(taken);
+        if let Some(unwanted) = unwanted {
+            self.shared.pool.put(unwanted.ring);
         }
     }
 
@@ -506,22 +505,22 @@ impl Shared {
         holdings.quota.try_add(tid, finished, now_ns())
     }
 
-    /// Keeps the ring of a thread that has ended, if the thread did not lose its right to it meanwhile.
-    fn keep_finished(&self, taken: TakenRing) {
+    /// Keeps the ring of a thread that ends, which `retire` takes from it, if the thread did not lose its right to
+    /// it meanwhile. Returns one that is not kept.
+    ///
+    /// Nobody who looks at the holdings sees a moment in which the thread has no ring, and the ring is not kept.
+    fn keep_last_ring(&self, retire: impl FnOnce() -> Option<TakenRing>) -> Option<TakenRing> {
         let mut holdings = lock(&self.holdings);
-        let unwanted = if holdings.quota.remove(taken.header.tid) {
-            holdings.finished.push_back(taken);
-            if holdings.finished.len() > MAX_FINISHED_RINGS {
-                holdings.finished.pop_front()
-            } else {
-                None
-            }
+        let taken = retire()?;
+        self.check_balance(&taken, true);
+        if !holdings.quota.remove(taken.header.tid) {
+            return Some(taken);
+        }
+        holdings.finished.push_back(taken);
+        if holdings.finished.len() > MAX_FINISHED_RINGS {
+            holdings.finished.pop_front()
         } else {
-            Some(taken)
-        };
-        drop(holdings);
-        if let Some(unwanted) = unwanted {
-            self.pool.put(unwanted.ring);
+            None
         }
     }
 

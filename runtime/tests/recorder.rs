@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
@@ -480,5 +480,60 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
                 "{anchor:?}: slot {slots} began at {before}"
             );
         }
+    }
+}
+
+/// While the ring of one of two threads is about to be taken, the other one ends: its ring is in the file, too, as
+/// there may be no later one.
+#[test]
+fn a_thread_that_ends_while_rings_are_taken_is_in_the_file() {
+    for last in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let (recorder, world) = start(&format!(
+            "trace=all,ring=12,persist-at-exit=yes,dir={}",
+            folder.path().display()
+        ));
+        std::thread::scope(|scope| {
+            let (ready, is_ready) = mpsc::channel();
+            let (ended, has_ended) = mpsc::channel();
+            let mut ends = Vec::new();
+            for _ in 0..2 {
+                let (ready, ended) = (ready.clone(), ended.clone());
+                let (end, is_to_end) = mpsc::channel::<()>();
+                let (recorder, world) = (&recorder, &world);
+                scope.spawn(move || {
+                    Managed::run(recorder, world, |thread| {
+                        thread.enter(FIRST);
+                        thread.exit();
+                        thread.native(|| {
+                            ready.send(gettid()).unwrap();
+                            let _ = is_to_end.recv();
+                        });
+                    });
+                    let _ = ended.send(());
+                });
+                ends.push((is_ready.recv().unwrap(), end));
+            }
+            let (done, is_done) = mpsc::channel();
+            *world.before_safepoint.lock().unwrap() = Some(Box::new(move |held| {
+                ends.retain(|(tid, _)| *tid == held);
+                has_ended.recv().unwrap();
+                done.send(ends).unwrap();
+            }));
+            if last {
+                recorder.shutdown();
+            } else {
+                persisted(recorder.raise_anomaly("now".into(), 0, PATIENCE));
+            }
+            drop(is_done.recv().unwrap());
+        });
+        let first = files(folder.path()).remove(0);
+        let bytes = std::fs::read(first).unwrap();
+        let reader = Reader::new(&bytes).unwrap();
+        let rings: Vec<_> = (reader.ring_indices())
+            .map(|index| entries(&reader.ring(index).unwrap().unwrap()))
+            .collect();
+        assert_eq!(rings, [[FIRST], [FIRST]], "last: {last}");
+        recorder.shutdown();
     }
 }

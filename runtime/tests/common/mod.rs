@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) panic_in_symbolize: AtomicBool,
     /// What else happens while the host is asked for names, once.
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// What else happens before a thread, whose id it is given, is held at a safepoint, once.
+    pub(crate) before_safepoint: Mutex<Option<Box<dyn FnOnce(u32) + Send>>>,
     /// Methods of the loader with this number; they are no longer alive when it has been unloaded.
     pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
 }
@@ -53,6 +55,10 @@ impl Host for FakeHost {
     fn detach_control_thread(&self) {}
 
     fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool {
+        let before = lock(&self.0.before_safepoint).take();
+        if let Some(before) = before {
+            before(tid);
+        }
         let Some(gate) = lock(&self.0.gates).get(&tid).cloned() else {
             return false;
         };
