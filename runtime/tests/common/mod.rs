@@ -23,6 +23,8 @@ struct Gate {
     released: Condvar,
 }
 
+type BeforeSafepoint = Box<dyn FnOnce(u32) + Send>;
+
 /// What the tests share with the recorder's host.
 #[derive(Default)]
 pub(crate) struct World {
@@ -32,7 +34,7 @@ pub(crate) struct World {
     /// What else happens while the host is asked for names, once.
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// What else happens before a thread, whose id it is given, is held at a safepoint, once.
-    pub(crate) before_safepoint: Mutex<Option<Box<dyn FnOnce(u32) + Send>>>,
+    pub(crate) before_safepoint: Mutex<Option<BeforeSafepoint>>,
     /// Methods of the loader with this number; they are no longer alive when it has been unloaded.
     pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
 }
