@@ -27,15 +27,10 @@ pub(super) fn test(
             std::fs::write(&log, text).with_context(|| super::io_context("write", &log))?;
             let reason = format!("its build took over {} s", build::BUILD_LIMIT.as_secs());
             return Ok(Outcome {
-                status: Status::Failed,
                 build_seconds: build::BUILD_LIMIT.as_secs_f64(),
-                run_seconds: 0.0,
-                events: None,
-                threads: None,
-                wrapped: None,
-                unbalanced: Vec::new(),
-                first_failure: None,
+                untraced: Some(reason.clone()),
                 reason: Some(reason),
+                ..Outcome::new(Status::Failed)
             });
         }
     };
@@ -54,21 +49,26 @@ pub(super) fn test(
         &mut balance,
         &mut text,
     )?;
-    let balance = balance.filter(|b: &Balance| b.reports != 0);
+    let (balance, untraced) = match balance {
+        Some(Recorded::Reports(balance)) => (Some(balance), None),
+        Some(Recorded::Nothing(why)) => (None, Some(why)),
+        None => (None, None),
+    };
+    let status = match reason {
+        None => Status::Passed,
+        Some(_) => Status::Failed,
+    };
     let outcome = Outcome {
-        status: if reason.is_none() {
-            Status::Passed
-        } else {
-            Status::Failed
-        },
         build_seconds: built.elapsed.as_secs_f64(),
         run_seconds: started.elapsed().as_secs_f64(),
         events: balance.as_ref().map(|b| b.events),
         threads: balance.as_ref().map(|b| b.threads),
         wrapped: balance.as_ref().map(|b| b.wrapped),
         unbalanced: balance.map(|b| b.problems).unwrap_or_default(),
-        first_failure: None,
+        untraced,
+        agent: context.agents.contains(name),
         reason,
+        ..Outcome::new(status)
     };
     if outcome.status == Status::Failed {
         if built.exit != 0 {
@@ -143,14 +143,14 @@ fn runs_checker(context: &Session, name: &str) -> bool {
 }
 
 /// Returns why the test failed, if it did; what is worth reading then is added to `log`. `balance` becomes what the
-/// processes of a traced test say of their recording.
+/// processes of a traced test say of their recording, whether or not it failed otherwise.
 fn run_and_check(
     context: &Session,
     name: &str,
     work: &Path,
     built: &build::Built,
     time_factor: u32,
-    found: &mut Option<Balance>,
+    found: &mut Option<Recorded>,
     log: &mut String,
 ) -> Result<Option<String>> {
     let isa = context.layout.isa;
@@ -165,6 +165,7 @@ fn run_and_check(
     };
     let balance = work.join("hindsight-balance");
     let mut reason = None;
+    let mut nothing = "it is not run: its build fails".to_owned();
     if built.exit == 0 {
         let mut run = Command::new("./run");
         run.args(run_arguments(context, name, work))
@@ -200,9 +201,14 @@ fn run_and_check(
             .env("HINDSIGHT_ISA", context.layout.isa.name());
         let _ = writeln!(log, "#### {run:?}");
         let f = process::run(&mut run, &output, limit, &marker("run"))?;
+        nothing = match f.shell_status() {
+            0 => "no process of it ends in an orderly way".to_owned(),
+            status => format!("no process of it ends in an orderly way (exit status {status})"),
+        };
         if f.status.is_none() {
             let _ = writeln!(log, "#### killed after {} s\n{}", limit.as_secs(), f.hang);
-            reason = Some(format!("it took over {} s", limit.as_secs()));
+            nothing = format!("it took over {} s", limit.as_secs());
+            reason = Some(nothing.clone());
         } else if f.shell_status() != 0 {
             reason = Some(format!("run exit status {}", f.shell_status()));
         } else if runs_checker(context, name) {
@@ -254,15 +260,20 @@ fn run_and_check(
         reason =
             Some(reason.map_or_else(|| what.to_owned(), |r: String| format!("{r}, and {what}")));
     }
-    if reason.is_none() && context.options.trace && built.exit == 0 {
+    if context.options.trace && built.exit != 0 {
+        *found = Some(Recorded::Nothing(nothing));
+    } else if context.options.trace {
         let mut balance = read_balance(&balance, log)?;
         if context.unbalanced.contains(name) {
             let problems = &mut balance.problems;
             problems.retain(|which| !which.starts_with("unbalanced:"));
         }
-        reason =
-            (balance.problems.first()).map(|which| format!("its trace is not balanced: {which}"));
-        *found = Some(balance);
+        let first = balance.problems.first();
+        reason = reason.or(first.map(|which| format!("its trace is not balanced: {which}")));
+        *found = Some(match balance.reports {
+            0 => Recorded::Nothing(nothing),
+            _ => Recorded::Reports(balance),
+        });
     }
     if reason.is_some() {
         let _ = writeln!(log, "#### diff of expected.txt and output.txt");
@@ -302,6 +313,13 @@ fn run_and_check(
         }
     }
     Ok(reason)
+}
+
+/// What is known of a traced test's recording.
+enum Recorded {
+    Reports(Balance),
+    /// No process wrote a report, for this reason.
+    Nothing(String),
 }
 
 /// What Hindsight's `check-balance` reports say.

@@ -223,6 +223,8 @@ struct Session<'a> {
     unoptimized: BTreeSet<String>,
     /// Tests whose traces need not be balanced.
     unbalanced: BTreeSet<String>,
+    /// Tests that load a JVMTI agent.
+    agents: BTreeSet<String>,
     /// Logs of failed tests.
     logs: PathBuf,
     /// Parent of the tests' working folders.
@@ -286,6 +288,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
         scripts,
         unoptimized,
         unbalanced: suite.unbalanced,
+        agents: suite.jvmti,
         logs,
         work: work.clone(),
     };
@@ -416,7 +419,9 @@ fn run_all(
         retry_failed(context, &mut tests)?;
     }
     for (t, why) in skipped {
-        tests.insert(t.clone(), Outcome::skipped(why));
+        let agent = context.agents.contains(t);
+        let outcome = Outcome::skipped(why);
+        tests.insert(t.clone(), Outcome { agent, ..outcome });
     }
     Ok(Report {
         variant: context.layout.name(),
@@ -455,6 +460,8 @@ fn retry_failed(context: &Session, tests: &mut BTreeMap<String, Outcome>) -> Res
                 first.reason.as_deref().unwrap_or("?")
             );
             again.first_failure = first.reason.take();
+            // A recording is right each time.
+            again.unbalanced = std::mem::take(&mut first.unbalanced);
             *first = again;
         }
     }

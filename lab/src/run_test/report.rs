@@ -44,6 +44,12 @@ pub struct Outcome {
     /// What is wrong with the recording, by thread and method.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unbalanced: Vec<String>,
+    /// Why no process of it said anything of its recording, though it was run to be traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untraced: Option<String>,
+    /// Whether it loads a JVMTI agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent: bool,
     /// Why it failed at first, if it passed when it was run again, alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<String>,
@@ -53,18 +59,28 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A test that was not run.
-    pub fn skipped(why: &str) -> Outcome {
+    /// A test that ended so, of which nothing else is known.
+    pub fn new(status: Status) -> Outcome {
         Outcome {
-            status: Status::Skipped,
+            status,
             build_seconds: 0.0,
             run_seconds: 0.0,
             events: None,
             threads: None,
             wrapped: None,
             unbalanced: Vec::new(),
+            untraced: None,
+            agent: false,
             first_failure: None,
+            reason: None,
+        }
+    }
+
+    /// A test that was not run.
+    pub fn skipped(why: &str) -> Outcome {
+        Outcome {
             reason: Some(why.to_owned()),
+            ..Outcome::new(Status::Skipped)
         }
     }
 }
@@ -203,15 +219,8 @@ mod tests {
                     (
                         n.to_string(),
                         Outcome {
-                            status: *s,
-                            build_seconds: 0.0,
                             run_seconds: 0.5,
-                            events: None,
-                            threads: None,
-                            wrapped: None,
-                            unbalanced: Vec::new(),
-                            first_failure: None,
-                            reason: None,
+                            ..Outcome::new(*s)
                         },
                     )
                 })

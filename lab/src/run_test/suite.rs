@@ -17,7 +17,7 @@ pub(super) struct Suite {
     known: Vec<KnownFailure>,
     isa: Isa,
     /// Tests that load a JVMTI agent.
-    jvmti: BTreeSet<String>,
+    pub(super) jvmti: BTreeSet<String>,
     /// Tests whose traces need not be balanced.
     pub(super) unbalanced: BTreeSet<String>,
 }

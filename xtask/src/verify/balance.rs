@@ -5,6 +5,7 @@
 //! The recorder looks when a thread ends (`check-balance`), and `lab run-test --trace` reads what it says; here that is
 //! asked of all tests, whether or not they pass otherwise.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{ensure, Result};
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     /// Tests, by name (`001-HelloWorld`) or number (`001`)
     #[arg(required_unless_present_any = ["all", "set"])]
     names: Vec<String>,
-    /// All tests but those that AOSP or known-failures.toml says can't pass
+    /// All tests; those that AOSP or known-failures.toml says can't pass need not
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// The tests listed in FILE
@@ -56,6 +57,9 @@ struct Totals {
     problems: u64,
 }
 
+/// Why a test is no program in the sum, and how many and which are so.
+type LeftOut = BTreeMap<String, Vec<String>>;
+
 impl Totals {
     /// Adds what a run has found, and says what is wrong.
     fn add(&mut self, report: &Report) -> Vec<String> {
@@ -77,40 +81,131 @@ impl Totals {
         problems
     }
 
+    fn of(report: &Report) -> Totals {
+        let mut totals = Totals::default();
+        totals.add(report);
+        totals
+    }
+
     fn line(&self) -> String {
         format!(
-            "balance: {} programs, {} threads, {} events, {} problems",
+            "{} programs, {} threads, {} events, {} problems",
             self.programs, self.threads, self.events, self.problems
         )
     }
+}
+
+/// The tests of a run of which nothing was recorded, by reason.
+fn left_out(report: &Report) -> LeftOut {
+    let mut left_out = LeftOut::new();
+    for (name, outcome) in &report.tests {
+        if outcome.events.is_some() {
+            continue;
+        }
+        let reason = match outcome.status {
+            Status::Skipped => outcome.reason.as_deref(),
+            _ => outcome.untraced.as_deref(),
+        };
+        let reason = reason.unwrap_or("nothing is known of its recording");
+        left_out
+            .entry(reason.to_owned())
+            .or_default()
+            .push(name.clone());
+    }
+    left_out
+}
+
+/// Puts the outcomes of tests that are skipped otherwise, and were run for this alone, in their places. Of those that
+/// recorded nothing then, both reasons are given.
+fn merge(report: &mut Report, extra: Report) {
+    for (name, mut outcome) in extra.tests {
+        let Some(skipped) = report.tests.get_mut(&name) else {
+            continue;
+        };
+        if let Some(why) = &mut outcome.untraced {
+            let reason = skipped.reason.as_deref().unwrap_or_default();
+            *why = format!("{why}; {reason}");
+        }
+        *skipped = outcome;
+    }
+}
+
+/// Of the tests that load a JVMTI agent: those that recorded something, and all.
+fn agents(report: &Report) -> (usize, usize) {
+    let with_agent = report.tests.values().filter(|outcome| outcome.agent);
+    let recorded = with_agent.clone().filter(|o| o.events.is_some()).count();
+    (recorded, with_agent.count())
+}
+
+/// Runs tests as `lab run-test` does. Whether they print what they should is what that is for.
+fn run_tests(layout: &Layout, options: &Options, mode: Mode, which: &[&str]) -> Result<Report> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("report").display().to_string();
+    let mut arguments = vec!["--trace", "--mode", mode.name(), "--report", &file];
+    let jobs = options.jobs.map(|jobs| jobs.to_string());
+    if let Some(jobs) = &jobs {
+        arguments.extend(["--jobs", jobs]);
+    }
+    arguments.extend(which);
+    let run = RunTest::try_parse_from(arguments)?;
+    run_test::run(layout, &run.options)?;
+    Report::load(file.as_ref())
+}
+
+/// All modes' tests, in one mode.
+fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
+    let mut which = Vec::new();
+    if options.all {
+        which.push("--all");
+    }
+    if let Some(set) = &options.set {
+        which.extend(["--set", set]);
+    }
+    which.extend(options.names.iter().map(String::as_str));
+    let mut report = run_tests(layout, options, mode, &which)?;
+    // Whoever can't print what is expected can be recorded all the same.
+    let skipped: Vec<String> = (report.tests.iter())
+        .filter(|(_, outcome)| outcome.status == Status::Skipped)
+        .filter(|(_, outcome)| options.isa.is_native() || !outcome.agent)
+        .map(|(name, _)| name.clone())
+        .collect();
+    if options.all && !skipped.is_empty() {
+        println!("{} more tests, which need not pass:", skipped.len());
+        let mut which = vec!["--no-retry", "--timeout", "60"];
+        which.extend(skipped.iter().map(String::as_str));
+        merge(&mut report, run_tests(layout, options, mode, &which)?);
+    }
+    Ok(report)
 }
 
 /// Runs the tests, and prints what is not balanced. The result is whether that is nothing.
 pub(crate) fn run(options: &Options, _checkout: &Path) -> Result<bool> {
     let lab = Lab::open(options.release, options.isa, Variant::Hindsight)?;
     let layout = Layout::of(&lab);
-    let folder = tempfile::tempdir()?;
     let mut totals = Totals::default();
     for &mode in &options.mode {
-        let file = folder.path().join(mode.name()).display().to_string();
-        let mut arguments = vec!["--trace", "--mode", mode.name(), "--report", &file];
-        let jobs = options.jobs.map(|jobs| jobs.to_string());
-        if let Some(jobs) = &jobs {
-            arguments.extend(["--jobs", jobs]);
-        }
-        if options.all {
-            arguments.push("--all");
-        }
-        if let Some(set) = &options.set {
-            arguments.extend(["--set", set]);
-        }
-        arguments.extend(options.names.iter().map(String::as_str));
-        let run = RunTest::try_parse_from(arguments)?;
-        // Whether they print what they should is what `lab run-test` is for.
-        run_test::run(&layout, &run.options)?;
-        let report = Report::load(file.as_ref())?;
+        let report = run_mode(&layout, options, mode)?;
         for problem in totals.add(&report) {
             println!("problem: {problem}");
+        }
+        let left_out = left_out(&report);
+        let count: usize = left_out.values().map(Vec::len).sum();
+        println!(
+            "{}: {} tests: {}; nothing was recorded of {count}",
+            mode.name(),
+            report.tests.len(),
+            Totals::of(&report).line()
+        );
+        for (reason, names) in &left_out {
+            println!(
+                "  {} not recorded: {reason}: {}",
+                names.len(),
+                names.join(" ")
+            );
+        }
+        let (recorded, with_agent) = agents(&report);
+        if with_agent != 0 {
+            println!("  {recorded} of {with_agent} tests with a JVMTI agent were recorded");
         }
     }
     ensure!(totals.events != 0, "nothing was recorded");
@@ -120,7 +215,7 @@ pub(crate) fn run(options: &Options, _checkout: &Path) -> Result<bool> {
             totals.wrapped
         );
     }
-    println!("{}", totals.line());
+    println!("balance: {}", totals.line());
     Ok(totals.problems == 0)
 }
 
@@ -128,21 +223,57 @@ pub(crate) fn run(options: &Options, _checkout: &Path) -> Result<bool> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_wrong_is_counted_by_thread_and_method() {
+    fn report() -> Report {
         let json = r#"{"variant":"hindsight","mode":"jit","trace":true,"seconds":1.0,"tests":{
             "001-a":{"status":"passed","events":10,"threads":3},
             "002-b":{"status":"passed","events":5,"threads":1,"wrapped":1,"unbalanced":["unbalanced: x","unknown: y"]},
-            "003-c":{"status":"failed"},
-            "004-d":{"status":"skipped"}}}"#;
-        let report: Report = serde_json::from_str(json).unwrap();
+            "003-c":{"status":"failed","untraced":"it aborts","agent":true},
+            "004-d":{"status":"skipped","reason":"no slicer","agent":true},
+            "005-e":{"status":"skipped","reason":"no slicer"}}}"#;
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn what_is_wrong_is_counted_by_thread_and_method() {
         let mut totals = Totals::default();
-        let problems = totals.add(&report);
+        let problems = totals.add(&report());
         assert_eq!(problems[0], "002-b (jit): unbalanced: x");
         assert_eq!(
             totals.line(),
-            "balance: 2 programs, 4 threads, 15 events, 2 problems"
+            "2 programs, 4 threads, 15 events, 2 problems"
         );
         assert_eq!(totals.wrapped, 1);
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_named_by_reason() {
+        let names = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+        let expected = [
+            ("it aborts".to_owned(), names(&["003-c"])),
+            ("no slicer".to_owned(), names(&["004-d", "005-e"])),
+        ];
+        assert_eq!(left_out(&report()), LeftOut::from(expected));
+        assert_eq!(agents(&report()), (0, 2));
+    }
+
+    #[test]
+    fn a_test_that_is_skipped_otherwise_counts_if_it_is_recorded() {
+        let mut merged = report();
+        let mut extra = report();
+        extra.tests.retain(|name, _| name.as_str() > "004");
+        let d = extra.tests.get_mut("004-d").unwrap();
+        (d.status, d.events, d.threads) = (Status::Failed, Some(7), Some(1));
+        d.unbalanced = vec!["unbalanced: z".to_owned()];
+        let e = extra.tests.get_mut("005-e").unwrap();
+        (e.status, e.untraced) = (Status::Failed, Some("it took over 60 s".to_owned()));
+        merge(&mut merged, extra);
+        let totals = Totals::of(&merged);
+        assert_eq!(
+            totals.line(),
+            "3 programs, 5 threads, 22 events, 3 problems"
+        );
+        assert_eq!(agents(&merged), (1, 2));
+        let left_out = left_out(&merged);
+        assert_eq!(left_out["it took over 60 s; no slicer"], ["005-e"]);
     }
 }
