@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Tests at a time
     #[arg(short = 'j', long, value_name = "N")]
     jobs: Option<usize>,
+    /// Seconds that a test may take; more on a machine that is busy otherwise
+    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    timeout: u64,
 }
 
 /// `lab run-test`'s options, from its command line.
@@ -146,6 +149,8 @@ fn run_tests(layout: &Layout, options: &Options, mode: Mode, which: &[&str]) -> 
     if let Some(jobs) = &jobs {
         arguments.extend(["--jobs", jobs]);
     }
+    let timeout = options.timeout.to_string();
+    arguments.extend(["--timeout", &timeout]);
     arguments.extend(which);
     let run = RunTest::try_parse_from(arguments)?;
     run_test::run(layout, &run.options)?;
@@ -171,7 +176,7 @@ fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
         .collect();
     if options.all && !skipped.is_empty() {
         println!("{} more tests, which need not pass:", skipped.len());
-        let mut which = vec!["--no-retry", "--timeout", "60"];
+        let mut which = vec!["--no-retry"];
         which.extend(skipped.iter().map(String::as_str));
         merge(&mut report, run_tests(layout, options, mode, &which)?);
     }
