@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The suite against an adb server that speaks the protocol and makes up a device behind it.
 
+mod common;
+
+use common::failures;
 use hindsight_emulator_tests::adb::Adb;
 use hindsight_emulator_tests::junit::{Case, Outcome};
 use hindsight_emulator_tests::suite::{run, Options, CLASS};
@@ -281,16 +284,6 @@ fn on(device: Device) -> (Vec<Case>, Device) {
     let cases = test(server, None, Duration::from_secs(60));
     let device = device.lock().unwrap().clone();
     (cases, device)
-}
-
-fn failures(cases: &[Case]) -> Vec<(&str, &str)> {
-    cases
-        .iter()
-        .filter_map(|case| match &case.outcome {
-            Outcome::Failed(text) => Some((case.name, text.as_str())),
-            _ => None,
-        })
-        .collect()
 }
 
 #[test]

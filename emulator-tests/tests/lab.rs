@@ -2,6 +2,9 @@
 //! The suite on the lab: as it is, and with each thing broken that it is there to find.
 #![cfg(feature = "lab")]
 
+mod common;
+
+use common::failures;
 use hindsight_emulator_tests::junit::{Case, Outcome};
 use hindsight_emulator_tests::lab::{LabTarget, Variant};
 use hindsight_emulator_tests::suite::{run, Options};
@@ -31,16 +34,6 @@ fn suite(target: &mut LabTarget, changes: &[(&str, &str)], deadline: Duration) -
         pairs: 1,
     };
     run(target, &jar, &options)
-}
-
-fn failures(cases: &[Case]) -> Vec<(&str, &str)> {
-    cases
-        .iter()
-        .filter_map(|case| match &case.outcome {
-            Outcome::Failed(text) => Some((case.name, text.as_str())),
-            _ => None,
-        })
-        .collect()
 }
 
 const ENOUGH: Duration = Duration::from_secs(120);

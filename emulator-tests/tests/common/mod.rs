@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the suites' tests share.
+
+use hindsight_emulator_tests::junit::{Case, Outcome};
+
+/// The steps that failed, with what they said.
+pub(crate) fn failures(cases: &[Case]) -> Vec<(&str, &str)> {
+    cases
+        .iter()
+        .filter_map(|case| match &case.outcome {
+            Outcome::Failed(text) => Some((case.name, text.as_str())),
+            _ => None,
+        })
+        .collect()
+}
