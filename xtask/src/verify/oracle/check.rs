@@ -11,7 +11,7 @@ use hindsight_decoder::art_trace::ArtTrace;
 use hindsight_decoder::Trace;
 
 use super::compare::{compare, compare_beginnings, Difference, Permitted};
-use super::execute::{execute, read_reference};
+use super::execute::{execute, read_reference, Run, Tracers};
 use super::inlining::Inlined;
 use super::programs::{Exempt, Program};
 use super::rules::Permissions;
@@ -44,55 +44,141 @@ pub(super) struct Equal {
     pub(super) threads: usize,
     /// Whether it took a second run: 1 or 0.
     pub(super) again: usize,
+    /// Whether it took the reference that has been verified ahead: 1 or 0.
+    pub(super) verified: usize,
 }
 
 /// Run-tests that allocate until there is no memory, which is earlier where compiled code or traces take some.
 const OUT_OF_MEMORY: [&str; 2] = ["061-out-of-memory", "080-oom-throw-with-finalizer"];
 
-/// A program and its reference, which is the interpreter's run, traced by both.
+/// Entries and exits that ART's tracer saw.
+struct Reference {
+    steps: Vec<Step>,
+    tracers: Tracers,
+    /// Where the run is kept, in the folder of the check.
+    folder: &'static str,
+    /// Whether a second run of it was as the first; found out when it is needed.
+    same_again: Option<bool>,
+}
+
+/// The folder of the run that both tracers look at.
+const FIRST: &str = "reference";
+
+/// What runs of a program are compared with.
+struct References {
+    first: Reference,
+    /// What has been verified ahead, if code that was compiled ahead turned out to differ from the first.
+    verified: Option<Reference>,
+}
+
+impl References {
+    fn of(&mut self, mode: Mode) -> &mut Reference {
+        match &mut self.verified {
+            Some(verified) if mode.is_ahead() => verified,
+            _ => &mut self.first,
+        }
+    }
+}
+
+/// A program and its references, which are runs in the interpreter, traced by both.
 struct Check<'a> {
     context: &'a Context,
     program: &'a Program,
     folder: &'a Path,
     main: String,
-    expected: Vec<Step>,
     names: Names,
-    /// Whether a second run of the reference was as the first; found out when it is needed.
-    same_again: Option<bool>,
+    references: References,
 }
 
 impl Check<'_> {
-    /// Runs the program in another way, and compares it with the reference. The run is kept in a folder of this name.
-    fn compare_with_reference(&mut self, mode: Mode, folder: &str) -> Outcome {
-        let run = match execute(
-            self.context,
-            self.program,
-            mode,
-            &self.folder.join(folder),
-            false,
-        ) {
+    /// Runs the program in a way that is not the reference's, once more if need be, and compares it.
+    fn check(&mut self, mode: Mode) -> Outcome {
+        let run = match self.run(mode, mode.name()) {
             Ok(run) => run,
             Err(why) => return Outcome::Skipped(why.to_string()),
         };
+        let outcome = self.judge(mode, &run);
+        let Outcome::Different(mut what) = outcome else {
+            return outcome;
+        };
+        if mode.is_ahead() && self.references.verified.is_none() && self.verify().is_ok() {
+            match self.judge(mode, &run) {
+                Outcome::Different(other) => what = other,
+                Outcome::Equal(equal) => {
+                    return Outcome::Equal(Equal {
+                        verified: 1,
+                        ..equal
+                    })
+                }
+                skipped => return skipped,
+            }
+        }
+        // What the time is when it is asked for, for instance, may have made it take another way.
+        if let Ok(run) = self.run(mode, &format!("{}-again", mode.name())) {
+            if let Outcome::Equal(equal) = self.judge(mode, &run) {
+                return Outcome::Equal(Equal { again: 1, ..equal });
+            }
+        }
+        match self.excuse(mode) {
+            Some(why) => Outcome::Skipped(why.to_owned()),
+            None => Outcome::Different(what),
+        }
+    }
+
+    /// A run that is kept in a folder of this name.
+    fn run(&self, mode: Mode, folder: &str) -> Result<Run> {
+        let folder = self.folder.join(folder);
+        execute(self.context, self.program, mode, &folder, Tracers::Ours)
+    }
+
+    fn judge(&mut self, mode: Mode, run: &Run) -> Outcome {
         let boot = self.context.inlined.as_ref().map(|(_, inlined)| inlined);
         let inlined: Vec<&Inlined> = match &run.inlined {
             Some(of_program) => boot.into_iter().chain([of_program]).collect(),
             None => Vec::new(),
         };
-        judge(
+        let reference = self.references.of(mode);
+        let outcome = judge(
             &self.context.exempt,
             &self.main,
             mode,
             &inlined,
-            &self.expected,
+            &reference.steps,
             &run.trace,
             &mut self.names,
-        )
+        );
+        match outcome {
+            Outcome::Equal(equal) => Outcome::Equal(Equal {
+                verified: usize::from(reference.tracers == Tracers::BothVerifiedAhead),
+                ..equal
+            }),
+            outcome => outcome,
+        }
+    }
+
+    /// What ART's tracer sees of another run.
+    fn run_reference(&mut self, folder: &'static str, tracers: Tracers) -> Result<Vec<Step>> {
+        let to = self.folder.join(folder);
+        execute(self.context, self.program, Mode::Interpreter, &to, tracers)?;
+        reference(&read_reference(&to)?, &self.main, &mut self.names).context(NO_MAIN)
+    }
+
+    /// Makes the reference that has been verified ahead.
+    fn verify(&mut self) -> Result<()> {
+        let (folder, tracers) = ("verified", Tracers::BothVerifiedAhead);
+        self.references.verified = Some(Reference {
+            steps: self.run_reference(folder, tracers)?,
+            tracers,
+            folder,
+            same_again: None,
+        });
+        Ok(())
     }
 
     /// Why a difference between two runs need not be one between the tracers.
-    fn excuse(&mut self) -> Option<&'static str> {
-        let calls = |method| has_call(&self.expected, &self.names, method);
+    fn excuse(&mut self, mode: Mode) -> Option<&'static str> {
+        let steps = &self.references.of(mode).steps;
+        let calls = |method| has_call(steps, &self.names, method);
         if calls("java.lang.Thread.start()V") || calls("java.lang.System.runFinalization()V") {
             return Some(
                 "they differ, and start threads or wait for one, whose timing may be what differs",
@@ -103,33 +189,36 @@ impl Check<'_> {
             return Some("they differ, and make formats of dates, which look at the milliseconds");
         }
         let asks = |name| self.context.exempt.asks_for_mode(self.names.name(name));
-        if enters(&self.expected, asks) {
+        if enters(steps, asks) {
             return Some("they differ, and ask how they are executed");
         }
         if OUT_OF_MEMORY.contains(&self.program.name.as_str()) {
             return Some("they differ, and run out of memory, sooner or later");
         }
-        if !self.is_same_again() {
+        if !self.is_same_again(mode) {
             return Some("they differ, as a second reference differs from the first");
         }
         None
     }
 
-    fn is_same_again(&mut self) -> bool {
-        if let Some(same) = self.same_again {
+    fn is_same_again(&mut self, mode: Mode) -> bool {
+        let first = self.references.of(mode);
+        if let Some(same) = first.same_again {
             return same;
         }
-        let again = self.folder.join("again");
-        let mut same = || -> Result<bool> {
-            execute(self.context, self.program, Mode::Interpreter, &again, true)?;
-            let second = reference(&read_reference(&again)?, &self.main, &mut self.names);
-            Ok(second.as_ref() == Some(&self.expected))
+        let (folder, tracers) = match first.tracers {
+            Tracers::BothVerifiedAhead => ("verified-again", first.tracers),
+            _ => ("again", Tracers::Both),
         };
-        let same = same().unwrap_or(false);
-        self.same_again = Some(same);
+        let again = self.run_reference(folder, tracers);
+        let first = self.references.of(mode);
+        let same = again.is_ok_and(|again| again == first.steps);
+        first.same_again = Some(same);
         same
     }
 }
+
+const NO_MAIN: &str = "ART's tracer did not see main";
 
 /// Whether a method is called.
 fn has_call(steps: &[Step], names: &Names, method: &str) -> bool {
@@ -163,8 +252,8 @@ pub(super) fn check_program(
         skip_all(why);
         return Ok(());
     }
-    let first = folder.join("reference");
-    let ours = execute(context, program, Mode::Interpreter, &first, true);
+    let first = folder.join(FIRST);
+    let ours = execute(context, program, Mode::Interpreter, &first, Tracers::Both);
     let (ours, art) = match ours.and_then(|ours| Ok((ours.trace, read_reference(&first)?))) {
         Ok(pair) => pair,
         Err(why) => {
@@ -175,7 +264,7 @@ pub(super) fn check_program(
     let mut names = Names::default();
     let main = program.main();
     let Some(expected) = reference(&art, &main, &mut names) else {
-        skip_all("ART's tracer did not see main");
+        skip_all(NO_MAIN);
         return Ok(());
     };
     if has_call(
@@ -191,38 +280,26 @@ pub(super) fn check_program(
         program,
         folder,
         main,
-        expected,
         names,
-        same_again: None,
+        references: References {
+            first: Reference {
+                steps: expected,
+                tracers: Tracers::Both,
+                folder: FIRST,
+                same_again: None,
+            },
+            verified: None,
+        },
     };
 
     for &mode in modes {
         let outcome = if mode == Mode::Interpreter {
             let (exempt, names) = (&context.exempt, &mut check.names);
-            let of_main = judge(
-                exempt,
-                &check.main,
-                mode,
-                &[],
-                &check.expected,
-                &ours,
-                names,
-            );
+            let steps = &check.references.first.steps;
+            let of_main = judge(exempt, &check.main, mode, &[], steps, &ours, names);
             of_main.and(|| judge_threads(exempt, &art, &ours, names))
         } else {
-            match check.compare_with_reference(mode, mode.name()) {
-                // What the time is when it is asked for, for instance, may have made it take another way.
-                Outcome::Different(what) => {
-                    match check.compare_with_reference(mode, &format!("{}-again", mode.name())) {
-                        Outcome::Equal(equal) => Outcome::Equal(Equal { again: 1, ..equal }),
-                        _ => match check.excuse() {
-                            Some(why) => Outcome::Skipped(why.to_owned()),
-                            None => Outcome::Different(what),
-                        },
-                    }
-                }
-                outcome => outcome,
-            }
+            check.check(mode)
         };
         if let (Outcome::Different(_), Some(keep)) = (&outcome, &context.keep) {
             let to = keep.join(format!("{}-{}", program.name, mode.name()));
@@ -232,7 +309,7 @@ pub(super) fn check_program(
             } else {
                 &of_mode
             };
-            keep_traces(from, &first, &to)?;
+            keep_traces(from, &folder.join(check.references.of(mode).folder), &to)?;
         }
         let mut tallies = lock(tallies);
         let tally = tallies.entry(mode).or_default();
@@ -362,6 +439,7 @@ fn outcome(
                 additional: named(permitted.additional),
                 threads: 0,
                 again: 0,
+                verified: 0,
             })
         }
         Err(difference) => {
@@ -396,4 +474,34 @@ fn excerpt(steps: &[Step], at: usize, names: &Names) -> String {
         text.push_str(" END");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(tracers: Tracers) -> Reference {
+        Reference {
+            steps: Vec::new(),
+            tracers,
+            folder: FIRST,
+            same_again: None,
+        }
+    }
+
+    #[test]
+    fn only_what_was_compiled_ahead_is_compared_with_what_was_verified_ahead() {
+        let mut references = References {
+            first: reference(Tracers::Both),
+            verified: None,
+        };
+        assert!(Mode::ALL.map(|mode| references.of(mode).tracers) == [Tracers::Both; 4]);
+        references.verified = Some(reference(Tracers::BothVerifiedAhead));
+        for mode in [Mode::Interpreter, Mode::Jit] {
+            assert!(references.of(mode).tracers == Tracers::Both);
+        }
+        for mode in [Mode::Aot, Mode::AotInlined] {
+            assert!(references.of(mode).tracers == Tracers::BothVerifiedAhead);
+        }
+    }
 }

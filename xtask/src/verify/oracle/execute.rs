@@ -29,6 +29,19 @@ pub(super) struct Run {
     pub(super) inlined: Option<Inlined>,
 }
 
+/// Who looks at a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tracers {
+    /// Ours only.
+    Ours,
+    /// ART's, too: a reference.
+    Both,
+    /// The same, of a program that dex2oat has verified, but not compiled. A class that is verified in the process
+    /// makes it look for others; where there is none, an exception is thrown, whose constructors are Java code.
+    /// Programs that are compiled ahead don't do that.
+    BothVerifiedAhead,
+}
+
 /// The file of ART's own tracer, in the folder of a run.
 pub(super) const REFERENCE: &str = "art.trace";
 
@@ -41,11 +54,11 @@ pub(super) fn execute(
     program: &Program,
     mode: Mode,
     folder: &Path,
-    reference: bool,
+    tracers: Tracers,
 ) -> Result<Run> {
     let place = folder.with_file_name("run");
     fs::create_dir(&place).with_context(|| format!("cannot make {}", place.display()))?;
-    let result = execute_in(context, program, mode, &place, reference);
+    let result = execute_in(context, program, mode, &place, tracers);
     fs::rename(&place, folder).with_context(|| format!("cannot rename {}", place.display()))?;
     result
 }
@@ -55,7 +68,7 @@ fn execute_in(
     program: &Program,
     mode: Mode,
     folder: &Path,
-    reference: bool,
+    tracers: Tracers,
 ) -> Result<Run> {
     let lab = &context.lab;
     let image = |image: Option<&BootImage>| image.cloned().context("there is no image");
@@ -71,26 +84,30 @@ fn execute_in(
     let mut inlined = None;
     let class_path = folder.join("program.jar");
     fs::copy(&program.jar, &class_path).with_context(|| format!("{}", program.jar.display()))?;
-    if matches!(mode, Mode::Aot | Mode::AotInlined) {
+    let compiled = mode.is_ahead();
+    if compiled || tracers == Tracers::BothVerifiedAhead {
         let oat = folder.join("oat").join(lab.isa().name());
         fs::create_dir_all(&oat)?;
         let mut compiler = lab.dex2oat_command_with(&image);
+        let filter = if compiled { "speed" } else { "verify" };
         compiler
             .arg(format!("--dex-file={}", class_path.display()))
             .arg(format!("--oat-file={}", oat.join("program.odex").display()))
-            .args(["--compiler-filter=speed", "--class-loader-context=PCL[]"])
-            .args(["--host", "-j1"]);
+            .arg(format!("--compiler-filter={filter}"))
+            .args(["--class-loader-context=PCL[]", "--host", "-j1"]);
         if lab.isa().is_native() {
             compiler.arg("--instruction-set-features=runtime");
         }
-        if mode == Mode::Aot {
-            compiler.arg(NO_INLINING);
+        if mode == Mode::AotInlined {
+            compiler.args(verbose());
+            inlined = Some(run_verbose(&mut compiler, &folder.join(LOG))?);
+        } else {
+            if mode == Mode::Aot {
+                compiler.arg(NO_INLINING);
+            }
             let log = folder.join("dex2oat.txt");
             let done = finish(&mut compiler, &log, context.timeout)?;
             ensure!(done == Some(true), "dex2oat fails");
-        } else {
-            compiler.args(verbose());
-            inlined = Some(run_verbose(&mut compiler, &folder.join(LOG))?);
         }
     }
     let mut command = lab.dalvikvm_command_with(&image);
@@ -103,7 +120,7 @@ fn execute_in(
         command.args(["-Xjitthreshold:0", "-Xcompiler-option", NO_INLINING]);
     }
     let mut threads = "main";
-    if reference {
+    if tracers != Tracers::Ours {
         let file = folder.join(REFERENCE);
         threads = "all";
         command
