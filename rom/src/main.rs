@@ -63,9 +63,6 @@ enum Step {
     BootTest(steps::BootTest),
     /// Says what state the tree is in
     Status,
-    /// As `cargo xtask patches`
-    #[command(subcommand, hide = true)]
-    Patches(hindsight_rom::patch_sets::Patches),
 }
 
 /// What the steps work with.
@@ -107,7 +104,7 @@ fn run(arguments: Arguments) -> Result<()> {
         std::fs::create_dir_all(&common.tree)?;
     }
     let tree = std::path::absolute(&common.tree)?;
-    let looks_only = matches!(arguments.step, Step::Status | Step::Patches(_));
+    let looks_only = matches!(arguments.step, Step::Status);
     if !looks_only && (tree.starts_with(&checkout) || checkout.starts_with(&tree)) {
         bail!(
             "the tree ({}) and this checkout ({}) may not be inside of each other; name the AOSP tree with --tree",
@@ -133,6 +130,5 @@ fn run(arguments: Arguments) -> Result<()> {
         Step::Flash(options) => steps::flash(&context, &options),
         Step::BootTest(options) => steps::boot_test(&context, &options),
         Step::Status => steps::status(&context),
-        Step::Patches(what) => hindsight_rom::patch_sets::run(&what, &context.checkout),
     }
 }
