@@ -13,6 +13,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(
     name = "scripts/rom",
+    bin_name = "scripts/rom",
     about = "Puts Hindsight into an AOSP tree, builds it, and puts it on a device",
     after_help = "Every step can be run again, goes on where it was interrupted, and checks what it needs before it \
                   touches anything."
@@ -104,7 +105,11 @@ fn run(arguments: Arguments) -> Result<()> {
         std::fs::create_dir_all(&common.tree)?;
     }
     let tree = std::path::absolute(&common.tree)?;
-    let looks_only = matches!(arguments.step, Step::Status);
+    let looks_only = match &arguments.step {
+        Step::Status => true,
+        Step::BootTest(options) => options.target == "lab",
+        _ => false,
+    };
     if !looks_only && (tree.starts_with(&checkout) || checkout.starts_with(&tree)) {
         bail!(
             "the tree ({}) and this checkout ({}) may not be inside of each other; name the AOSP tree with --tree",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::patch::{in_folder, Footprint, Patch};
-use crate::project::{Project, State};
+use crate::project::{patches, Project, State};
 use crate::release::Release;
 use crate::runner::output;
 use anyhow::{bail, ensure, Context as _, Result};
@@ -195,14 +195,10 @@ fn check(
                 source.release == release.number() && source.project == project.pinned.path
             });
             let result = match source {
-                Some(source) => {
-                    check_one(checkout, *release, path, source, mirror).map(|patches| {
-                        format!(
-                            "{patches} patches apply to {}, and come out again",
-                            source.name()
-                        )
-                    })
-                }
+                Some(source) => check_one(checkout, *release, path, source, mirror).map(|n| {
+                    let (n, tarball) = (patches(n), source.name());
+                    format!("{n}: in and out again, on {tarball}")
+                }),
                 None => Err(anyhow::anyhow!(
                     "{} has no pristine source for it",
                     file.display()

@@ -53,7 +53,8 @@ impl fmt::Display for State {
             State::Pristine => write!(f, "not patched"),
             State::Partly(n) => write!(
                 f,
-                "interrupted after {n} patches: apply goes on, undo goes back"
+                "interrupted after {}: apply goes on, undo goes back",
+                patches(*n)
             ),
             State::Applied => write!(f, "patched"),
             State::Interrupted => write!(
@@ -129,6 +130,21 @@ impl Project {
             }
         }
         Ok(all)
+    }
+
+    /// The paths of the projects that the manifest of a release pins, and that have no patches for it.
+    ///
+    /// # Errors
+    /// If the manifest or the patches can't be read.
+    pub fn without_patches(checkout: &Path, release: Release) -> Result<Vec<String>> {
+        let folder = release.patches(checkout);
+        let mut paths = Vec::new();
+        for pinned in crate::manifest::load(&release.manifest(checkout))? {
+            if patch::in_folder(&folder.join(pinned.folder()))?.is_empty() {
+                paths.push(pinned.path);
+            }
+        }
+        Ok(paths)
     }
 
     fn git(&self) -> Command {
@@ -592,6 +608,11 @@ impl Project {
             .map(|byte| format!("{byte:02x}"))
             .collect())
     }
+}
+
+/// `1 patch`, `2 patches`.
+pub fn patches(n: usize) -> String {
+    format!("{n} {}", if n == 1 { "patch" } else { "patches" })
 }
 
 fn short(commit: &str) -> &str {

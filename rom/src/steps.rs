@@ -6,7 +6,7 @@ use anyhow::{anyhow, bail, Context as _, Result};
 use clap::Args;
 use hindsight_rom::checks::{find_tool, Needs};
 use hindsight_rom::overlay::{self, Overlay};
-use hindsight_rom::project::{Project, State};
+use hindsight_rom::project::{patches, Project, State};
 use hindsight_rom::release::Release;
 use hindsight_rom::runner::{output, try_output, write_atomic};
 use hindsight_rom::rust_libs::{self, Target};
@@ -76,9 +76,9 @@ pub(crate) struct Flash {
 /// Options of `boot-test`.
 #[derive(Args)]
 pub(crate) struct BootTest {
-    /// What runs the build: avd, cuttlefish, or phone
-    #[arg(long, value_parser = ["avd", "cuttlefish", "phone"])]
-    target: String,
+    /// What runs the build: avd, cuttlefish, or phone; or lab, which needs no tree
+    #[arg(long, value_parser = ["avd", "cuttlefish", "phone", "lab"])]
+    pub(crate) target: String,
     /// More for the suite, after --
     #[arg(last = true)]
     more: Vec<String>,
@@ -102,8 +102,22 @@ impl Context {
         Overlay::of(&self.checkout, &self.tree, self.release)
     }
 
-    /// Only one run at a time changes a tree.
-    fn lock(&self) -> Result<std::fs::File> {
+    /// Names the projects that take part and have no patches for this release: what those would do is left to do.
+    fn say_what_is_by_hand(&self) -> Result<()> {
+        for path in Project::without_patches(&self.checkout, self.release)? {
+            println!(
+                "{path}: no patches for {}; what to do by hand is in docs/rom.md, 'Android 11 and 14'",
+                self.release
+            );
+        }
+        Ok(())
+    }
+
+    /// Only one run at a time changes a tree. A dry run changes none, and makes no file for it either.
+    fn lock(&self) -> Result<Option<std::fs::File>> {
+        if self.runner.dry_run {
+            return Ok(None);
+        }
         let dir = self.tree.join(".repo");
         let path = if dir.is_dir() {
             dir.join("hindsight.lock")
@@ -114,7 +128,7 @@ impl Context {
             .with_context(|| format!("cannot write {}", path.display()))?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| anyhow!("another scripts/rom is at work in {}", self.tree.display()))?;
-        Ok(file)
+        Ok(Some(file))
     }
 }
 
@@ -159,10 +173,10 @@ pub(crate) fn sync(context: &Context, options: &Sync) -> Result<()> {
             }
         }
     }
-    let _lock = if context.runner.dry_run || !context.tree.is_dir() {
-        None
+    let _lock = if context.tree.is_dir() {
+        context.lock()?
     } else {
-        Some(context.lock()?)
+        None
     };
     if !at {
         let mut init = Command::new("repo");
@@ -235,17 +249,18 @@ pub(crate) fn apply(context: &Context) -> Result<()> {
         );
     }
     for (project, state) in work {
-        let n = project.patches.len();
+        let n = patches(project.patches.len());
         if state == State::Applied {
-            println!("{}: all {n} patches are in", project.pinned.path);
-        } else if context.runner.does(&format!(
-            "apply {n} patches to {} ({state})",
-            project.pinned.path
-        )) {
+            println!("{}: {n}, in already", project.pinned.path);
+        } else if context
+            .runner
+            .does(&format!("apply {n} to {} ({state})", project.pinned.path))
+        {
             project.apply()?;
-            println!("{}: {n} patches are in", project.pinned.path);
+            println!("{}: {n}, now in", project.pinned.path);
         }
     }
+    context.say_what_is_by_hand()?;
     if overlay.is_current()? {
         println!("{}: up to date", overlay::PATH);
     } else if context.runner.does(&format!(
@@ -269,9 +284,11 @@ pub(crate) fn undo(context: &Context) -> Result<()> {
     let _lock = context.lock()?;
     if context.runner.dry_run {
         for project in context.projects()? {
-            println!("+ take the patches out of {}", project.pinned.path);
+            context
+                .runner
+                .does(&format!("take the patches out of {}", project.pinned.path));
         }
-        println!("+ remove {}", overlay::PATH);
+        context.runner.does(&format!("remove {}", overlay::PATH));
         return Ok(());
     }
     let mut problems = Vec::new();
@@ -308,11 +325,12 @@ pub(crate) fn status(context: &Context) -> Result<()> {
             Err(error) => format!("{error:#}"),
         };
         println!(
-            "{}: {} patches: {state}",
+            "{}: {}: {state}",
             project.pinned.path,
-            project.patches.len()
+            patches(project.patches.len())
         );
     }
+    context.say_what_is_by_hand()?;
     match context.overlay()?.is_current() {
         Ok(true) => println!("{}: up to date", overlay::PATH),
         Ok(false) => println!("{}: apply has files to copy", overlay::PATH),
@@ -541,6 +559,7 @@ pub(crate) fn boot_test(context: &Context, options: &BootTest) -> Result<()> {
             ),
         ],
         "avd" => &[adb, ("emulator", "Android's SDK")],
+        "lab" => &[],
         _ => &[adb],
     };
     // What runs already needs no launcher.
@@ -549,11 +568,16 @@ pub(crate) fn boot_test(context: &Context, options: &BootTest) -> Result<()> {
         .iter()
         .any(|option| option.starts_with("--serial"))
     {
-        &tools[..1]
+        &tools[..tools.len().min(1)]
     } else {
         tools
     };
-    context.check(10, if options.target == "phone" { 0 } else { 8 }, tools)?;
+    let (disk, memory) = match options.target.as_str() {
+        "lab" => (1, 2),
+        "phone" => (10, 0),
+        _ => (10, 8),
+    };
+    context.check(disk, memory, tools)?;
     let cargo = find_tool("cargo").ok_or_else(|| anyhow!("no cargo in PATH; rustup brings it"))?;
     let mut command = Command::new(cargo);
     command.current_dir(&context.checkout);

@@ -177,7 +177,9 @@ fn apply_can_be_repeated_and_undone_exactly() {
     let before = world.snapshot();
     let said = world.succeeds(&["apply", "--dry-run"]);
     assert!(said.contains("apply 2 patches to art"), "{said}");
+    assert!(said.contains("apply 1 patch to system/core"), "{said}");
     assert_eq!(world.snapshot(), before);
+    assert!(!world.tree.join(".hindsight.lock").exists());
 
     world.succeeds(&["apply"]);
     let thread = std::fs::read_to_string(world.tree.join("art/runtime/thread.cc")).unwrap();
@@ -191,7 +193,7 @@ fn apply_can_be_repeated_and_undone_exactly() {
     let applied = world.snapshot();
     assert!(world
         .succeeds(&["apply"])
-        .contains("art: all 2 patches are in"));
+        .contains("art: 2 patches, in already"));
     assert_eq!(world.snapshot(), applied);
 
     world.succeeds(&["undo"]);
@@ -306,7 +308,7 @@ fn an_interrupted_apply_goes_on_or_back() {
         world.git("art", &["reset", "-q", "--hard", "HEAD^"]);
         assert!(world
             .succeeds(&["status"])
-            .contains("art: 2 patches: interrupted after 1 patches"));
+            .contains("art: 2 patches: interrupted after 1 patch:"));
         if then == "apply" {
             world.succeeds(&[then]);
             assert_eq!(world.snapshot(), applied);
@@ -431,6 +433,19 @@ fn two_runs_at_once_do_not_mix() {
     world.fails(&["apply"], "another scripts/rom is at work");
     drop(file);
     world.succeeds(&["apply"]);
+}
+
+#[test]
+fn a_project_without_patches_is_named() {
+    let world = World::new();
+    let by_hand = "system/core: no patches for Android 10; what to do by hand is in docs/rom.md";
+    assert!(!world.succeeds(&["status"]).contains("by hand"));
+    let patches = world.checkout.join("aosp-patches/android-10/system_core");
+    std::fs::remove_dir_all(patches).unwrap();
+    for step in ["status", "apply"] {
+        let said = world.succeeds(&[step]);
+        assert!(said.contains(by_hand), "{said}");
+    }
 }
 
 #[test]

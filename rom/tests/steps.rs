@@ -65,8 +65,7 @@ impl World {
             .stdin(Stdio::null())
             .arg("--checkout")
             .arg(self.path("hindsight"))
-            .arg("--tree")
-            .arg(self.path("aosp"))
+            .env("ANDROID_BUILD_TOP", self.path("aosp"))
             .args(["--min-disk", "0", "--min-memory", "0"])
             .args(arguments)
             .output()
@@ -203,4 +202,24 @@ fn flash_writes_only_what_was_confirmed_to_the_phone_that_was_meant() {
 
     let (ok, said) = world.run(&["flash", "--product", "aosp_cf_x86_64_phone"]);
     assert!(!ok && said.contains("is not for a phone"), "{said}");
+}
+
+#[test]
+fn boot_tests_of_the_lab_need_no_tree() {
+    let world = World::new();
+    world.program("cargo", "");
+    let (ok, said) = world.run(&["boot-test", "--target", "lab", "--", "--pairs", "2"]);
+    assert!(ok, "{said}");
+    let called = world.calls().pop().unwrap();
+    assert!(
+        called.ends_with("-p hindsight-emulator-tests -- --target lab --pairs 2"),
+        "{called}"
+    );
+    // In the checkout itself, where other steps refuse to work.
+    let checkout = world.path("hindsight");
+    let checkout = checkout.to_str().unwrap();
+    let there = |step: &[&str]| world.run(&[step, &["--tree", checkout]].concat());
+    assert!(there(&["boot-test", "--target", "lab"]).0);
+    let (ok, said) = there(&["boot-test", "--target", "phone"]);
+    assert!(!ok && said.contains("inside of each other"), "{said}");
 }
