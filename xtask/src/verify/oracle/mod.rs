@@ -12,7 +12,7 @@ mod programs;
 mod rules;
 mod sequences;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +42,8 @@ pub(crate) struct Options {
     /// Only programs of Debian's Java packages
     #[arg(long, conflicts_with = "own")]
     debian: bool,
-    /// Of the run-tests only those listed in FILE, one a line, `#` starts a comment
-    #[arg(long, value_name = "FILE")]
+    /// Only the run-tests listed in FILE, one a line, `#` starts a comment
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["own", "debian"])]
     set: Option<PathBuf>,
     /// Only these ways of execution
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Mode::ALL)]
@@ -167,7 +167,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let lab = Lab::open(Release::Android10, options.isa, Variant::Hindsight)?;
     let folder = target(checkout, &lab);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let programs = select(options, &lab, checkout, &folder)?;
+    let (programs, others) = select(options, &lab, checkout, &folder)?;
     let wants = |mode| options.mode.contains(&mode).then_some(());
     let not_inlined = wants(Mode::Aot)
         .map(|()| images::without_inlining(&lab, &folder.join("not-inlined")))
@@ -217,6 +217,13 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         compared = compared.max(tally.programs);
         events += tally.events;
         differences += tally.differences;
+    }
+    if !others.is_empty() {
+        println!(
+            "not run: {} run-tests with a script of their own, or not built: {}",
+            others.len(),
+            others.join(" ")
+        );
     }
     println!("oracle: {compared} programs, {events} events, {differences} differences");
     Ok(differences == 0 && errors.is_empty() && !failed && compared > 0)
@@ -268,37 +275,50 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
     Ok(differences == 0 && programs > 0)
 }
 
-/// The programs that the options ask for.
-fn select(options: &Options, lab: &Lab, checkout: &Path, folder: &Path) -> Result<Vec<Program>> {
-    let mut programs = Vec::new();
+/// The programs that the options ask for, and the names of those that cannot be run here.
+fn select(
+    options: &Options,
+    lab: &Lab,
+    checkout: &Path,
+    folder: &Path,
+) -> Result<(Vec<Program>, Vec<String>)> {
+    let (mut programs, mut others) = (Vec::new(), Vec::new());
     let named = |name: &str| options.names.is_empty() || options.names.iter().any(|n| n == name);
-    if !options.debian {
+    let ours = options.set.is_none();
+    if ours && !options.debian {
         programs.extend(programs::own(lab, checkout, folder)?);
     }
-    if !options.own {
+    if ours && !options.own {
         programs.extend(debian::programs(lab, checkout, folder, named)?);
     }
     if !options.own && !options.debian {
-        let mut tests = programs::run_tests(lab)?;
+        let (mut tests, scripted) = programs::run_tests(lab)?;
+        let mut missing: Vec<String> = scripted.into_iter().collect();
         if let Some(set) = &options.set {
             let text = fs::read_to_string(set).with_context(|| format!("{}", set.display()))?;
-            let listed: HashSet<&str> = text
-                .lines()
-                .filter_map(|line| line.split('#').next())
-                .map(str::trim)
-                .collect();
-            tests.retain(|test| listed.contains(test.name.as_str()));
+            missing = keep_listed(&text, &mut tests);
         }
+        others.extend(missing);
         programs.extend(tests);
     }
     programs.retain(|program| named(&program.name));
+    others.retain(|name| named(name));
     ensure!(
-        !programs.is_empty() && programs.len() >= options.names.len(),
+        !programs.is_empty() && programs.len() + others.len() >= options.names.len(),
         "some of {:?} are no programs of the oracle (a run-test has to have been built: see \
          docs/verification.md)",
         options.names
     );
-    Ok(programs)
+    Ok((programs, others))
+}
+
+/// Keeps the programs that a list names, one a line; the result is those that are not there.
+fn keep_listed(list: &str, programs: &mut Vec<Program>) -> Vec<String> {
+    let listed = list.lines().filter_map(|line| line.split('#').next());
+    let mut listed: Vec<&str> = listed.map(str::trim).filter(|n| !n.is_empty()).collect();
+    programs.retain(|program| listed.contains(&program.name.as_str()));
+    listed.retain(|name| programs.iter().all(|program| program.name != *name));
+    listed.into_iter().map(str::to_owned).collect()
 }
 
 /// Where images and jars are kept.
@@ -388,5 +408,29 @@ fn print_permitted(missing: &Counts, additional: &Counts) {
 fn add(to: &mut Counts, counts: Counts) {
     for (name, n) in counts {
         *to.entry(name).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_set_lists_and_nobody_has_is_told() {
+        let program = |name: &str| Program {
+            name: name.to_owned(),
+            jar: PathBuf::new(),
+            class: "Main".to_owned(),
+            arguments: Vec::new(),
+            libraries: String::new(),
+            prints: None,
+            not_comparable: None,
+            comparable: false,
+        };
+        let mut programs = vec![program("001-a"), program("002-b")];
+        let missing = keep_listed("# all\n\n002-b # why\n003-c\n", &mut programs);
+        assert_eq!(missing, ["003-c"]);
+        assert_eq!(programs.len(), 1);
+        assert_eq!(programs[0].name, "002-b");
     }
 }

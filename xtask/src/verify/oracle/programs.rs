@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the oracle runs, and which methods compiled code need not record.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -88,8 +88,9 @@ pub(super) fn own(lab: &Lab, checkout: &Path, folder: &Path) -> Result<Vec<Progr
         .collect())
 }
 
-/// ART's run-tests, as far as `lab run-test` has built them.
-pub(super) fn run_tests(lab: &Lab) -> Result<Vec<Program>> {
+/// ART's run-tests, as far as `lab run-test` has built them, and the names of those that have a script of their own:
+/// it may run something else, or in another way.
+pub(super) fn run_tests(lab: &Lab) -> Result<(Vec<Program>, BTreeSet<String>)> {
     let layout = Layout::of(lab);
     let builds = layout.cache.join("builds");
     let out = &layout.host_out;
@@ -101,6 +102,7 @@ pub(super) fn run_tests(lab: &Lab) -> Result<Vec<Program>> {
     );
     // Of several builds the newest.
     let mut newest: BTreeMap<String, (std::time::SystemTime, PathBuf)> = BTreeMap::new();
+    let mut scripted = BTreeSet::new();
     for entry in fs::read_dir(&builds)
         .with_context(|| format!("{}: run 'cargo xtask lab run-test --all'", builds.display()))?
     {
@@ -115,8 +117,8 @@ pub(super) fn run_tests(lab: &Lab) -> Result<Vec<Program>> {
         let Ok(made) = fs::metadata(&jar).and_then(|m| m.modified()) else {
             continue;
         };
-        // Its own script may run something else, or in another way.
         if folder.join("tree/default-run").exists() {
+            scripted.insert(name.to_owned());
             continue;
         }
         let known = newest.entry(name.to_owned()).or_insert((made, jar.clone()));
@@ -124,7 +126,7 @@ pub(super) fn run_tests(lab: &Lab) -> Result<Vec<Program>> {
             *known = (made, jar);
         }
     }
-    Ok(newest
+    let programs = newest
         .into_iter()
         .map(|(name, (_, jar))| Program {
             not_comparable: NOT_COMPARABLE
@@ -138,7 +140,8 @@ pub(super) fn run_tests(lab: &Lab) -> Result<Vec<Program>> {
             prints: None,
             comparable: false,
         })
-        .collect())
+        .collect();
+    Ok((programs, scripted))
 }
 
 /// Methods that need not be recorded.
