@@ -24,6 +24,18 @@ impl Needs<'_> {
     /// # Errors
     /// If anything is missing.
     pub fn check(&self, tree: &Path) -> Result<()> {
+        let missing = self.missing(tree);
+        if !missing.is_empty() {
+            bail!(
+                "nothing has been touched, because this is missing:\n  {}",
+                missing.join("\n  ")
+            );
+        }
+        Ok(())
+    }
+
+    /// What is missing, with where to get it.
+    pub fn missing(&self, tree: &Path) -> Vec<String> {
         let mut missing = Vec::new();
         if let Some(free) = free_bytes(tree) {
             if free < self.disk_gb * GB {
@@ -50,13 +62,7 @@ impl Needs<'_> {
                 missing.push(format!("{tool}: not in PATH; it comes with {from}"));
             }
         }
-        if !missing.is_empty() {
-            bail!(
-                "nothing has been touched, because this is missing:\n  {}",
-                missing.join("\n  ")
-            );
-        }
-        Ok(())
+        missing
     }
 }
 

@@ -86,12 +86,18 @@ pub(crate) struct BootTest {
 
 impl Context {
     fn check(&self, disk_gb: u64, memory_gb: u64, tools: &[(&str, &str)]) -> Result<()> {
-        Needs {
+        let needs = Needs {
             disk_gb: self.min_disk.unwrap_or(disk_gb),
             memory_gb: self.min_memory.unwrap_or(memory_gb),
             tools,
+        };
+        if !self.runner.dry_run {
+            return needs.check(&self.tree);
         }
-        .check(&self.tree)
+        for missing in needs.missing(&self.tree) {
+            println!("missing: {missing}");
+        }
+        Ok(())
     }
 
     fn projects(&self) -> Result<Vec<Project>> {
@@ -118,16 +124,20 @@ impl Context {
         if self.runner.dry_run {
             return Ok(None);
         }
-        let dir = self.tree.join(".repo");
-        let path = if dir.is_dir() {
-            dir.join("hindsight.lock")
-        } else {
-            self.tree.join(".hindsight.lock")
-        };
-        let file = std::fs::File::create(&path)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| anyhow!("another scripts/rom is at work in {}", self.tree.display()))?;
+        // The folder itself is locked: no file is left in somebody's tree.
+        let file = std::fs::File::open(&self.tree)
+            .with_context(|| format!("cannot open {}", self.tree.display()))?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                bail!("another scripts/rom is at work in {}", self.tree.display())
+            }
+            // Some network file systems lock no folders.
+            Err(error) => eprintln!(
+                "{} can't be locked ({error}): see that nothing else is at work there",
+                self.tree.display()
+            ),
+            Ok(()) => {}
+        }
         Ok(Some(file))
     }
 }
@@ -401,6 +411,16 @@ pub(crate) fn build(context: &Context, options: &Build) -> Result<()> {
             overlay::PATH
         );
     }
+    if !options.rust_only && !context.tree.join("build/envsetup.sh").exists() {
+        let text = format!(
+            "{} has no build/envsetup.sh: run 'scripts/rom sync'",
+            context.tree.display()
+        );
+        if !context.runner.dry_run {
+            bail!(text);
+        }
+        println!("missing: {text}");
+    }
     let overlay = context.tree.join(overlay::PATH);
     rust_libs::build(
         &context.checkout,
@@ -410,12 +430,6 @@ pub(crate) fn build(context: &Context, options: &Build) -> Result<()> {
     )?;
     if options.rust_only {
         return Ok(());
-    }
-    if !context.tree.join("build/envsetup.sh").exists() {
-        bail!(
-            "{} has no build/envsetup.sh: run 'scripts/rom sync'",
-            context.tree.display()
-        );
     }
     let mut script = format!(
         "set -e; source build/envsetup.sh; lunch {product}-{}; m",
