@@ -25,8 +25,8 @@ const SHOWN_STEPS: usize = 6;
 pub(super) enum Outcome {
     /// There is no difference that may not be.
     Equal(Equal),
-    /// What differs.
-    Different(String),
+    /// What differs, and at what depth of calls.
+    Different(String, usize),
     /// Not comparable, and why.
     Skipped(String),
 }
@@ -47,6 +47,9 @@ pub(super) struct Equal {
     /// Whether it took the reference that has been verified ahead: 1 or 0.
     pub(super) verified: usize,
 }
+
+/// How deep a program calls itself only to fill its stack, which takes more calls where frames are smaller.
+const DEEP: usize = 1000;
 
 /// Run-tests that allocate until there is no memory, which is earlier where compiled code or traces take some.
 const OUT_OF_MEMORY: [&str; 2] = ["061-out-of-memory", "080-oom-throw-with-finalizer"];
@@ -98,12 +101,12 @@ impl Check<'_> {
             Err(why) => return Outcome::Skipped(why.to_string()),
         };
         let outcome = self.judge(mode, &run);
-        let Outcome::Different(mut what) = outcome else {
+        let Outcome::Different(mut what, mut depth) = outcome else {
             return outcome;
         };
         if mode.is_ahead() && self.references.verified.is_none() && self.verify().is_ok() {
             match self.judge(mode, &run) {
-                Outcome::Different(other) => what = other,
+                Outcome::Different(other, at) => (what, depth) = (other, at),
                 Outcome::Equal(equal) => {
                     return Outcome::Equal(Equal {
                         verified: 1,
@@ -119,9 +122,9 @@ impl Check<'_> {
                 return Outcome::Equal(Equal { again: 1, ..equal });
             }
         }
-        match self.excuse(mode) {
+        match self.excuse(mode, depth) {
             Some(why) => Outcome::Skipped(why.to_owned()),
-            None => Outcome::Different(what),
+            None => Outcome::Different(what, depth),
         }
     }
 
@@ -176,7 +179,10 @@ impl Check<'_> {
     }
 
     /// Why a difference between two runs need not be one between the tracers.
-    fn excuse(&mut self, mode: Mode) -> Option<&'static str> {
+    fn excuse(&mut self, mode: Mode, depth: usize) -> Option<&'static str> {
+        if depth > DEEP {
+            return Some("they differ, where they fill their stack, with more or fewer frames");
+        }
         let steps = &self.references.of(mode).steps;
         let calls = |method| has_call(steps, &self.names, method);
         if calls("java.lang.Thread.start()V") || calls("java.lang.System.runFinalization()V") {
@@ -301,7 +307,7 @@ pub(super) fn check_program(
         } else {
             check.check(mode)
         };
-        if let (Outcome::Different(_), Some(keep)) = (&outcome, &context.keep) {
+        if let (Outcome::Different(..), Some(keep)) = (&outcome, &context.keep) {
             let to = keep.join(format!("{}-{}", program.name, mode.name()));
             let of_mode = folder.join(mode.name());
             let from = if mode == Mode::Interpreter {
@@ -315,7 +321,7 @@ pub(super) fn check_program(
         let tally = tallies.entry(mode).or_default();
         match outcome {
             Outcome::Equal(equal) => tally.add(equal),
-            Outcome::Different(what) => {
+            Outcome::Different(what, _) => {
                 tally.programs += 1;
                 tally.differences += 1;
                 println!("{} ({}): {what}", program.name, mode.name());
@@ -376,7 +382,7 @@ pub(super) fn judge(
     names: &mut Names,
 ) -> Outcome {
     let Some(found) = recorded(trace, main, names) else {
-        return Outcome::Different("main was not recorded".to_owned());
+        return Outcome::Different("main was not recorded".to_owned(), 0);
     };
     let result = compare(
         expected,
@@ -409,8 +415,8 @@ pub(super) fn judge_threads(
                     threads: 1,
                     ..equal
                 }),
-                Outcome::Different(what) => {
-                    Outcome::Different(format!("thread '{}' {what}", pair.name))
+                Outcome::Different(what, depth) => {
+                    Outcome::Different(format!("thread '{}' {what}", pair.name), depth)
                 }
                 skipped => skipped,
             }
@@ -444,15 +450,24 @@ fn outcome(
         }
         Err(difference) => {
             let (a, b) = difference.at;
-            Outcome::Different(format!(
+            let what = format!(
                 "after {a} of {} events of ART's tracer and {b} of {} of ours:\n  ART  {}\n  ours {}",
                 expected.len(),
                 found.len(),
                 excerpt(expected, a, names),
                 excerpt(found, b, names)
-            ))
+            );
+            Outcome::Different(what, depth(&expected[..a]))
         }
     }
+}
+
+/// How many calls are open after some steps.
+fn depth(steps: &[Step]) -> usize {
+    steps.iter().fold(0, |depth: usize, step| match step {
+        Step::Enter(_) => depth + 1,
+        Step::Exit(_) => depth.saturating_sub(1),
+    })
 }
 
 /// The steps around an index, which is marked.
@@ -487,6 +502,29 @@ mod tests {
             folder: FIRST,
             same_again: None,
         }
+    }
+
+    #[test]
+    fn the_depth_of_a_difference() {
+        let recursion = |n| [vec![Step::Enter(1); n], vec![Step::Exit(1); n]].concat();
+        let mut names = Names::default();
+        names.number_of("a");
+        names.number_of("b");
+        let (expected, found) = (recursion(DEEP + 1), recursion(DEEP + 2));
+        let rules = Exempt::for_tests(&[], &[]);
+        let result = compare(
+            &expected,
+            &found,
+            &Permissions::new(&names, &rules, true, &[]),
+        );
+        let of = |result| match outcome(result, &expected, &found, &names) {
+            Outcome::Different(_, depth) => depth,
+            _ => 0,
+        };
+        assert_eq!(of(result), DEEP + 1);
+        // As deep as it was then, not as it has been.
+        let at = (2 * DEEP, 2 * DEEP);
+        assert_eq!(of(Err(Difference { at })), 2);
     }
 
     #[test]

@@ -265,7 +265,7 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
                 events += equal.events;
                 print_permitted(&equal.missing, &equal.additional);
             }
-            Outcome::Different(what) | Outcome::Skipped(what) => {
+            Outcome::Different(what, _) | Outcome::Skipped(what) => {
                 differences += 1;
                 println!("{what}");
             }
