@@ -10,5 +10,5 @@ PRODUCT_BOOT_JARS += hindsight
 PRODUCT_COPY_FILES += \
     external/hindsight/hindsight.rc:$(TARGET_COPY_OUT_SYSTEM)/etc/init/hindsight.rc
 
-# A folder of our own, not system/sepolicy: that one is compared with its frozen copy.
-BOARD_PLAT_PRIVATE_SEPOLICY_DIR += external/hindsight/sepolicy/private
+# What this release's build calls the folders of additional policy.
+include external/hindsight/sepolicy.mk

@@ -181,6 +181,31 @@ fn what_the_patches_name_is_defined() {
 }
 
 #[test]
+fn makefiles_include_what_is_there_and_name_the_policy_as_the_release_does() {
+    for release in Release::ALL {
+        let dir = tree(release);
+        let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).unwrap();
+        let mut all = read("external/hindsight/hindsight.mk");
+        for line in all.clone().lines() {
+            if let Some(path) = line.strip_prefix("include ") {
+                all += &read(path);
+            }
+        }
+        let variable = match release {
+            Release::Android10 | Release::Android11 => "BOARD_PLAT_PRIVATE_SEPOLICY_DIR",
+            Release::Android14 => "SYSTEM_EXT_PRIVATE_SEPOLICY_DIRS",
+        };
+        let set: Vec<&str> = all
+            .lines()
+            .filter(|line| !line.starts_with('#') && line.contains("SEPOLICY"))
+            .collect();
+        let folder = "external/hindsight/sepolicy/private";
+        assert_eq!(set, [format!("{variable} += {folder}")], "{release}");
+        assert!(dir.path().join(folder).join("hindsight.te").exists());
+    }
+}
+
+#[test]
 fn they_are_formatted_as_bpfmt_does() {
     let bpfmt = std::env::var_os("BPFMT").unwrap_or_else(|| "bpfmt".into());
     if Command::new(&bpfmt).arg("-help").output().is_err() {
