@@ -202,8 +202,8 @@ fn run_and_check(
         let _ = writeln!(log, "#### {run:?}");
         let f = process::run(&mut run, &output, limit, &marker("run"))?;
         nothing = match f.shell_status() {
-            0 => "no process of it ends in an orderly way".to_owned(),
-            status => format!("no process of it ends in an orderly way (exit status {status})"),
+            0 => "no VM of it ends in an orderly way".to_owned(),
+            status => format!("no VM of it ends in an orderly way (exit status {status})"),
         };
         if f.status.is_none() {
             let _ = writeln!(log, "#### killed after {} s\n{}", limit.as_secs(), f.hang);
