@@ -149,8 +149,6 @@ fn run_tests(layout: &Layout, options: &Options, mode: Mode, which: &[&str]) -> 
     if let Some(jobs) = &jobs {
         arguments.extend(["--jobs", jobs]);
     }
-    let timeout = options.timeout.to_string();
-    arguments.extend(["--timeout", &timeout]);
     arguments.extend(which);
     let run = RunTest::try_parse_from(arguments)?;
     run_test::run(layout, &run.options)?;
@@ -159,7 +157,8 @@ fn run_tests(layout: &Layout, options: &Options, mode: Mode, which: &[&str]) -> 
 
 /// All modes' tests, in one mode.
 fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
-    let mut which = Vec::new();
+    let timeout = options.timeout.to_string();
+    let mut which = vec!["--timeout", &timeout];
     if options.all {
         which.push("--all");
     }
@@ -176,7 +175,9 @@ fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
         .collect();
     if options.all && !skipped.is_empty() {
         println!("{} more tests, which need not pass:", skipped.len());
-        let mut which = vec!["--no-retry"];
+        // Some of them wait for ever.
+        let timeout = (options.timeout / 3).to_string();
+        let mut which = vec!["--no-retry", "--timeout", &timeout];
         which.extend(skipped.iter().map(String::as_str));
         merge(&mut report, run_tests(layout, options, mode, &which)?);
     }
