@@ -11,7 +11,7 @@ use hindsight_decoder::art_trace::ArtTrace;
 use hindsight_decoder::Trace;
 
 use super::compare::{compare, compare_beginnings, Difference, Permitted};
-use super::execute::{execute, read_reference, Run, Tracers};
+use super::execute::{execute, read_reference, Run, Tracers, MAIN_IS_LOST};
 use super::inlining::Inlined;
 use super::programs::{Exempt, Program};
 use super::rules::Permissions;
@@ -42,10 +42,10 @@ pub(super) struct Equal {
     pub(super) additional: Counts,
     /// Threads other than the main thread.
     pub(super) threads: usize,
-    /// Whether it took a second run: 1 or 0.
-    pub(super) again: usize,
-    /// Whether it took the reference that has been verified ahead: 1 or 0.
-    pub(super) verified: usize,
+    /// Whether it took a second run.
+    pub(super) again: bool,
+    /// Whether it took the reference that has been verified ahead.
+    pub(super) verified: bool,
 }
 
 /// How deep a program calls itself only to fill its stack, which takes more calls where frames are smaller.
@@ -119,7 +119,10 @@ impl Check<'_> {
         // What the time is when it is asked for, for instance, may have made it take another way.
         if let Ok(run) = self.run(mode, &format!("{}-again", mode.name())) {
             if let Outcome::Equal(equal) = self.judge(mode, &run) {
-                return Outcome::Equal(Equal { again: 1, ..equal });
+                return Outcome::Equal(Equal {
+                    again: true,
+                    ..equal
+                });
             }
         }
         match self.excuse(mode, depth) {
@@ -152,7 +155,7 @@ impl Check<'_> {
         );
         match outcome {
             Outcome::Equal(equal) => Outcome::Equal(Equal {
-                verified: usize::from(reference.tracers == Tracers::BothVerifiedAhead),
+                verified: reference.tracers == Tracers::BothVerifiedAhead,
                 ..equal
             }),
             outcome => outcome,
@@ -259,7 +262,12 @@ pub(super) fn check_program(
         return Ok(());
     }
     let first = folder.join(FIRST);
-    let ours = execute(context, program, Mode::Interpreter, &first, Tracers::Both);
+    let run = || execute(context, program, Mode::Interpreter, &first, Tracers::Both);
+    let mut ours = run();
+    if matches!(&ours, Err(why) if why.to_string() == MAIN_IS_LOST) {
+        fs::remove_dir_all(&first)?;
+        ours = run();
+    }
     let (ours, art) = match ours.and_then(|ours| Ok((ours.trace, read_reference(&first)?))) {
         Ok(pair) => pair,
         Err(why) => {
@@ -320,7 +328,7 @@ pub(super) fn check_program(
         let mut tallies = lock(tallies);
         let tally = tallies.entry(mode).or_default();
         match outcome {
-            Outcome::Equal(equal) => tally.add(equal),
+            Outcome::Equal(equal) => tally.add(program, equal),
             Outcome::Different(what, _) => {
                 tally.programs += 1;
                 tally.differences += 1;

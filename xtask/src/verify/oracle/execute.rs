@@ -173,11 +173,22 @@ fn execute_in(
     let main = trace
         .main_thread()
         .context("their main thread has no ring at the end")?;
+    ensure!(!is_shutdown(&main.name), MAIN_IS_LOST);
     ensure!(
         main.stats.overwritten_slots == 0,
         "they have more events than the ring holds"
     );
     Ok(Run { trace, inlined })
+}
+
+/// Why a run can't be compared in which more threads ended after `main` than rings of ended ones are kept. Another run
+/// may be better.
+pub(super) const MAIN_IS_LOST: &str = "their main thread ends before others, whose rings are kept";
+
+/// Whether a thread is the one that ends the process, which has the id of the main thread: that is detached before.
+fn is_shutdown(name: &str) -> bool {
+    // `Runtime::~Runtime` attaches it.
+    name.starts_with("Shutdown thread")
 }
 
 /// Compiles the library that makes a program's identity hash codes the same in each run; see `same_time.c`. Only for
@@ -233,5 +244,17 @@ fn finish(command: &mut Command, log: &Path, limit: Duration) -> Result<Option<b
             return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_shutdown;
+
+    #[test]
+    fn the_thread_that_ends_the_process_is_not_the_main_thread() {
+        assert!(is_shutdown("Shutdown thread"));
+        assert!(is_shutdown("Shutdown thread (no java peer)"));
+        assert!(!is_shutdown("main"));
     }
 }

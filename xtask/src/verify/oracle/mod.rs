@@ -117,9 +117,9 @@ struct Tally {
     threads: usize,
     differences: usize,
     /// Programs that took a second run.
-    again: usize,
+    again: Vec<String>,
     /// Programs that are compared with a reference that has been verified ahead.
-    verified: usize,
+    verified: Vec<String>,
     /// Whether a program that can be compared was left out.
     failed: bool,
     /// Which programs were left out why.
@@ -137,12 +137,16 @@ impl Tally {
         programs.push(program.name.clone());
     }
 
-    fn add(&mut self, equal: Equal) {
+    fn add(&mut self, program: &Program, equal: Equal) {
         self.programs += 1;
         self.events += equal.events;
         self.threads += equal.threads;
-        self.again += equal.again;
-        self.verified += equal.verified;
+        if equal.again {
+            self.again.push(program.name.clone());
+        }
+        if equal.verified {
+            self.verified.push(program.name.clone());
+        }
         add(&mut self.missing, equal.missing);
         add(&mut self.additional, equal.additional);
     }
@@ -365,17 +369,21 @@ fn report(mode: Mode, tally: &Tally) {
         tally.events,
         tally.differences,
     );
-    if tally.again > 0 {
-        println!(
-            "{:>14}{} of the programs took another way in one run, and the reference's in the next",
-            "", tally.again
-        );
-    }
-    if tally.verified > 0 {
-        println!(
-            "{:>14}{} of the programs differ where classes are verified, and equal a reference verified ahead",
-            "", tally.verified
-        );
+    for (programs, what) in [
+        (
+            &tally.again,
+            "took another way in one run, and the reference's in the next",
+        ),
+        (
+            &tally.verified,
+            "differ where classes are verified, and equal a reference that was verified ahead",
+        ),
+    ] {
+        let n = programs.len();
+        if n > 0 {
+            println!("{:>14}{n} of the programs {what}:", "");
+            println!("{:>16}{}", "", programs.join(" "));
+        }
     }
     print_permitted(&tally.missing, &tally.additional);
     for (why, programs) in &tally.skipped {
