@@ -107,13 +107,7 @@ impl Check<'_> {
         if mode.is_ahead() && self.references.verified.is_none() && self.verify().is_ok() {
             match self.judge(mode, &run) {
                 Outcome::Different(other, at) => (what, depth) = (other, at),
-                Outcome::Equal(equal) => {
-                    return Outcome::Equal(Equal {
-                        verified: 1,
-                        ..equal
-                    })
-                }
-                skipped => return skipped,
+                outcome => return outcome,
             }
         }
         // What the time is when it is asked for, for instance, may have made it take another way.
@@ -452,8 +446,8 @@ fn outcome(
                 missing: named(permitted.missing),
                 additional: named(permitted.additional),
                 threads: 0,
-                again: 0,
-                verified: 0,
+                again: false,
+                verified: false,
             })
         }
         Err(difference) => {
