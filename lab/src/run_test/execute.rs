@@ -182,7 +182,8 @@ fn run_and_check(
                 .with_context(|| super::io_context("make", &balance))?;
             // The largest test has a few hundred threads; pages of a ring that are never written cost nothing.
             // A 32-bit process has no addresses for that many, though.
-            let ring = if isa.is_64_bit() { 24 } else { 22 };
+            let usual = if isa.is_64_bit() { 24 } else { 22 };
+            let ring = context.options.ring.unwrap_or(usual);
             let (b, w) = (balance.display(), work.display());
             let _ = write!(
                 launcher,

@@ -188,6 +188,9 @@ pub struct Options {
     /// Trace every thread, and fail tests whose traces are not balanced.
     #[arg(long)]
     pub trace: bool,
+    /// log2 of the bytes of each thread's ring, with --trace (default: 24, in 32-bit processes 22).
+    #[arg(long, value_name = "N", requires = "trace")]
+    pub ring: Option<u32>,
     /// Run the tests of known-failures.toml and of AOSP's knownfailures.json too.
     #[arg(long)]
     pub include_known: bool,
