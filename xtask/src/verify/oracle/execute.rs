@@ -84,6 +84,12 @@ fn execute_in(
     let mut inlined = None;
     let class_path = folder.join("program.jar");
     fs::copy(&program.jar, &class_path).with_context(|| format!("{}", program.jar.display()))?;
+    // Some run-tests load more classes from a second jar beside theirs.
+    let more = format!("{}-ex.jar", program.name);
+    let from = program.jar.with_file_name(&more);
+    if from.exists() {
+        fs::copy(&from, folder.join(&more)).with_context(|| format!("{}", from.display()))?;
+    }
     let compiled = mode.is_ahead();
     if compiled || tracers == Tracers::BothVerifiedAhead {
         let oat = folder.join("oat").join(lab.isa().name());
@@ -215,7 +221,7 @@ pub(super) fn same_time(lab: &Lab, checkout: &Path, folder: &Path) -> Result<Opt
 /// Reads what ART's tracer wrote in the folder of a run. An error says why it can't be compared.
 pub(super) fn read_reference(folder: &Path) -> Result<art_trace::ArtTrace> {
     let Ok(trace) = art_trace::read(&folder.join(REFERENCE)) else {
-        bail!("ART's tracer wrote no file (they abort, halt or are killed)");
+        bail!("ART's tracer wrote no file (they end by System.exit, abort, or are killed)");
     };
     ensure!(
         !trace.overflow,
