@@ -55,6 +55,20 @@ pub(crate) mod ffi {
         dex_method_index: u32,
     }
 
+    /// See `hindsight_runtime::Stubs`.
+    struct Stubs {
+        exit: usize,
+        leaf_entry: usize,
+        entry: usize,
+    }
+
+    /// See `hindsight_runtime::StubTable`.
+    struct StubTable {
+        recording: Stubs,
+        asking: Stubs,
+        entry_slot: isize,
+    }
+
     extern "Rust" {
         type SafepointRequest<'a>;
         /// Does what was asked for; called at most once.
@@ -64,7 +78,7 @@ pub(crate) mod ffi {
         /// Passes a method's name on.
         unsafe fn add<'a>(self: &mut SymbolSink<'a>, method: &MethodName);
 
-        fn start(configuration: &str, exit_stub: usize, leaf_stub: usize) -> bool;
+        fn start(configuration: &str, stubs: &StubTable) -> bool;
         fn shutdown();
         /// `words`: address of the calling thread's `ThreadWords`.
         fn thread_started(tid: u32, name: &str, words: usize);
@@ -92,6 +106,8 @@ pub(crate) mod ffi {
         fn AttachControlThread() -> bool;
         fn DetachControlThread();
         fn RunAtSafepoint<'a>(tid: u32, request: &mut SafepointRequest<'a>) -> bool;
+        fn RunsManagedCode(words: usize) -> bool;
+        fn ObstacleToLockFree() -> &'static str;
         fn Symbolize<'a>(addresses: &[u64], sink: &mut SymbolSink<'a>);
         fn NameMethodsOfLoader<'a>(loader: usize, sink: &mut SymbolSink<'a>);
         fn Log(severity: u8, message: &str);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hindsight_runtime::config::Unloading;
 use hindsight_runtime::{
-    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, ThreadWords,
+    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, StubTable, Stubs,
+    ThreadWords,
 };
 use hindsight_trace_format::container::Symbol;
 
@@ -76,6 +77,14 @@ impl Host for Art {
         ffi::RunAtSafepoint(tid, &mut SafepointRequest { action })
     }
 
+    fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
+        ffi::RunsManagedCode(words as usize)
+    }
+
+    fn obstacle_to_lock_free(&self) -> Option<&'static str> {
+        Some(ffi::ObstacleToLockFree()).filter(|obstacle| !obstacle.is_empty())
+    }
+
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol)) {
         ffi::Symbolize(addresses, &mut SymbolSink { named });
     }
@@ -103,11 +112,18 @@ impl Host for Art {
 }
 
 /// Starts the recorder as configured; false if there is nothing to trace, or it cannot be.
-///
-/// The stubs are the addresses of art_quick_trace_exit and art_quick_trace_entry_leaf.
-pub(crate) fn start(configuration: &str, exit_stub: usize, leaf_stub: usize) -> bool {
+pub(crate) fn start(configuration: &str, stubs: &ffi::StubTable) -> bool {
     guarded("start", false, || {
-        hindsight_runtime::set_stubs(exit_stub, leaf_stub);
+        let from_bridge = |stubs: &ffi::Stubs| Stubs {
+            exit: stubs.exit,
+            leaf_entry: stubs.leaf_entry,
+            entry: stubs.entry,
+        };
+        hindsight_runtime::set_stubs(StubTable {
+            recording: from_bridge(&stubs.recording),
+            asking: from_bridge(&stubs.asking),
+            entry_slot: stubs.entry_slot,
+        });
         let config = match Config::parse(configuration) {
             Ok(config) => config,
             Err(e) => {

@@ -2,10 +2,25 @@
 //! The plain C interface of `hindsight/runtime/recorder_abi.h`: called at every interpreted event, and
 //! from the handler of SIGSEGV.
 //!
-//! Nothing here can panic, allocate or lock.
+//! Nothing here can panic, allocate or lock; but with `protocol=lock-free`, what records may find that it is to
+//! give up its ring.
 
-use hindsight_runtime::ThreadTrace;
+use hindsight_runtime::{ThreadTrace, ThreadWords};
 use hindsight_trace_format::slot::Extension;
+
+/// What the stubs call that ask what to do (`cc/runtime/arch/`): the entry of `method`, or an exit if that is 0.
+///
+/// # Safety
+/// `words` are the calling thread's, which runs managed code.
+#[no_mangle]
+unsafe extern "C" fn hindsight_trace_point(words: *const ThreadWords, method: usize) {
+    // SAFETY: says the caller.
+    let state = unsafe { (*words).state() };
+    if !state.is_null() {
+        // SAFETY: the state of a registered thread, whose words lead to these stubs only while it is.
+        unsafe { (*state).trace_point(method as u64) }
+    }
+}
 
 /// # Safety
 /// `cursor` is the calling thread's cursor word and not 0, `state` what its state word holds.

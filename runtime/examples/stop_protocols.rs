@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stopping a thread costs each trace point: with checkpoints it reads the cursor only, with the
-//! published lock-free protocol (`hindsight_runtime::lock_free`) also whether to stop; and each return
-//! from native code takes a fence.
+//! What being stopped costs a thread all the time: with checkpoints a trace point reads the cursor only, with the
+//! lock-free protocol as published also whether to stop, and each return from native code takes a fence.
+//!
+//! Hindsight's own form of the latter (`hindsight_runtime::lock_free`) costs neither: the second word is the stub's
+//! address, which is read anyway, and the fence is `membarrier`, paid by whoever stops the thread. What starts and
+//! stops cost in ART by both is measured by `cargo xtask bench control`.
 //!
 //! `cargo run --release -p hindsight-runtime --example stop_protocols`
 //!

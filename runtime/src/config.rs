@@ -32,6 +32,16 @@ pub enum Unloading {
     Invalidate,
 }
 
+/// How threads are brought to give up their rings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// At a safepoint.
+    #[default]
+    Checkpoint,
+    /// Wherever they are, by the published [lock-free](crate::lock_free) protocol.
+    LockFree,
+}
+
 /// How many rings a process may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingLimit {
@@ -95,6 +105,8 @@ pub struct Config {
     pub counter: Fallback,
     /// `nanoscope=yes|no`: trace the main thread when the property `dev.nanoscope` says so.
     pub nanoscope: bool,
+    /// `protocol=checkpoint|lock-free`: how threads are started and stopped.
+    pub protocol: Protocol,
 }
 
 impl Default for Config {
@@ -110,6 +122,7 @@ impl Default for Config {
             unloading: Unloading::Journal,
             counter: Fallback::Auto,
             nanoscope: false,
+            protocol: Protocol::Checkpoint,
         }
     }
 }
@@ -121,7 +134,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, unload, counter, nanoscope)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -211,6 +224,13 @@ impl Config {
                     }
                 }
                 "nanoscope" => config.nanoscope = yes_or_no("nanoscope", value)?,
+                "protocol" => {
+                    config.protocol = match value {
+                        "checkpoint" => Protocol::Checkpoint,
+                        "lock-free" => Protocol::LockFree,
+                        _ => return Err(bad("protocol", value, "checkpoint or lock-free")),
+                    }
+                }
                 _ => return Err(ConfigError::UnknownKey(key.to_owned())),
             }
         }
@@ -264,7 +284,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,unload=persist,counter=native,nanoscope=yes";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,unload=persist,counter=native,nanoscope=yes,protocol=lock-free";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -278,6 +298,7 @@ mod tests {
                 unloading: Unloading::Persist,
                 counter: Fallback::Refuse,
                 nanoscope: true,
+                protocol: Protocol::LockFree,
             }
         );
     }

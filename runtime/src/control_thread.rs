@@ -43,6 +43,61 @@ fn this_thread() -> libc::pthread_t {
     unsafe { libc::pthread_self() }
 }
 
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A histogram of ns as JSON.
+fn summary(times: &Histogram) -> String {
+    format!(
+        r#"{{"count":{},"p50":{},"p99":{},"max":{}}}"#,
+        times.count(),
+        times.percentile(50),
+        times.percentile(99),
+        times.max(),
+    )
+}
+
+/// How long the control thread waits for a thread to pass a trace point, and in which steps: a thread that runs
+/// usually does at once, one that does not has to get its turn first.
+struct Patience {
+    tries: u32,
+    since: Instant,
+    pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            tries: 0,
+            since: Instant::now(),
+            pause: Duration::from_micros(20),
+        }
+    }
+}
+
+impl Patience {
+    /// Many times what a method without trace points usually takes, and few turns of other programs.
+    const LIMIT: Duration = Duration::from_millis(20);
+    /// Looks before it sleeps in between.
+    const QUICK: u32 = 50;
+
+    /// Waits a little; false if it has been long enough.
+    fn wait(&mut self) -> bool {
+        self.tries += 1;
+        if self.tries <= Self::QUICK {
+            std::thread::yield_now();
+            return true;
+        }
+        if self.since.elapsed() >= Self::LIMIT {
+            return false;
+        }
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(Duration::from_millis(1));
+        true
+    }
+}
+
 /// The control thread's own state.
 pub(crate) struct ControlThread<'a> {
     shared: &'a Shared,
@@ -50,8 +105,12 @@ pub(crate) struct ControlThread<'a> {
     persisted: u32,
     /// When anchors are due.
     next_anchors: Instant,
-    /// For how long threads were held at a safepoint to be given a ring, another one or none, ns.
+    /// For how long threads were held to be given a ring, another one or none, ns.
     held: Histogram,
+    /// How long it took until they had been, ns.
+    waited: Histogram,
+    /// Requests by the lock-free protocol that no trace point answered in time.
+    fallbacks: u64,
     /// Rings that were taken from threads for the sake of others.
     reclaimed: u64,
     /// Rings whose contents were thrown away because a class loader was unloaded.
@@ -68,6 +127,8 @@ impl<'a> ControlThread<'a> {
             persisted: 0,
             next_anchors: Instant::now(),
             held: Histogram::default(),
+            waited: Histogram::default(),
+            fallbacks: 0,
             reclaimed: 0,
             invalidated: 0,
             property: nanoscope::Property::default(),
@@ -168,7 +229,7 @@ impl<'a> ControlThread<'a> {
         lock(&self.shared.threads).values().cloned().collect()
     }
 
-    /// Takes the thread's ring at a safepoint, leaving it `replacement`; without one, it loses its right to a ring.
+    /// Takes the thread's ring, leaving it `replacement`; without one, it loses its right to a ring.
     fn take_ring(
         &mut self,
         trace: &ThreadTrace,
@@ -178,16 +239,61 @@ impl<'a> ControlThread<'a> {
             return None;
         }
         let stops = replacement.is_none();
-        let mut taken = None;
-        self.hold(trace.tid(), &mut || {
-            // SAFETY: the host runs this at a safepoint of the thread.
-            taken = unsafe { trace.take(replacement) };
-        });
+        let taken = self
+            .exchange_anywhere(trace, replacement)
+            .unwrap_or_else(|| {
+                let mut taken = None;
+                self.hold(trace.tid(), &mut || {
+                    // SAFETY: the host runs this at a safepoint of the thread.
+                    taken = unsafe { trace.take(replacement) };
+                });
+                taken
+            });
         // A thread that has ended meanwhile gave up its right itself, and another one may have its id.
         if stops && taken.is_some() {
             lock(&self.shared.holdings).quota.remove(trace.tid());
         }
         taken
+    }
+
+    fn is_lock_free(&self) -> bool {
+        self.shared.lock_free && self.shared.host.obstacle_to_lock_free().is_none()
+    }
+
+    /// Takes the thread's ring by the lock-free protocol, leaving it `replacement`. `None` if that is not used, or the
+    /// thread comes to no trace point: then it has to be done at a safepoint.
+    fn exchange_anywhere(
+        &mut self,
+        trace: &ThreadTrace,
+        replacement: &mut Option<Ring>,
+    ) -> Option<Option<TakenRing>> {
+        if !self.is_lock_free() {
+            return None;
+        }
+        let start = Instant::now();
+        // SAFETY: this is the control thread; all traces of this recorder are lock-free then.
+        if !unsafe { trace.ask_for_ring(replacement) } {
+            return Some(None);
+        }
+        let host = &self.shared.host;
+        let mut patience = Patience::default();
+        loop {
+            if let Some(done) = trace.poll_exchange(&|words| host.runs_managed_code(words)) {
+                *replacement = done.replacement;
+                if done.taken.is_some() {
+                    self.held.add(nanoseconds(done.held));
+                    self.waited.add(nanoseconds(start.elapsed()));
+                }
+                return Some(done.taken);
+            }
+            if !patience.wait() {
+                if let Some(unused) = trace.withdraw() {
+                    *replacement = unused;
+                    self.fallbacks += 1;
+                    return None;
+                }
+            }
+        }
     }
 
     /// Runs `action` at a safepoint of the thread, and notes for how long that held it. False if there is no
@@ -209,8 +315,8 @@ impl<'a> ControlThread<'a> {
             held = start.elapsed();
         }
         if ran {
-            let ns = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
-            self.held.add(ns);
+            self.held.add(nanoseconds(held));
+            self.waited.add(nanoseconds(start.elapsed()));
         }
         ran
     }
@@ -384,6 +490,15 @@ impl<'a> ControlThread<'a> {
         let tid = trace.tid();
         let ring = self.shared.pool.take();
         let mut ring = Some(ring.map_err(|e| format!("no memory for a ring: {e}"))?);
+        if self.is_lock_free() {
+            let start = Instant::now();
+            // SAFETY: this is the control thread; all traces of this recorder are lock-free then.
+            ring = ring.and_then(|ring| unsafe { trace.begin_anywhere(ring) }.err());
+            if ring.is_none() {
+                self.waited.add(nanoseconds(start.elapsed()));
+                return Ok(());
+            }
+        }
         let mut begun = Ok(());
         let ran = self.hold(tid, &mut || {
             if let Some(ring) = ring.take() {
@@ -549,7 +664,7 @@ impl<'a> ControlThread<'a> {
             concat!(
                 r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"max_rings":{},"#,
                 r#""finished_rings":{},"holders":[{}],"persisted":{},"#,
-                r#""held_ns":{{"count":{},"p50":{},"p99":{},"max":{}}}}}"#
+                r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{}}}"#
             ),
             std::process::id(),
             threads.len(),
@@ -559,10 +674,14 @@ impl<'a> ControlThread<'a> {
             finished,
             wanted.join(","),
             self.persisted,
-            self.held.count(),
-            self.held.percentile(50),
-            self.held.percentile(99),
-            self.held.max(),
+            summary(&self.held),
+            summary(&self.waited),
+            if self.is_lock_free() {
+                "lock-free"
+            } else {
+                "checkpoint"
+            },
+            self.fallbacks,
         )
     }
 

@@ -50,4 +50,4 @@ pub use config::{Config, ConfigError, ThreadSelection};
 pub use recorder::{AnomalyOutcome, Host, ProcessIdentity, Recorder, Severity};
 pub use ring::{Ring, RingPool};
 pub use thread_trace::{StartReason, ThreadTrace};
-pub use thread_words::{set_stubs, ThreadWords, POLL_SUSPEND, POLL_TRACING};
+pub use thread_words::{set_stubs, StubTable, Stubs, ThreadWords, POLL_SUSPEND, POLL_TRACING};

@@ -1,224 +1,334 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starting and stopping a thread without bringing it to a safepoint: the published protocol, which ours
-//! is compared with.
+//! Starting and stopping threads without bringing them to a safepoint: the published lock-free protocol
+//! (`protocol=lock-free`).
 //!
-//! Each trace point reads two words, the cursor and whether it should stop. A thread that runs managed
-//! code stops itself at its next trace point; one that is in native code may not come to one for long, so
-//! whoever wants it to stop does it on its behalf, and the thread, on its return, waits for that to be
-//! over. That takes a full fence at each return from native code.
+//! As published, each trace point reads, besides the cursor, a word that says whether to stop. A thread that runs
+//! managed code stops itself at its next trace point; one that is in native code may not come to one for long, so
+//! whoever wants it to stop does it on its behalf, and the thread, on its return, waits for that to be over. Who
+//! stops it is decided by compare-and-swap.
 //!
-//! With checkpoints (see [`crate::ThreadTrace`]) a trace point reads one word and native code costs
-//! nothing. This protocol needs no help from the managed runtime for threads that run, but one that
-//! computes without calling a method does not stop.
+//! Two things are as cheap here as with checkpoints, until somebody wants a thread to stop:
 //!
-//! It is checked by `model`, and measured by `examples/stop_protocols.rs`. Nothing in ART uses it.
+//! - **The word that trace points read** is the address of the stub that they call while their thread is traced,
+//!   which they read anyway. To stop a thread, the stubs that record are exchanged for stubs that ask:
+//!   [`ThreadTrace::trace_point`] then looks at the thread's `StopWord`. Everything else that records looks at it each time.
+//! - **The return from native code** takes no fence. As published it does, so that either the thread sees that it
+//!   shall stop, or whoever wants it to sees that it is back. Instead the latter has the kernel make all threads of the
+//!   process pass a fence (`membarrier`), between the request and the look at the thread.
+//!
+//! Trace points read more than one word (the cursor, `poll`, three stubs), and a thread may see the changes to them in
+//! any order. So they are changed to "record" only by the thread itself: it finds out that it shall record where it
+//! asks, by a single word, and whoever reads that sees all that was done before. They lead to the stubs that ask by
+//! then. So there is one moment from which on all is recorded, and one from which on nothing is.
+//!
+//! To exchange the ring for another one (to persist) is the same as to stop, and whoever does it goes on in the
+//! replacement: there is no gap.
+//!
+//! A thread that computes without passing a trace point does not stop. After some time it is asked to come to a
+//! safepoint instead; see `ControlThread::take_ring`.
+//!
+//! `model` checks all this.
 
-use hindsight_trace_format::ring::{Position, CURSOR_OFF};
+use std::time::{Duration, Instant};
 
-use crate::ring::{write_slot, Ring, SLOT_STRIDE};
-use crate::sync::{fence, spin, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use fences::fence_all_threads;
+pub(crate) use fences::{prepare, returned_to_managed_code};
 
-/// Nobody wants the thread to stop: it records if it has a cursor.
-const GO: u32 = 0;
-/// The thread shall stop.
-const STOP: u32 = 1;
-/// The thread is stopping itself.
-const STOPPING: u32 = 5;
-/// The thread has stopped by itself.
-const STOPPED: u32 = 2;
-/// The thread is in native code, and is being stopped on its behalf: it has to wait on its return.
-const BEING_STOPPED: u32 = 3;
+use crate::ring::Ring;
+use crate::sync::{fence, spin, AtomicU32, Ordering};
+use crate::thread_trace::{Inner, StartReason, TakenRing, ThreadTrace};
+use crate::thread_words::{Points, ThreadWords};
+
+/// The thread does not record, even if it has a cursor.
+const OFF: u32 = 0;
+/// The thread records, if it has a cursor. With checkpoints this is always so.
+const GO: u32 = 1;
+/// Somebody wants the thread's ring.
+const STOP: u32 = 2;
+/// The thread is giving up its ring itself.
+const STOPPING: u32 = 3;
+/// The thread is not running managed code, and its ring is being taken on its behalf: it has to wait on its return.
+const BEING_STOPPED: u32 = 4;
 /// The thread has ended.
-const ENDED: u32 = 4;
+const ENDED: u32 = 5;
 
-const MANAGED: u32 = 0;
-const NATIVE: u32 = 1;
+/// Whether a thread shall record; what one that wants it to stop and the thread itself compete for.
+#[derive(Debug)]
+pub(crate) struct StopWord(AtomicU32);
 
-/// Bits of [`LockFreeTrace::stood_at`] that are the offset in slots; the others are laps.
-const OFFSET_BITS: u32 = 32;
-/// It did not record.
-const NEVER: u64 = u64::MAX;
-
-/// What one thread and whoever starts and stops it share. There is one of the latter at a time.
-#[derive(Debug, Default)]
-pub struct LockFreeTrace {
-    /// Address of the next slot; 0 while the thread does not record. Written by the thread while it is not
-    /// 0, unless it is in native code.
-    cursor: AtomicUsize,
-    state: AtomicU32,
-    place: AtomicU32,
-    base: AtomicUsize,
-    end: AtomicUsize,
-    laps: AtomicU64,
-    /// Where the ring stood when the thread stopped itself.
-    stood_at: AtomicU64,
-}
-
-impl LockFreeTrace {
-    /// A thread that runs managed code and does not record.
-    pub fn new() -> Self {
-        Self::default()
+impl StopWord {
+    /// Of a thread that is stopped at safepoints only.
+    pub(crate) fn unused() -> Self {
+        StopWord(AtomicU32::new(GO))
     }
 
-    /// Lets the thread record into `ring`. It sees that at one of its next trace points. False if it has
-    /// ended.
+    /// Of a thread that does not record yet.
+    pub(crate) fn off() -> Self {
+        StopWord(AtomicU32::new(OFF))
+    }
+
+    fn replace(&self, old: u32, new: u32) -> bool {
+        self.0
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// What somebody wants of a thread, and what came of it.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// The ring that the thread goes on in. Given back if it did not need it.
+    pub(crate) replacement: Option<Ring>,
+    /// What the thread had. `None` if it has ended meanwhile.
+    pub(crate) taken: Option<TakenRing>,
+    /// For how long the thread was held, or would have been if it had come back.
+    pub(crate) held: Duration,
+    /// There was no fence, so that it cannot be done on the thread's behalf.
+    by_itself_only: bool,
+}
+
+impl ThreadTrace {
+    /// The trace of a thread that is started and stopped by this protocol.
     ///
     /// # Safety
-    /// The thread does not record, and nobody else starts or stops it. The ring lives until
-    /// [`stop`](Self::stop) has returned, or the thread has ended.
-    pub unsafe fn start(&self, ring: &Ring) -> bool {
-        if self.state.load(Ordering::Acquire) != GO {
-            return false;
+    /// As [`new`](Self::new); besides, the caller is the thread, or it has not begun to run, and its words are in the
+    /// thread object that `StubTable::entry_slot` is about.
+    pub(crate) unsafe fn new_lock_free(tid: u32, name: &str, words: *const ThreadWords) -> Self {
+        // SAFETY: says the caller.
+        let mut trace = unsafe { Self::new(tid, name, words) };
+        trace.stop_word = StopWord::off();
+        trace.lock_free = true;
+        // For good, but while it records: an entry's suspend check leads there for ART's sake, too.
+        // SAFETY: says the caller.
+        unsafe { ThreadWords::set_entry(words, Points::Ask) };
+        trace
+    }
+
+    /// Starts recording into `ring` at one of the thread's next trace points, wherever it is. Gives the ring back if
+    /// it records already, or has retired.
+    ///
+    /// # Safety
+    /// The trace was made by [`new_lock_free`](Self::new_lock_free). Called by the control thread.
+    pub(crate) unsafe fn begin_anywhere(&self, ring: Ring) -> Result<(), Ring> {
+        let mut inner = self.lock();
+        if inner.ring.is_some() || inner.retired {
+            return Err(ring);
         }
-        self.base.store(ring.base(), Ordering::Relaxed);
-        self.end.store(ring.end(), Ordering::Relaxed);
-        self.laps.store(0, Ordering::Relaxed);
-        self.stood_at.store(NEVER, Ordering::Relaxed);
-        // The thread does not write its cursor while that is 0.
-        self.cursor.store(ring.base(), Ordering::Release);
+        // SAFETY: the thread does not record as long as the word says OFF, nor does it use the cursor, which only stubs
+        // that record do without asking.
+        unsafe { self.install_first(&mut inner, ring, StartReason::Request) };
+        // Whoever reads this sees all of the above: the first trace point that does, and those after it.
+        self.stop_word.0.store(GO, Ordering::Release);
+        Ok(())
+    }
+
+    /// Asks for the thread's ring; it then records into `replacement`, if there is one. False, with nothing done,
+    /// if it is not recording.
+    ///
+    /// Has to be followed by [`poll_exchange`](Self::poll_exchange) until that returns something, or by
+    /// [`withdraw`](Self::withdraw) that does.
+    ///
+    /// # Safety
+    /// As [`begin_anywhere`](Self::begin_anywhere).
+    pub(crate) unsafe fn ask_for_ring(&self, replacement: &mut Option<Ring>) -> bool {
+        {
+            let mut inner = self.lock();
+            if inner.ring.is_none() || inner.retired {
+                return false;
+            }
+            inner.exchange = Some(Exchange {
+                replacement: replacement.take(),
+                taken: None,
+                held: Duration::ZERO,
+                by_itself_only: false,
+            });
+            // Nobody else changes GO, and with a ring it is that.
+            self.stop_word.0.store(STOP, Ordering::Release);
+            // Either what follows undoes what the thread does in `record_from_here`, or it sees STOP there.
+            fence(Ordering::SeqCst);
+            // SAFETY: the thread has not retired, and the lock is held.
+            unsafe { self.set_points(Points::Ask) };
+        }
+        // Either the thread is seen to be back in `poll_exchange`, or it sees that its trace points ask.
+        if !fence_all_threads() {
+            if let Some(exchange) = &mut self.lock().exchange {
+                exchange.by_itself_only = true;
+            }
+        }
         true
     }
 
-    /// Stops the thread, and waits for it. Returns where its ring stands, and that nobody writes to any
-    /// more; `None` if it had not begun to record.
-    ///
-    /// # Safety
-    /// Nobody else starts or stops the thread.
-    pub unsafe fn stop(&self) -> Option<Position> {
-        // Fails if the thread has ended.
-        let _ = self
-            .state
-            .compare_exchange(GO, STOP, Ordering::Release, Ordering::Relaxed);
-        // Either this thread sees that the other one is back from native code, or that one sees STOP.
-        fence(Ordering::SeqCst);
+    /// What came of the request, as soon as it is known. Takes the ring on the thread's behalf if it does not run
+    /// managed code, as `runs_managed_code` says, and so is at no trace point.
+    pub(crate) fn poll_exchange(
+        &self,
+        runs_managed_code: &dyn Fn(*const ThreadWords) -> bool,
+    ) -> Option<Exchange> {
+        let mut inner = self.lock();
+        match self.stop_word.0.load(Ordering::Acquire) {
+            STOP => {
+                if inner.exchange.as_ref().is_none_or(|e| e.by_itself_only) {
+                    return None;
+                }
+                // The words, and what they are part of, stay valid as long as the lock is held: STOP is not ENDED.
+                if runs_managed_code(self.words_address()) {
+                    return None;
+                }
+                // What the thread recorded before it left managed code.
+                fence(Ordering::Acquire);
+                if !self.stop_word.replace(STOP, BEING_STOPPED) {
+                    return None;
+                }
+                self.exchange(&mut inner, Instant::now());
+                inner.exchange.take()
+            }
+            STOPPING | BEING_STOPPED => None,
+            _ => inner.exchange.take(),
+        }
+    }
+
+    /// Takes the request back, and returns what was offered as a replacement; `None` if it is too late for that.
+    pub(crate) fn withdraw(&self) -> Option<Option<Ring>> {
+        let mut inner = self.lock();
+        if !self.stop_word.replace(STOP, GO) {
+            return None;
+        }
+        inner.exchange.take().map(|exchange| exchange.replacement)
+    }
+
+    /// Does what was asked for. Called by whoever has won.
+    fn exchange(&self, inner: &mut Inner, since: Instant) {
+        if let Some(mut exchange) = inner.exchange.take() {
+            exchange.taken = self.take_locked(inner, &mut exchange.replacement);
+            exchange.held = since.elapsed();
+            inner.exchange = Some(exchange);
+        }
+        self.publish(inner);
+    }
+
+    /// Lets the thread record if it has a ring. Called where it is known not to be recording.
+    pub(crate) fn publish(&self, inner: &Inner) {
+        if self.lock_free {
+            let state = match (&inner.ring, inner.retired) {
+                (_, true) => ENDED,
+                (Some(_), _) => GO,
+                (None, _) => OFF,
+            };
+            self.stop_word.0.store(state, Ordering::Release);
+        }
+    }
+
+    /// Whether the thread, which is the caller and at a trace point, shall record. Stops it first, if somebody
+    /// wants that.
+    #[inline]
+    pub(crate) fn may_record(&self) -> bool {
+        returned_to_managed_code();
+        self.stop_word.0.load(Ordering::Acquire) == GO || self.stop_or_wait()
+    }
+
+    #[cold]
+    fn stop_or_wait(&self) -> bool {
         loop {
-            match self.state.load(Ordering::Acquire) {
-                STOPPED => {
-                    let position = self.stood_at();
-                    // Fails if the thread has ended meanwhile.
-                    let _ = self.state.compare_exchange(
-                        STOPPED,
-                        GO,
-                        Ordering::Release,
-                        Ordering::Relaxed,
-                    );
-                    return position;
-                }
-                ENDED => return self.stood_at(),
-                _ if self.place.load(Ordering::Acquire) == NATIVE => {
-                    let ours = self.state.compare_exchange(
-                        STOP,
-                        BEING_STOPPED,
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    );
-                    if ours.is_ok() {
-                        self.end_recording();
-                        let position = self.stood_at();
-                        self.state.store(GO, Ordering::Release);
-                        return position;
+            match self.stop_word.0.load(Ordering::Acquire) {
+                GO => return true,
+                STOP => {
+                    if self.stop_word.replace(STOP, STOPPING) {
+                        let since = Instant::now();
+                        self.exchange(&mut self.lock(), since);
                     }
-                    spin();
                 }
-                _ => spin(),
+                BEING_STOPPED => spin(),
+                _ => return false,
             }
         }
     }
 
-    /// Notes where the ring stands, and sets the cursor to 0. Called by the thread, or on its behalf.
-    fn end_recording(&self) {
-        // Pairs with the store in `start`, whose ring may be new to the thread.
-        let cursor = self.cursor.load(Ordering::Acquire);
-        if cursor as u64 == CURSOR_OFF {
-            return;
-        }
-        let offset = (cursor - self.base.load(Ordering::Relaxed)) / SLOT_STRIDE;
-        let position = self.laps.load(Ordering::Relaxed) << OFFSET_BITS | offset as u64;
-        self.stood_at.store(position, Ordering::Relaxed);
-        self.cursor.store(CURSOR_OFF as usize, Ordering::Relaxed);
-    }
-
-    fn stood_at(&self) -> Option<Position> {
-        let position = self.stood_at.load(Ordering::Relaxed);
-        (position != NEVER).then_some(Position {
-            laps: position >> OFFSET_BITS,
-            offset: (position & ((1 << OFFSET_BITS) - 1)) * 8,
-        })
-    }
-
-    /// A trace point.
+    /// A compiled trace point whose stub asks: the entry of the method at this address, or an exit if that is 0.
     ///
     /// # Safety
     /// Called by the thread itself, in managed code.
-    #[inline]
-    pub unsafe fn record(&self, slot: impl FnOnce() -> u64) {
-        // Compiled code has a plain load, and a guard page instead of the test for the end.
-        let mut at = self.cursor.load(Ordering::Acquire);
-        if at as u64 == CURSOR_OFF {
+    pub unsafe fn trace_point(&self, method: u64) {
+        if !self.may_record() || !self.record_from_here() {
             return;
         }
-        if self.state.load(Ordering::Relaxed) != GO && self.stop_here() {
-            return;
-        }
-        let slot = slot();
-        if at == self.end.load(Ordering::Relaxed) {
-            self.laps
-                .store(self.laps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            at = self.base.load(Ordering::Relaxed);
-        }
-        // SAFETY: a slot of the ring, which is the thread's as long as it has a cursor.
-        unsafe { write_slot(at, slot) };
-        self.cursor.store(at + SLOT_STRIDE, Ordering::Relaxed);
+        // SAFETY: the caller is the thread, and shall record.
+        unsafe { self.append_point(method) };
     }
 
-    /// The thread stops itself, if that is still wanted.
-    #[cold]
-    fn stop_here(&self) -> bool {
-        let ours = self
-            .state
-            .compare_exchange(STOP, STOPPING, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok();
-        if ours {
-            self.end_recording();
-            self.state.store(STOPPED, Ordering::Release);
-        }
-        ours
-    }
-
-    /// The thread is about to run native code, and will pass no trace point until
-    /// [`leave_native`](Self::leave_native).
-    #[inline]
-    pub fn enter_native(&self) {
-        self.place.store(NATIVE, Ordering::Release);
-    }
-
-    /// The thread is back.
-    #[inline]
-    pub fn leave_native(&self) {
-        self.place.store(MANAGED, Ordering::Relaxed);
+    /// Lets the thread's compiled trace points record without asking. False if it shall not record.
+    fn record_from_here(&self) -> bool {
+        // SAFETY: the caller is the thread, which has not retired: it runs managed code.
+        unsafe { self.set_points(Points::Record) };
+        // See `ask_for_ring`.
         fence(Ordering::SeqCst);
-        if self.state.load(Ordering::Acquire) != GO {
-            self.wait_or_stop();
+        self.stop_word.0.load(Ordering::Acquire) == GO || self.stop_or_wait()
+    }
+
+    /// # Safety
+    /// The caller is the thread, or holds the lock; it has not retired.
+    pub(crate) unsafe fn set_points(&self, points: Points) {
+        // SAFETY: the words are valid, says the caller.
+        unsafe { self.words() }.set_points(points);
+        // Never none: what it does with a cursor while the word says OFF, it has to ask.
+        let entry = match points {
+            Points::Record => Points::Record,
+            Points::Off | Points::Ask => Points::Ask,
+        };
+        // SAFETY: as above.
+        unsafe { ThreadWords::set_entry(self.words_address(), entry) };
+    }
+}
+
+#[cfg(not(feature = "loom"))]
+mod fences {
+    use std::io;
+
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+    fn membarrier(command: libc::c_int) -> io::Result<()> {
+        // SAFETY: a system call without pointers.
+        match unsafe { libc::syscall(libc::SYS_membarrier, command, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 
-    #[cold]
-    fn wait_or_stop(&self) {
-        loop {
-            match self.state.load(Ordering::Acquire) {
-                BEING_STOPPED => spin(),
-                STOP => {
-                    self.stop_here();
-                }
-                _ => return,
-            }
-        }
+    /// Gets the process ready for [`fence_all_threads`].
+    ///
+    /// # Errors
+    /// If the kernel has no `membarrier`, or does not let this process use it. (ART's JIT uses the same on Android.)
+    pub(crate) fn prepare() -> io::Result<()> {
+        membarrier(REGISTER_PRIVATE_EXPEDITED)?;
+        membarrier(PRIVATE_EXPEDITED)
     }
 
-    /// The thread will record no more. Called by itself, in managed code.
-    pub fn retire(&self) {
-        self.end_recording();
-        let before = self.state.swap(ENDED, Ordering::AcqRel);
-        debug_assert_ne!(before, BEING_STOPPED, "only in native code");
+    /// Makes every thread of the process pass a full fence, wherever it is: what it did before is then seen here, and
+    /// what was done here is seen by what it does after. False if that cannot be done.
+    pub(crate) fn fence_all_threads() -> bool {
+        membarrier(PRIVATE_EXPEDITED).is_ok()
+    }
+
+    /// Where a thread passes its half of [`fence_all_threads`], in models; elsewhere that is the kernel's doing.
+    #[inline]
+    pub(crate) fn returned_to_managed_code() {}
+}
+
+/// As models have it.
+#[cfg(feature = "loom")]
+mod fences {
+    use crate::sync::{fence, Ordering};
+
+    pub(crate) fn prepare() -> std::io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn fence_all_threads() -> bool {
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    pub(crate) fn returned_to_managed_code() {
+        fence(Ordering::SeqCst);
     }
 }

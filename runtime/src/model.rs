@@ -12,10 +12,11 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use crate::lock_free::LockFreeTrace;
+use crate::lock_free::{returned_to_managed_code, Exchange};
 use crate::ring::{write_slot, Ring, SLOTS, SLOT_STRIDE};
+use crate::sync::spin;
 use crate::thread_trace::{StartReason, TakenRing, ThreadTrace};
-use crate::thread_words::ThreadWords;
+use crate::thread_words::{set_stubs, StubTable, Stubs, ThreadWords};
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -86,19 +87,24 @@ impl Managed {
 
     /// A compiled trace point: the entry of this method.
     fn trace_point(&self, method: u64) {
-        let cursor = self.words.cursor();
-        let mut at = cursor.load(Ordering::Relaxed);
-        if at == 0 {
-            return;
-        }
-        let slot = crate::clock::counter() << 32 | method;
-        if let Some(start) = self.trace.wrap(at, at) {
-            at = start;
-        }
-        // SAFETY: a slot of the thread's own ring.
-        unsafe { write_slot(at, slot) };
-        cursor.store(at + SLOT_STRIDE, Ordering::Relaxed);
+        record(&self.words, &self.trace, method);
     }
+}
+
+/// What compiled code, or a stub, does to record the entry of this method.
+fn record(words: &ThreadWords, trace: &ThreadTrace, method: u64) {
+    let cursor = words.cursor();
+    let mut at = cursor.load(Ordering::Relaxed);
+    if at == 0 {
+        return;
+    }
+    let slot = crate::clock::counter() << 32 | method;
+    if let Some(start) = trace.wrap(at, at) {
+        at = start;
+    }
+    // SAFETY: a slot of the thread's own ring.
+    unsafe { write_slot(at, slot) };
+    cursor.store(at + SLOT_STRIDE, Ordering::Relaxed);
 }
 
 /// The methods that the rings say were entered, oldest first, and how many slots were recorded.
@@ -243,100 +249,338 @@ fn anchors_are_no_newer_than_the_slots_after_them() {
     anchors(true);
 }
 
-/// A stop by the published protocol, of a thread that records, runs native code and records again. `code`
-/// is what the thread does. Then the ring is read.
-fn lock_free(code: fn(&LockFreeTrace)) {
-    check(move || {
-        let trace = Arc::new(LockFreeTrace::new());
-        let thread = {
-            let trace = Arc::clone(&trace);
-            thread::spawn(move || {
-                code(&trace);
-                trace.retire();
-            })
-        };
-        let ring = ring();
-        // SAFETY: this thread is the only one that starts and stops; the ring lives on.
-        let stopped = unsafe {
-            trace
-                .start(&ring)
-                .then(|| trace.stop())
-                .flatten()
-                .map(|position| (position, ring.snapshot()))
-        };
-        thread.join().unwrap();
-        if let Some((position, slots)) = stopped {
-            // Whatever was recorded is there, in order, without a hole: slots hold 1, 2, 3.
-            let recorded = (position.offset / 8) as usize;
-            assert_eq!(position.laps, 0);
-            let slots: Vec<u64> = slots.iter().step_by(8).map(|b| u64::from(*b)).collect();
-            assert!(
-                slots[..recorded].windows(2).all(|w| w[0] + 1 == w[1]),
-                "{slots:?}"
-            );
-            assert!(slots[..recorded].iter().all(|s| *s != 0));
-            assert!(slots[recorded..].iter().all(|s| *s == 0));
-            assert_eq!(
-                ring.snapshot()
-                    .iter()
-                    .step_by(8)
-                    .map(|b| u64::from(*b))
-                    .collect::<Vec<_>>(),
-                slots
-            );
-        }
-    });
+/// The stubs, as numbers.
+const RECORDING: usize = 1;
+const ASKING: usize = 2;
+
+/// The trace points of compiled code, by what they read to find out what to call, and of the interpreter.
+#[derive(Clone, Copy, Debug)]
+enum Point {
+    Exit,
+    Leaf,
+    Entry,
+    /// An entry that goes to its stub for ART's sake, whether the thread is traced or not.
+    Suspending,
+    Interpreted,
 }
 
-fn point(trace: &LockFreeTrace, slot: u64) {
-    // SAFETY: called by the thread, in managed code.
-    unsafe { trace.record(|| slot) }
+/// A managed thread that is started and stopped by the lock-free protocol.
+struct Free {
+    words: ThreadWords,
+    trace: Option<ThreadTrace>,
+    runs_managed_code: AtomicBool,
+}
+
+impl Free {
+    fn new() -> Arc<Self> {
+        let stubs = |stub| Stubs {
+            exit: stub,
+            leaf_entry: stub,
+            entry: stub,
+        };
+        set_stubs(StubTable {
+            recording: stubs(RECORDING),
+            asking: stubs(ASKING),
+            entry_slot: 0,
+        });
+        let mut free = Arc::new(Free {
+            words: ThreadWords::new(),
+            trace: None,
+            runs_managed_code: AtomicBool::new(true),
+        });
+        let inside = Arc::get_mut(&mut free).unwrap();
+        let words: *const ThreadWords = &inside.words;
+        // SAFETY: the words live as long as the trace, and are said to end when the thread does.
+        inside.trace = Some(unsafe { ThreadTrace::new_lock_free(1, "model", words) });
+        free
+    }
+
+    fn trace(&self) -> &ThreadTrace {
+        self.trace.as_ref().unwrap()
+    }
+
+    /// Runs managed code on a thread, which then ends. Its result is the ring that it had.
+    fn run(this: &Arc<Self>, code: fn(&Free)) -> thread::JoinHandle<Option<TakenRing>> {
+        let free = Arc::clone(this);
+        thread::spawn(move || {
+            code(&free);
+            // SAFETY: this is the thread.
+            let taken = unsafe { free.trace().retire() };
+            // The thread object is freed.
+            free.words.end();
+            taken
+        })
+    }
+
+    /// Passes a trace point.
+    fn point(&self, point: Point, method: u64) {
+        returned_to_managed_code();
+        let [exit, leaf, entry] = self.words.led_to();
+        let stub = match point {
+            Point::Exit => exit,
+            Point::Leaf => leaf,
+            Point::Entry if !self.words.is_marked_traced() => return,
+            Point::Entry | Point::Suspending => entry,
+            Point::Interpreted => {
+                if self.words.cursor().load(Ordering::Relaxed) != 0 {
+                    // SAFETY: this is the thread.
+                    unsafe {
+                        self.trace().record_entry(std::ptr::null_mut(), method);
+                    }
+                }
+                return;
+            }
+        };
+        match stub.load(Ordering::Relaxed) {
+            RECORDING => {
+                // Only an entry's stub looks whether there is a cursor.
+                let tests = matches!(point, Point::Entry | Point::Suspending);
+                assert!(tests || self.words.cursor().load(Ordering::Relaxed) != 0);
+                record(&self.words, self.trace(), method);
+            }
+            ASKING => {
+                if !matches!(point, Point::Suspending) || self.words.is_marked_traced() {
+                    // SAFETY: this is the thread.
+                    unsafe { self.trace().trace_point(method) };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Runs native code.
+    fn native(&self) {
+        self.runs_managed_code.store(false, Ordering::Release);
+        self.runs_managed_code.store(true, Ordering::Relaxed);
+    }
+
+    /// What the control thread does; `None` if the thread does not record.
+    fn exchange(&self, replacement: Option<Ring>) -> Option<Exchange> {
+        let mut replacement = replacement;
+        // SAFETY: this is the control thread.
+        if !unsafe { self.trace().ask_for_ring(&mut replacement) } {
+            return None;
+        }
+        loop {
+            let look = |words: *const ThreadWords| {
+                // SAFETY: alive, says the caller.
+                unsafe { &*words }.watch();
+                self.runs_managed_code.load(Ordering::Relaxed)
+            };
+            if let Some(done) = self.trace().poll_exchange(&look) {
+                return Some(done);
+            }
+            spin();
+        }
+    }
+}
+
+/// Runs a thread that does `code`, and `control` meanwhile. Returns the rings, oldest first.
+fn lock_free(
+    free: &Arc<Free>,
+    code: fn(&Free),
+    control: fn(&Free) -> Vec<TakenRing>,
+) -> Vec<TakenRing> {
+    let thread = Free::run(free, code);
+    let mut rings = control(free);
+    // As persisting does: whoever still writes to a ring that was taken races with this.
+    let (methods, _) = entered(&rings);
+    rings.extend(thread.join().unwrap());
+    assert!(entered(&rings).0.starts_with(&methods));
+    assert!(!free.trace().is_traced());
+    rings
+}
+
+/// The same for a thread that records from its start on.
+fn lock_free_from_its_start(
+    code: fn(&Free),
+    control: fn(&Free) -> Vec<TakenRing>,
+) -> Vec<TakenRing> {
+    let free = Free::new();
+    // SAFETY: nobody else is there yet.
+    let begun = unsafe { free.trace().begin(ring(), StartReason::Configuration) };
+    assert!(begun.is_ok());
+    lock_free(&free, code, control)
+}
+
+fn stop(free: &Free) -> Vec<TakenRing> {
+    free.exchange(None)
+        .and_then(|done| done.taken)
+        .into_iter()
+        .collect()
+}
+
+fn start(free: &Free) -> bool {
+    // SAFETY: this is the control thread.
+    unsafe { free.trace().begin_anywhere(ring()) }.is_ok()
+}
+
+/// How many points were recorded, where recording was started and stopped once: what says that has three slots.
+/// Checks that those that were not overwritten are the newest of them, each once and in order.
+fn count(rings: &[TakenRing], first: u64) -> u64 {
+    let (methods, slots) = entered(rings);
+    let points = slots - 3;
+    let all: Vec<_> = (first..first + points).map(|n| METHOD + n).collect();
+    assert!(all.ends_with(&methods), "{methods:x?} of {points}");
+    points
 }
 
 #[test]
 fn lock_free_stop_of_a_thread_that_records() {
-    lock_free(|trace| {
-        point(trace, 1);
-        point(trace, 2);
+    check(|| {
+        let rings = lock_free_from_its_start(
+            |free| {
+                free.point(Point::Exit, METHOD);
+                free.point(Point::Leaf, METHOD + 1);
+                free.point(Point::Exit, METHOD + 2);
+            },
+            stop,
+        );
+        assert!(count(&rings, 0) <= 3);
+    });
+}
+
+#[test]
+fn lock_free_stop_of_a_thread_that_is_interpreted_and_suspends() {
+    check(|| {
+        let rings = lock_free_from_its_start(
+            |free| {
+                free.point(Point::Interpreted, METHOD);
+                free.point(Point::Suspending, METHOD + 1);
+                free.point(Point::Entry, METHOD + 2);
+            },
+            stop,
+        );
+        assert!(count(&rings, 0) <= 3);
     });
 }
 
 #[test]
 fn lock_free_stop_of_a_thread_that_comes_back_from_native_code() {
-    lock_free(|trace| {
-        point(trace, 1);
-        trace.enter_native();
-        trace.leave_native();
-        point(trace, 2);
+    for code in [
+        |free: &Free| {
+            free.point(Point::Exit, METHOD);
+            free.native();
+            free.point(Point::Exit, METHOD + 1);
+            free.point(Point::Leaf, METHOD + 2);
+        },
+        |free: &Free| {
+            free.point(Point::Entry, METHOD);
+            free.native();
+            free.point(Point::Suspending, METHOD + 1);
+            free.point(Point::Interpreted, METHOD + 2);
+        },
+    ] {
+        check(move || {
+            let rings = lock_free_from_its_start(code, stop);
+            assert!(count(&rings, 0) <= 3);
+        });
+    }
+}
+
+#[test]
+fn lock_free_swap_while_the_thread_is_in_native_code() {
+    check(|| {
+        let rings = lock_free_from_its_start(
+            |free| {
+                free.point(Point::Exit, METHOD);
+                free.native();
+                free.point(Point::Suspending, METHOD + 1);
+                free.point(Point::Leaf, METHOD + 2);
+            },
+            |free| {
+                let done = free.exchange(Some(ring()));
+                done.and_then(|done| done.taken).into_iter().collect()
+            },
+        );
+        assert_eq!(count(&rings, 0), 3, "no gap");
     });
+}
+
+#[test]
+fn lock_free_start_of_a_thread_that_runs() {
+    for code in [
+        |free: &Free| {
+            free.point(Point::Entry, METHOD);
+            free.point(Point::Leaf, METHOD + 1);
+            free.point(Point::Exit, METHOD + 2);
+        },
+        |free: &Free| {
+            free.point(Point::Suspending, METHOD);
+            free.point(Point::Interpreted, METHOD + 1);
+            free.point(Point::Exit, METHOD + 2);
+        },
+    ] {
+        check(move || {
+            let free = Free::new();
+            let rings = lock_free(&free, code, |free| {
+                start(free);
+                Vec::new()
+            });
+            // From some moment on, all is recorded.
+            if !rings.is_empty() {
+                let slots = entered(&rings).1;
+                count(&rings, 6 - slots);
+            }
+        });
+    }
 }
 
 #[test]
 fn lock_free_stop_and_start_again() {
     check(|| {
-        let trace = Arc::new(LockFreeTrace::new());
-        let thread = {
-            let trace = Arc::clone(&trace);
-            thread::spawn(move || {
-                point(&trace, 1);
-                trace.enter_native();
-                trace.leave_native();
-                point(&trace, 2);
-                trace.retire();
-            })
-        };
-        let (first, second) = (ring(), ring());
-        // SAFETY: this thread is the only one that starts and stops; the rings live on.
-        unsafe {
-            if trace.start(&first) {
-                trace.stop();
-                let before = first.snapshot();
-                if trace.start(&second) {
-                    trace.stop();
-                }
-                assert_eq!(first.snapshot(), before, "nobody writes to it any more");
+        let rings = lock_free_from_its_start(
+            |free| {
+                free.point(Point::Exit, METHOD);
+                free.native();
+                free.point(Point::Suspending, METHOD + 1);
+                free.point(Point::Leaf, METHOD + 2);
+            },
+            |free| {
+                let stopped = stop(free);
+                start(free);
+                stopped
+            },
+        );
+        let mut next = METHOD;
+        for taken in &rings {
+            let (methods, slots) = entered(std::slice::from_ref(taken));
+            for method in &methods {
+                assert!(*method >= next, "{methods:x?}");
+                next = method + 1;
+            }
+            assert!((3..=6).contains(&slots));
+            if let [first, .., last] = methods.as_slice() {
+                assert_eq!(last - first, methods.len() as u64 - 1);
             }
         }
-        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn lock_free_request_that_is_withdrawn() {
+    check(|| {
+        let rings = lock_free_from_its_start(
+            |free| {
+                free.point(Point::Exit, METHOD);
+                free.point(Point::Exit, METHOD + 1);
+                free.point(Point::Leaf, METHOD + 2);
+            },
+            |free| {
+                let mut replacement = None;
+                // SAFETY: this is the control thread.
+                let asked = unsafe { free.trace().ask_for_ring(&mut replacement) };
+                if !asked || free.trace().withdraw().is_some() {
+                    return Vec::new();
+                }
+                loop {
+                    if let Some(done) = free.trace().poll_exchange(&|_| true) {
+                        return done.taken.into_iter().collect();
+                    }
+                    spin();
+                }
+            },
+        );
+        assert!(count(&rings, 0) <= 3);
     });
 }

@@ -14,10 +14,11 @@ use hindsight_trace_format::container::{ClockSample, Symbol};
 
 use crate::balance;
 use crate::clock;
-use crate::config::{Config, ThreadSelection, Unloading};
+use crate::config::{Config, Protocol, ThreadSelection, Unloading};
 use crate::control_socket::ControlSocket;
 use crate::control_thread::ControlThread;
 use crate::journal::Journal;
+use crate::lock_free;
 use crate::nanoscope;
 use crate::property_watch;
 use crate::quota::Quota;
@@ -57,6 +58,17 @@ pub trait Host: Send + Sync + 'static {
     /// Runs `action` while the thread `tid` is at a safepoint, suspended or in native code, on
     /// whichever thread suits. Returns false, without having run it, if there is no such thread.
     fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool;
+    /// Whether the thread with these words runs managed code at this moment, and so may be at a trace point. It is
+    /// registered, and stays so during the call.
+    fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
+        let _ = words;
+        true
+    }
+    /// What keeps [`Protocol::LockFree`] from being used, if anything; then threads are stopped at safepoints. Trace
+    /// points have to call what [`set_stubs`](crate::set_stubs) says, and `runs_managed_code` has to tell.
+    fn obstacle_to_lock_free(&self) -> Option<&'static str> {
+        Some("it does not tell which threads run managed code")
+    }
     /// Names the methods at those of `addresses` that are alive.
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol));
     /// Names the methods of a class loader that is about to be freed: the one given to
@@ -158,6 +170,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Mutex<Journal>,
     /// Class loaders unloaded so far whose methods could not be named.
     pub(crate) loaders_unloaded: std::sync::atomic::AtomicU64,
+    /// Threads are started and stopped without safepoints, as long as the host has nothing against it.
+    pub(crate) lock_free: bool,
 }
 
 /// CLOCK_BOOTTIME, ns.
@@ -196,7 +210,9 @@ impl Recorder {
             let message = "the counter cannot be read here; each read is emulated, which is slow";
             host.log(Severity::Warning, message);
         }
+        let lock_free = config.protocol == Protocol::LockFree && can_be_lock_free(&*host);
         let shared = Arc::new(Shared {
+            lock_free,
             pool: RingPool::new(config.geometry),
             started: clock::sample(),
             threads: Mutex::default(),
@@ -272,7 +288,13 @@ impl Recorder {
             return;
         }
         // SAFETY: passed on to the caller.
-        let trace = Arc::new(unsafe { ThreadTrace::new(tid, name, words) });
+        let trace = Arc::new(unsafe {
+            if self.shared.lock_free {
+                ThreadTrace::new_lock_free(tid, name, words)
+            } else {
+                ThreadTrace::new(tid, name, words)
+            }
+        });
         // SAFETY: valid, says the caller. The reference it holds is given up in `thread_exiting`.
         unsafe { (*words).replace_state(Arc::into_raw(Arc::clone(&trace))) };
         lock(&self.shared.threads).insert(tid, Arc::clone(&trace));
@@ -487,6 +509,19 @@ impl Recorder {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether the lock-free protocol can be used; logs why not.
+fn can_be_lock_free(host: &dyn Host) -> bool {
+    let obstacle = match (host.obstacle_to_lock_free(), lock_free::prepare()) {
+        (None, Ok(())) => return true,
+        (Some(obstacle), _) => obstacle.to_owned(),
+        (None, Err(e)) => format!("membarrier: {e}"),
+    };
+    let message =
+        format!("protocol=lock-free cannot be used, threads stop at checkpoints: {obstacle}");
+    host.log(Severity::Warning, &message);
+    false
 }
 
 impl Shared {

@@ -8,9 +8,10 @@ use hindsight_trace_format::slot::{payload_slots, Extension, Slot, FIRST_METHOD,
 
 use crate::anchors::AnchorLog;
 use crate::clock;
+use crate::lock_free::{Exchange, StopWord};
 use crate::ring::{write_slot, Ring, SLOT_STRIDE};
 use crate::sync::{fence, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::thread_words::ThreadWords;
+use crate::thread_words::{Points, ThreadWords};
 
 /// The trace of one thread that is registered with the managed runtime.
 ///
@@ -19,6 +20,8 @@ use crate::thread_words::ThreadWords;
 /// - whoever acts at a safepoint of the thread: [`begin`](Self::begin), [`take`](Self::take). The
 ///   thread is not recording then;
 /// - the control thread, at any time: [`sample_anchor`](Self::sample_anchor), which only reads.
+///
+/// Without safepoints the second is done as [`lock_free`](crate::lock_free) says.
 ///
 /// The [`ThreadWords`] belong to the managed runtime's thread object. They are used as long as the thread
 /// is registered; [`retire`](Self::retire) ends that, under the lock that the other two take.
@@ -38,14 +41,20 @@ pub struct ThreadTrace {
     waker: AtomicU32,
     tid: u32,
     words: WordsAddress,
+    pub(crate) stop_word: StopWord,
+    /// Whether the thread is started and stopped as [`lock_free`](crate::lock_free) says.
+    pub(crate) lock_free: bool,
     inner: Mutex<Inner>,
 }
 
-struct Inner {
+/// What whoever starts or stops the thread uses.
+pub(crate) struct Inner {
     name: String,
     /// The thread has ended, or is about to: its words must not be touched any more.
-    retired: bool,
-    ring: Option<Ring>,
+    pub(crate) retired: bool,
+    pub(crate) ring: Option<Ring>,
+    /// What is being asked for, without a safepoint.
+    pub(crate) exchange: Option<Exchange>,
     /// Calls that were under way when recording into the ring began are in an earlier ring, or in none.
     continues: bool,
     started_counter: u64,
@@ -116,6 +125,15 @@ impl TakenRing {
     }
 }
 
+/// Calls `append` with the words that say that the method at this address is entered: one slot, or two above 4 GiB.
+fn with_entry(method: u64, append: impl FnOnce(&[u64])) {
+    let counter = clock::counter();
+    match u32::try_from(method) {
+        Ok(low) if low >= FIRST_METHOD => append(&[Slot::entry(low, counter).0]),
+        _ => append(&[method, Slot::wide_entry(counter).0]),
+    }
+}
+
 /// How far a ring's cursor is from its base, in bytes of slots.
 fn offset(cursor: usize, base: usize) -> u64 {
     (cursor.wrapping_sub(base) / SLOT_STRIDE * SLOT_BYTES) as u64
@@ -136,10 +154,13 @@ impl ThreadTrace {
             waker: AtomicU32::new(0),
             tid,
             words: WordsAddress(words),
+            stop_word: StopWord::unused(),
+            lock_free: false,
             inner: Mutex::new(Inner {
                 name: name.to_owned(),
                 retired: false,
                 ring: None,
+                exchange: None,
                 continues: false,
                 started_counter: 0,
                 anchors: AnchorLog::default(),
@@ -174,7 +195,18 @@ impl ThreadTrace {
         inner.ring.as_ref().map(|_| inner.started_counter)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn words_address(&self) -> *const ThreadWords {
+        self.words.0
+    }
+
+    /// # Safety
+    /// The thread has not retired: the caller is the thread, or holds the lock and has looked.
+    pub(crate) unsafe fn words(&self) -> &ThreadWords {
+        // SAFETY: says the caller.
+        unsafe { self.words.get() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -188,18 +220,28 @@ impl ThreadTrace {
         if inner.ring.is_some() || inner.retired {
             return Err(ring);
         }
-        // A thread that runs has calls under way.
-        let continues = reason == StartReason::Request;
-        self.install(&mut inner, Some(ring), continues);
-        self.forget_waker();
-        let started = Slot::extension(Extension::Started, clock::counter()).0;
         // SAFETY: at a safepoint the thread is not recording.
-        unsafe { self.append_at(self.words.get().cursor(), &[reason as u64, started]) };
+        unsafe { self.install_first(&mut inner, ring, reason) };
+        self.publish(&inner);
         Ok(())
     }
 
+    /// Points the thread to a ring whose first event says that recording started.
+    ///
+    /// # Safety
+    /// The thread is not recording, and has not retired.
+    pub(crate) unsafe fn install_first(&self, inner: &mut Inner, ring: Ring, reason: StartReason) {
+        // A thread that runs has calls under way.
+        let continues = reason == StartReason::Request;
+        self.install(inner, Some(ring), continues);
+        self.forget_waker();
+        let started = Slot::extension(Extension::Started, clock::counter()).0;
+        // SAFETY: says the caller.
+        unsafe { self.append_at(self.words.get().cursor(), &[reason as u64, started]) };
+    }
+
     /// Points the thread to this ring, or to none.
-    fn install(&self, inner: &mut Inner, ring: Option<Ring>, continues: bool) {
+    pub(crate) fn install(&self, inner: &mut Inner, ring: Option<Ring>, continues: bool) {
         debug_assert!(!inner.retired);
         let (base, end) = ring.as_ref().map_or((0, 0), |r| (r.base(), r.end()));
         self.base.store(base, Ordering::Relaxed);
@@ -213,9 +255,21 @@ impl ThreadTrace {
         } else {
             CURSOR_OFF as usize
         };
+        let points = match (&ring, self.lock_free) {
+            (None, _) => Points::Off,
+            (Some(_), false) => Points::Record,
+            (Some(_), true) => Points::Ask,
+        };
         inner.ring = ring;
         // SAFETY: the callers hold the lock, and the thread has not retired.
-        unsafe { self.words.get() }.set_cursor(cursor);
+        unsafe {
+            self.words.get().set_cursor(cursor);
+            if self.lock_free {
+                self.set_points(points);
+            } else {
+                self.words.get().set_points(points);
+            }
+        }
     }
 
     /// Takes the ring. With a `replacement` recording goes on in that, without a gap; without one it
@@ -224,10 +278,17 @@ impl ThreadTrace {
     /// # Safety
     /// The thread is at a safepoint, or is the caller.
     pub unsafe fn take(&self, replacement: &mut Option<Ring>) -> Option<TakenRing> {
-        self.take_locked(&mut self.lock(), replacement)
+        let mut inner = self.lock();
+        let taken = self.take_locked(&mut inner, replacement);
+        self.publish(&inner);
+        taken
     }
 
-    fn take_locked(&self, inner: &mut Inner, replacement: &mut Option<Ring>) -> Option<TakenRing> {
+    pub(crate) fn take_locked(
+        &self,
+        inner: &mut Inner,
+        replacement: &mut Option<Ring>,
+    ) -> Option<TakenRing> {
         if inner.retired {
             return None;
         }
@@ -268,6 +329,7 @@ impl ThreadTrace {
         let mut inner = self.lock();
         let taken = self.take_locked(&mut inner, &mut None);
         inner.retired = true;
+        self.publish(&inner);
         taken
     }
 
@@ -275,7 +337,7 @@ impl ThreadTrace {
     /// is not traced.
     ///
     /// # Safety
-    /// Called by the thread itself, with the cursor among the words given to
+    /// Called by the thread itself, which [may record](Self::may_record) and has read the counter since it asked, with the cursor among the words given to
     /// [`new`](Self::new).
     #[inline]
     unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
@@ -337,15 +399,23 @@ impl ThreadTrace {
     /// # Safety
     /// As `append`: called by the thread itself, with its cursor word.
     pub unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
-        let counter = clock::counter();
-        // SAFETY: passed on to the caller.
-        unsafe {
-            match u32::try_from(method) {
-                Ok(low) if low >= FIRST_METHOD => {
-                    self.append(cursor, &[Slot::entry(low, counter).0]);
-                }
-                _ => self.append(cursor, &[method, Slot::wide_entry(counter).0]),
-            }
+        if self.may_record() {
+            // SAFETY: passed on to the caller.
+            with_entry(method, |words| unsafe { self.append(cursor, words) });
+        }
+    }
+
+    /// Appends the entry of the method at this address, or an exit if that is 0, without looking whether the thread
+    /// shall record.
+    ///
+    /// # Safety
+    /// Called by the thread itself, which shall.
+    pub(crate) unsafe fn append_point(&self, method: u64) {
+        // SAFETY: the caller is the thread, whose words are valid.
+        let append = |words: &[u64]| unsafe { self.append_at(self.words.get().cursor(), words) };
+        match method {
+            0 => append(&[Slot::exit(clock::counter()).0]),
+            _ => with_entry(method, append),
         }
     }
 
@@ -354,8 +424,10 @@ impl ThreadTrace {
     /// # Safety
     /// As [`record_entry`](Self::record_entry).
     pub unsafe fn record_exit(&self, cursor: *mut usize) {
-        // SAFETY: passed on to the caller.
-        unsafe { self.append(cursor, &[Slot::exit(clock::counter()).0]) }
+        if self.may_record() {
+            // SAFETY: passed on to the caller.
+            unsafe { self.append(cursor, &[Slot::exit(clock::counter()).0]) }
+        }
     }
 
     /// Records an extension event with one word of payload.
@@ -364,9 +436,11 @@ impl ThreadTrace {
     /// As [`record_entry`](Self::record_entry).
     pub unsafe fn record_extension(&self, cursor: *mut usize, extension: Extension, payload: u64) {
         debug_assert_eq!(payload_slots(extension.number()), 1);
-        let closing = Slot::extension(extension, clock::counter()).0;
-        // SAFETY: passed on to the caller.
-        unsafe { self.append(cursor, &[payload, closing]) }
+        if self.may_record() {
+            let closing = Slot::extension(extension, clock::counter()).0;
+            // SAFETY: passed on to the caller.
+            unsafe { self.append(cursor, &[payload, closing]) }
+        }
     }
 
     /// Records that the thread is about to wait for a lock: who has it (the kernel's thread id, 0 if that is
@@ -375,9 +449,11 @@ impl ThreadTrace {
     /// # Safety
     /// As [`record_entry`](Self::record_entry).
     pub unsafe fn record_lock_wait(&self, cursor: *mut usize, owner_tid: u32, lock: u64) {
-        let closing = Slot::extension(Extension::LockWait, clock::counter()).0;
-        // SAFETY: passed on to the caller.
-        unsafe { self.append(cursor, &[u64::from(owner_tid), lock, closing]) }
+        if self.may_record() {
+            let closing = Slot::extension(Extension::LockWait, clock::counter()).0;
+            // SAFETY: passed on to the caller.
+            unsafe { self.append(cursor, &[u64::from(owner_tid), lock, closing]) }
+        }
     }
 
     /// The thread begins to wait: who will wake it is not known yet.

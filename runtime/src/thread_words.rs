@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The words in the managed runtime's thread object that compiled trace points read.
 
+use std::sync::OnceLock;
+
+#[cfg(not(feature = "loom"))]
 use hindsight_trace_format::ring::CURSOR_OFF;
 
 use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -19,8 +22,8 @@ use crate::thread_trace::ThreadTrace;
 /// Compiled code may test `poll` as one 32-bit word for "is there anything to do". Each side stores its
 /// own byte only, with byte stores, so that neither can undo what the other one says.
 ///
-/// All zeros is what a new thread has. Once the thread is registered, `cursor` and `poll`'s byte 0 change
-/// only on the thread itself or while it is at a safepoint.
+/// All zeros is what a new thread has. Once the thread is registered, the words change only on the thread itself
+/// or while it is at a safepoint; or as [`lock_free`](crate::lock_free) says.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct ThreadWords {
@@ -32,18 +35,52 @@ pub struct ThreadWords {
     /// Used whenever the words are, so that loom sees who uses them after their end.
     #[cfg(feature = "loom")]
     alive: loom::cell::UnsafeCell<()>,
+    /// In place of the word at [`StubTable::entry_slot`].
+    #[cfg(feature = "loom")]
+    entry: AtomicUsize,
 }
 
-/// Where compiled code calls while its thread is traced; see [`ThreadWords`]. 0: nowhere. Not loom's: they
-/// are constants once something is traced.
-static EXIT_STUB: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-static LEAF_STUB: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+/// The addresses of what compiled code calls at its trace points.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stubs {
+    /// At an exit.
+    pub exit: usize,
+    /// At the entry of a method without suspend check.
+    pub leaf_entry: usize,
+    /// At the entry of a method with one.
+    pub entry: usize,
+}
 
-/// Says what compiled code of traced threads calls: the addresses of the stub for exits, and of that for
-/// entries of methods without suspend check. To be called before any thread is traced.
-pub fn set_stubs(exit: usize, leaf_entry: usize) {
-    EXIT_STUB.store(exit, std::sync::atomic::Ordering::Relaxed);
-    LEAF_STUB.store(leaf_entry, std::sync::atomic::Ordering::Relaxed);
+/// All that compiled code may call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StubTable {
+    /// Stubs that record.
+    pub recording: Stubs,
+    /// Stubs that ask [`ThreadTrace::trace_point`] what to do. Used by the
+    /// [lock-free protocol](crate::lock_free) only.
+    pub asking: Stubs,
+    /// Distance in bytes from the [`ThreadWords`] to the word of the thread object that has the address of what
+    /// the entry of a method with suspend check calls; 0 if there is none.
+    pub entry_slot: isize,
+}
+
+/// What the words lead compiled trace points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Points {
+    /// Nothing.
+    Off,
+    /// The stubs that record.
+    Record,
+    /// The stubs that ask.
+    Ask,
+}
+
+static STUBS: OnceLock<StubTable> = OnceLock::new();
+
+/// Says what compiled code of traced threads calls; 0, and so nothing, without. To be called before any thread is
+/// traced; only the first call counts.
+pub fn set_stubs(table: StubTable) {
+    let _ = STUBS.set(table);
 }
 
 /// One aligned 32-bit word, as bytes.
@@ -110,26 +147,60 @@ impl ThreadWords {
         self.state.swap(state.cast_mut(), Ordering::Relaxed)
     }
 
+    /// What exits, entries of methods without suspend check, and entries of those with one lead to.
+    #[cfg(all(test, feature = "loom"))]
+    pub(crate) fn led_to(&self) -> [&AtomicUsize; 3] {
+        [&self.exit_stub, &self.leaf_stub, &self.entry]
+    }
+
     /// Whether compiled code is told that the thread is traced.
     pub fn is_marked_traced(&self) -> bool {
         self.poll.tracing.load(Ordering::Relaxed) != 0
     }
 
-    /// Moves the cursor to another ring, or to [`CURSOR_OFF`], and tells compiled code whether there is
-    /// one. The thread is the caller, or at a safepoint.
+    /// Moves the cursor to another ring, or to [`CURSOR_OFF`].
     pub(crate) fn set_cursor(&self, cursor: usize) {
         self.cursor.store(cursor, Ordering::Relaxed);
-        let tracing = cursor as u64 != CURSOR_OFF;
+    }
+
+    /// Tells compiled code what its trace points lead to, but for those that [`set_entry`](Self::set_entry) is about.
+    pub(crate) fn set_points(&self, points: Points) {
+        let stubs = stubs(points);
+        let tracing = points != Points::Off;
         self.poll.tracing.store(tracing.into(), Ordering::Relaxed);
-        let stub = |address: &std::sync::atomic::AtomicUsize| {
-            if tracing {
-                address.load(std::sync::atomic::Ordering::Relaxed)
-            } else {
-                0
+        self.exit_stub.store(stubs.exit, Ordering::Relaxed);
+        self.leaf_stub.store(stubs.leaf_entry, Ordering::Relaxed);
+    }
+
+    /// Tells compiled code what the entries of methods with suspend checks lead to, if they come to that: they test
+    /// `poll` before. Needed only where they shall ask.
+    ///
+    /// # Safety
+    /// `words` are in the thread object that [`StubTable::entry_slot`] is about, and valid.
+    pub(crate) unsafe fn set_entry(words: *const Self, points: Points) {
+        let address = stubs(points).entry;
+        #[cfg(feature = "loom")]
+        // SAFETY: says the caller.
+        unsafe { &*words }.entry.store(address, Ordering::Relaxed);
+        #[cfg(not(feature = "loom"))]
+        {
+            let slot = STUBS.get().map_or(0, |table| table.entry_slot);
+            if slot != 0 {
+                // SAFETY: an aligned word of the same object, says the caller. Compiled code reads it with plain
+                // loads.
+                let slot = unsafe { &*words.byte_offset(slot).cast::<AtomicUsize>() };
+                slot.store(address, Ordering::Relaxed);
             }
-        };
-        self.exit_stub.store(stub(&EXIT_STUB), Ordering::Relaxed);
-        self.leaf_stub.store(stub(&LEAF_STUB), Ordering::Relaxed);
+        }
+    }
+}
+
+fn stubs(points: Points) -> Stubs {
+    let table = STUBS.get().copied().unwrap_or_default();
+    match points {
+        Points::Off => Stubs::default(),
+        Points::Record => table.recording,
+        Points::Ask => table.asking,
     }
 }
 
@@ -163,10 +234,10 @@ mod tests {
             ])
         };
         words.poll.suspend.store(1, Ordering::Relaxed);
-        words.set_cursor(0x1000);
+        words.set_points(Points::Record);
         assert!(words.is_marked_traced());
         assert_eq!(poll(&words), POLL_TRACING | POLL_SUSPEND);
-        words.set_cursor(0);
+        words.set_points(Points::Off);
         assert!(!words.is_marked_traced());
         assert_eq!(poll(&words), POLL_SUSPEND);
     }

@@ -277,3 +277,10 @@ fn nothing_is_torn_when_loaders_persist_or_invalidate() {
     race("trace=all,unload=persist", 3);
     race("trace=all,unload=invalidate", 4);
 }
+
+#[test]
+fn nothing_is_torn_without_safepoints() {
+    race("trace=all,persist-at-exit=yes,protocol=lock-free", 5);
+    race("trace=off,max-rings=3,protocol=lock-free", 6);
+    race("trace=all,unload=persist,protocol=lock-free", 7);
+}

@@ -63,11 +63,20 @@ fn entries(ring: &Ring<'_>) -> Vec<u64> {
 
 #[test]
 fn nothing_is_lost_or_doubled_when_rings_are_persisted_while_threads_record() {
+    persist_while_threads_record("checkpoint");
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_that_is_done_lock_free() {
+    persist_while_threads_record("lock-free");
+}
+
+fn persist_while_threads_record(protocol: &str) {
     const THREADS: u64 = 3;
     const CALLS: u64 = 60_000;
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(&format!(
-        "trace=all,ring=21,dir={},persist-at-exit=yes",
+        "trace=all,ring=21,dir={},persist-at-exit=yes,protocol={protocol}",
         folder.path().display()
     ));
 

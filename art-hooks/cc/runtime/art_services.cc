@@ -21,6 +21,8 @@
 #include "dex/descriptors_names.h"
 #include "gc/scoped_gc_critical_section.h"
 #include "hindsight/compat.h"
+#include "hindsight/runtime/oat_key.h"
+#include "hindsight/runtime/thread_offsets.h"
 #include "linear_alloc.h"
 #include "mirror/array-inl.h"
 #include "mirror/class-inl.h"
@@ -173,6 +175,19 @@ bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request) NO_THREAD_S
   }
   Locks::thread_list_lock_->ExclusiveUnlock(self);
   return false;
+}
+
+bool RunsManagedCode(size_t words) {
+  const size_t thread = words - CursorOffset<kRuntimePointerSize>().SizeValue();
+  return reinterpret_cast<Thread*>(thread)->GetState() == ThreadState::kRunnable;
+}
+
+rust::Str ObstacleToLockFree() {
+#if HINDSIGHT_ART >= 14
+  return "JNI stubs of this release have trace points of the inline form";
+#else
+  return HasInlineTracePoints() ? "there is code with trace points of the inline form" : "";
+#endif
 }
 
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {

@@ -13,7 +13,9 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "hindsight/compat.h"
+#include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "hindsight/runtime/art_services.h"
+#include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_stubs.h"
 #include "hindsight_class.h"
 #include "nativehelper/scoped_local_ref.h"
@@ -47,6 +49,16 @@ std::string Configuration() {
 #endif
 }
 
+// What compiled code calls, for the recorder.
+bridge::StubTable Stubs() {
+  auto to_bridge = [](const TraceStubs& stubs) {
+    return bridge::Stubs{stubs.exit, stubs.leaf_entry, stubs.entry};
+  };
+  const ptrdiff_t entry_slot = GetThreadOffset<kRuntimePointerSize>(kQuickTraceEntry).Int32Value() -
+                               CursorOffset<kRuntimePointerSize>().Int32Value();
+  return {to_bridge(RecordingStubs()), to_bridge(AskingStubs()), entry_slot};
+}
+
 }  // namespace
 
 void Start(JNIEnv* env) {
@@ -56,7 +68,7 @@ void Start(JNIEnv* env) {
   if (configuration.empty() || runtime->IsAotCompiler()) {
     return;
   }
-  if (!bridge::start(configuration, ExitStub(), LeafStub())) {
+  if (!bridge::start(configuration, Stubs())) {
     return;
   }
   started.store(true, std::memory_order_release);

@@ -2,6 +2,8 @@
 
 #include "hindsight/runtime/oat_key.h"
 
+#include <atomic>
+
 #include "android-base/stringprintf.h"
 #include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "hindsight/runtime/thread_offsets.h"
@@ -14,6 +16,8 @@ namespace hindsight {
 using android::base::StringPrintf;
 
 namespace {
+
+std::atomic<bool> inline_form_seen(false);
 
 // What compiled code takes for granted about Thread.
 template <PointerSize pointer_size>
@@ -53,9 +57,11 @@ bool HasMatchingTracePoints(const OatHeader& header,
   // Any form will do; what may not differ is where the code looks for its thread's words.
   const std::string offsets = Offsets(header.GetInstructionSet());
   const char* found = header.GetStoreValueByKey(kOatHeaderKey);
-  if (found != nullptr &&
-      ("shared-1/" + offsets == found || "inline-1/" + offsets == found ||
-       strcmp(found, "none") == 0)) {
+  if (found != nullptr && "inline-1/" + offsets == found) {
+    inline_form_seen.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  if (found != nullptr && ("shared-1/" + offsets == found || strcmp(found, "none") == 0)) {
     return true;
   }
   *error_msg = StringPrintf("Oat file '%s' has other trace points than this runtime: '%s' instead of "
@@ -64,6 +70,11 @@ bool HasMatchingTracePoints(const OatHeader& header,
                             found != nullptr ? found : "(not compiled by Hindsight)",
                             offsets.c_str());
   return false;
+}
+
+bool HasInlineTracePoints() {
+  return inline_form_seen.load(std::memory_order_relaxed) ||
+         GetTracePointForm(kRuntimeISA) == TracePointForm::kInline;
 }
 
 }  // namespace hindsight

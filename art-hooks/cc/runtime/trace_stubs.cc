@@ -13,6 +13,9 @@ extern "C" void art_quick_trace_entry();
 extern "C" void art_quick_trace_entry_leaf();
 extern "C" void art_quick_trace_exit();
 extern "C" void art_quick_trace_end();
+extern "C" void art_quick_trace_entry_asking();
+extern "C" void art_quick_trace_entry_leaf_asking();
+extern "C" void art_quick_trace_exit_asking();
 #endif
 
 namespace art {
@@ -26,19 +29,23 @@ void InitTraceEntryPoints(QuickEntryPoints* qpoints) {
 #endif
 }
 
-uintptr_t ExitStub() {
+TraceStubs RecordingStubs() {
 #if defined(HINDSIGHT_HAS_TRACE_STUBS)
-  return reinterpret_cast<uintptr_t>(&art_quick_trace_exit);
+  return {reinterpret_cast<uintptr_t>(&art_quick_trace_exit),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry)};
 #else
-  return 0u;
+  return {0u, 0u, 0u};
 #endif
 }
 
-uintptr_t LeafStub() {
+TraceStubs AskingStubs() {
 #if defined(HINDSIGHT_HAS_TRACE_STUBS)
-  return reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf);
+  return {reinterpret_cast<uintptr_t>(&art_quick_trace_exit_asking),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf_asking),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_asking)};
 #else
-  return 0u;
+  return {0u, 0u, 0u};
 #endif
 }
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A managed runtime for tests: threads that can be brought to a safepoint.
+//! A managed runtime for tests: threads that can be brought to a safepoint, and pass trace points like those of
+//! compiled code and of the interpreter.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use hindsight_runtime::{Host, ProcessIdentity, Recorder, Severity, ThreadWords};
+use hindsight_runtime::{
+    clock, set_stubs, Host, ProcessIdentity, Recorder, Severity, StubTable, Stubs, ThreadWords,
+};
 use hindsight_trace_format::container::Symbol;
+use hindsight_trace_format::slot::{Slot, SLOT_BYTES};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -21,7 +25,25 @@ struct Gate {
     requested: AtomicBool,
     running: Mutex<()>,
     released: Condvar,
+    /// Whether it does, for who does not want to stop it there.
+    runs_managed_code: AtomicBool,
 }
+
+/// The stubs of compiled code, as numbers.
+const RECORDING: usize = 1;
+const ASKING: usize = 2;
+
+/// A thread object.
+#[repr(C)]
+struct ThreadObject {
+    words: ThreadWords,
+    /// What entries call that have found something to do.
+    entry: AtomicUsize,
+}
+
+/// The words for exits and for entries of methods without suspend check.
+const EXIT: usize = 3;
+const LEAF_ENTRY: usize = 4;
 
 type BeforeSafepoint = Box<dyn FnOnce(u32) + Send>;
 
@@ -29,6 +51,12 @@ type BeforeSafepoint = Box<dyn FnOnce(u32) + Send>;
 #[derive(Default)]
 pub(crate) struct World {
     gates: Mutex<HashMap<u32, Arc<Gate>>>,
+    /// The same by the address of the thread's words.
+    gates_by_words: Mutex<HashMap<usize, Arc<Gate>>>,
+    /// How often a thread was brought to a safepoint.
+    pub(crate) safepoints: AtomicUsize,
+    /// The host cannot do without.
+    pub(crate) needs_safepoints: AtomicBool,
     pub(crate) log: Mutex<Vec<(Severity, String)>>,
     pub(crate) panic_in_symbolize: AtomicBool,
     /// What else happens while the host is asked for names, once.
@@ -64,6 +92,7 @@ impl Host for FakeHost {
         let Some(gate) = lock(&self.0.gates).get(&tid).cloned() else {
             return false;
         };
+        self.0.safepoints.fetch_add(1, Ordering::Relaxed);
         gate.requested.store(true, Ordering::SeqCst);
         let stopped = lock(&gate.running);
         action();
@@ -71,6 +100,18 @@ impl Host for FakeHost {
         drop(stopped);
         gate.released.notify_all();
         true
+    }
+
+    fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
+        let gates = lock(&self.0.gates_by_words);
+        gates[&(words as usize)]
+            .runs_managed_code
+            .load(Ordering::Acquire)
+    }
+
+    fn obstacle_to_lock_free(&self) -> Option<&'static str> {
+        let needs_safepoints = self.0.needs_safepoints.load(Ordering::Relaxed);
+        needs_safepoints.then_some("the test does not want it")
     }
 
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol)) {
@@ -122,7 +163,9 @@ pub(crate) struct Managed<'a> {
     world: &'a World,
     gate: &'a Gate,
     running: Option<MutexGuard<'a, ()>>,
-    words: &'a ThreadWords,
+    object: &'a ThreadObject,
+    /// Entries and exits so far: they are now interpreted, now compiled.
+    points: usize,
 }
 
 impl Managed<'_> {
@@ -132,46 +175,112 @@ impl Managed<'_> {
         world: &World,
         f: impl FnOnce(&mut Managed<'_>) -> T,
     ) -> T {
+        let stubs = |stub| Stubs {
+            exit: stub,
+            leaf_entry: stub,
+            entry: stub,
+        };
+        set_stubs(StubTable {
+            recording: stubs(RECORDING),
+            asking: stubs(ASKING),
+            entry_slot: std::mem::offset_of!(ThreadObject, entry) as isize,
+        });
         let gate = Arc::new(Gate::default());
         let tid = gettid();
+        let object = ThreadObject {
+            words: ThreadWords::new(),
+            entry: AtomicUsize::new(RECORDING),
+        };
+        let words: *const ThreadWords = std::ptr::from_ref(&object).cast();
         lock(&world.gates).insert(tid, Arc::clone(&gate));
-        let words = ThreadWords::new();
+        lock(&world.gates_by_words).insert(words as usize, Arc::clone(&gate));
         let mut managed = Managed {
             recorder,
             world,
             gate: &gate,
             running: Some(lock(&gate.running)),
-            words: &words,
+            object: &object,
+            points: 0,
         };
+        gate.runs_managed_code.store(true, Ordering::Relaxed);
         // SAFETY: this is the thread, and the words live until `thread_exiting` below.
-        unsafe { recorder.thread_started(tid, "worker", &words) };
+        unsafe { recorder.thread_started(tid, "worker", words) };
         let result = f(&mut managed);
         // SAFETY: as above.
-        unsafe { recorder.thread_exiting(&words) };
-        assert_eq!(words.cursor().load(Ordering::Relaxed), 0);
-        assert!(!words.is_marked_traced());
+        unsafe { recorder.thread_exiting(words) };
+        assert_eq!(object.words.cursor().load(Ordering::Relaxed), 0);
+        assert!(!object.words.is_marked_traced());
         managed.running = None;
         lock(&world.gates).remove(&tid);
+        lock(&world.gates_by_words).remove(&(words as usize));
         result
     }
 
     pub(crate) fn is_traced(&self) -> bool {
-        let traced = self.words.cursor().load(Ordering::Relaxed) != 0;
-        assert_eq!(self.words.is_marked_traced(), traced);
-        traced
+        self.object.words.cursor().load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn enter(&mut self, method: u64) {
-        if self.is_traced() {
-            // SAFETY: this is the thread, with its own words.
-            unsafe { (*self.words.state()).record_entry(self.words.cursor().as_ptr(), method) };
+        // Compiled code has methods below 4 GiB.
+        let wide = u32::try_from(method).is_err();
+        match self.next_point() % 3 {
+            0 if !wide => self.compiled(self.stub(LEAF_ENTRY), method),
+            1 if !wide && self.object.words.is_marked_traced() => {
+                self.compiled(self.object.entry.load(Ordering::Relaxed), method);
+            }
+            1 if !wide => {}
+            _ if self.is_traced() => {
+                let words = &self.object.words;
+                // SAFETY: this is the thread, with its own words.
+                unsafe { (*words.state()).record_entry(words.cursor().as_ptr(), method) };
+            }
+            _ => {}
         }
     }
 
     pub(crate) fn exit(&mut self) {
-        if self.is_traced() {
+        if self.next_point() % 2 == 0 {
+            self.compiled(self.stub(EXIT), 0);
+        } else if self.is_traced() {
+            let words = &self.object.words;
             // SAFETY: as above.
-            unsafe { (*self.words.state()).record_exit(self.words.cursor().as_ptr()) };
+            unsafe { (*words.state()).record_exit(words.cursor().as_ptr()) };
+        }
+    }
+
+    fn next_point(&mut self) -> usize {
+        self.points += 1;
+        // In no pattern that the tests' methods have.
+        self.points * 7 / 5
+    }
+
+    /// One of the words that compiled code reads.
+    fn stub(&self, word: usize) -> usize {
+        let words = std::ptr::from_ref(&self.object.words).cast::<AtomicUsize>();
+        // SAFETY: the layout of `ThreadWords`.
+        unsafe { &*words.add(word) }.load(Ordering::Relaxed)
+    }
+
+    /// Calls the stub: the entry of a method, or an exit if that is 0.
+    fn compiled(&self, stub: usize, method: u64) {
+        let words = &self.object.words;
+        match stub {
+            RECORDING => {
+                let at = words.cursor().load(Ordering::Relaxed);
+                assert_ne!(at, 0, "only asking stubs do without");
+                let slot = match method {
+                    0 => Slot::exit(clock::counter()),
+                    _ => Slot::entry(method as u32, clock::counter()),
+                };
+                // SAFETY: the thread is registered.
+                let at = unsafe { &*words.state() }.wrap(at, at).unwrap_or(at);
+                // SAFETY: a slot of the thread's ring.
+                unsafe { (at as *mut u64).write(slot.0.to_le()) };
+                words.cursor().store(at + SLOT_BYTES, Ordering::Relaxed);
+            }
+            // SAFETY: this is the thread.
+            ASKING => unsafe { (*words.state()).trace_point(method) },
+            _ => {}
         }
     }
 
@@ -191,9 +300,11 @@ impl Managed<'_> {
 
     /// Runs `f` in native code: others may act on the thread's behalf.
     pub(crate) fn native<T>(&mut self, f: impl FnOnce() -> T) -> T {
+        self.gate.runs_managed_code.store(false, Ordering::Release);
         self.running = None;
         let result = f();
         self.running = Some(lock(&self.gate.running));
+        self.gate.runs_managed_code.store(true, Ordering::Relaxed);
         result
     }
 }

@@ -36,6 +36,12 @@ bool IsControlThread();
 // checkpoint). False if there is no such thread.
 bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request);
 
+// Whether the thread with the ThreadWords at this address is Runnable. All that records does it in that state.
+bool RunsManagedCode(size_t words);
+
+// Why protocol=lock-free cannot be used, or nothing.
+rust::Str ObstacleToLockFree();
+
 // Names the methods at those of `addresses` that are still ArtMethods. A method is not an ArtMethod any
 // more if its class loader was unloaded.
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink);

@@ -28,6 +28,9 @@ bool HasMatchingTracePoints(const OatHeader& header,
                             const std::string& location,
                             std::string* error_msg);
 
+// Whether this process compiles code with trace points of the inline form, or has opened an OAT file that has such.
+bool HasInlineTracePoints();
+
 }  // namespace hindsight
 }  // namespace art
 

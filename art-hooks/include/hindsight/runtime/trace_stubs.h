@@ -14,11 +14,19 @@ namespace hindsight {
 // Sets the entrypoint that suspend checks at the entry of methods call: art_quick_trace_entry.
 void InitTraceEntryPoints(QuickEntryPoints* qpoints);
 
-// What ThreadWords::exit_stub and leaf_stub hold while a thread is traced.
-uintptr_t ExitStub();
-uintptr_t LeafStub();
+// Addresses of the three stubs in cc/runtime/arch/, for exits, entries of methods without suspend check and
+// those of methods with one. The first two are what ThreadWords::exit_stub and leaf_stub hold.
+struct TraceStubs {
+  uintptr_t exit;
+  uintptr_t leaf_entry;
+  uintptr_t entry;
+};
 
-// Whether `pc` is in one of the three, in cc/runtime/arch/.
+// Those that record, and those that ask what to do (hindsight_trace_point).
+TraceStubs RecordingStubs();
+TraceStubs AskingStubs();
+
+// Whether `pc` is in one that records.
 bool IsTraceStub(uintptr_t pc);
 
 }  // namespace hindsight

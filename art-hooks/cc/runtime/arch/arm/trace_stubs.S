@@ -7,6 +7,9 @@
 
 #include "arch/arm/asm_support_arm.S"
 
+// The first byte of the word `poll`.
+#define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
+
 // The slow path of a method's suspend check at its entry. The frame is set up: [sp] is the method.
 // Keeps every register but ip.
 ENTRY art_quick_trace_entry
@@ -65,3 +68,56 @@ END art_quick_trace_exit
 ENTRY art_quick_trace_end
     bx   lr
 END art_quick_trace_end
+
+// In their place with protocol=lock-free, when the thread is to be stopped, or has just been started: they ask
+// what to do, and keep the same registers.
+
+ENTRY art_quick_trace_entry_asking
+    ldrb ip, [rSELF, #THREAD_HINDSIGHT_TRACING_OFFSET]
+    cmp  ip, #0
+    beq.w .Lsuspend_check
+    ldr  ip, [sp]
+    push {r4, lr}
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset lr, 4
+    bl   art_quick_trace_ask
+    pop  {r4, lr}
+    .cfi_restore lr
+    .cfi_adjust_cfa_offset -8
+    b    .Lsuspend_check
+END art_quick_trace_entry_asking
+
+ENTRY art_quick_trace_entry_leaf_asking
+    mov  r4, lr
+    push {r4, ip}
+    .cfi_adjust_cfa_offset 8
+    mov  ip, r0
+    bl   art_quick_trace_ask
+    pop  {r4, lr}
+    .cfi_adjust_cfa_offset -8
+    bx   r4
+END art_quick_trace_entry_leaf_asking
+
+ENTRY art_quick_trace_exit_asking
+    push {r4, lr}
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset lr, 4
+    mov  ip, #0
+    bl   art_quick_trace_ask
+    pop  {r4, pc}
+END art_quick_trace_exit_asking
+
+// The trace point of the method in ip, or an exit if that is 0. Keeps every register but ip and lr.
+ENTRY art_quick_trace_ask
+    push {r0-r4, lr}
+    .cfi_adjust_cfa_offset 24
+    .cfi_rel_offset lr, 20
+    vpush {d0-d7}
+    .cfi_adjust_cfa_offset 64
+    add  r0, rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET
+    mov  r1, ip
+    bl   hindsight_trace_point                // (ThreadWords*, method)
+    vpop {d0-d7}
+    .cfi_adjust_cfa_offset -64
+    pop  {r0-r4, pc}
+END art_quick_trace_ask

@@ -6,6 +6,9 @@
 
 #include "arch/arm64/asm_support_arm64.S"
 
+// The first byte of the word `poll`.
+#define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
+
 // The slow path of a method's suspend check at its entry. The frame is set up: [sp] is the method.
 // Keeps every register but x16 and x17.
 ENTRY art_quick_trace_entry
@@ -54,3 +57,86 @@ END art_quick_trace_exit
 ENTRY art_quick_trace_end
     ret
 END art_quick_trace_end
+
+// In their place with protocol=lock-free, when the thread is to be stopped, or has just been started: they ask
+// what to do, and keep the same registers.
+
+ENTRY art_quick_trace_entry_asking
+    ldrb wIP0, [xSELF, #THREAD_HINDSIGHT_TRACING_OFFSET]
+    cbz  wIP0, .Lasked
+    ldr  xIP0, [sp]
+    adr  xIP1, .Lasked
+    b    art_quick_trace_ask
+.Lasked:
+    b    .Lsuspend_check
+END art_quick_trace_entry_asking
+
+ENTRY art_quick_trace_entry_leaf_asking
+    mov  xIP0, x0
+    b    art_quick_trace_ask
+END art_quick_trace_entry_leaf_asking
+
+ENTRY art_quick_trace_exit_asking
+    mov  xIP0, xzr
+    mov  xIP1, xLR
+    b    art_quick_trace_ask
+END art_quick_trace_exit_asking
+
+// The trace point of the method in x16, or an exit if that is 0; x17 says where to return to. Keeps every
+// other register.
+ENTRY art_quick_trace_ask
+    sub  sp, sp, #352
+    .cfi_adjust_cfa_offset 352
+    stp  x0, x1, [sp, #0]
+    stp  x2, x3, [sp, #16]
+    stp  x4, x5, [sp, #32]
+    stp  x6, x7, [sp, #48]
+    stp  x8, x9, [sp, #64]
+    stp  x10, x11, [sp, #80]
+    stp  x12, x13, [sp, #96]
+    stp  x14, x15, [sp, #112]
+    stp  x17, x18, [sp, #128]
+    str  xLR, [sp, #144]
+    .cfi_rel_offset x30, 144
+    stp  d0, d1, [sp, #160]
+    stp  d2, d3, [sp, #176]
+    stp  d4, d5, [sp, #192]
+    stp  d6, d7, [sp, #208]
+    stp  d16, d17, [sp, #224]
+    stp  d18, d19, [sp, #240]
+    stp  d20, d21, [sp, #256]
+    stp  d22, d23, [sp, #272]
+    stp  d24, d25, [sp, #288]
+    stp  d26, d27, [sp, #304]
+    stp  d28, d29, [sp, #320]
+    stp  d30, d31, [sp, #336]
+    add  x0, xSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET
+    mov  x1, xIP0
+    bl   hindsight_trace_point                // (ThreadWords*, method)
+    ldp  x0, x1, [sp, #0]
+    ldp  x2, x3, [sp, #16]
+    ldp  x4, x5, [sp, #32]
+    ldp  x6, x7, [sp, #48]
+    ldp  x8, x9, [sp, #64]
+    ldp  x10, x11, [sp, #80]
+    ldp  x12, x13, [sp, #96]
+    ldp  x14, x15, [sp, #112]
+    ldp  x17, x18, [sp, #128]
+    ldr  xLR, [sp, #144]
+    .cfi_restore x30
+    ldp  d0, d1, [sp, #160]
+    ldp  d2, d3, [sp, #176]
+    ldp  d4, d5, [sp, #192]
+    ldp  d6, d7, [sp, #208]
+    ldp  d16, d17, [sp, #224]
+    ldp  d18, d19, [sp, #240]
+    ldp  d20, d21, [sp, #256]
+    ldp  d22, d23, [sp, #272]
+    ldp  d24, d25, [sp, #288]
+    ldp  d26, d27, [sp, #304]
+    ldp  d28, d29, [sp, #320]
+    ldp  d30, d31, [sp, #336]
+    add  sp, sp, #352
+    .cfi_adjust_cfa_offset -352
+    br   xIP1
+END art_quick_trace_ask

@@ -6,6 +6,9 @@
 
 #include "arch/x86_64/asm_support_x86_64.S"
 
+// The first byte of the word `poll`.
+#define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
+
 // The slow path of a method's suspend check at its entry. The frame is set up: 0(%rsp) is the return
 // address, 8(%rsp) the method. Keeps every register but r11.
 DEFINE_FUNCTION art_quick_trace_entry
@@ -73,3 +76,92 @@ END_FUNCTION art_quick_trace_exit
 DEFINE_FUNCTION art_quick_trace_end
     ret
 END_FUNCTION art_quick_trace_end
+
+// In their place with protocol=lock-free, when the thread is to be stopped, or has just been started: they ask
+// what to do, and keep the same registers.
+
+DEFINE_FUNCTION art_quick_trace_entry_asking
+    cmpb LITERAL(0), %gs:THREAD_HINDSIGHT_TRACING_OFFSET
+    je .Lsuspend_check
+    movq 8(%rsp), %r11
+    call SYMBOL(art_quick_trace_ask)
+    jmp .Lsuspend_check
+END_FUNCTION art_quick_trace_entry_asking
+
+DEFINE_FUNCTION art_quick_trace_entry_leaf_asking
+    movq %rdi, %r11
+    jmp SYMBOL(art_quick_trace_ask)
+END_FUNCTION art_quick_trace_entry_leaf_asking
+
+DEFINE_FUNCTION art_quick_trace_exit_asking
+    xorl %r11d, %r11d
+    jmp SYMBOL(art_quick_trace_ask)
+END_FUNCTION art_quick_trace_exit_asking
+
+// The trace point of the method in r11, or an exit if that is 0. Keeps every other register.
+DEFINE_FUNCTION art_quick_trace_ask
+    pushq %rbp
+    CFI_ADJUST_CFA_OFFSET(8)
+    CFI_REL_OFFSET(rbp, 0)
+    movq %rsp, %rbp
+    CFI_DEF_CFA_REGISTER(rbp)
+    pushq %rax
+    pushq %rcx
+    pushq %rdx
+    pushq %rsi
+    pushq %rdi
+    pushq %r8
+    pushq %r9
+    pushq %r10
+    subq LITERAL(16 * 16), %rsp
+    andq LITERAL(-16), %rsp
+    movaps %xmm0, (0 * 16)(%rsp)
+    movaps %xmm1, (1 * 16)(%rsp)
+    movaps %xmm2, (2 * 16)(%rsp)
+    movaps %xmm3, (3 * 16)(%rsp)
+    movaps %xmm4, (4 * 16)(%rsp)
+    movaps %xmm5, (5 * 16)(%rsp)
+    movaps %xmm6, (6 * 16)(%rsp)
+    movaps %xmm7, (7 * 16)(%rsp)
+    movaps %xmm8, (8 * 16)(%rsp)
+    movaps %xmm9, (9 * 16)(%rsp)
+    movaps %xmm10, (10 * 16)(%rsp)
+    movaps %xmm11, (11 * 16)(%rsp)
+    movaps %xmm12, (12 * 16)(%rsp)
+    movaps %xmm13, (13 * 16)(%rsp)
+    movaps %xmm14, (14 * 16)(%rsp)
+    movaps %xmm15, (15 * 16)(%rsp)
+    movq %gs:THREAD_SELF_OFFSET, %rdi
+    addq LITERAL(THREAD_HINDSIGHT_CURSOR_OFFSET), %rdi
+    movq %r11, %rsi
+    call SYMBOL(hindsight_trace_point)        // (ThreadWords*, method)
+    movaps (0 * 16)(%rsp), %xmm0
+    movaps (1 * 16)(%rsp), %xmm1
+    movaps (2 * 16)(%rsp), %xmm2
+    movaps (3 * 16)(%rsp), %xmm3
+    movaps (4 * 16)(%rsp), %xmm4
+    movaps (5 * 16)(%rsp), %xmm5
+    movaps (6 * 16)(%rsp), %xmm6
+    movaps (7 * 16)(%rsp), %xmm7
+    movaps (8 * 16)(%rsp), %xmm8
+    movaps (9 * 16)(%rsp), %xmm9
+    movaps (10 * 16)(%rsp), %xmm10
+    movaps (11 * 16)(%rsp), %xmm11
+    movaps (12 * 16)(%rsp), %xmm12
+    movaps (13 * 16)(%rsp), %xmm13
+    movaps (14 * 16)(%rsp), %xmm14
+    movaps (15 * 16)(%rsp), %xmm15
+    leaq (-8 * 8)(%rbp), %rsp
+    popq %r10
+    popq %r9
+    popq %r8
+    popq %rdi
+    popq %rsi
+    popq %rdx
+    popq %rcx
+    popq %rax
+    popq %rbp
+    CFI_RESTORE(rbp)
+    CFI_DEF_CFA(rsp, 8)
+    ret
+END_FUNCTION art_quick_trace_ask
