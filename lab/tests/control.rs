@@ -89,14 +89,21 @@ fn count(file: &Path) -> BTreeMap<String, Count> {
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn a_swap_loses_no_call_and_adds_none() {
     const NAMES: [&str; 2] = ["one", "two"];
-    for (change, swaps) in [(compiled as fn(&mut Command, &Path), 12), (interpreted, 4)] {
-        let (mut program, mut socket, _) = control("trace=all,ring=27,persist-at-exit=yes", change);
+    for (change, swaps, protocol) in [
+        (compiled as fn(&mut Command, &Path), 12, "checkpoint"),
+        (interpreted, 4, "checkpoint"),
+        (compiled, 12, "lock-free"),
+        (interpreted, 4, "lock-free"),
+    ] {
+        let configuration = format!("trace=all,ring=27,persist-at-exit=yes,protocol={protocol}");
+        let (mut program, mut socket, _) = control(&configuration, change);
         for name in NAMES {
             program.number(&format!("thread busy {name}"));
         }
         for i in 0..swaps {
             socket.ok(&format!("anomaly {i}"));
         }
+        assert_eq!(socket.status()["protocol"], protocol);
         let called = NAMES.map(|name| program.number(&format!("join {name}")));
         let folder = program.finish();
         let files = traces(folder.path());
@@ -244,8 +251,14 @@ fn memory_of_reclaimed_rings_is_returned() {
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn threads_in_every_state_are_started_and_stopped() {
-    for change in [compiled as fn(&mut Command, &Path), interpreted] {
-        let (mut program, mut socket, main) = control("trace=off,max-rings=4,ring=16", change);
+    for (change, protocol) in [
+        (compiled as fn(&mut Command, &Path), "checkpoint"),
+        (interpreted, "checkpoint"),
+        (compiled, "lock-free"),
+        (interpreted, "lock-free"),
+    ] {
+        let configuration = format!("trace=off,max-rings=4,ring=16,protocol={protocol}");
+        let (mut program, mut socket, main) = control(&configuration, change);
         let fifo = program.folder().join("fifo");
         let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(made.success());
@@ -315,6 +328,9 @@ fn threads_in_every_state_are_started_and_stopped() {
             }
         }
         assert!(persisted > 20 && others > 20, "{persisted} {others}");
+        let status = socket.status();
+        assert_eq!(status["protocol"], protocol);
+        println!("{protocol}: {status}");
         drop(_writer);
         for kind in ["busy", "gc", "allocating", "churn", "throwing"] {
             program.number(&format!("join {kind}"));

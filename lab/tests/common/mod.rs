@@ -19,8 +19,10 @@ pub(crate) fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
+/// The lab for x86-64, or for what `HINDSIGHT_TEST_ISA` says. Not all tests are meant for the emulated ones.
 pub(crate) fn lab() -> Lab {
-    Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight).unwrap()
+    let isa = std::env::var("HINDSIGHT_TEST_ISA").map_or(Isa::X86_64, |isa| isa.parse().unwrap());
+    Lab::open(Release::Android10, isa, Variant::Hindsight).unwrap()
 }
 
 /// The jar of `tests/java/NAME`, compiled once a process.

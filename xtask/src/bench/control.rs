@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For how long a thread is held when it is started, persisted and stopped, in the lab, by what it is doing.
+//! For how long a thread is held when it is started, persisted and stopped, and how long that takes, in the lab, by
+//! what it is doing and by which protocol.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,13 +27,19 @@ const STATES: [(&str, &str); 4] = [
     ("waiting", "waiting for a monitor"),
 ];
 
+/// The protocols, and what the names of their metrics begin with.
+const PROTOCOLS: [(&str, &str); 2] = [("checkpoint", ""), ("lock-free", "lock_free_")];
+
 #[derive(Deserialize)]
 struct Status {
-    held_ns: Held,
+    held_ns: Times,
+    waited_ns: Times,
+    protocol: String,
+    fallbacks: u64,
 }
 
 #[derive(Deserialize)]
-struct Held {
+struct Times {
     count: u64,
     p50: u64,
     p99: u64,
@@ -51,24 +58,37 @@ pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
 
     let mut metrics = BTreeMap::new();
     println!(
-        "{ROUNDS} times started, persisted and stopped; for how long a thread was held, us\n{:>24} {:>7} {:>8} {:>8} {:>8}",
-        "", "holds", "median", "p99", "max"
+        "{ROUNDS} times started, persisted twice and stopped, us\n{:>36} {:>7} {:>8} {:>8} {:>8}",
+        "", "times", "median", "p99", "max"
     );
     let print = |what: &str, count: u64, values: [f64; 3]| {
         let [p50, p99, max] = values.map(|ns| ns / 1e3);
-        println!("{what:>24} {count:>7} {p50:>8.1} {p99:>8.1} {max:>8.1}");
+        println!("{what:>36} {count:>7} {p50:>8.1} {p99:>8.1} {max:>8.1}");
     };
-    for (kind, what) in STATES {
-        let folder = scratch.path().join(kind);
+    let all = STATES
+        .iter()
+        .flat_map(|state| PROTOCOLS.iter().map(move |protocol| (state, protocol)));
+    for ((kind, what), (protocol, prefix)) in all {
+        let folder = scratch.path().join(format!("{kind}-{protocol}"));
         fs::create_dir(&folder).context("cannot make a folder")?;
-        let (held, mut gaps) = measure(&lab, &jar, &folder, kind)?;
-        let values = [held.p50, held.p99, held.max].map(|ns| ns as f64);
-        print(what, held.count, values);
-        for (name, value) in ["p50", "p99", "max"].iter().zip(values) {
-            metrics.insert(format!("held_ns_{name}_{kind}"), value);
+        println!("{what}, {protocol}");
+        let (status, mut gaps) = measure(&lab, &jar, &folder, kind, protocol)?;
+        for (name, times) in [("held", &status.held_ns), ("waited", &status.waited_ns)] {
+            let values = [times.p50, times.p99, times.max].map(|ns| ns as f64);
+            print(name, times.count, values);
+            for (percentile, value) in ["p50", "p99", "max"].iter().zip(values) {
+                metrics.insert(format!("{prefix}{name}_ns_{percentile}_{kind}"), value);
+            }
         }
-        metrics.insert(format!("holds_{kind}"), held.count as f64);
-        if kind == "busy" {
+        metrics.insert(format!("{prefix}holds_{kind}"), status.held_ns.count as f64);
+        if *protocol == "lock-free" {
+            println!(
+                "{:>36} {:>7}",
+                "fell back to a checkpoint", status.fallbacks
+            );
+            metrics.insert(format!("{prefix}fallbacks_{kind}"), status.fallbacks as f64);
+        }
+        if *kind == "busy" {
             ensure!(
                 gaps.len() > ROUNDS / 2,
                 "the busy thread's ring was too small"
@@ -78,16 +98,26 @@ pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
             let values = [at(50), at(99), at(100)];
             print("pause in its trace", gaps.len() as u64, values);
             for (name, value) in ["p50", "p99", "max"].iter().zip(values) {
-                metrics.insert(format!("swap_pause_ns_{name}_busy"), value);
+                metrics.insert(format!("{prefix}swap_pause_ns_{name}_busy"), value);
             }
         }
     }
+    println!(
+        "held: the thread could not go on, or could not have; waited: until it was done. By the lock-free protocol a\n\
+         start holds no thread, and is not among the held ones."
+    );
     println!("pause: from the last event in one ring to the first in the next, other programs' turns included");
     Ok(metrics)
 }
 
 /// Holds of one thread of this kind, and the pauses in its trace where its ring was swapped, ns.
-fn measure(lab: &Lab, jar: &Path, folder: &Path, kind: &str) -> Result<(Held, Vec<f64>)> {
+fn measure(
+    lab: &Lab,
+    jar: &Path,
+    folder: &Path,
+    kind: &str,
+    protocol: &str,
+) -> Result<(Status, Vec<f64>)> {
     let mut command = lab.dalvikvm_command();
     command.args(["-Xjitthreshold:0", "-Xusejit:true"]);
     command.args(["-Xcompiler-option", "--inline-max-code-units=0"]);
@@ -95,7 +125,7 @@ fn measure(lab: &Lab, jar: &Path, folder: &Path, kind: &str) -> Result<(Held, Ve
     let path = folder.display();
     command.env(
         "HINDSIGHT",
-        format!("trace=off,ring={LOG2_RING},dir={path},socket={path}/socket"),
+        format!("trace=off,ring={LOG2_RING},dir={path},socket={path}/socket,protocol={protocol}"),
     );
     let mut program = Program::start(command)?;
     program.line()?;
@@ -135,7 +165,12 @@ fn measure(lab: &Lab, jar: &Path, folder: &Path, kind: &str) -> Result<(Held, Ve
     let status: Status = serde_json::from_str(&ask("status")?)?;
     drop(other_end);
     program.end()?;
-    Ok((status.held_ns, gaps))
+    ensure!(
+        status.protocol == protocol,
+        "the protocol in use is {}",
+        status.protocol
+    );
+    Ok((status, gaps))
 }
 
 /// From the last event of the one ring in `before` to the first of that in `after`, ns. `None` if there is no

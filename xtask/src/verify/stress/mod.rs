@@ -74,6 +74,8 @@ struct Round {
     persist_at_exit: bool,
     /// Whether the process ends while its threads work on.
     exit_at_work: bool,
+    /// Threads are stopped by the lock-free protocol.
+    lock_free: bool,
     seed: u64,
 }
 
@@ -97,7 +99,16 @@ impl Round {
             max_rings: 2 + dice.below(8),
             persist_at_exit: dice.below(2) == 0,
             exit_at_work: number % 2 == 1,
+            lock_free: dice.below(2) == 0,
             seed,
+        }
+    }
+
+    fn protocol(&self) -> &'static str {
+        if self.lock_free {
+            "lock-free"
+        } else {
+            "checkpoint"
         }
     }
 
@@ -110,8 +121,9 @@ impl Round {
         };
         let at_exit = if self.persist_at_exit { "yes" } else { "no" };
         format!(
-            "{threads},ring={},dir={folder},socket={folder}/socket,persist-at-exit={at_exit}",
-            self.ring
+            "{threads},ring={},dir={folder},socket={folder}/socket,persist-at-exit={at_exit},protocol={}",
+            self.ring,
+            self.protocol()
         )
     }
 }
@@ -408,7 +420,7 @@ fn stress(
         totals.found(round, "the program ended before its end");
     }
     println!(
-        "round {}: {:?}, ring {}, {}, {}: {} steps",
+        "round {}: {:?}, ring {}, {}, {}, {}: {} steps",
         round.number,
         round.mode,
         round.ring,
@@ -417,6 +429,7 @@ fn stress(
         } else {
             format!("{} rings", round.max_rings)
         },
+        round.protocol(),
         if round.exit_at_work {
             "ends at work"
         } else {
