@@ -62,6 +62,21 @@ class MethodFinder final : public ClassVisitor {
   }
 
   bool operator()(ObjPtr<mirror::Class> klass) override REQUIRES_SHARED(Locks::mutator_lock_) {
+    for (; klass != nullptr; klass = ReplacedBy(klass)) {
+      FindIn(klass);
+    }
+    return true;
+  }
+
+  // Each once, though a class may be known to several loaders.
+  const std::vector<ArtMethod*>& Found() {
+    std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    return found_;
+  }
+
+ private:
+  void FindIn(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
     LengthPrefixedArray<ArtMethod>* methods = klass->GetMethodsPtr();
     if (methods != nullptr && methods->size() != 0u) {
       const size_t size = ArtMethod::Size(kRuntimePointerSize);
@@ -76,17 +91,19 @@ class MethodFinder final : public ClassVisitor {
       }
     }
     FindObsolete(klass);
-    return true;
   }
 
-  // Each once, though a class may be known to several loaders.
-  const std::vector<ArtMethod*>& Found() {
-    std::sort(found_.begin(), found_.end());
-    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
-    return found_;
+  // The class that no table has any more, since a structural redefinition put this one in its place.
+  static ObjPtr<mirror::Class> ReplacedBy(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
+#if HINDSIGHT_ART >= 11
+    ObjPtr<mirror::ClassExt> ext = klass->GetExtData();
+    return ext != nullptr ? ext->GetObsoleteClass() : nullptr;
+#else
+    UNUSED(klass);
+    return nullptr;
+#endif
   }
 
- private:
   // What a redefined class had before.
   void FindObsolete(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
     ObjPtr<mirror::ClassExt> ext = klass->GetExtData();
