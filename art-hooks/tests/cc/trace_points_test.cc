@@ -453,8 +453,8 @@ class Running {
   void Trace() {
     ring_.assign(16u, 0u);
     Word(CursorOffset<PointerSize::k64>()) = reinterpret_cast<uintptr_t>(ring_.data());
-    Word(ExitStubOffset<PointerSize::k64>()) = ExitStub();
-    Word(LeafStubOffset<PointerSize::k64>()) = LeafStub();
+    Word(ExitStubOffset<PointerSize::k64>()) = RecordingStubs().exit;
+    Word(LeafStubOffset<PointerSize::k64>()) = RecordingStubs().leaf_entry;
     Word(PollOffset<PointerSize::k64>()) = 1u;
     QuickEntryPoints entry_points = {};
     InitTraceEntryPoints(&entry_points);
