@@ -44,7 +44,10 @@ public final class Stress {
             workers[i].start();
         }
         while (System.nanoTime() < end && !failed.get()) {
-            Thread.sleep(500);
+            for (int i = 0; i < 10; i++) {
+                Thread.sleep(50);
+                walkStacks(workers);
+            }
             beat(workers);
         }
         stop = !exit;
@@ -69,6 +72,14 @@ public final class Stress {
         ending = true;
         if (exit) {
             System.exit(0);
+        }
+    }
+
+    /** Has the stacks of all threads walked from outside, wherever they are. */
+    private static void walkStacks(Worker[] workers) {
+        java.util.Map<Thread, StackTraceElement[]> stacks = Thread.getAllStackTraces();
+        for (Worker worker : workers) {
+            check(!worker.isAlive() || stacks.containsKey(worker), "a worker has a stack");
         }
     }
 

@@ -339,7 +339,7 @@ fn command(built: &Built, round: &Round, folder: &Path) -> Command {
         .arg(if round.exit_at_work { "exit" } else { "join" });
     command
         .env("HINDSIGHT", round.configuration(folder))
-        // With the dumps that SIGQUIT asks for.
+        // With the dump that SIGQUIT asks for, where the process stands still.
         .env("ANDROID_LOG_TAGS", "*:i")
         .current_dir(folder);
     command
