@@ -93,7 +93,7 @@ pub(super) fn signal(dice: &mut Dice) -> (Duration, Action) {
         // A garbage collection.
         10..=12 => Action::Signal(libc::SIGUSR1),
         // No SIGQUIT: ART 10's own dump of the class loaders reads dex files that are gone, where loaders are unloaded
-        // (docs/verification.md). The program itself has all threads' stacks walked.
+        // (docs/verification.md).
         _ => Action::Interrupt(dice.below(1 << 16)),
     };
     (pause, action)
