@@ -337,8 +337,8 @@ impl ThreadTrace {
     /// is not traced.
     ///
     /// # Safety
-    /// Called by the thread itself, which [may record](Self::may_record) and has read the counter since it asked, with the cursor among the words given to
-    /// [`new`](Self::new).
+    /// Called by the thread itself, which [may record](Self::may_record) and has read the counter since it asked, with
+    /// the cursor among the words given to [`new`](Self::new).
     #[inline]
     unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
         #[cfg(not(feature = "loom"))]

@@ -151,15 +151,13 @@ fn run_tests(layout: &Layout, mode: Mode, which: &[&str]) -> Result<Report> {
     Report::load(file.as_ref())
 }
 
-/// All modes' tests, in one mode.
+/// The tests that are asked for, in one mode.
 fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
     let timeout = options.timeout.to_string();
-    let mut common = vec!["--timeout", &timeout];
     let jobs = options.jobs.map(|jobs| jobs.to_string());
-    if let Some(jobs) = &jobs {
-        common.extend(["--jobs", jobs]);
-    }
-    let mut which = common.clone();
+    let jobs = jobs.as_deref().map_or(vec![], |jobs| vec!["--jobs", jobs]);
+    let mut which = vec!["--timeout", &timeout];
+    which.extend(&jobs);
     if options.all {
         which.push("--all");
     }
@@ -178,9 +176,8 @@ fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
         println!("{} more tests, which need not pass:", skipped.len());
         // Some of them wait for ever.
         let timeout = (options.timeout / 3).to_string();
-        let mut which = common;
-        which[1] = &timeout;
-        which.push("--no-retry");
+        let mut which = vec!["--timeout", &timeout, "--no-retry"];
+        which.extend(&jobs);
         which.extend(skipped.iter().map(String::as_str));
         merge(&mut report, run_tests(layout, mode, &which)?);
     }
