@@ -376,7 +376,7 @@ fn report(mode: Mode, tally: &Tally) {
         ),
         (
             &tally.verified,
-            "differ where classes are verified, and equal a reference that was verified ahead",
+            "differ from the first reference, and equal one that was verified ahead",
         ),
     ] {
         let n = programs.len();
