@@ -334,6 +334,10 @@ mod tests {
                 "persist-at-exit=1",
                 "'1' is no value for persist-at-exit: it takes yes or no",
             ),
+            (
+                "protocol=none",
+                "'none' is no value for protocol: it takes checkpoint or lock-free",
+            ),
         ] {
             assert_eq!(Config::parse(text).unwrap_err().to_string(), message);
         }
