@@ -6,6 +6,7 @@ import java.io.File;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -16,14 +17,18 @@ import java.util.concurrent.atomic.AtomicLong;
  * <p>What is checked in the traces afterwards: a method of one of the classes named in `xtask`'s `invariants.rs` is only
  * ever called by that class itself, but for its `run`. So they keep to themselves.
  *
- * <p>Arguments: seed, seconds, folder for files, jar to load again and again, native library, how to end (`join` or `exit`).
+ * <p>Arguments: seed, seconds, folder for files, jar to load again and again, native library, how to end (`join` or `exit`),
+ * what it runs on (`recorded`, or `stock`: without what needs Hindsight).
  */
 public final class Stress {
     static final int WORKERS = 8;
+    private static final int WALKS_A_BEAT = 5;
     static final AtomicBoolean failed = new AtomicBoolean();
     static volatile boolean stop;
     /** The process ends: from here on nobody listens to Nanoscope's commands. */
     static volatile boolean ending;
+    /** Whether this ART records. */
+    static boolean recorded;
     static String folder;
     static String churnJar;
 
@@ -36,6 +41,7 @@ public final class Stress {
         churnJar = arguments[3];
         System.load(arguments[4]);
         boolean exit = arguments[5].equals("exit");
+        recorded = arguments[6].equals("recorded");
         Jni.prepare();
         Worker[] workers = new Worker[WORKERS];
         for (int i = 0; i < WORKERS; i++) {
@@ -44,7 +50,10 @@ public final class Stress {
             workers[i].start();
         }
         while (System.nanoTime() < end && !failed.get()) {
-            Thread.sleep(500);
+            for (int i = 0; i < WALKS_A_BEAT; i++) {
+                Thread.sleep(500 / WALKS_A_BEAT);
+                walkStacks(workers);
+            }
             beat(workers);
         }
         stop = !exit;
@@ -69,6 +78,14 @@ public final class Stress {
         ending = true;
         if (exit) {
             System.exit(0);
+        }
+    }
+
+    /** Has the stacks of all threads walked from outside, wherever they are. */
+    private static void walkStacks(Worker[] workers) {
+        Map<Thread, StackTraceElement[]> stacks = Thread.getAllStackTraces();
+        for (Worker worker : workers) {
+            check(stacks.containsKey(worker) || !worker.isAlive(), worker.number + " has no stack");
         }
     }
 
@@ -175,12 +192,14 @@ final class Worker extends Thread {
         } else if (kind < 966) {
             return nanoscope(size);
         } else if (kind < 970) {
-            String path = Hindsight.anomaly("java " + number);
+            String path = Stress.recorded ? Hindsight.anomaly("java " + number) : null;
             // A file that cannot be read is found from outside.
             Stress.check(path == null || path.endsWith(".hindsight"), "path " + path);
             return 0;
         } else if (kind < 980) {
-            Hindsight.isTracing();
+            if (Stress.recorded) {
+                Hindsight.isTracing();
+            }
             Thread.yield();
             return 0;
         } else if (kind < 984) {
@@ -196,6 +215,9 @@ final class Worker extends Thread {
 
     /** Nanoscope's commands, which don't rename the thread. */
     private long nanoscope(int size) {
+        if (!Stress.recorded) {
+            return 0;
+        }
         String name = getName();
         setName("START_TRACING");
         checkName(name);

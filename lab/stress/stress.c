@@ -37,7 +37,9 @@ JNIEXPORT void JNICALL Java_Jni_prepare(JNIEnv* env, jclass klass) {
   struct sigaction action;
   memset(&action, 0, sizeof(action));
   action.sa_handler = CountSignal;
-  action.sa_flags = SA_RESTART;
+  // On ART's alternate stack: where a StackOverflowError is delivered, ART has 8 KiB of stack for itself above a page
+  // that nobody may write to, and the frame of a signal takes over 4 KiB on arm64.
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(SIGPROF, &action, NULL);
 }
 

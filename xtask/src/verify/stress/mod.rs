@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long)]
     seed: Option<u64>,
     /// What the lab was built for
-    #[arg(long, value_enum, default_value = "none")]
+    #[arg(long, value_enum, default_value = "none", conflicts_with = "stock")]
     sanitizer: Sanitizer,
     /// The instruction set: x86_64, or under qemu-user arm64 or arm
     #[arg(long, default_value = "x86_64")]
@@ -45,6 +45,9 @@ pub(crate) struct Options {
     /// Where logs, and files with findings, are kept; without it they are kept only if there are findings
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// The same program on stock ART, where nothing is recorded: to see whether a finding is Hindsight's
+    #[arg(long)]
+    stock: bool,
     /// End after the first round with a finding
     #[arg(long)]
     first: bool,
@@ -242,10 +245,10 @@ fn keep(from: &Path, to: &Path) -> Result<()> {
 /// Compiles the program and its native half.
 fn build(options: &Options, checkout: &Path, folder: &Path) -> Result<Built> {
     let sanitized = options.sanitizer == Sanitizer::Address;
-    let variant = if sanitized {
-        Variant::HindsightAddress
-    } else {
-        Variant::Hindsight
+    let variant = match (options.stock, sanitized) {
+        (true, _) => Variant::Stock,
+        (false, true) => Variant::HindsightAddress,
+        (false, false) => Variant::Hindsight,
     };
     let lab = Lab::open(Release::Android10, options.isa, variant)?;
     let source = checkout.join("lab/stress");
@@ -302,7 +305,7 @@ fn build(options: &Options, checkout: &Path, folder: &Path) -> Result<Built> {
 }
 
 /// The command line of a round.
-fn command(built: &Built, round: &Round, folder: &Path) -> Command {
+fn command(built: &Built, options: &Options, round: &Round, folder: &Path) -> Command {
     let lab = &built.lab;
     let image = match round.mode {
         Mode::Interpreter => lab.core_interpreter_image(),
@@ -336,9 +339,12 @@ fn command(built: &Built, round: &Round, folder: &Path) -> Command {
         .arg(folder)
         .arg(&built.churn)
         .arg(&built.library)
-        .arg(if round.exit_at_work { "exit" } else { "join" });
+        .arg(if round.exit_at_work { "exit" } else { "join" })
+        .arg(if options.stock { "stock" } else { "recorded" });
+    if !options.stock {
+        command.env("HINDSIGHT", round.configuration(folder));
+    }
     command
-        .env("HINDSIGHT", round.configuration(folder))
         // With the dump that SIGQUIT asks for, where the process stands still.
         .env("ANDROID_LOG_TAGS", "*:i")
         .current_dir(folder);
@@ -360,7 +366,7 @@ fn stress(
         4
     };
     let patience = Duration::from_secs(60 * slow);
-    let mut process = Process::start(&mut command(built, round, folder), folder)?;
+    let mut process = Process::start(&mut command(built, options, round, folder), folder)?;
     let socket = folder.join("socket");
     let subject = Subject {
         pid: process.pid(),
@@ -395,7 +401,8 @@ fn stress(
                 break;
             }
             if process.has_started() && sides.is_empty() {
-                for side in 0..3 {
+                // On stock, nobody listens to the first two.
+                for side in if options.stock { 2..3 } else { 0..3 } {
                     sides
                         .push(scope.spawn(move || act(side, round, folder, subject, over, totals)));
                 }
