@@ -67,6 +67,12 @@ impl AnchorLog {
         self.anchors.drain(..drop);
     }
 
+    /// How many there are.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn len(&self) -> usize {
+        self.anchors.len()
+    }
+
     /// All, oldest first; none are left.
     pub fn take(&mut self) -> Vec<Anchor> {
         std::mem::take(&mut self.anchors)

@@ -8,7 +8,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::anchors;
 use crate::clock;
 use crate::histogram::Histogram;
 use crate::nanoscope;
@@ -16,26 +15,8 @@ use crate::persist;
 use crate::quota::Victim;
 use crate::recorder::{lock, now_ns, AnomalyOutcome, Command, Severity, Shared};
 use crate::ring::Ring;
+use crate::sampler::Sampler;
 use crate::thread_trace::{StartReason, TakenRing, ThreadTrace};
-
-/// Notes where the traced threads stand, if it is time to. Returns for how long nothing is due.
-///
-/// That is less than half the time in which the low 32 bits of the counter wrap, so that the decoder
-/// can tell any number of wraps between two trace points.
-fn sample_due_anchors(shared: &Shared, next: &mut Instant) -> Duration {
-    let now = Instant::now();
-    if now >= *next {
-        let mut pause = anchors::interval(clock::known_rate(&shared.started).unwrap_or(0));
-        let threads: Vec<_> = lock(&shared.threads).values().cloned().collect();
-        // None may be missed: a thread that was too busy is asked again soon.
-        let missed = threads.iter().filter(|t| !t.sample_anchor()).count();
-        if missed != 0 {
-            pause = anchors::retry_after(pause);
-        }
-        *next = now + pause;
-    }
-    next.saturating_duration_since(Instant::now())
-}
 
 /// Tells threads apart. Unlike [`std::thread::current`], it makes nothing of the managed runtime's threads.
 fn this_thread() -> libc::pthread_t {
@@ -103,8 +84,7 @@ pub(crate) struct ControlThread<'a> {
     shared: &'a Shared,
     /// Files written so far.
     persisted: u32,
-    /// When anchors are due.
-    next_anchors: Instant,
+    sampler: Sampler<'a>,
     /// For how long threads were held to be given a ring, another one or none, ns.
     held: Histogram,
     /// How long it took until they had been, ns.
@@ -125,7 +105,7 @@ impl<'a> ControlThread<'a> {
         ControlThread {
             shared,
             persisted: 0,
-            next_anchors: Instant::now(),
+            sampler: Sampler::new(shared),
             held: Histogram::default(),
             waited: Histogram::default(),
             fallbacks: 0,
@@ -138,7 +118,7 @@ impl<'a> ControlThread<'a> {
 
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
         loop {
-            let pause = sample_due_anchors(self.shared, &mut self.next_anchors);
+            let pause = self.sampler.sample_if_due();
             let command = match commands.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
@@ -352,7 +332,7 @@ impl<'a> ControlThread<'a> {
             if let Some(unused) = replacement {
                 self.shared.pool.put(unused);
             }
-            sample_due_anchors(self.shared, &mut self.next_anchors);
+            self.sampler.sample_if_due();
         }
         self.add_just_finished(&mut rings, last);
         if without_memory != 0 {
@@ -440,9 +420,8 @@ impl<'a> ControlThread<'a> {
             (tid != request.raised_by, tid != main, tid)
         });
         let reason = request.reason.to_owned();
-        let outcome = persist::write(self.shared, &rings, request, &mut || {
-            sample_due_anchors(self.shared, &mut self.next_anchors)
-        });
+        let shared = self.shared;
+        let outcome = (self.sampler).sample_during(|| persist::write(shared, &rings, request));
         for taken in rings {
             self.shared.pool.put(taken.ring);
         }
@@ -572,6 +551,7 @@ impl<'a> ControlThread<'a> {
             if let Some(unused) = replacement {
                 self.shared.pool.put(unused);
             }
+            self.sampler.sample_if_due();
         }
         self.invalidated += taken.len() as u64;
         for ring in taken {

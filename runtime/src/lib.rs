@@ -42,6 +42,7 @@ mod recorder;
 mod ring;
 #[cfg(not(feature = "loom"))]
 mod ring;
+mod sampler;
 mod sync;
 mod thread_trace;
 mod thread_words;

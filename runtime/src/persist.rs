@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Turns taken rings into a `.hindsight` file.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
 
 use hindsight_trace_format::container::{
     write_file, Anchor, Losses, ProcessFacts, SectionKind, Symbol, Symbols,
@@ -40,14 +36,10 @@ pub(crate) struct Request<'a> {
 
 /// Writes the rings to a file, and returns its path. On an error there
 /// is no file, and the message says what to do.
-///
-/// The threads record on, so `sample` is called all the time, at the latest after the time that it
-/// returns.
 pub(crate) fn write(
     shared: &Shared,
     rings: &[TakenRing],
     request: Request<'_>,
-    sample: &mut dyn FnMut() -> Duration,
 ) -> Result<PathBuf, String> {
     if rings.is_empty() {
         return Err("nothing to persist: no thread is traced (is trace=main or all?)".into());
@@ -59,14 +51,9 @@ pub(crate) fn write(
         path,
     } = request;
     let clocks = clock::clocks_since(shared.started);
-    let addresses = method_addresses(rings, sample);
+    let addresses = method_addresses(rings);
     let mut symbols: Vec<Symbol> = Vec::with_capacity(addresses.len());
-    shared.host.symbolize(&addresses, &mut |symbol| {
-        symbols.push(symbol);
-        if symbols.len() % 256 == 0 {
-            sample();
-        }
-    });
+    (shared.host).symbolize(&addresses, &mut |symbol| symbols.push(symbol));
     {
         let journal = lock(&shared.journal);
         journal.add_names(&addresses, &mut symbols);
@@ -96,28 +83,26 @@ pub(crate) fn write(
         extra: identity.extra,
     };
     let path = path.unwrap_or_else(|| file_name(&shared.config.directory, &facts.name, facts.pid));
-    let write = || {
-        write_file(&path, |writer| {
-            writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
-            writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-            for (index, taken) in (0..).zip(rings) {
-                let header = taken.header.encode();
-                writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
-                writer.section(
-                    SectionKind::Anchors,
-                    index,
-                    &[&Anchor::encode_all(&taken.anchors)],
-                )?;
-            }
-            writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
+    let written = write_file(&path, |writer| {
+        writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
+        writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+        for (index, taken) in (0..).zip(rings) {
+            let header = taken.header.encode();
+            writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
             writer.section(
-                SectionKind::Losses,
-                0,
-                &[&Losses { counts: losses }.encode()],
-            )
-        })
-    };
-    match aside(write, sample) {
+                SectionKind::Anchors,
+                index,
+                &[&Anchor::encode_all(&taken.anchors)],
+            )?;
+        }
+        writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
+        writer.section(
+            SectionKind::Losses,
+            0,
+            &[&Losses { counts: losses }.encode()],
+        )
+    });
+    match written {
         Ok(()) => Ok(path),
         Err(e) => Err(format!(
             "cannot persist to {}: {e}. Is the directory there and writable, with {} MiB free?",
@@ -125,27 +110,6 @@ pub(crate) fn write(
             rings.iter().map(|r| r.written_bytes().len()).sum::<usize>() >> 20
         )),
     }
-}
-
-/// Runs `work`, which may wait for a disk, on a thread of its own, and `sample` on this one meanwhile.
-fn aside<T: Send>(
-    work: impl FnOnce() -> io::Result<T> + Send,
-    sample: &mut dyn FnMut() -> Duration,
-) -> io::Result<T> {
-    thread::scope(|scope| {
-        let (done, is_done) = mpsc::channel::<()>();
-        let worker = thread::Builder::new()
-            .name("hindsight-write".into())
-            .spawn_scoped(scope, move || {
-                let _done = done;
-                work()
-            })?;
-        // Nothing is ever sent: the sender goes away with the work.
-        while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(sample()) {}
-        worker
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("internal error; please report it")))
-    })
 }
 
 /// `<dir>/<process>-<pid>-<number>.hindsight`, with the first number that is not taken: the system
@@ -174,7 +138,7 @@ fn file_name(directory: &Path, process: &str, pid: u32) -> PathBuf {
 }
 
 /// The addresses of all methods entered in the rings, in order, each once.
-fn method_addresses(rings: &[TakenRing], sample: &mut dyn FnMut() -> Duration) -> Vec<u64> {
+fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
     /// Sorting now and then keeps the list near the number of methods, not of calls.
     const COMPACT_AT: usize = 1 << 16;
     let mut addresses = Vec::with_capacity(COMPACT_AT);
@@ -183,7 +147,6 @@ fn method_addresses(rings: &[TakenRing], sample: &mut dyn FnMut() -> Duration) -
         if let Some(method) = event.entered_method() {
             addresses.push(method);
             if addresses.len() == compact_at {
-                sample();
                 addresses.sort_unstable();
                 addresses.dedup();
                 compact_at = COMPACT_AT.max(addresses.len() * 2);

@@ -210,24 +210,7 @@ impl Recorder {
             let message = "the counter cannot be read here; each read is emulated, which is slow";
             host.log(Severity::Warning, message);
         }
-        let lock_free = config.protocol == Protocol::LockFree && can_be_lock_free(&*host);
-        let shared = Arc::new(Shared {
-            lock_free,
-            pool: RingPool::new(config.geometry),
-            started: clock::sample(),
-            threads: Mutex::default(),
-            holdings: Mutex::new(Holdings {
-                quota: Quota::new(config.max_rings()),
-                finished: VecDeque::new(),
-            }),
-            in_control: AtomicBool::new(false),
-            balance: Mutex::default(),
-            journal: Mutex::default(),
-            loaders_unloaded: Default::default(),
-            refused_rings: Default::default(),
-            host,
-            config,
-        });
+        let shared = Arc::new(Shared::new(config, host));
         let (commands, receiver) = mpsc::channel();
         let (attached, is_attached) = mpsc::channel();
         let control = Arc::clone(&shared);
@@ -525,6 +508,26 @@ fn can_be_lock_free(host: &dyn Host) -> bool {
 }
 
 impl Shared {
+    pub(crate) fn new(config: Config, host: Box<dyn Host>) -> Self {
+        Shared {
+            lock_free: config.protocol == Protocol::LockFree && can_be_lock_free(&*host),
+            pool: RingPool::new(config.geometry),
+            started: clock::sample(),
+            threads: Mutex::default(),
+            holdings: Mutex::new(Holdings {
+                quota: Quota::new(config.max_rings()),
+                finished: VecDeque::new(),
+            }),
+            in_control: AtomicBool::new(false),
+            balance: Mutex::default(),
+            journal: Mutex::default(),
+            loaders_unloaded: Default::default(),
+            refused_rings: Default::default(),
+            host,
+            config,
+        }
+    }
+
     /// Whether anything is recorded, or was and is kept.
     fn has_rings(&self) -> bool {
         let holdings = lock(&self.holdings);

@@ -494,6 +494,12 @@ impl ThreadTrace {
         Some(self.next_lap())
     }
 
+    /// How many anchors there are.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn anchors(&self) -> usize {
+        self.lock().anchors.len()
+    }
+
     /// Notes when the cursor stood where. False if the thread recorded so busily that no moment
     /// between two events was found.
     ///
