@@ -19,6 +19,15 @@ fn start(world: &Arc<World>) -> Recorder {
     Recorder::start(config, Box::new(FakeHost(Arc::clone(world)))).unwrap()
 }
 
+/// Ends what the thread does, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Starts a thread that does `work` until that is over, and stops and starts it meanwhile from outside. Returns how
 /// often it was brought to a safepoint.
 fn stop_and_start(
@@ -38,6 +47,7 @@ fn stop_and_start_with(
     let over = AtomicBool::new(false);
     let (ready, is_ready) = mpsc::channel();
     let safepoints = std::thread::scope(|scope| {
+        let _over = Over(&over);
         scope.spawn(|| {
             Managed::run(&recorder, world, |thread| {
                 ready.send(gettid()).unwrap();
@@ -51,9 +61,7 @@ fn stop_and_start_with(
         recorder.trace_thread(tid, false, PATIENCE).unwrap();
         let again = recorder.trace_thread(tid, false, PATIENCE).unwrap_err();
         assert_eq!(again, format!("thread {tid} is not traced"));
-        let safepoints = world.safepoints.load(Ordering::Relaxed);
-        over.store(true, Ordering::Relaxed);
-        safepoints
+        world.safepoints.load(Ordering::Relaxed)
     });
     recorder.shutdown();
     assert!(!world.logged(Severity::Error, ""));

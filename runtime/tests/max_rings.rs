@@ -4,13 +4,14 @@
 
 mod common;
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{AnomalyOutcome, Config, Recorder};
+use hindsight_runtime::{AnomalyOutcome, Config, Recorder, ThreadWords};
 use hindsight_trace_format::container::Reader;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -188,4 +189,46 @@ fn a_thread_takes_no_ring_by_being_born_and_an_ended_ones_goes_first() {
             worker.tasks.send(Task::End).unwrap();
         }
     });
+}
+
+/// A thread's words, which the test passes from thread to thread.
+struct Words(Box<ThreadWords>);
+
+// SAFETY: one thread at a time uses them.
+unsafe impl Send for Words {}
+
+#[test]
+fn a_thread_that_gets_the_id_of_one_that_is_being_stopped_keeps_its_ring() {
+    const TID: u32 = 77;
+    let (_alone, recorder, world) = start("trace=all,ring=12,max-rings=2,dir=/nonexistent");
+    let recorder = Arc::new(recorder);
+    let new = || Words(Box::new(ThreadWords::new()));
+    let has_ring = |words: &Words| words.0.cursor().load(Ordering::Relaxed) != 0;
+    let (ended, successor, other) = (new(), new(), new());
+    // SAFETY: this test is all the threads; the words live until they have ended.
+    unsafe { recorder.thread_started(TID, "ended", &*ended.0) };
+    assert!(has_ring(&ended));
+    let (done, is_done) = channel();
+    let at_work = Arc::clone(&recorder);
+    *world.before_safepoint.lock().unwrap() = Some(Box::new(move |_| {
+        // SAFETY: as above.
+        unsafe {
+            at_work.thread_exiting(&*ended.0);
+            at_work.thread_started(TID, "successor", &*successor.0);
+        }
+        done.send(successor).unwrap();
+    }));
+    let stopped = recorder.trace_thread(TID, false, Duration::from_secs(60));
+    assert_eq!(stopped, Err(format!("thread {TID} is not traced")));
+    let successor = is_done.recv().unwrap();
+    assert!(has_ring(&successor));
+    // That is one ring, the ended thread's another, which leaves none.
+    // SAFETY: as above.
+    unsafe { recorder.thread_started(TID + 1, "other", &*other.0) };
+    assert!(!has_ring(&other));
+    // SAFETY: as above.
+    unsafe {
+        recorder.thread_exiting(&*successor.0);
+        recorder.thread_exiting(&*other.0);
+    }
 }
