@@ -33,9 +33,8 @@ enum Command {
     /// Counts and tries the patches to upstream's files
     #[command(subcommand)]
     Patches(patches::Patches),
-    /// Checks what was built without trusting what built it
-    #[command(subcommand)]
-    Verify(verify::Verify),
+    /// Checks what was built without trusting what built it; alone: by the oracle, by balance and under stress
+    Verify(verify::Arguments),
 }
 
 fn main() -> ExitCode {

@@ -6,6 +6,7 @@ mod graphs;
 pub(crate) mod images;
 mod oat;
 mod oracle;
+mod recording;
 mod stress;
 mod unit;
 
@@ -13,9 +14,19 @@ use std::path::Path;
 
 use anyhow::Result;
 
-/// What to check.
+/// What to check; nothing said: what is recorded, by the oracle, by balance and under stress.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: Option<Verify>,
+    #[command(flatten)]
+    recording: recording::Options,
+}
+
+/// A check.
 #[derive(clap::Subcommand)]
-pub(crate) enum Verify {
+enum Verify {
     /// Disassembles the boot image: every method has its trace points, and nothing else has any
     Oat(oat::Options),
     /// Counts the instructions that trace points execute, by running compiled methods under qemu
@@ -35,8 +46,15 @@ pub(crate) enum Verify {
 }
 
 /// Checks, and prints what was found. The result is whether there is no problem.
-pub(crate) fn run(verify: &Verify, checkout: &Path) -> Result<bool> {
-    match verify {
+pub(crate) fn run(arguments: &Arguments, checkout: &Path) -> Result<bool> {
+    match &arguments.what {
+        Some(what) => check(what, checkout),
+        None => recording::run(&arguments.recording, checkout),
+    }
+}
+
+fn check(what: &Verify, checkout: &Path) -> Result<bool> {
+    match what {
         Verify::Oat(options) => oat::run(options, checkout),
         Verify::Instructions(options) => oat::instructions::run(options, checkout),
         Verify::Unit(options) => unit::run(options, checkout),
