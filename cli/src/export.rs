@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Result};
 use clap::{Args, ValueEnum};
-use hindsight_export::{Options, Summary, PERFETTO_MAX_DEPTH};
+use hindsight_export::{Options, Summary, MAX_LEVELS, PERFETTO_MAX_DEPTH};
 use serde::Serialize;
 
 use crate::input::Input;
@@ -76,6 +76,7 @@ struct Report {
     threads: u64,
     calls: u64,
     calls_deeper_than_a_track: u64,
+    calls_left_out: u64,
     chains: u64,
     bytes: u64,
 }
@@ -137,6 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             threads: summary.threads,
             calls: summary.slices,
             calls_deeper_than_a_track: summary.deep_slices,
+            calls_left_out: summary.left_out_slices,
             chains: summary.records,
             bytes: summary.bytes,
         });
@@ -166,8 +168,14 @@ pub(crate) fn say(output: &Path, summary: &Summary) {
     note_deep_calls(summary);
 }
 
-/// Says so if Perfetto shows calls elsewhere than one would look for them.
+/// Says so if calls are not where one would look for them.
 pub(crate) fn note_deep_calls(summary: &Summary) {
+    if summary.left_out_slices > 0 {
+        anstream::eprintln!(
+            "note: {} calls are deeper than {MAX_LEVELS} levels; they are left out, and their time is that of their callers",
+            text::count(summary.left_out_slices)
+        );
+    }
     if summary.deep_slices > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than the {PERFETTO_MAX_DEPTH} levels that Perfetto shows on one track; they are on tracks of their own below the thread's",

@@ -74,7 +74,7 @@ struct Loss {
 /// What could not be told, over all threads.
 fn losses(trace: &Trace) -> Vec<Loss> {
     type Get = fn(&Stats) -> u64;
-    const FOUND: [(&str, Get); 10] = [
+    const FOUND: [(&str, Get); 11] = [
         ("slots overwritten by newer ones, as rings do", |s| {
             s.overwritten_slots
         }),
@@ -96,6 +96,10 @@ fn losses(trace: &Trace) -> Vec<Loss> {
         ("frames that an exception cannot have left", |s| {
             s.incredible_frames
         }),
+        (
+            "calls that exceptions left, from before the trace, too many to show",
+            |s| s.folded_frames,
+        ),
     ];
     let of_file = trace.losses.counts.iter().map(|(what, count)| Loss {
         what: what.clone(),

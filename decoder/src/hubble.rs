@@ -24,6 +24,7 @@ use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::SLOT_BYTES;
 
 use crate::methods::Merger;
+use crate::scan::unseen_frames_shown;
 use crate::{file, thread, Clock, Error, Trace};
 
 /// What the names of the four files end with.
@@ -138,7 +139,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         what: e.to_string(),
     })?;
     let ring = Ring { header, raw };
-    let decoded = thread::decode(&ring, &[], &clock, Some(&symbols));
+    let decoded = thread::decode(&ring, &[], &clock, Some(&symbols), unseen_frames_shown(1));
     let mut merger = Merger::default();
     let ids = merger.merge(&decoded.methods, Some(&symbols));
     Ok(Trace {

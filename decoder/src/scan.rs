@@ -15,9 +15,17 @@ use crate::timeline::Timeline;
 
 /// Most events in a block. What is known about their slots fits into the L1 cache.
 pub(crate) const BLOCK_EVENTS: usize = 1 << 10;
-/// How many frames an exception may have left beyond those whose entries can still be in the ring.
-/// A writer's error must not make us allocate without bounds.
-const MAX_UNSEEN_FRAMES: u64 = 1 << 16;
+/// More frames than this no thread has: 16 bytes each, on a stack of 1 GiB.
+const MAX_FRAMES: u64 = 1 << 26;
+
+/// How many calls that began before a ring did are shown for the exceptions that left them, given how many rings
+/// share a file. A stack of 8 MiB may have 524288 of them (those of a small recursive method have 16 bytes on
+/// x86-64), and few threads ever overflow theirs; but a few bytes that claim frames must not make us allocate
+/// without bounds.
+pub(crate) fn unseen_frames_shown(rings: usize) -> u64 {
+    const OF_A_FILE: u64 = 1 << 22;
+    (OF_A_FILE / rings.max(1) as u64).clamp(1 << 16, 1 << 20)
+}
 
 /// The counter at the events of a block.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +67,10 @@ pub(crate) struct Scan {
     pub(crate) cut_slots: usize,
     /// Frames that are not credible.
     pub(crate) incredible_frames: u64,
+    /// Frames that are too many to be shown.
+    pub(crate) folded_frames: u64,
+    /// See [`unseen_frames_shown`].
+    unseen_frames_shown: u64,
     /// Sum of `unwound`.
     unwound_frames: u64,
     /// Calls that end later, and whose entries haven't been seen.
@@ -117,8 +129,14 @@ fn heights(bytes: &[u8]) -> (i64, i64) {
 
 impl Scan {
     /// Scans all of `slots`; the oldest has the number `first` since the start of the ring.
-    pub(crate) fn new(slots: Slots<'_>, first: u64, timeline: &mut Timeline) -> Self {
+    pub(crate) fn new(
+        slots: Slots<'_>,
+        first: u64,
+        timeline: &mut Timeline,
+        unseen_frames_shown: u64,
+    ) -> Self {
         let mut scan = Scan {
+            unseen_frames_shown,
             blocks: Vec::with_capacity(slots.len() / BLOCK_EVENTS + 2),
             ..Scan::default()
         };
@@ -265,15 +283,26 @@ impl Scan {
                     .checked_sub(1)
                     .and_then(|i| slots.get(i))
                     .map_or(0, |payload| payload.0);
-                let credible = index as u64 + MAX_UNSEEN_FRAMES;
+                // What cannot be true says nothing of frames that are not in the ring.
+                let is_credible = claimed <= MAX_FRAMES;
+                let unseen = if is_credible {
+                    self.unseen_frames_shown
+                } else {
+                    0
+                };
+                let shown = index as u64 + unseen;
                 // Each of them was entered, here or before: all together, no more than there are slots, and some.
-                let left =
-                    (slots.len() as u64 + MAX_UNSEEN_FRAMES).saturating_sub(self.unwound_frames);
+                let left = (slots.len() as u64 + unseen).saturating_sub(self.unwound_frames);
                 let frames = claimed
-                    .min(credible.saturating_sub(u64::from(self.height)))
+                    .min(shown.saturating_sub(u64::from(self.height)))
                     .min(left);
                 self.unwound_frames += frames;
-                self.incredible_frames = self.incredible_frames.saturating_add(claimed - frames);
+                let ignored = if is_credible {
+                    &mut self.folded_frames
+                } else {
+                    &mut self.incredible_frames
+                };
+                *ignored = ignored.saturating_add(claimed - frames);
                 self.height += frames as u32;
                 self.unwound.push(frames as u32);
             }

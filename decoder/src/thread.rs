@@ -75,6 +75,9 @@ pub struct Stats {
     pub anchors_ignored: u64,
     /// Frames that an exception is said to have left, beyond any credible number; ignored.
     pub incredible_frames: u64,
+    /// Frames that exceptions left and whose entries are not in the ring, beyond those that there is room for: the
+    /// stack was so much deeper than is shown.
+    pub folded_frames: u64,
 }
 
 /// A thread whose methods are still numbered on their own.
@@ -105,6 +108,7 @@ pub(crate) fn decode(
     anchors: &[Anchor],
     clock: &Clock,
     symbols: Option<&SymbolTable<'_>>,
+    unseen_frames_shown: u64,
 ) -> Decoded {
     let header = &ring.header;
     let slots = ring.slots();
@@ -112,12 +116,13 @@ pub(crate) fn decode(
     // Number, since the start of the ring, of the oldest slot.
     let first = written.saturating_sub(slots.len() as u64);
     let mut timeline = Timeline::new(header, anchors);
-    let scan = Scan::new(slots, first, &mut timeline);
+    let scan = Scan::new(slots, first, &mut timeline, unseen_frames_shown);
     let stats = Stats {
         slots: slots.len() as u64,
         overwritten_slots: first,
         cut_slots: scan.cut_slots as u64,
         incredible_frames: scan.incredible_frames,
+        folded_frames: scan.folded_frames,
         unbounded_slots: timeline.unbounded_slots,
         contradicting_times: timeline.contradictions,
         anchors_ignored: timeline.anchors_ignored,

@@ -7,6 +7,7 @@ use hindsight_trace_format::container::{Anchor, Losses, ProcessFacts, Reader, Ri
 use rayon::prelude::*;
 
 use crate::methods::Merger;
+use crate::scan::unseen_frames_shown;
 use crate::thread::{self, Thread};
 use crate::{file, Clock, Error, Methods};
 
@@ -62,6 +63,8 @@ impl Trace {
         let losses = reader.losses().map_err(format)?;
         let indices: Vec<u32> = reader.ring_indices().collect();
 
+        let unseen_frames_shown = unseen_frames_shown(indices.len());
+
         // Checksums are verified on the way, so they are computed in parallel too.
         let threads = indices
             .into_par_iter()
@@ -78,6 +81,7 @@ impl Trace {
                         &anchors,
                         &clock,
                         symbols.as_ref(),
+                        unseen_frames_shown,
                     ))),
                     Ok(None) => None,
                     Err(e) => Some(Err(format(e))),

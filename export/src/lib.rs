@@ -34,6 +34,7 @@ use unfinished::Unfinished;
 
 pub use error::Error;
 pub use perfetto::MAX_DEPTH as PERFETTO_MAX_DEPTH;
+pub use tree::MAX_LEVELS;
 pub use unfinished::remove_unfinished;
 
 /// A format of another tool.
@@ -126,6 +127,9 @@ pub struct Summary {
     pub slices: u64,
     /// Calls deeper than the format's readers show in one track; they stand in tracks of their own.
     pub deep_slices: u64,
+    /// Calls deeper than [`MAX_LEVELS`], which formats leave out that have a record for each chain of calls; their
+    /// time is their caller's.
+    pub left_out_slices: u64,
     /// Chains of calls, in the formats that have a record for each.
     pub records: u64,
     /// Bytes.

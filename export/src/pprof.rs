@@ -188,7 +188,7 @@ pub(crate) fn write(
 
     for thread in threads {
         let mut tree = Tree::default();
-        tree.add(&thread.slices);
+        summary.left_out_slices += tree.add(&thread.slices);
         for (i, node) in tree.nodes.iter().enumerate() {
             let mut part = Profile::default();
             let label = vec![

@@ -7,6 +7,10 @@ use hindsight_decoder::{MethodId, Slices, NO_PARENT};
 /// [`Node::caller`] of an outermost method.
 pub(crate) const NO_CALLER: u32 = u32::MAX;
 
+/// How many levels of calls are told apart where each chain of calls is written as a whole: a stack that overflows
+/// may have 100000, and of each of them the chain would be written.
+pub const MAX_LEVELS: usize = 1 << 10;
+
 /// A method as called by a chain of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
@@ -42,11 +46,17 @@ impl Tree {
         })
     }
 
-    /// Adds the calls of a thread.
-    pub(crate) fn add(&mut self, slices: &Slices) {
-        // The node and the end of each running call.
+    /// Adds the calls of a thread. Those from [`MAX_LEVELS`] on are left out, their time is that of the caller which is
+    /// not. Returns how many those are.
+    pub(crate) fn add(&mut self, slices: &Slices) -> u64 {
+        // The node of each running call.
         let mut running: Vec<u32> = Vec::new();
+        let mut left_out = 0;
         for slice in slices.iter() {
+            if slice.depth as usize >= MAX_LEVELS {
+                left_out += 1;
+                continue;
+            }
             running.truncate(slice.depth as usize);
             let caller = match slice.parent {
                 NO_PARENT => NO_CALLER,
@@ -63,6 +73,7 @@ impl Tree {
                 caller.self_ns = caller.self_ns.wrapping_sub(duration);
             }
         }
+        left_out
     }
 
     /// The methods from `node` up to the outermost caller.
@@ -110,5 +121,25 @@ mod tests {
             ("a.C.g<a.C.f", 3, 21),
         ];
         assert_eq!(all, expected.map(|(n, c, t)| (n.to_owned(), c, t)));
+    }
+
+    #[test]
+    fn what_is_too_deep_is_the_time_of_its_caller() {
+        const DEEPER: usize = 50_000;
+        let mut s = Script::new("p");
+        let f = s.method("a.C.f", "()V");
+        let t = s.thread(1, "main");
+        let mut r = s.at(t, 0);
+        for _ in 0..MAX_LEVELS + DEEPER {
+            r.enter(f).after(1);
+        }
+        r.unwind((MAX_LEVELS + DEEPER) as u64);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let mut tree = Tree::default();
+        assert_eq!(tree.add(&trace.threads[0].slices), DEEPER as u64);
+        let times: Vec<u64> = tree.nodes.iter().map(|node| node.self_ns).collect();
+        let mut expected = vec![1; MAX_LEVELS];
+        expected[MAX_LEVELS - 1] += DEEPER as u64;
+        assert_eq!(times, expected);
     }
 }
