@@ -124,17 +124,27 @@ impl<'a> ControlThread<'a> {
                 Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(command) => command,
             };
-            self.guarded("a command", |control| control.handle(command));
+            self.guarded("a command", |control| {
+                control.sampling(|control| control.handle(command));
+            });
         }
         if self.shared.config.persist_at_exit {
             self.guarded("the last persist", |control| {
-                control.persist("the process ends", 0, true);
+                control.sampling(|control| control.persist("the process ends", 0, true));
             });
         }
         self.guarded("the end of tracing", |control| {
             control.stop_all();
             control.write_balance_report();
         });
+    }
+
+    /// Does what may have to wait, for a thread, a collection or a disk. Threads record on meanwhile, and need anchors.
+    fn sampling<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let mut sampler = self.sampler;
+        let result = sampler.sample_during(|| work(self));
+        self.sampler = sampler;
+        result
     }
 
     /// A bug of ours must not end the app: it ends tracing.
@@ -332,7 +342,6 @@ impl<'a> ControlThread<'a> {
             if let Some(unused) = replacement {
                 self.shared.pool.put(unused);
             }
-            self.sampler.sample_if_due();
         }
         self.add_just_finished(&mut rings, last);
         if without_memory != 0 {
@@ -420,8 +429,7 @@ impl<'a> ControlThread<'a> {
             (tid != request.raised_by, tid != main, tid)
         });
         let reason = request.reason.to_owned();
-        let shared = self.shared;
-        let outcome = (self.sampler).sample_during(|| persist::write(shared, &rings, request));
+        let outcome = persist::write(self.shared, &rings, request);
         for taken in rings {
             self.shared.pool.put(taken.ring);
         }
@@ -551,7 +559,6 @@ impl<'a> ControlThread<'a> {
             if let Some(unused) = replacement {
                 self.shared.pool.put(unused);
             }
-            self.sampler.sample_if_due();
         }
         self.invalidated += taken.len() as u64;
         for ring in taken {

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::recorder::{lock, Severity, Shared};
 
 /// When anchors are due, and the taking of them.
+#[derive(Clone, Copy)]
 pub(crate) struct Sampler<'a> {
     shared: &'a Shared,
     next: Instant,
