@@ -9,7 +9,7 @@ pub(crate) const NO_CALLER: u32 = u32::MAX;
 
 /// How many levels of calls are told apart where each chain of calls is written as a whole: a stack that overflows
 /// may have 100000, and of each of them the chain would be written.
-pub const MAX_LEVELS: usize = 1 << 10;
+pub const MAX_LEVELS: usize = 1 << 11;
 
 /// A method as called by a chain of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
