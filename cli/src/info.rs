@@ -98,7 +98,7 @@ fn losses(trace: &Trace) -> Vec<Loss> {
         }),
         (
             "calls that exceptions left, from before the trace, too many to show",
-            |s| s.folded_frames,
+            |s| s.unshown_frames,
         ),
     ];
     let of_file = trace.losses.counts.iter().map(|(what, count)| Loss {

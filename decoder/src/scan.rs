@@ -68,7 +68,7 @@ pub(crate) struct Scan {
     /// Frames that are not credible.
     pub(crate) incredible_frames: u64,
     /// Frames that are too many to be shown.
-    pub(crate) folded_frames: u64,
+    pub(crate) unshown_frames: u64,
     /// See [`unseen_frames_shown`].
     unseen_frames_shown: u64,
     /// Sum of `unwound`.
@@ -298,7 +298,7 @@ impl Scan {
                     .min(left);
                 self.unwound_frames += frames;
                 let ignored = if is_credible {
-                    &mut self.folded_frames
+                    &mut self.unshown_frames
                 } else {
                     &mut self.incredible_frames
                 };

@@ -77,7 +77,7 @@ pub struct Stats {
     pub incredible_frames: u64,
     /// Frames that exceptions left and whose entries are not in the ring, beyond those that there is room for: the
     /// stack was so much deeper than is shown.
-    pub folded_frames: u64,
+    pub unshown_frames: u64,
 }
 
 /// A thread whose methods are still numbered on their own.
@@ -122,7 +122,7 @@ pub(crate) fn decode(
         overwritten_slots: first,
         cut_slots: scan.cut_slots as u64,
         incredible_frames: scan.incredible_frames,
-        folded_frames: scan.folded_frames,
+        unshown_frames: scan.unshown_frames,
         unbounded_slots: timeline.unbounded_slots,
         contradicting_times: timeline.contradictions,
         anchors_ignored: timeline.anchors_ignored,

@@ -62,7 +62,6 @@ impl Trace {
         let symbols = reader.symbol_table().map_err(format)?;
         let losses = reader.losses().map_err(format)?;
         let indices: Vec<u32> = reader.ring_indices().collect();
-
         let unseen_frames_shown = unseen_frames_shown(indices.len());
 
         // Checksums are verified on the way, so they are computed in parallel too.

@@ -427,7 +427,7 @@ fn a_stack_that_is_deeper_than_the_ring_is_long_is_shown_whole() {
     let deepest = decoded.slices.iter().map(|call| call.depth).max();
     assert_eq!(deepest.map(u64::from), Some(DEPTH - 1));
     assert_eq!(decoded.stats.left_by_exception, DEPTH);
-    assert_eq!(decoded.stats.folded_frames, 0);
+    assert_eq!(decoded.stats.unshown_frames, 0);
 }
 
 /// No stack has so many, so it is the writer's error.
@@ -439,10 +439,10 @@ fn frames_that_no_stack_has_are_not_believed() {
     script.at(thread, 1).unwind(u64::MAX);
     let trace = Trace::decode(Path::new("claim"), &script.encode()).expect("a sound file");
     let stats = &trace.threads[0].stats;
-    assert!(stats.incredible_frames > u64::MAX - 3 && stats.folded_frames == 0);
+    assert!(stats.incredible_frames > u64::MAX - 3 && stats.unshown_frames == 0);
 }
 
-/// What a file can make us allocate for frames that it only claims does not grow with the number of its rings.
+/// What a file can make us allocate for frames that it only claims does not grow with the number of its rings, up to 64.
 #[test]
 fn claims_of_unseen_frames_in_many_rings_do_not_add_up() {
     let mut script = Script::new("claims");
@@ -454,7 +454,7 @@ fn claims_of_unseen_frames_in_many_rings_do_not_add_up() {
     let trace = Trace::decode(Path::new("claims"), &script.encode()).expect("a sound file");
     let calls: usize = trace.threads.iter().map(|t| t.slices.len()).sum();
     assert!(calls <= (1 << 22) + 60 * 8, "{calls}");
-    let folded: u64 = trace.threads.iter().map(|t| t.stats.folded_frames).sum();
+    let folded: u64 = trace.threads.iter().map(|t| t.stats.unshown_frames).sum();
     assert_eq!(calls as u64 + folded, 60 << 19);
 }
 
@@ -472,10 +472,10 @@ fn claims_of_unseen_frames_do_not_add_up() {
     let trace = Trace::decode(Path::new("claims"), &script.encode()).expect("a sound file");
     let decoded = &trace.threads[0];
     assert!(
-        decoded.slices.len() <= 9_000 + (1 << 20),
+        decoded.slices.len() <= 4_000 + (1 << 20),
         "{}",
         decoded.slices.len()
     );
-    let frames = decoded.stats.left_by_exception + decoded.stats.folded_frames;
+    let frames = decoded.stats.left_by_exception + decoded.stats.unshown_frames;
     assert_eq!(frames, 60_000_000);
 }
