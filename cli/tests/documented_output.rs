@@ -8,8 +8,8 @@ use std::path::Path;
 use assert_cmd::Command;
 use hindsight_testkit::{stall, Script};
 
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reading-traces.md");
-const SIGNATURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/signatures.md");
+const GUIDE: &str = concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/reading-traces.md");
+const SIGNATURES: &str = concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/signatures.md");
 
 /// Forty frames, in which a row takes `row_ns` to bind, or more.
 fn scrolling(run: u64, row_ns: u64, with_log: bool) -> Script {

@@ -23,7 +23,7 @@ struct Perfetto {
 
 impl Perfetto {
     fn open(trace: &Path) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/perfetto/query.mjs");
+        let script = Path::new(env!("HINDSIGHT_CHECKOUT")).join("scripts/perfetto/query.mjs");
         let mut child = Command::new("node")
             .arg(script)
             .arg(trace)

@@ -251,7 +251,7 @@ pub fn cache_dir() -> Result<PathBuf> {
 /// The folder of this checkout: where the patches, the Java tools and `art-hooks` are.
 pub(crate) fn checkout_dir() -> Result<PathBuf> {
     // xtask and the tests run from the checkout that they were compiled in.
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let dir = PathBuf::from(env!("HINDSIGHT_CHECKOUT"));
     std::fs::canonicalize(&dir).map_err(|source| Error::Io {
         what: "find",
         path: dir,

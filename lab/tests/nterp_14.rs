@@ -117,7 +117,7 @@ fn disassemble(isa: &Isa, lab: &Path, work: &Path) -> (String, u64) {
             .arg("-I")
             .arg(work)
             .arg("-I")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../art-hooks/include"));
+            .arg(Path::new(env!("HINDSIGHT_CHECKOUT")).join("art-hooks/include"));
         for folder in INCLUDES {
             command.arg("-I").arg(art.join(folder));
         }

@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail, Result};
 use clap::{Args, Parser, Subcommand};
 use hindsight_rom::release::Release;
 use hindsight_rom::runner::Runner;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -90,11 +90,7 @@ fn run(arguments: Arguments) -> Result<()> {
     let common = arguments.common;
     let checkout = common
         .checkout
-        .or_else(|| {
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .parent()
-                .map(Path::to_owned)
-        })
+        .or_else(|| Some(PathBuf::from(env!("HINDSIGHT_CHECKOUT"))))
         .filter(|dir| dir.join("manifests").is_dir())
         .ok_or_else(|| {
             anyhow!(

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
+    Path::new(env!("HINDSIGHT_CHECKOUT"))
         .canonicalize()
         .unwrap()
 }

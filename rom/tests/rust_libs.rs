@@ -10,8 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
+    Path::new(env!("HINDSIGHT_CHECKOUT"))
         .canonicalize()
         .unwrap()
 }

@@ -57,8 +57,7 @@ fn main() -> ExitCode {
 
 /// The folder that cargo runs xtask from: this checkout.
 fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
+    Path::new(env!("HINDSIGHT_CHECKOUT"))
         .canonicalize()
         .unwrap_or_else(|_| ".".into())
 }

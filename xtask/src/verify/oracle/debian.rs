@@ -94,8 +94,8 @@ mod tests {
     fn every_driver_says_what_it_prints() {
         for (driver, _, _) in DRIVERS {
             let file = format!(
-                "{}/../lab/oracle/debian/{driver}.java",
-                env!("CARGO_MANIFEST_DIR")
+                "{}/lab/oracle/debian/{driver}.java",
+                env!("HINDSIGHT_CHECKOUT")
             );
             let text = std::fs::read_to_string(file).unwrap();
             assert!(
