@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the checks of readers in JavaScript share. Each is started as `node CHECK.mjs FOLDER…`, with folders
-// as export/examples/readers.rs writes them.
+// as host/export/examples/readers.rs writes them.
 
 import fs from 'node:fs';
 import path from 'node:path';

@@ -3,7 +3,7 @@
 
     PYTHONPATH=… python3 tables.py FOLDER…
 
-with folders as export/examples/readers.rs writes them.
+with folders as host/export/examples/readers.rs writes them.
 """
 
 import json

@@ -134,7 +134,7 @@ fn build(checkout: &Path) -> Result<Programs> {
 }
 
 impl Programs {
-    /// Runs one command of `export/examples/host_bench.rs`.
+    /// Runs one command of `host/export/examples/host_bench.rs`.
     fn bench(&self, command: &str, folder: &Path, environment: Environment<'_>) -> Result<Metrics> {
         let output = Command::new(&self.bench)
             .arg(command)
