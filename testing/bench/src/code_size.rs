@@ -9,7 +9,7 @@ use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{Error, Framework, Isa, Lab, Release, Variant};
 use object::{Object as _, ObjectSection as _};
 
-use crate::verify::images::{self, Form, Image};
+use hindsight_verify::boot_images::{self, Form, Image};
 
 /// Bytes of an image's oat files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
         let folder = checkout
             .join("target/verify/oat")
             .join(format!("{}-{name}", isa.name()));
-        images::compile(lab, &framework, isa, form, &folder).and_then(|image| size(&image))
+        boot_images::compile(lab, &framework, isa, form, &folder).and_then(|image| size(&image))
     };
 
     let mut metrics = BTreeMap::new();

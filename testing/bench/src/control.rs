@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{ensure, Context as _, Result};
-use hindsight_lab::{JavaLibrary, Lab, Variant};
+use hindsight_lab::{build, BuildOptions, Isa, JavaLibrary, Lab, Variant};
 use hindsight_trace_format::container::Reader;
 use serde::Deserialize;
 
@@ -47,7 +47,10 @@ struct Times {
 }
 
 pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
-    let lab = crate::lab::build_x86_64(Variant::Hindsight)?;
+    let lab = build(&BuildOptions::from_environment(
+        Isa::X86_64,
+        Variant::Hindsight,
+    ))?;
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let jar = scratch.path().join("control.jar");
     let library = JavaLibrary {

@@ -13,29 +13,51 @@ mod trace_point;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use clap::Parser;
 use serde::Serialize;
 
 use machine::Machine;
 
-/// Which measurement.
+/// Measures, and writes target/bench/NAME.json
+#[derive(Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    /// The measurement
+    name: Name,
+}
+
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Name {
-    /// What a trace point costs in JIT-compiled code: Listing 1 of the Hubble paper.
+enum Name {
+    /// The cost of a trace point in JIT-compiled code: Listing 1 of the Hubble paper
     TracePoint,
-    /// How much code trace points add to a boot image, on every instruction set.
+    /// The code that trace points add to a boot image, on every instruction set
     CodeSize,
-    /// What each form of a trace point consists of and costs, next to other tracers.
+    /// The instructions and the cost of each form of a trace point, next to other tracers
     Sequences,
-    /// How fast the host tools are: decoding, exports, first output.
+    /// The speed of the host tools: decoding, exports, first output
     Host,
-    /// For how long threads are held to be started, persisted and stopped.
+    /// For how long threads are held when they are started, saved and stopped
     Control,
 }
 
-/// What `target/bench/NAME.json` holds.
+fn main() -> ExitCode {
+    let checkout = Path::new(env!("HINDSIGHT_CHECKOUT"))
+        .canonicalize()
+        .unwrap_or_else(|_| PathBuf::from("."));
+    match run(Arguments::parse().name, &checkout) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The contents of `target/bench/NAME.json`.
 #[derive(Serialize)]
 struct Report {
     metrics: BTreeMap<String, f64>,
@@ -43,7 +65,7 @@ struct Report {
 }
 
 /// Measures, prints, and writes the report.
-pub(crate) fn run(name: Name, checkout: &Path) -> Result<()> {
+fn run(name: Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
         Name::Host => ("host.json", host::bench(checkout)?),
         Name::Control => ("control.json", control::bench(checkout)?),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{ensure, Context as _, Result};
-use hindsight_lab::{App, Execution, Framework, Isa, Variant};
+use hindsight_lab::{build, App, BuildOptions, Execution, Framework, Isa, Variant};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::{Event, SLOT_BYTES};
 
@@ -94,7 +94,7 @@ struct Device {
 
 impl Device {
     fn open(variant: Variant, checkout: &Path) -> Result<Self> {
-        let lab = crate::lab::build_x86_64(variant)?;
+        let lab = build(&BuildOptions::from_environment(Isa::X86_64, variant))?;
         let framework = Framework::build(&lab, &|step| eprintln!("bench: building {step}"))?;
         let app = framework.compile_app("bench", &checkout.join("lab/bench"))?;
         Ok(Device { framework, app })

@@ -12,7 +12,7 @@ use hindsight_lab::{BootImageSpec, Framework, Isa, Lab};
 
 /// How dex2oat lays out trace points: what `HINDSIGHT_TRACE_POINTS` says to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// Entries share the suspend check, exits leave through a stub: the default.
     Shared,
     /// All of it in the method.
@@ -23,7 +23,7 @@ pub(crate) enum Form {
 
 impl Form {
     /// As the environment variable has it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Form::Shared => "shared",
             Form::Inline => "inline",
@@ -39,16 +39,16 @@ impl fmt::Display for Form {
 }
 
 /// A compiled boot image.
-pub(crate) struct Image {
+pub struct Image {
     /// Its oat files; the first has the keys.
-    pub(crate) oat_files: Vec<PathBuf>,
+    pub oat_files: Vec<PathBuf>,
 }
 
 /// Compiles the boot image of the lab with `compiler`'s dex2oat, unless `folder` has it from before, made by
 /// the same programs from the same jars. Takes about ten seconds.
 ///
 /// The jars are always `framework`'s, so that two compilers are given the same.
-pub(crate) fn compile(
+pub fn compile(
     compiler: &Lab,
     framework: &Framework,
     isa: Isa,

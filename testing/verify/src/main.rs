@@ -1,67 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify …`: checks of what was built that do not trust what built it.
+//! `cargo xtask verify …`: checks of compiled code and of recordings, by means that share no code with their makers.
 
 mod balance;
+mod checks;
 mod graphs;
-pub(crate) mod images;
 mod oat;
 mod oracle;
 mod recording;
 mod stress;
 mod unit;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Parser;
 
-/// What to check; nothing said: what is recorded, by the oracle, by balance and under stress.
-#[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Arguments {
+use checks::Check;
+
+/// Checks of compiled code and of recordings
+#[derive(Parser)]
+#[command(name = "cargo xtask verify", args_conflicts_with_subcommands = true)]
+struct Arguments {
     #[command(subcommand)]
-    what: Option<Verify>,
+    check: Option<Check>,
     #[command(flatten)]
     recording: recording::Options,
 }
 
-/// A check.
-#[derive(clap::Subcommand)]
-enum Verify {
-    /// Disassembles the boot image: every method has its trace points, and nothing else has any
-    Oat(oat::Options),
-    /// Counts the instructions that trace points execute, by running compiled methods under qemu
-    Instructions(oat::instructions::Options),
-    /// Runs the C++ unit tests of the hooks
-    Unit(unit::Options),
-    /// Checks what the programs in lab/checker say about the compiler's graphs
-    Checker(graphs::checker::Options),
-    /// Compares the compiler's graphs with those of a compiler without trace points
-    Graphs(graphs::Options),
-    /// Runs programs, and compares what was recorded with what ART's own tracer sees
-    Oracle(oracle::Options),
-    /// Runs ART's run-tests traced: every thread ends with an empty stack
-    Balance(balance::Options),
-    /// Traces a program of many threads while tracing is started, stopped and persisted at random
-    Stress(stress::Options),
+fn main() -> ExitCode {
+    match run(&Arguments::parse(), &checkout()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-/// Checks, and prints what was found. The result is whether there is no problem.
-pub(crate) fn run(arguments: &Arguments, checkout: &Path) -> Result<bool> {
-    match &arguments.what {
-        Some(what) => check(what, checkout),
+/// Checks and prints the findings. Returns whether there is no problem.
+fn run(arguments: &Arguments, checkout: &Path) -> Result<bool> {
+    match &arguments.check {
+        Some(check) => check.run(checkout),
         None => recording::run(&arguments.recording, checkout),
     }
 }
 
-fn check(what: &Verify, checkout: &Path) -> Result<bool> {
-    match what {
-        Verify::Oat(options) => oat::run(options, checkout),
-        Verify::Instructions(options) => oat::instructions::run(options, checkout),
-        Verify::Unit(options) => unit::run(options, checkout),
-        Verify::Checker(options) => graphs::checker::run(options, checkout),
-        Verify::Graphs(options) => graphs::run(options, checkout),
-        Verify::Oracle(options) => oracle::run(options, checkout),
-        Verify::Balance(options) => balance::run(options, checkout),
-        Verify::Stress(options) => stress::run(options, checkout),
+fn checkout() -> PathBuf {
+    Path::new(env!("HINDSIGHT_CHECKOUT"))
+        .canonicalize()
+        .unwrap_or_else(|_| ".".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_check_the_recording_is_checked() {
+        let parsed = Arguments::try_parse_from(["verify", "--isa", "arm"]).unwrap();
+        assert!(parsed.check.is_none());
+        let parsed = Arguments::try_parse_from(["verify", "stress", "--isa", "arm"]).unwrap();
+        assert!(matches!(parsed.check, Some(Check::Stress(_))));
+        assert!(Arguments::try_parse_from(["verify", "--isa", "arm", "stress"]).is_err());
     }
 }

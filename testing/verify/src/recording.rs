@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify` alone: the checks of what is recorded, one after the other.
+//! `cargo xtask verify` without a check: all checks of recordings, one after the other.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::Parser;
 use hindsight_lab::Isa;
 
-use super::Verify;
+use crate::checks::Check;
 
-/// Which programs to check the recording with.
+/// Which programs are recorded, and for how long.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The instruction set: x86_64, or under qemu-user arm64 or arm
@@ -23,15 +23,15 @@ pub(crate) struct Options {
     seconds: u64,
 }
 
-/// Where the run-tests are named that are worth their time under qemu-user.
+/// The list of the run-tests that are worth their time under qemu-user.
 const ARM_SET: &str = "lab/android-10/run-tests/arm-set.txt";
 
-/// A check, from its command line.
+/// The command line of a check.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
-struct Check {
+struct CommandLine {
     #[command(subcommand)]
-    what: Verify,
+    check: Check,
 }
 
 /// The command lines of the checks.
@@ -59,14 +59,13 @@ fn checks(options: &Options) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Runs all, whatever the others find. The result is whether none found a problem.
-pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
+/// Runs all checks, also after a failed one. Returns whether none found a problem.
+pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let mut wrong = Vec::new();
     for arguments in checks(options) {
         let line = arguments.join(" ");
         println!("# cargo xtask verify {line}");
-        let check = Check::try_parse_from(arguments)?;
-        match super::check(&check.what, checkout) {
+        match CommandLine::try_parse_from(arguments)?.check.run(checkout) {
             Ok(true) => {}
             Ok(false) => wrong.push(line),
             Err(error) => {
@@ -86,26 +85,25 @@ pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
 mod tests {
     use super::*;
 
-    /// What `cargo xtask verify` takes.
+    /// The options, without a check.
     #[derive(Parser)]
     #[command(no_binary_name = true)]
-    struct CommandLine {
+    struct WithoutCheck {
         #[command(flatten)]
-        verify: super::super::Arguments,
+        options: Options,
     }
 
     fn lines(arguments: &[&str]) -> Vec<String> {
-        let parsed = CommandLine::try_parse_from(arguments).unwrap().verify;
-        assert!(parsed.what.is_none());
-        let checks = checks(&parsed.recording);
+        let parsed = WithoutCheck::try_parse_from(arguments).unwrap();
+        let checks = checks(&parsed.options);
         for check in &checks {
-            Check::try_parse_from(check).unwrap();
+            CommandLine::try_parse_from(check).unwrap();
         }
         checks.iter().map(|check| check.join(" ")).collect()
     }
 
     #[test]
-    fn what_is_checked_of_the_recording() {
+    fn all_checks_of_recordings_get_the_options() {
         assert_eq!(
             lines(&["--seconds", "9"]),
             [
@@ -123,12 +121,5 @@ mod tests {
             ]
         );
         assert!(lines(&["--set", "some"]).contains(&"balance --set some --isa x86_64".to_owned()));
-    }
-
-    #[test]
-    fn one_check_is_still_one() {
-        let parsed = CommandLine::try_parse_from(["stress", "--isa", "arm"]).unwrap();
-        assert!(matches!(parsed.verify.what, Some(Verify::Stress(_))));
-        assert!(CommandLine::try_parse_from(["--isa", "arm", "stress"]).is_err());
     }
 }

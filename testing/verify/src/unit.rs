@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{bail, ensure, Context as _, Result};
 use hindsight_lab::{Isa, Lab, Release, Variant};
 
-use crate::verify::images::Form;
+use hindsight_verify::boot_images::Form;
 
 const LIBRARY: &str = "root/lib64/libart-compiler.so: shared ";
 /// Where Debian's libgtest-dev has its headers.

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{BootImageSpec, BootJar, Isa, JavaLibrary, Lab, Release, Variant};
 
-use crate::verify::images::Form;
+use hindsight_verify::boot_images::Form;
 
 /// The programs, and the forms of trace points that their assertions are about.
 const PROGRAMS: [(&str, &[Form]); 3] = [

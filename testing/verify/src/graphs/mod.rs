@@ -16,9 +16,9 @@ use std::process::Stdio;
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{BootImageSpec, BootJar, Isa, Lab, Release, Variant};
 
-use crate::verify::images::Form;
 use dump::{Compilation, Pass};
 use graph::Graph;
+use hindsight_verify::boot_images::Form;
 
 /// The pass that inserts trace points.
 const INSERTION: &str = "trace_point_insertion ";

@@ -15,7 +15,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
 use super::oatdump;
 use super::sites::Words;
-use crate::verify::images::{self, Form};
+use hindsight_verify::boot_images::{self, Form};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -107,7 +107,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
             let folder = checkout
                 .join("target/verify/oat")
                 .join(format!("{}-{form}", isa.name()));
-            let image = images::compile(&native, &framework, isa, form, &folder)?;
+            let image = boot_images::compile(&native, &framework, isa, form, &folder)?;
             codes.push((
                 form,
                 oatdump::read(native.command("oatdump"), &image.oat_files[0])?,

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{Framework, Isa, Lab, Release, Variant};
 
-use crate::verify::images::{self, Form};
 use code::Decoder;
+use hindsight_verify::boot_images::{self, Form};
 use oatdump::OatFile;
 use scan::{Expected, Findings, Scanner};
 use sites::{Kind, Words};
@@ -94,7 +94,7 @@ pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
             let folder = checkout
                 .join("target/verify/oat")
                 .join(format!("{}-{form}", isa.name()));
-            let image = images::compile(&lab, &framework, isa, form, &folder)?;
+            let image = boot_images::compile(&lab, &framework, isa, form, &folder)?;
             let tally = verify(
                 &lab,
                 isa,

@@ -11,42 +11,18 @@ use hindsight_decoder::art_trace::ArtTrace;
 use hindsight_decoder::Trace;
 
 use super::compare::{compare, compare_beginnings, Difference, Permitted};
+use super::context::Context;
 use super::execute::{execute, read_reference, Run, Tracers, MAIN_IS_LOST};
 use super::inlining::Inlined;
+use super::mode::Mode;
+use super::outcome::{Counts, Equal, Outcome};
 use super::programs::{Exempt, Program};
 use super::rules::Permissions;
 use super::sequences::{other_threads, recorded, reference, Name, Names, Step};
-use super::{lock, Context, Counts, Mode, Tally};
+use super::tally::{lock, Tally};
 
 /// How many steps before and after a difference are printed.
 const SHOWN_STEPS: usize = 6;
-
-/// What the comparison of a run came to.
-pub(super) enum Outcome {
-    /// There is no difference that may not be.
-    Equal(Equal),
-    /// What differs, and at what depth of calls.
-    Different(String, usize),
-    /// Not comparable, and why.
-    Skipped(String),
-}
-
-/// What was compared.
-#[derive(Default)]
-pub(super) struct Equal {
-    /// Steps of the reference.
-    pub(super) events: usize,
-    /// How often which method was in the reference only.
-    pub(super) missing: Counts,
-    /// … and in the recording only.
-    pub(super) additional: Counts,
-    /// Threads other than the main thread.
-    pub(super) threads: usize,
-    /// Whether it took a second run.
-    pub(super) again: bool,
-    /// Whether it took the reference that has been verified ahead.
-    pub(super) verified: bool,
-}
 
 /// How deep a program calls itself only to fill its stack, which takes more calls where frames are smaller.
 const DEEP: usize = 1000;
@@ -332,25 +308,6 @@ pub(super) fn check_program(
         }
     }
     Ok(())
-}
-
-impl Outcome {
-    /// Both must hold.
-    pub(super) fn and(self, other: impl FnOnce() -> Outcome) -> Outcome {
-        let Outcome::Equal(mut equal) = self else {
-            return self;
-        };
-        match other() {
-            Outcome::Equal(more) => {
-                equal.events += more.events;
-                equal.threads += more.threads;
-                super::add(&mut equal.missing, more.missing);
-                super::add(&mut equal.additional, more.additional);
-                Outcome::Equal(equal)
-            }
-            other => other,
-        }
-    }
 }
 
 /// Copies what `--kept` needs; the recording replaces one of the same name.

@@ -25,7 +25,7 @@ pub(super) fn programs(
     lab: &Lab,
     checkout: &Path,
     folder: &Path,
-    wanted: impl Fn(&str) -> bool,
+    wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Program>> {
     let data = checkout.join("lab/oracle/debian");
     let folder = folder.join("debian");

@@ -10,10 +10,11 @@ use anyhow::{bail, ensure, Context as _, Result};
 use hindsight_decoder::{art_trace, Trace};
 use hindsight_lab::{BootImage, Isa, Lab};
 
+use super::context::Context;
 use super::images::{run_verbose, verbose, LOG, NO_INLINING};
 use super::inlining::Inlined;
+use super::mode::Mode;
 use super::programs::Program;
-use super::{Context, Mode};
 
 /// Size of ART's buffer: 4.7 million events. It drops what doesn't fit, and says so.
 const REFERENCE_BYTES: usize = 64 << 20;

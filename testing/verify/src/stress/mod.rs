@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{run_test::Layout, BootJar, Isa, JavaLibrary, Lab, Release, Variant};
 
-use crate::lab::Sanitizer;
 use actions::{Action, Outcome, Subject};
 use dice::Dice;
 use process::Process;
@@ -51,6 +50,15 @@ pub(crate) struct Options {
     /// End after the first round with a finding
     #[arg(long)]
     first: bool,
+}
+
+/// A tool that checks the program while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Sanitizer {
+    /// AddressSanitizer
+    Address,
+    /// None
+    None,
 }
 
 /// How the program executes its code.
