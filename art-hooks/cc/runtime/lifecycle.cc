@@ -68,7 +68,7 @@ void Start(JNIEnv* env) {
   if (configuration.empty() || runtime->IsAotCompiler()) {
     return;
   }
-  if (!bridge::start(configuration, Stubs())) {
+  if (!bridge::start(configuration, Stubs(), /* obstacle= */ "")) {
     return;
   }
   started.store(true, std::memory_order_release);
