@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Threads that record while all that can happen to them does, from several sides at a time. Made for ThreadSanitizer,
-//! see docs/verification.md; without it, it still checks that no ring has an event too many or too few.
+//! see testing/verify/README.md; without it, it still checks that no ring has an event too many or too few.
 //!
 //! Every thread goes through the same cycle of entries and exits, so any stretch of a ring can be checked.
 #![cfg(not(miri))]

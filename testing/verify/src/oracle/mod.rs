@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask verify oracle`: whether a program's main thread has recorded the entries and exits that ART's
-//! own tracer sees. See `docs/verification.md`.
+//! own tracer sees. See `testing/verify/README.md`.
 
 mod check;
 mod compare;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may differ between ART's tracer and ours: docs/verification.md says why.
+//! Permitted differences between the two tracers; `testing/verify/README.md` has the reasons.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -56,7 +56,7 @@ pub(super) fn select(
     others.retain(|name| named(name));
     ensure!(
         !programs.is_empty() && programs.len() + others.len() >= options.names.len(),
-        "some of {:?} are no programs of the oracle (a run-test has to be built first: see docs/verification.md)",
+        "some of {:?} are no programs of the oracle (a run-test has to be built first: see testing/verify/README.md)",
         options.names
     );
     Ok((programs, others))

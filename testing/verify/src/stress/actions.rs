@@ -92,8 +92,8 @@ pub(super) fn signal(dice: &mut Dice) -> (Duration, Action) {
         0..=9 => Action::Freeze(dice.below(60)),
         // A garbage collection.
         10..=12 => Action::Signal(libc::SIGUSR1),
-        // No SIGQUIT: ART 10's own dump of the class loaders reads dex files that are gone, where loaders are unloaded
-        // (docs/verification.md).
+        // No SIGQUIT: ART 10's own dump of the class loaders reads freed dex files after loaders were unloaded
+        // (docs/verification-log.md).
         _ => Action::Interrupt(dice.below(1 << 16)),
     };
     (pause, action)
