@@ -65,7 +65,7 @@ pub(crate) mod ffi {
     /// See `hindsight_runtime::StubTable`.
     struct StubTable {
         recording: Stubs,
-        asking: Stubs,
+        slow_path: Stubs,
         entry_slot: isize,
     }
 
@@ -92,7 +92,8 @@ pub(crate) mod ffi {
         fn thread_in_foreground(tid: u32);
         /// Whether the name was a command to trace the thread, in Nanoscope's way. Waits until it is done.
         fn thread_name_command(tid: u32, name: &str) -> bool;
-        fn raise_anomaly(reason: String, tid: u32) -> String;
+        /// Writes the rings of all threads to a file; returns its path, or an empty string.
+        fn snapshot(reason: String, tid: u32) -> String;
         /// Starts or stops tracing the thread, and waits for that; false if it cannot be done.
         fn trace_thread(tid: u32, trace: bool) -> bool;
 
@@ -117,7 +118,7 @@ pub(crate) mod ffi {
 }
 
 use control::{
-    class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_in_foreground,
+    class_loader_unloading, shutdown, snapshot, start, thread_exiting, thread_in_foreground,
     thread_name_command, thread_renamed, thread_started, thread_woken, trace_thread,
 };
 use emitter::emit_trace_point;

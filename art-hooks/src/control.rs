@@ -5,9 +5,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hindsight_runtime::config::Unloading;
 use hindsight_runtime::{
-    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, StubTable, Stubs,
+    Config, Host, ProcessIdentity, Recorder, Severity, SnapshotOutcome, StubTable, Stubs,
     ThreadWords,
 };
 use hindsight_trace_format::container::Symbol;
@@ -16,8 +15,8 @@ use crate::bridge::ffi;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
-/// How long a Java caller waits for the file of its anomaly.
-const ANOMALY_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a Java caller waits for the control thread.
+const CALLER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Calls `f`; a panic is logged, and the result is then `fallback`. A panic that reached C++ would end
 /// the app.
@@ -121,7 +120,7 @@ pub(crate) fn start(configuration: &str, stubs: &ffi::StubTable) -> bool {
         };
         hindsight_runtime::set_stubs(StubTable {
             recording: from_bridge(&stubs.recording),
-            asking: from_bridge(&stubs.asking),
+            slow_path: from_bridge(&stubs.slow_path),
             entry_slot: stubs.entry_slot,
         });
         let config = match Config::parse(configuration) {
@@ -135,12 +134,6 @@ pub(crate) fn start(configuration: &str, stubs: &ffi::StubTable) -> bool {
             }
         };
         if config.is_off() {
-            return false;
-        }
-        if config.unloading != Unloading::Journal {
-            // Loaders are unloaded in the middle of a garbage collection, which cannot wait for threads
-            // to reach a safepoint.
-            ffi::Log(3, "not tracing: of unload=, ART can only do journal");
             return false;
         }
         match Recorder::start(config, Box::new(Art)) {
@@ -179,8 +172,7 @@ pub(crate) fn thread_renamed(tid: u32, name: &str) {
 
 pub(crate) fn class_loader_unloading(loader: usize) {
     with_recorder("class_loader_unloading", (), |recorder| {
-        // The journal, which `start` insists on, never waits.
-        recorder.loader_unloading(loader, Duration::ZERO);
+        recorder.loader_unloading(loader);
     });
 }
 
@@ -197,11 +189,11 @@ pub(crate) fn thread_in_foreground(tid: u32) {
 }
 
 pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
-    let Some(command) = hindsight_runtime::nanoscope::thread_name_command(name) else {
+    let Some(command) = hindsight_runtime::thread_name_command(name) else {
         return false;
     };
     with_recorder("thread_name_command", false, |recorder| {
-        if let Err(e) = recorder.nanoscope(tid, command, ANOMALY_PATIENCE) {
+        if let Err(e) = recorder.nanoscope(tid, command, CALLER_PATIENCE) {
             ffi::Log(3, &format!("{name}: {e}"));
         }
         true
@@ -210,7 +202,7 @@ pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
 
 pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
     with_recorder("trace_thread", false, |recorder| {
-        let done = recorder.trace_thread(tid, trace, ANOMALY_PATIENCE);
+        let done = recorder.trace_thread(tid, trace, CALLER_PATIENCE);
         if let Err(e) = &done {
             ffi::Log(2, e);
         }
@@ -218,14 +210,17 @@ pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
     })
 }
 
-/// Persists the rings; the path of the file, or nothing (the log says why).
-pub(crate) fn raise_anomaly(reason: String, tid: u32) -> String {
-    with_recorder("raise_anomaly", String::new(), |recorder| {
-        match recorder.raise_anomaly(reason, tid, ANOMALY_PATIENCE) {
-            AnomalyOutcome::Persisted(path) => path.to_string_lossy().into_owned(),
-            AnomalyOutcome::Failed(_) => String::new(),
-            AnomalyOutcome::TimedOut => {
-                ffi::Log(2, "the control thread is busy; the trace may still appear");
+/// Writes the rings of all threads to a file. Returns its path, or an empty string: then the log says why.
+pub(crate) fn snapshot(reason: String, tid: u32) -> String {
+    with_recorder("snapshot", String::new(), |recorder| {
+        match recorder.snapshot(reason, tid, CALLER_PATIENCE) {
+            SnapshotOutcome::Written(path) => path.to_string_lossy().into_owned(),
+            SnapshotOutcome::Failed(_) => String::new(),
+            SnapshotOutcome::TimedOut => {
+                ffi::Log(
+                    2,
+                    "the control thread is busy; the snapshot may still appear",
+                );
                 String::new()
             }
         }
