@@ -8,7 +8,7 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use hindsight_decoder::{Extension, Flags, Method, MethodId, Slice, Thread, Trace};
+use hindsight_decoder::{Call, Extension, Flags, Method, MethodId, Thread, Trace};
 use hindsight_trace_format::container::{
     write_file, Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol,
     Symbols, Writer,
@@ -16,7 +16,7 @@ use hindsight_trace_format::container::{
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{Slot, FIRST_METHOD};
 
-use crate::calls::{walk, Step};
+use crate::calls::{walk, CallEvent};
 use crate::{Error, Summary};
 
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
@@ -154,7 +154,7 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
 /// The slots that a thread would have recorded, and anchors for its pauses.
 fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     let mut recording = Recording {
-        slots: Vec::with_capacity(2 * thread.slices.len()),
+        slots: Vec::with_capacity(2 * thread.calls.len()),
         anchors: Vec::new(),
         now: thread.start_ns,
     };
@@ -173,22 +173,22 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
         let payload = payload.iter().take(count).map(|&p| Slot(p));
         recording.add(at, payload, |at| Slot::new(number, at));
     };
-    let done: Result<(), std::convert::Infallible> = walk(&thread.slices, |step| {
-        let at = match &step {
-            Step::Begin(slice) => slice.start_ns,
-            Step::End(slice) => slice.end_ns,
+    let done: Result<(), std::convert::Infallible> = walk(&thread.calls, |call_event| {
+        let at = match &call_event {
+            CallEvent::Begin(call) => call.start_ns,
+            CallEvent::End(call) => call.end_ns,
         };
         // An end belongs to what was before.
-        let before = |e: &hindsight_decoder::ThreadEvent| match step {
-            Step::Begin(_) => e.at_ns <= at,
-            Step::End(_) => e.at_ns < at,
+        let before = |e: &hindsight_decoder::ThreadEvent| match call_event {
+            CallEvent::Begin(_) => e.at_ns <= at,
+            CallEvent::End(_) => e.at_ns < at,
         };
         while let Some(e) = events.next_if(|e| before(e)) {
             event(&mut recording, e.kind, &e.payload, e.at_ns);
         }
-        match step {
-            Step::Begin(slice) => recording.begin(slice, addresses),
-            Step::End(slice) => recording.end(slice),
+        match call_event {
+            CallEvent::Begin(call) => recording.begin(call, addresses),
+            CallEvent::End(call) => recording.end(call),
         }
         Ok(())
     });
@@ -230,36 +230,36 @@ impl Recording {
         self.slots.push(slot(self.now));
     }
 
-    fn begin(&mut self, slice: Slice, addresses: &[u64]) {
-        let Some(&address) = addresses.get(slice.method.0 as usize) else {
-            debug_assert_eq!(slice.method, MethodId::NOT_RECORDED);
+    fn begin(&mut self, call: Call, addresses: &[u64]) {
+        let Some(&address) = addresses.get(call.method.0 as usize) else {
+            debug_assert_eq!(call.method, MethodId::NOT_RECORDED);
             return;
         };
-        if slice.flags.contains(Flags::OPEN_START) {
+        if call.flags.contains(Flags::OPEN_START) {
             return;
         }
-        if slice.flags.contains(Flags::NATIVE) {
+        if call.flags.contains(Flags::NATIVE) {
             let number = Extension::NativeEntered.number();
-            self.add(slice.start_ns, [Slot(address)], |at| Slot::new(number, at));
+            self.add(call.start_ns, [Slot(address)], |at| Slot::new(number, at));
         } else if let Ok(narrow) = u32::try_from(address) {
-            self.add(slice.start_ns, [], |at| Slot::entry(narrow, at));
+            self.add(call.start_ns, [], |at| Slot::entry(narrow, at));
         } else {
-            self.add(slice.start_ns, [Slot(address)], Slot::wide_entry);
+            self.add(call.start_ns, [Slot(address)], Slot::wide_entry);
         }
     }
 
-    fn end(&mut self, slice: Slice) {
-        if slice.flags.contains(Flags::OPEN_END) {
+    fn end(&mut self, call: Call) {
+        if call.flags.contains(Flags::OPEN_END) {
             return;
         }
-        if slice.flags.contains(Flags::BY_EXCEPTION) {
+        if call.flags.contains(Flags::BY_EXCEPTION) {
             let number = Extension::Unwound.number();
-            self.add(slice.end_ns, [Slot(1)], |at| Slot::new(number, at));
-        } else if slice.flags.contains(Flags::NATIVE) {
+            self.add(call.end_ns, [Slot(1)], |at| Slot::new(number, at));
+        } else if call.flags.contains(Flags::NATIVE) {
             let number = Extension::NativeLeft.number();
-            self.add(slice.end_ns, [], |at| Slot::new(number, at));
+            self.add(call.end_ns, [], |at| Slot::new(number, at));
         } else {
-            self.add(slice.end_ns, [], Slot::exit);
+            self.add(call.end_ns, [], Slot::exit);
         }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
             assert_eq!((a.tid, &a.name), (b.tid, &b.name));
             let calls = |trace: &Trace, thread: &hindsight_decoder::Thread| -> Vec<_> {
                 let of = |m| (trace.methods.name(m), trace.methods.get(m).cloned());
-                let calls = thread.slices.iter();
+                let calls = thread.calls.iter();
                 calls
                     .map(|s| {
                         (
@@ -356,7 +356,7 @@ mod tests {
         let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
         let again = again(&trace);
         let names: Vec<_> = again.threads[0]
-            .slices
+            .calls
             .iter()
             .map(|s| again.methods.name(s.method))
             .collect();

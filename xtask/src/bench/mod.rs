@@ -31,7 +31,7 @@ pub(crate) enum Name {
     Sequences,
     /// How fast the host tools are: decoding, exports, first output.
     Host,
-    /// For how long threads are held to be started, persisted and stopped.
+    /// For how long threads are held by a start, a snapshot and a stop.
     Control,
 }
 

@@ -41,7 +41,7 @@ enum Verify {
     Oracle(oracle::Options),
     /// Runs ART's run-tests traced: every thread ends with an empty stack
     Balance(balance::Options),
-    /// Traces a program of many threads while tracing is started, stopped and persisted at random
+    /// Traces a program of many threads while tracing is started, stopped and put into snapshots at random
     Stress(stress::Options),
 }
 

@@ -123,12 +123,12 @@ fn all_aarch64() -> Result<Vec<Form>> {
     };
     let exit = |site| call(site, words::EXIT_STUB);
     for (name, test, entry, exit) in [
-        ("poll_stub", Test::Byte, None, exit(StubSite::TailExit)?),
+        ("poll_stub", Test::Byte, None, exit(StubSite::PollTailExit)?),
         (
             "pointer_stub",
             Test::Pointer,
-            Some(call(StubSite::PointerLeafEntry, words::ENTRY_STUB)?),
-            exit(StubSite::PointerTailExit)?,
+            Some(call(StubSite::LeafEntry, words::ENTRY_STUB)?),
+            exit(StubSite::TailExit)?,
         ),
         ("jump_stub", Test::None, None, exit(StubSite::JumpExit)?),
     ] {
@@ -179,29 +179,29 @@ fn all_thumb2() -> Result<Vec<Form>> {
         (
             "poll_stub",
             Test::Byte,
-            entry(StubSite::LeafEntry)?,
-            exit(StubSite::FramedExit)?,
+            entry(StubSite::PollLeafEntry)?,
+            exit(StubSite::PollFramedExit)?,
             0,
         ),
         (
             "poll_stub_frameless",
             Test::Byte,
             None,
-            exit(StubSite::TailExit)?,
+            exit(StubSite::PollTailExit)?,
             2,
         ),
         (
             "pointer_stub",
             Test::Pointer,
-            entry(StubSite::PointerLeafEntry)?,
-            exit(StubSite::PointerFramedExit)?,
+            entry(StubSite::LeafEntry)?,
+            exit(StubSite::FramedExit)?,
             0,
         ),
         (
             "pointer_stub_frameless",
             Test::Pointer,
             None,
-            exit(StubSite::PointerTailExit)?,
+            exit(StubSite::TailExit)?,
             2,
         ),
         ("jump_stub", Test::None, None, exit(StubSite::JumpExit)?, 2),
@@ -248,20 +248,20 @@ fn all_x86_64() -> Result<Vec<Form>> {
         (
             "poll_stub",
             Test::Byte,
-            entry(StubSite::LeafEntry)?,
-            exit(StubSite::TailExit)?,
+            entry(StubSite::PollLeafEntry)?,
+            exit(StubSite::PollTailExit)?,
         ),
         (
             "pointer_stub",
             Test::Pointer,
-            entry(StubSite::PointerLeafEntry)?,
-            exit(StubSite::PointerTailExit)?,
+            entry(StubSite::LeafEntry)?,
+            exit(StubSite::TailExit)?,
         ),
         (
             "pointer_stub_jrcxz",
             Test::Pointer,
             None,
-            exit(StubSite::PointerExit)?,
+            exit(StubSite::ShortExit)?,
         ),
         (
             "jump_stub",

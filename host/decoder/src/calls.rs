@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls, as columns.
+
+use crate::methods::MethodId;
+use crate::pages::prefer_large;
+
+/// [`Call::parent`] of an outermost call.
+pub const NO_PARENT: u32 = u32::MAX;
+
+/// What is special about a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The entry is not in the ring: the call is older than its start says, and the method isn't known.
+    pub const OPEN_START: Flags = Flags(1);
+    /// The exit is not in the ring: the call went on after its end, or nobody saw it end.
+    pub const OPEN_END: Flags = Flags(2);
+    /// An exception left it.
+    pub const BY_EXCEPTION: Flags = Flags(4);
+    /// The native part of a native method.
+    pub const NATIVE: Flags = Flags(8);
+
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub const fn contains(self, flags: Flags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Those of either.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, flags: Flags) -> Flags {
+        Flags(self.0 | flags.0)
+    }
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_START`] the first moment at which it was seen to run.
+    pub start_ns: u64,
+    /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_END`] the last moment at which it was seen to run.
+    pub end_ns: u64,
+    /// What was called.
+    pub method: MethodId,
+    /// 0 for an outermost call. Frames that neither entered nor left a method while the ring recorded
+    /// aren't known, and don't count.
+    pub depth: u32,
+    /// Index of the caller, or [`NO_PARENT`].
+    pub parent: u32,
+    /// What is special about it.
+    pub flags: Flags,
+}
+
+impl Call {
+    /// How long it was seen to run, ns.
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// The calls of a thread, callers before callees, in the order of their starts. One column a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are the fields of Call")]
+pub struct Calls {
+    pub start_ns: Vec<u64>,
+    pub end_ns: Vec<u64>,
+    pub method: Vec<MethodId>,
+    pub depth: Vec<u32>,
+    pub parent: Vec<u32>,
+    pub flags: Vec<Flags>,
+}
+
+impl Calls {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.start_ns.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.start_ns.is_empty()
+    }
+
+    /// The call at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub fn get(&self, index: usize) -> Call {
+        Call {
+            start_ns: self.start_ns[index],
+            end_ns: self.end_ns[index],
+            method: self.method[index],
+            depth: self.depth[index],
+            parent: self.parent[index],
+            flags: self.flags[index],
+        }
+    }
+
+    /// No calls, and room for so many.
+    pub(crate) fn with_capacity(calls: usize) -> Self {
+        fn column<T>(calls: usize) -> Vec<T> {
+            let column = Vec::with_capacity(calls);
+            prefer_large(&column);
+            column
+        }
+        Calls {
+            start_ns: column(calls),
+            end_ns: column(calls),
+            method: column(calls),
+            depth: column(calls),
+            parent: column(calls),
+            flags: column(calls),
+        }
+    }
+
+    /// Adds a call, which started no earlier than those that are there.
+    pub(crate) fn push(&mut self, call: Call) {
+        self.start_ns.push(call.start_ns);
+        self.end_ns.push(call.end_ns);
+        self.method.push(call.method);
+        self.depth.push(call.depth);
+        self.parent.push(call.parent);
+        self.flags.push(call.flags);
+    }
+
+    /// All, callers before callees.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Call> + ExactSizeIterator + '_ {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// The call's caller, or `None` if it is an outermost one.
+    pub fn parent_of(&self, index: usize) -> Option<usize> {
+        match self.parent[index] {
+            NO_PARENT => None,
+            parent => Some(parent as usize),
+        }
+    }
+
+    /// The call at `index`, and what it called, directly or not: `index..subtree_end(index)`.
+    pub fn subtree_end(&self, index: usize) -> usize {
+        let depth = self.depth[index];
+        let after = &self.depth[index + 1..];
+        index
+            + 1
+            + after
+                .iter()
+                .position(|&d| d <= depth)
+                .unwrap_or(after.len())
+    }
+
+    /// The outermost call above `index`, …, its caller, itself.
+    pub fn path_to(&self, index: usize) -> Vec<usize> {
+        let mut path: Vec<usize> =
+            std::iter::successors(Some(index), |&i| self.parent_of(i)).collect();
+        path.reverse();
+        path
+    }
+
+    /// For each call: its duration less those of the calls it made, ns.
+    pub fn self_ns(&self) -> Vec<u64> {
+        let mut own: Vec<u64> = self
+            .start_ns
+            .iter()
+            .zip(&self.end_ns)
+            .map(|(s, e)| e - s)
+            .collect();
+        for (i, &parent) in self.parent.iter().enumerate() {
+            if parent != NO_PARENT {
+                let duration = self.end_ns[i] - self.start_ns[i];
+                let own = &mut own[parent as usize];
+                *own = own.saturating_sub(duration);
+            }
+        }
+        own
+    }
+}

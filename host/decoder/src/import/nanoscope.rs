@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Nanoscope's text: `<ns>:+<method>` where a call begins, `<ns>:POP` where the innermost one ends. One thread a file, and
+//! nothing that says which.
+
+use std::path::Path;
+
+use hashbrown::HashMap;
+use hindsight_trace_format::container::{Losses, ProcessFacts};
+
+use crate::calls::{Call, Calls, Flags, NO_PARENT};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::file;
+use crate::methods::{Method, MethodId, Methods};
+use crate::model::{Stats, Thread, Trace};
+
+/// What exporters call the method of a call that began before the trace.
+const NOT_RECORDED: &str = Methods::NOT_RECORDED_NAME;
+
+/// Reads a file of Nanoscope's text. Its times count from where its writer says, usually from the first event.
+pub fn read(path: &Path) -> Result<Trace, Error> {
+    parse(path, &file::read(path)?)
+}
+
+/// Reads the bytes of such a file; `path` is what errors call it, and the trace's thread.
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Trace, Error> {
+    let events = || lines(path, bytes);
+    // Ends without a beginning: those calls began before the trace.
+    let (mut height, mut before) = (0_u64, 0_u64);
+    for event in events() {
+        match event?.1 {
+            Some(_) => height += 1,
+            None if height == 0 => before += 1,
+            None => height -= 1,
+        }
+    }
+    let mut building = Building::default();
+    let start_ns = events().next().transpose()?.map_or(0, |(at_ns, _)| at_ns);
+    for _ in 0..before {
+        building.begin(start_ns, MethodId::NOT_RECORDED, Flags::OPEN_START);
+    }
+    let mut latest_ns = start_ns;
+    for event in events() {
+        let (at_ns, method) = event?;
+        building.stats.trace_points += 1;
+        building.stats.contradicting_times += u64::from(at_ns < latest_ns);
+        latest_ns = latest_ns.max(at_ns);
+        match method {
+            Some(NOT_RECORDED) => {
+                building.begin(latest_ns, MethodId::NOT_RECORDED, Flags::OPEN_START);
+            }
+            Some(name) => {
+                let method = building.method(name);
+                building.begin(latest_ns, method, Flags::default());
+            }
+            None => building.end(latest_ns),
+        }
+    }
+    Ok(building.finish(path, start_ns, latest_ns, bytes.len() as u64))
+}
+
+/// Whether these are the first bytes of Nanoscope's text: `<ns>:+<method>` or `<ns>:POP`.
+pub fn is_nanoscope(start: &[u8]) -> bool {
+    let digits = start.iter().take_while(|b| b.is_ascii_digit()).count();
+    digits > 0 && (start[digits..].starts_with(b":+") || start[digits..].starts_with(b":POP"))
+}
+
+/// Time, and the method that begins, of each line that isn't empty.
+fn lines<'a>(
+    path: &'a Path,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = Result<(u64, Option<&'a str>), Error>> + 'a {
+    let line = |(number, line): (usize, &'a [u8])| {
+        let fault = |what: &str| {
+            Err(Error::Line {
+                path: path.to_owned(),
+                line: number as u64 + 1,
+                what: what.to_owned(),
+            })
+        };
+        let Ok(line) = std::str::from_utf8(line) else {
+            return Some(fault(
+                "the line is not UTF-8; is this a text file of Nanoscope?",
+            ));
+        };
+        let line = line.trim_end_matches('\r');
+        if line.is_empty() {
+            return None;
+        }
+        let Some((at, what)) = line.split_once(':') else {
+            return Some(fault("there is no ':' after a time; Nanoscope's lines are '<ns>:+<method>' or '<ns>:POP'"));
+        };
+        let Ok(at_ns) = at.trim().parse() else {
+            return Some(fault("it does not begin with a time in ns"));
+        };
+        Some(match what.strip_prefix('+') {
+            Some(name) => Ok((at_ns, Some(name))),
+            None if what.trim() == "POP" => Ok((at_ns, None)),
+            None => fault("after the time there is neither '+<method>' nor 'POP'"),
+        })
+    };
+    bytes
+        .split(|&byte| byte == b'\n')
+        .enumerate()
+        .filter_map(line)
+}
+
+#[derive(Default)]
+struct Building<'a> {
+    calls: Calls,
+    /// The calls that run, outermost first.
+    stack: Vec<u32>,
+    ids: HashMap<&'a str, MethodId>,
+    methods: Vec<Method>,
+    stats: Stats,
+}
+
+impl<'a> Building<'a> {
+    fn method(&mut self, name: &'a str) -> MethodId {
+        let methods = &mut self.methods;
+        *self.ids.entry(name).or_insert_with(|| {
+            methods.push(named(name));
+            MethodId(methods.len() as u32 - 1)
+        })
+    }
+
+    fn begin(&mut self, start_ns: u64, method: MethodId, flags: Flags) {
+        let index = self.calls.len() as u32;
+        self.calls.push(Call {
+            start_ns,
+            end_ns: start_ns,
+            method,
+            depth: self.stack.len() as u32,
+            parent: self.stack.last().copied().unwrap_or(NO_PARENT),
+            flags,
+        });
+        self.stats.open_starts += u64::from(flags.contains(Flags::OPEN_START));
+        self.stack.push(index);
+    }
+
+    fn end(&mut self, end_ns: u64) {
+        if let Some(index) = self.stack.pop() {
+            self.calls.end_ns[index as usize] = end_ns;
+        }
+    }
+
+    fn finish(mut self, path: &Path, start_ns: u64, end_ns: u64, file_bytes: u64) -> Trace {
+        for &index in &self.stack {
+            let index = index as usize;
+            self.calls.end_ns[index] = end_ns;
+            self.calls.flags[index] = self.calls.flags[index].with(Flags::OPEN_END);
+        }
+        self.stats.open_ends = self.stack.len() as u64;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let thread = Thread {
+            tid: 1,
+            name: name.clone().into_owned(),
+            calls: self.calls,
+            start_ns,
+            end_ns,
+            stats: self.stats,
+            ..Thread::default()
+        };
+        Trace {
+            process: ProcessFacts {
+                pid: 1,
+                name: name.into_owned(),
+                reason: "a text file of Nanoscope".to_owned(),
+                ..ProcessFacts::default()
+            },
+            clock: Clock::nanoseconds("nanoscope", end_ns),
+            methods: Methods::new(self.methods),
+            threads: vec![thread],
+            losses: Losses::default(),
+            damaged: Vec::new(),
+            file_bytes,
+        }
+    }
+}
+
+/// `a.b.Class.method`, or what ART makes of it: `int a.b.Class.method(long)`.
+fn named(name: &str) -> Method {
+    let without_parameters = name.split('(').next().unwrap_or(name);
+    let without_type = without_parameters
+        .rsplit_once(' ')
+        .filter(|_| name.contains('('))
+        .map_or(without_parameters, |(_, rest)| rest);
+    let (class, method) = without_type.rsplit_once('.').unwrap_or(("", without_type));
+    Method {
+        class: class.to_owned(),
+        name: method.to_owned(),
+        ..Method::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Trace {
+        parse(Path::new("main.txt"), text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn pushes_and_pops_are_calls() {
+        let trace = parsed(
+            "5:+a.C.f\n7:+void a.C.g(int, long)\n9:POP\n12:POP\n13:+a.C.f\n20:+a.D.<init>\n",
+        );
+        let got: Vec<_> = trace.threads[0]
+            .calls
+            .iter()
+            .map(|s| {
+                (
+                    trace.methods.name(s.method),
+                    s.start_ns,
+                    s.end_ns,
+                    s.depth,
+                    s.flags,
+                )
+            })
+            .collect();
+        let none = Flags::default();
+        assert_eq!(
+            got,
+            [
+                ("a.C.f".into(), 5, 12, 0, none),
+                ("a.C.g".into(), 7, 9, 1, none),
+                ("a.C.f".into(), 13, 20, 0, Flags::OPEN_END),
+                ("a.D.<init>".into(), 20, 20, 1, Flags::OPEN_END),
+            ]
+        );
+        assert_eq!(trace.threads[0].name, "main");
+    }
+
+    #[test]
+    fn pops_without_a_push_end_calls_from_before() {
+        let trace = parsed("3:+a.C.f\n4:POP\n6:POP\n8:POP\n");
+        let calls = &trace.threads[0].calls;
+        assert_eq!(calls.depth, [0, 1, 2]);
+        assert_eq!(calls.end_ns, [8, 6, 4]);
+        assert_eq!(trace.threads[0].stats.open_starts, 2);
+        assert_eq!(calls.parent, [NO_PARENT, 0, 1]);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, expected) in [
+            ("1:+a\nx:POP\n", "n.txt:2: it does not begin with a time"),
+            ("1:+a\n2:PUSH\n", "n.txt:2: after the time"),
+            ("rubbish", "n.txt:1: there is no ':'"),
+        ] {
+            let error = parse(Path::new("n.txt"), text.as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{error}");
+        }
+    }
+}
