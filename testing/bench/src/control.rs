@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask bench control`: for how long a thread is held when its tracing is started, saved and stopped, and how
+//! `cargo xtask bench control`: for how long a thread is held when its tracing is started, put into a snapshot and stopped, and how
 //! long these commands take, by the thread's activity and by protocol.
 
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use hindsight_lab::{build, BuildOptions, Isa, JavaLibrary, Lab, Variant};
 use hindsight_trace_format::container::Reader;
 use serde::Deserialize;
 
-/// Rounds of starting, saving and stopping for each thread.
+/// Rounds of a start, two snapshots and a stop for each thread.
 const ROUNDS: usize = 250;
-/// Large enough for the events of a busy thread between two files, on a busy machine.
+/// Large enough for the events of a busy thread between two snapshots, on a busy machine.
 const LOG2_RING: u32 = 24;
 
 /// The activities of the measured threads: the kinds of `Control.java`, with their descriptions.
@@ -61,7 +61,7 @@ pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
 
     let mut metrics = BTreeMap::new();
     println!(
-        "{ROUNDS} times started, saved twice and stopped, us\n{:>36} {:>7} {:>8} {:>8} {:>8}",
+        "{ROUNDS} times a start, two snapshots and a stop, us\n{:>36} {:>7} {:>8} {:>8} {:>8}",
         "", "times", "median", "p99", "max"
     );
     let print = |what: &str, count: u64, values: [f64; 3]| {
@@ -157,7 +157,7 @@ fn measure(
         ask(&format!("start {tid}"))?;
         let mut files = Vec::new();
         for _ in 0..2 {
-            files.push(ask("anomaly bench")?);
+            files.push(ask("snapshot bench")?);
         }
         ask(&format!("stop {tid}"))?;
         gaps.extend(pause(&files[0], &files[1])?);
