@@ -235,6 +235,30 @@ fn a_missing_end_costs_what_was_there() {
     assert!(refused < ROUNDS / 10, "{refused}");
 }
 
+/// Any single byte of a small file: an error or an answer, no panic; a strict answer is the right one.
+#[test]
+fn any_byte_may_be_damaged() {
+    let mut s = Script::new("p");
+    s.ring_log2_bytes(12);
+    let m = s.method("C.f", "()V");
+    let t = s.thread(1, "main");
+    s.at(t, 0).call(m, 10).enter(m).anchor();
+    let bytes = s.encode();
+    for i in 0..bytes.len() {
+        for change in [1, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[i] ^= change;
+            let _ = open(&damaged);
+            let strict = OpenOptions { strict: true }.decode(Path::new("trace"), &damaged);
+            // Padding is covered by no checksum.
+            if let Ok(trace) = strict {
+                assert_eq!(trace.threads[0].stats.trace_points, 3, "byte {i}");
+            }
+        }
+        let _ = open(&bytes[..i]);
+    }
+}
+
 /// Several of both at once: no panic, and sound rings stay as they are unless the clocks were hit.
 #[test]
 fn several_damages_add_up_to_no_more() {
