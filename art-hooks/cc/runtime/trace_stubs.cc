@@ -13,9 +13,9 @@ extern "C" void art_quick_trace_entry();
 extern "C" void art_quick_trace_entry_leaf();
 extern "C" void art_quick_trace_exit();
 extern "C" void art_quick_trace_end();
-extern "C" void art_quick_trace_entry_asking();
-extern "C" void art_quick_trace_entry_leaf_asking();
-extern "C" void art_quick_trace_exit_asking();
+extern "C" void art_quick_trace_entry_slow_path();
+extern "C" void art_quick_trace_entry_leaf_slow_path();
+extern "C" void art_quick_trace_exit_slow_path();
 #endif
 
 namespace art {
@@ -39,11 +39,11 @@ TraceStubs RecordingStubs() {
 #endif
 }
 
-TraceStubs AskingStubs() {
+TraceStubs SlowPathStubs() {
 #if defined(HINDSIGHT_HAS_TRACE_STUBS)
-  return {reinterpret_cast<uintptr_t>(&art_quick_trace_exit_asking),
-          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf_asking),
-          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_asking)};
+  return {reinterpret_cast<uintptr_t>(&art_quick_trace_exit_slow_path),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf_slow_path),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_slow_path)};
 #else
   return {0u, 0u, 0u};
 #endif
