@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two graph nodes of trace points. compiler/optimizing/nodes.h includes this and lists them among the concrete
-// instructions, which declares their visitors; art-hooks/cc/compiler/ defines the visitors.
+// The two graph nodes of trace points. compiler/optimizing/nodes.h includes this file and lists the
+// nodes among the concrete instructions, which declares their visitors. The definitions of the visitors
+// are in art-hooks/cc/compiler/.
 
 #ifndef HINDSIGHT_COMPILER_TRACE_NODES_H_
 #define HINDSIGHT_COMPILER_TRACE_NODES_H_

@@ -8,10 +8,12 @@
 namespace art {
 namespace hindsight {
 
-// Hindsight's words in each Thread. Five elements of a pointer's size each, so that the offsets scale when code is
-// compiled for the other pointer size. runtime/src/thread/words.rs has the same layout.
+// Hindsight's words in each Thread. Five elements of a pointer's size each, so that the offsets scale
+// when code is compiled for the other pointer size. The same layout is in
+// runtime/src/thread/words.rs.
 struct ThreadWords {
-  // Address of the next slot, 0 while this thread is not traced. Compiled trace points read and write it.
+  // Address of the next slot, 0 while this thread is not traced. Compiled trace points read and write
+  // it.
   uintptr_t cursor = 0u;
 
   // This thread's state in Hindsight's runtime, which owns it.
@@ -24,8 +26,7 @@ struct ThreadWords {
     uintptr_t poll_padding;
   };
 
-  // The stubs that method exits, and entries of methods without a suspend check, call. Null while this thread is not
-  // traced.
+  // The stubs for method exits, and for entries of methods without a suspend check. Null while not traced.
   void* exit_stub = nullptr;
   void* leaf_stub = nullptr;
 
