@@ -330,6 +330,8 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
         "device",
         "-p",
         "hindsight-art-hooks",
+        "--features",
+        "lab",
     ]);
     command.arg("--target-dir").arg(lab.dir().join(&target));
     // The C++ half of the bridge has to have the ABI of ART's own objects.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For how long a thread is held when it is started, persisted and stopped, and how long that takes, in the lab, by
+//! For how long a thread is held by a start, a snapshot and a stop, and how long these take, in the lab, by
 //! what it is doing and by which protocol.
 
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use hindsight_lab::{build, BuildOptions, Isa, JavaLibrary, Lab, Variant};
 use hindsight_trace_format::container::Reader;
 use serde::Deserialize;
 
-/// Starts, persists and stops of each thread.
+/// Rounds of a start, two snapshots and a stop of each thread.
 const ROUNDS: usize = 250;
-/// Large enough for what a busy thread records from one persist to the next, on a busy machine.
+/// Large enough for what a busy thread records from one snapshot to the next, on a busy machine.
 const LOG2_RING: u32 = 24;
 
 /// What the measured threads do: the kinds of `Control.java`, and what they are called here.
@@ -61,7 +61,7 @@ pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
 
     let mut metrics = BTreeMap::new();
     println!(
-        "{ROUNDS} times started, persisted twice and stopped, us\n{:>36} {:>7} {:>8} {:>8} {:>8}",
+        "{ROUNDS} times a start, two snapshots and a stop, us\n{:>36} {:>7} {:>8} {:>8} {:>8}",
         "", "times", "median", "p99", "max"
     );
     let print = |what: &str, count: u64, values: [f64; 3]| {
@@ -157,7 +157,7 @@ fn measure(
         ask(&format!("start {tid}"))?;
         let mut files = Vec::new();
         for _ in 0..2 {
-            files.push(ask("anomaly bench")?);
+            files.push(ask("snapshot bench")?);
         }
         ask(&format!("stop {tid}"))?;
         gaps.extend(pause(&files[0], &files[1])?);

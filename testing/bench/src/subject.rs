@@ -34,7 +34,7 @@ struct Measurement {
 }
 
 #[derive(Deserialize)]
-struct Persisted {
+struct Snapshot {
     file: Option<PathBuf>,
 }
 
@@ -103,10 +103,10 @@ impl Subject {
         Ok(())
     }
 
-    /// Saves Hindsight's rings.
-    pub(crate) fn persist(&mut self) -> Result<PathBuf> {
-        let persisted: Persisted = self.ask("persist benchmark")?;
-        persisted
+    /// Takes a snapshot of Hindsight's rings.
+    pub(crate) fn snapshot(&mut self) -> Result<PathBuf> {
+        let snapshot: Snapshot = self.ask("snapshot benchmark")?;
+        snapshot
             .file
             .with_context(|| format!("the variant {} saved no trace", self.name))
     }

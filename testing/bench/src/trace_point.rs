@@ -273,7 +273,7 @@ fn measure_method_trace(subject: &mut Subject, scratch: &Path) -> Result<f64> {
 
 /// Saves the ring, and counts the bytes of its slots and the trace points in them.
 fn bytes_per_point(subject: &mut Subject) -> Result<f64> {
-    let file = subject.persist()?;
+    let file = subject.snapshot()?;
     let bytes = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let reader = Reader::new(&bytes)?;
     let mut slots = 0_usize;

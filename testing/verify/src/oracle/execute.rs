@@ -152,7 +152,7 @@ fn execute_in(
     command.env(
         "HINDSIGHT",
         format!(
-            "trace={threads},ring={ring},persist-at-exit=yes,dir={}",
+            "trace={threads},ring={ring},snapshot-at-exit=yes,dir={}",
             folder.display()
         ),
     );

@@ -14,7 +14,7 @@ use super::dice::Dice;
 pub(super) enum Action {
     /// A line to the control socket.
     Command(&'static str, u64),
-    Anomaly,
+    Snapshot,
     Status,
     /// `None`: any number.
     MaxRings(Option<u64>),
@@ -36,7 +36,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Action::Command(command, thread) => write!(f, "{command} #{thread}"),
-            Action::Anomaly => f.write_str("anomaly"),
+            Action::Snapshot => f.write_str("snapshot"),
             Action::Status => f.write_str("status"),
             Action::MaxRings(None) => f.write_str("max-rings unlimited"),
             Action::MaxRings(Some(n)) => write!(f, "max-rings {n}"),
@@ -59,7 +59,7 @@ const NONSENSE: [&str; 8] = [
     "stop 99999999999",
     "max-rings 0",
     "property dev.nanoscope",
-    "anomaly",
+    "snapshot",
     "\u{fffd} what",
 ];
 
@@ -70,7 +70,7 @@ pub(super) fn command(dice: &mut Dice, files: &mut u64) -> (Duration, Action) {
         0..=19 => Action::Command("start", dice.below(1 << 16)),
         20..=39 => Action::Command("stop", dice.below(1 << 16)),
         40..=51 => Action::Command("foreground", dice.below(1 << 16)),
-        52..=66 => Action::Anomaly,
+        52..=66 => Action::Snapshot,
         67..=76 => Action::Status,
         77..=81 => Action::MaxRings(Some(1 + dice.below(12))),
         82..=86 => Action::MaxRings(None),
@@ -145,7 +145,7 @@ impl Subject<'_> {
                 Some(tid) => format!("{command} {tid}"),
                 None => return Outcome::NoSocket,
             },
-            Action::Anomaly => "anomaly stress".to_owned(),
+            Action::Snapshot => "snapshot stress".to_owned(),
             Action::Status => "status".to_owned(),
             Action::MaxRings(limit) => {
                 let limit = limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
@@ -159,7 +159,7 @@ impl Subject<'_> {
             Action::Nonsense(line) => (*line).to_owned(),
             Action::HalfALine => {
                 if let Ok(mut client) = UnixStream::connect(self.socket) {
-                    let _ = client.write_all(b"anomaly of somebody wh");
+                    let _ = client.write_all(b"snapshot of somebody wh");
                 }
                 return Outcome::Done;
             }
@@ -227,7 +227,7 @@ fn judge(action: &Action, answer: &str) -> Result<(), String> {
         (Action::Nonsense(_), _) => Err("an error was to be expected".to_owned()),
         (Action::Status, "ok") => status(answer.trim_start_matches("ok ")),
         (Action::Status | Action::MaxRings(_), _) if word != "ok" => Err("not ok".to_owned()),
-        // `TID` may be no thread of Java's, may be traced already, or not; there may be nothing to persist.
+        // `TID` may be no thread of Java's, may be traced already, or not; there may be nothing to write.
         (_, "ok" | "error") if !answer.contains("does not answer") => Ok(()),
         _ => Err("neither ok nor an error".to_owned()),
     }
@@ -240,12 +240,10 @@ fn status(json: &str) -> Result<(), String> {
     let (Some(traced), Some(holders)) = (count("traced"), count("holders")) else {
         return Err("'traced' or 'holders' is missing".to_owned());
     };
-    let finished = status["finished_rings"]
-        .as_u64()
-        .ok_or("no finished_rings")?;
+    let retired = status["retired_rings"].as_u64().ok_or("no retired_rings")?;
     match status["max_rings"].as_u64() {
-        Some(limit) if holders as u64 + finished > limit => Err(format!(
-            "{holders} threads with rings, and {finished} finished rings, are more than {limit}"
+        Some(limit) if holders as u64 + retired > limit => Err(format!(
+            "{holders} threads with rings, and {retired} retired rings, are more than {limit}"
         )),
         // A thread may have ended between the two counts.
         _ if traced > holders + 8 => Err(format!("{traced} traced, {holders} with rings")),
@@ -272,7 +270,7 @@ mod tests {
             "start #",
             "stop #",
             "foreground #",
-            "anomaly",
+            "snapshot",
             "max-rings",
             "property on",
         ] {
@@ -283,7 +281,7 @@ mod tests {
     #[test]
     fn answers_are_judged() {
         let judged = |action: Action, answer: &str| judge(&action, answer).is_ok();
-        assert!(judged(Action::Anomaly, "ok /x/y-1.hindsight"));
+        assert!(judged(Action::Snapshot, "ok /x/y-1.hindsight"));
         assert!(judged(
             Action::Command("start", 1),
             "error thread 7 is traced already"
@@ -292,13 +290,13 @@ mod tests {
             Action::Command("start", 1),
             "error the control thread does not answer"
         ));
-        assert!(!judged(Action::Anomaly, "perhaps"));
+        assert!(!judged(Action::Snapshot, "perhaps"));
         assert!(judged(Action::Nonsense("x"), "error unknown command"));
         assert!(!judged(Action::Nonsense("x"), "ok"));
         assert!(!judged(Action::MaxRings(None), "error no"));
         let status = |max: &str, holders: &str| {
             format!(
-                r#"ok {{"traced":[1],"holders":{holders},"finished_rings":1,"max_rings":{max}}}"#
+                r#"ok {{"traced":[1],"holders":{holders},"retired_rings":1,"max_rings":{max}}}"#
             )
         };
         assert!(judged(Action::Status, &status("2", "[1]")));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks what was persisted: each file is whole and decodes, its methods have names, and its calls are those that the
+//! Checks the snapshots: each file is whole and decodes, its methods have names, and its calls are those that the
 //! program makes.
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask verify stress`: a program of many threads does what recording goes wrong on, while tracing is
-//! started, stopped and persisted from several sides; every file is decoded and checked.
+//! started, stopped and put into snapshots from several sides; every file is decoded and checked.
 
 mod actions;
 mod dice;
@@ -82,7 +82,7 @@ struct Round {
     /// Whether all threads are traced from their start.
     all: bool,
     max_rings: u64,
-    persist_at_exit: bool,
+    snapshot_at_exit: bool,
     /// Whether the process ends while its threads work on.
     exit_at_work: bool,
     /// Threads are stopped by the lock-free protocol.
@@ -108,7 +108,7 @@ impl Round {
             ring: dice.pick(&[12, 12, 13, 14, 16, 18, 20]),
             all: dice.below(4) != 0,
             max_rings: 2 + dice.below(8),
-            persist_at_exit: dice.below(2) == 0,
+            snapshot_at_exit: dice.below(2) == 0,
             exit_at_work: number % 2 == 1,
             lock_free: dice.below(2) == 0,
             seed,
@@ -130,9 +130,9 @@ impl Round {
         } else {
             format!("trace=main,max-rings={}", self.max_rings)
         };
-        let at_exit = if self.persist_at_exit { "yes" } else { "no" };
+        let at_exit = if self.snapshot_at_exit { "yes" } else { "no" };
         format!(
-            "{threads},ring={},dir={folder},socket={folder}/socket,persist-at-exit={at_exit},protocol={}",
+            "{threads},ring={},dir={folder},socket={folder}/socket,snapshot-at-exit={at_exit},protocol={}",
             self.ring,
             self.protocol()
         )

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When anchors are taken, and which are kept: what makes the time of every slot exact.
+//! When anchors are taken, and which are kept. Anchors make the time of every slot exact.
 //!
-//! A slot has the low 32 bits of the counter. Readers can extend them as long as each slot lies between
-//! two anchors less than half a wrap apart, or as far apart as they like if no slot lies between them.
+//! A slot has the low 32 bits of the counter. Readers can extend them if each slot lies between two anchors that
+//! are less than half a wrap of those 32 bits apart. Anchors without a slot between them may be any time apart.
 
 use std::time::Duration;
 
 use hindsight_trace_format::container::Anchor;
 
-/// No counter is faster; assumed until the rate is known.
+/// Faster than any counter, in ticks per second; assumed until the rate is known.
 const FASTEST_TICKS_PER_SECOND: u64 = 8_000_000_000;
-/// Anchors kept for a ring, 1 MiB of them. At 2.7 GHz that is 11 hours of a thread that never rests for
-/// as long as it takes to the next anchor.
+/// Maximum number of anchors kept for a ring (1 MiB). At 2.7 GHz they cover 11 hours of a thread that records in
+/// every interval between two anchors.
 const MAX_ANCHORS: usize = 1 << 16;
 
-/// How often anchors have to be taken of a counter with this rate (0: unknown): four fifths of half a
-/// wrap, so that one may be late.
+/// Time between two anchors, for a counter with this rate (0: unknown): 80 % of half a wrap of its low 32 bits, so
+/// that an anchor may be late; at most 60 s.
 pub fn interval(ticks_per_second: u64) -> Duration {
     let rate = match ticks_per_second {
         0 => FASTEST_TICKS_PER_SECOND,
@@ -25,7 +25,7 @@ pub fn interval(ticks_per_second: u64) -> Duration {
     Duration::from_secs_f64((half_a_wrap * 0.8).min(60.0))
 }
 
-/// How long to wait where a thread was too busy for an anchor.
+/// Time to the next attempt where a thread was too busy for an anchor.
 pub fn retry_after(interval: Duration) -> Duration {
     interval / 16
 }
@@ -37,9 +37,9 @@ pub struct AnchorLog {
 }
 
 impl AnchorLog {
-    /// Keeps an anchor, newer than those before it, of a ring with this many slots.
+    /// Adds an anchor of a ring with `ring_slots` slots. It must be newer than all anchors in the log.
     ///
-    /// Of those taken while the thread stood still, the first and the last are kept.
+    /// Of the anchors between two slots, only the first and the last are kept.
     pub fn note(&mut self, anchor: Anchor, ring_slots: u64) {
         if let [.., before, last] = self.anchors.as_mut_slice() {
             if before.slots_written == anchor.slots_written
@@ -55,11 +55,11 @@ impl AnchorLog {
         self.anchors.push(anchor);
     }
 
-    /// Drops the anchors that only say something about slots that were overwritten since, or else the
-    /// oldest quarter. `oldest` is the number of the ring's oldest slot.
+    /// Drops the anchors that only bound overwritten slots; if these are few, the oldest quarter. `oldest` is the
+    /// number of the ring's oldest slot.
     fn thin_out(&mut self, oldest: u64) {
         let overwritten = self.anchors.partition_point(|a| a.slots_written <= oldest);
-        // The last of them bounds the oldest slot.
+        // The last of these bounds the oldest slot.
         let mut drop = overwritten.saturating_sub(1);
         if drop < MAX_ANCHORS / 4 {
             drop = MAX_ANCHORS / 4;
@@ -67,18 +67,18 @@ impl AnchorLog {
         self.anchors.drain(..drop);
     }
 
-    /// How many there are.
+    /// The number of anchors.
     #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn len(&self) -> usize {
         self.anchors.len()
     }
 
-    /// All, oldest first; none are left.
+    /// Takes all anchors, oldest first.
     pub fn take(&mut self) -> Vec<Anchor> {
         std::mem::take(&mut self.anchors)
     }
 
-    /// Forgets all.
+    /// Drops all anchors.
     pub fn clear(&mut self) {
         self.anchors.clear();
     }
@@ -136,7 +136,7 @@ mod tests {
         let oldest = slots(last) - 4096;
         assert!(kept[0].slots_written <= oldest && kept[1].slots_written > oldest);
 
-        // Where the ring has room for all, the oldest quarter goes.
+        // If the ring still has all slots, the oldest quarter of the anchors goes.
         for i in 0..=last {
             log.note(anchor(i, slots(i)), u64::MAX);
         }

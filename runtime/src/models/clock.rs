@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The counter of models: each reading is the next number.
+//! The counter in models: each reading is the next number.
 
 use std::cell::Cell;
 
@@ -10,12 +10,12 @@ loom::lazy_static! {
 }
 
 thread_local! {
-    /// Of the test: loom runs all of a model's threads on one.
+    /// Set by the test; loom runs all threads of a model on the test's own thread.
     static PROMPT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From here on, what was written before a reading is visible after a later one, as it is on real
-/// machines after some time. Otherwise readings order nothing: C11's memory knows no time.
+/// Sets whether a reading makes all earlier stores visible to later readings, as happens on real machines after
+/// some time. If not, readings order nothing: the memory model of C11 has no time.
 #[cfg_attr(not(test), allow(dead_code, reason = "for models"))]
 pub(crate) fn be_prompt(prompt: bool) {
     PROMPT.set(prompt);

@@ -7,78 +7,78 @@ use std::sync::OnceLock;
 use hindsight_trace_format::ring::CURSOR_OFF;
 
 use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use crate::thread_trace::ThreadTrace;
 
-/// What a thread object holds for Hindsight; the managed runtime declares the same layout.
+/// Hindsight's part of a thread object; the managed runtime declares the same layout.
 ///
 /// | offset | size | field |
 /// |---|---|---|
 /// | 0 | word | `cursor`: address of the next slot, 0 while tracing is off |
-/// | word | word | `state`: the thread's [`ThreadTrace`], null while it is not registered |
+/// | word | word | `state`: the recorder's object for the thread, null while the thread is not registered |
 /// | 2 words | 4 | `poll`: byte 0 is 1 while the thread is traced; byte 1 is the managed runtime's (1: it wants the thread to suspend); bytes 2 and 3 are 0 |
-/// | 3 words | word | `exit_stub`: address of what an exit calls, 0 while the thread is not traced |
-/// | 4 words | word | `leaf_stub`: the same for the entry of a method without suspend check |
+/// | 3 words | word | `exit_stub`: address of the stub for method exits, 0 while the thread is not traced |
+/// | 4 words | word | `leaf_stub`: address of the stub for entries of methods without suspend check, 0 while the thread is not traced |
 ///
-/// Compiled code may test `poll` as one 32-bit word for "is there anything to do". Each side stores its
-/// own byte only, with byte stores, so that neither can undo what the other one says.
+/// Compiled code may test `poll` as one 32-bit word for "is there anything to do". Hindsight and the managed
+/// runtime each store only their own byte, with byte stores, so neither can overwrite the other's.
 ///
-/// All zeros is what a new thread has. Once the thread is registered, the words change only on the thread itself
-/// or while it is at a safepoint; or as [`lock_free`](crate::lock_free) says.
+/// A new thread's words are all zero. Once the thread is registered, the words change only on the thread itself,
+/// while it is at a safepoint, or as the lock-free handshake defines.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct ThreadWords {
     cursor: AtomicUsize,
-    state: AtomicPtr<ThreadTrace>,
+    state: AtomicPtr<()>,
     poll: Poll,
     exit_stub: AtomicUsize,
     leaf_stub: AtomicUsize,
-    /// Used whenever the words are, so that loom sees who uses them after their end.
+    /// Shadow cell touched on every access, so that loom reports use after the thread has gone.
     #[cfg(feature = "loom")]
     alive: loom::cell::UnsafeCell<()>,
-    /// In place of the word at [`StubTable::entry_slot`].
+    /// Stands in for the word at [`StubTable::entry_slot`].
     #[cfg(feature = "loom")]
     entry: AtomicUsize,
 }
 
-/// The addresses of what compiled code calls at its trace points.
+/// Addresses of the stubs that compiled code calls at its trace points.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stubs {
-    /// At an exit.
+    /// At a method exit.
     pub exit: usize,
     /// At the entry of a method without suspend check.
     pub leaf_entry: usize,
-    /// At the entry of a method with one.
+    /// At the entry of a method with a suspend check.
     pub entry: usize,
 }
 
-/// All that compiled code may call.
+/// All stubs that compiled code may call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StubTable {
     /// Stubs that record.
     pub recording: Stubs,
-    /// Stubs that ask [`ThreadTrace::trace_point`] what to do. Used by the
-    /// [lock-free protocol](crate::lock_free) only.
-    pub asking: Stubs,
-    /// Distance in bytes from the [`ThreadWords`] to the word of the thread object that has the address of what
-    /// the entry of a method with suspend check calls; 0 if there is none.
+    /// Stubs that call [`TracedThread::trace_point`](crate::TracedThread::trace_point), which checks for a request
+    /// before it records. Only the lock-free handshake uses them.
+    pub slow_path: Stubs,
+    /// Distance in bytes from the [`ThreadWords`] to the word of the thread object that holds the address of the
+    /// stub for entries of methods with a suspend check; 0 if there is no such word.
     pub entry_slot: isize,
 }
 
-/// What the words lead compiled trace points to.
+/// Which stubs compiled trace points call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Points {
-    /// Nothing.
+pub(crate) enum HookMode {
+    /// None.
     Off,
-    /// The stubs that record.
+    /// Those that record.
     Record,
-    /// The stubs that ask.
-    Ask,
+    /// Those that check for a request first.
+    #[cfg(feature = "lock-free")]
+    SlowPath,
 }
 
 static STUBS: OnceLock<StubTable> = OnceLock::new();
 
-/// Says what compiled code of traced threads calls; 0, and so nothing, without. To be called before any thread is
-/// traced; only the first call counts.
+/// Sets the stubs that compiled code of traced threads calls; without this call it calls none. To be called before
+/// any thread is traced. Only the first call has an effect.
 pub fn set_stubs(table: StubTable) {
     let _ = STUBS.set(table);
 }
@@ -88,7 +88,7 @@ pub fn set_stubs(table: StubTable) {
 #[repr(C, align(4))]
 struct Poll {
     tracing: AtomicU8,
-    /// Never stored to by us.
+    /// Only the managed runtime stores here.
     suspend: AtomicU8,
     unused: [u8; 2],
 }
@@ -99,13 +99,13 @@ pub const POLL_TRACING: u32 = 1;
 pub const POLL_SUSPEND: u32 = 1 << 8;
 
 impl ThreadWords {
-    /// Says that the words are used.
+    /// Reports a use of the words to loom.
     #[cfg(feature = "loom")]
     pub(crate) fn watch(&self) {
         self.alive.with(|_| ());
     }
 
-    /// Says that the words are used no more.
+    /// Reports the end of the words to loom.
     #[cfg(all(test, feature = "loom"))]
     pub(crate) fn end(&self) {
         self.alive.with_mut(|_| ());
@@ -138,56 +138,59 @@ impl ThreadWords {
         &self.cursor
     }
 
-    /// The thread's trace, null while the thread is not registered.
-    pub fn state(&self) -> *const ThreadTrace {
+    /// The recorder's object for the thread ([`TracedThread`](crate::TracedThread)), null while the thread is not
+    /// registered.
+    pub fn state(&self) -> *const () {
         self.state.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn replace_state(&self, state: *const ThreadTrace) -> *const ThreadTrace {
+    pub(crate) fn replace_state(&self, state: *const ()) -> *const () {
         self.state.swap(state.cast_mut(), Ordering::Relaxed)
     }
 
-    /// What exits, entries of methods without suspend check, and entries of those with one lead to.
+    /// The stubs for exits, for entries of methods without suspend check, and for entries of methods with one.
     #[cfg(all(test, feature = "loom"))]
-    pub(crate) fn led_to(&self) -> [&AtomicUsize; 3] {
+    pub(crate) fn hooks(&self) -> [&AtomicUsize; 3] {
         [&self.exit_stub, &self.leaf_stub, &self.entry]
     }
 
-    /// Whether compiled code is told that the thread is traced.
+    /// Whether compiled code sees the thread as traced.
     pub fn is_marked_traced(&self) -> bool {
         self.poll.tracing.load(Ordering::Relaxed) != 0
     }
 
-    /// Moves the cursor to another ring, or to [`CURSOR_OFF`].
+    /// Moves the cursor to another ring, or to [`CURSOR_OFF`](hindsight_trace_format::ring::CURSOR_OFF).
     pub(crate) fn set_cursor(&self, cursor: usize) {
         self.cursor.store(cursor, Ordering::Relaxed);
     }
 
-    /// Tells compiled code what its trace points lead to, but for those that [`set_entry`](Self::set_entry) is about.
-    pub(crate) fn set_points(&self, points: Points) {
-        let stubs = stubs(points);
-        let tracing = points != Points::Off;
+    /// Sets the stubs that compiled trace points call, except for entries of methods with a suspend check (see
+    /// [`set_entry`](Self::set_entry)).
+    pub(crate) fn set_hook_mode(&self, mode: HookMode) {
+        let stubs = stubs(mode);
+        let tracing = mode != HookMode::Off;
         self.poll.tracing.store(tracing.into(), Ordering::Relaxed);
         self.exit_stub.store(stubs.exit, Ordering::Relaxed);
         self.leaf_stub.store(stubs.leaf_entry, Ordering::Relaxed);
     }
 
-    /// Tells compiled code what the entries of methods with suspend checks lead to, if they come to that: they test
-    /// `poll` before. Needed only where they shall ask.
+    /// Sets the stub for entries of methods with a suspend check, which test `poll` before they call it. Only
+    /// needed with slow-path stubs: otherwise it is always the recording one.
     ///
     /// # Safety
-    /// `words` are in the thread object that [`StubTable::entry_slot`] is about, and valid.
-    pub(crate) unsafe fn set_entry(words: *const Self, points: Points) {
-        let address = stubs(points).entry;
+    /// `words` are valid, and part of the thread object that [`StubTable::entry_slot`] describes.
+    #[cfg(feature = "lock-free")]
+    pub(crate) unsafe fn set_entry(words: *const Self, mode: HookMode) {
+        let address = stubs(mode).entry;
         #[cfg(feature = "loom")]
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees that the words are valid.
         unsafe { &*words }.entry.store(address, Ordering::Relaxed);
         #[cfg(not(feature = "loom"))]
         {
             let slot = STUBS.get().map_or(0, |table| table.entry_slot);
             if slot != 0 {
-                // SAFETY: an aligned word of the same object, says the caller. Compiled code reads it with plain
-                // loads.
+                // SAFETY: an aligned word of the thread object around the words, which the caller guarantees to be
+                // the one that `entry_slot` describes. Compiled code reads it with plain loads.
                 let slot = unsafe { &*words.byte_offset(slot).cast::<AtomicUsize>() };
                 slot.store(address, Ordering::Relaxed);
             }
@@ -195,12 +198,13 @@ impl ThreadWords {
     }
 }
 
-fn stubs(points: Points) -> Stubs {
+fn stubs(mode: HookMode) -> Stubs {
     let table = STUBS.get().copied().unwrap_or_default();
-    match points {
-        Points::Off => Stubs::default(),
-        Points::Record => table.recording,
-        Points::Ask => table.asking,
+    match mode {
+        HookMode::Off => Stubs::default(),
+        HookMode::Record => table.recording,
+        #[cfg(feature = "lock-free")]
+        HookMode::SlowPath => table.slow_path,
     }
 }
 
@@ -234,10 +238,10 @@ mod tests {
             ])
         };
         words.poll.suspend.store(1, Ordering::Relaxed);
-        words.set_points(Points::Record);
+        words.set_hook_mode(HookMode::Record);
         assert!(words.is_marked_traced());
         assert_eq!(poll(&words), POLL_TRACING | POLL_SUSPEND);
-        words.set_points(Points::Off);
+        words.set_hook_mode(HookMode::Off);
         assert!(!words.is_marked_traced());
         assert_eq!(poll(&words), POLL_SUSPEND);
     }

@@ -8,23 +8,21 @@ use std::sync::Mutex;
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::slot::SLOT_BYTES;
 
-/// `2^k` bytes of slots, and a page after them that cannot be touched: a store there is what makes the
-/// cursor wrap.
+/// `2^k` bytes of slots, followed by an inaccessible guard page: the fault of a store there makes the cursor wrap.
 ///
-/// Memory is taken from the system when it is first written, so an unused ring costs address space
-/// only.
+/// The system provides memory when a page is first written, so an unused ring costs only address space.
 #[derive(Debug)]
 pub struct Ring {
     memory: NonNull<libc::c_void>,
     geometry: Geometry,
 }
 
-// SAFETY: a Ring is just an owned mapping; who may write to it when is the business of ThreadTrace.
+// SAFETY: a Ring owns its mapping, which is not tied to a thread. ThreadTrace decides which thread writes to it.
 unsafe impl Send for Ring {}
-// SAFETY: as above; through a shared reference memory is only read, and that is unsafe to ask for.
+// SAFETY: a shared reference only gives read access, by `bytes`, whose caller rules out writers.
 unsafe impl Sync for Ring {}
 
-/// The most that a page has on the systems we know (arm64 with 16 KiB and 64 KiB pages).
+/// Bytes of a page on this system (4, 16 or 64 KiB); 4096 if it cannot be determined.
 #[cfg_attr(miri, allow(dead_code, reason = "no guard page"))]
 fn page_bytes() -> usize {
     // SAFETY: no precondition.
@@ -35,11 +33,11 @@ impl Ring {
     /// Maps a ring.
     ///
     /// # Errors
-    /// What `mmap` or `mprotect` says: usually that there is no address space left.
+    /// If `mmap` or `mprotect` fails, usually because no address space is left.
     pub fn new(geometry: Geometry) -> io::Result<Self> {
         #[cfg(miri)]
         return Ok(Ring {
-            // SAFETY: not of size 0.
+            // SAFETY: the layout is not of size 0.
             memory: NonNull::new(
                 unsafe { std::alloc::alloc_zeroed(Self::layout(geometry)) }.cast(),
             )
@@ -50,7 +48,7 @@ impl Ring {
         Self::map(geometry)
     }
 
-    /// Miri knows no guard pages; there a ring is just memory.
+    /// Miri has no guard pages; a ring is plain memory there.
     #[cfg(miri)]
     fn layout(geometry: Geometry) -> std::alloc::Layout {
         std::alloc::Layout::from_size_align(geometry.bytes(), 4096).expect("a valid layout")
@@ -59,7 +57,7 @@ impl Ring {
     #[cfg(not(miri))]
     fn map(geometry: Geometry) -> io::Result<Self> {
         let guard = page_bytes();
-        // SAFETY: a fresh anonymous mapping touches nothing of ours.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces no other mapping.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -75,7 +73,7 @@ impl Ring {
         }
         let memory = NonNull::new(memory).ok_or_else(|| io::Error::other("mmap returned null"))?;
         let ring = Ring { memory, geometry };
-        // SAFETY: the last page of the mapping just made.
+        // SAFETY: the last page of the mapping made above.
         let guarded = unsafe {
             libc::mprotect(
                 memory.byte_add(geometry.bytes()).as_ptr(),
@@ -94,17 +92,17 @@ impl Ring {
         self.memory.as_ptr() as usize
     }
 
-    /// Address after the last slot: of the guard page.
+    /// Address after the last slot: the start of the guard page.
     pub fn end(&self) -> usize {
         self.base() + self.geometry.bytes()
     }
 
-    /// Its size.
+    /// The ring's size.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// How many slots it has.
+    /// The number of slots.
     pub(crate) fn slots(&self) -> u64 {
         self.geometry.slots() as u64
     }
@@ -112,16 +110,16 @@ impl Ring {
     /// The ring's bytes.
     ///
     /// # Safety
-    /// No thread may be recording into the ring, as long as the slice is used.
+    /// No thread may record into the ring while the slice is in use.
     pub unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped readable for its whole length; the caller rules out writers.
+        // SAFETY: the mapping is readable over its whole length, and the caller rules out writers.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.geometry.bytes()) }
     }
 
-    /// Gives the memory back to the system; the address space is kept. The slots become zero.
+    /// Returns the memory to the system and keeps the address space. All slots become zero.
     fn release_memory(&mut self) {
         #[cfg(miri)]
-        // SAFETY: as below.
+        // SAFETY: this is the only reference to the ring's memory.
         unsafe {
             self.memory
                 .as_ptr()
@@ -129,7 +127,7 @@ impl Ring {
                 .write_bytes(0, self.geometry.bytes());
         }
         #[cfg(not(miri))]
-        // SAFETY: the mapping is ours and has no reader.
+        // SAFETY: the ring owns the mapping, and `&mut self` rules out readers.
         unsafe {
             libc::madvise(
                 self.memory.as_ptr(),
@@ -148,7 +146,7 @@ impl Drop for Ring {
             std::alloc::dealloc(self.memory.as_ptr().cast(), Self::layout(self.geometry));
         }
         #[cfg(not(miri))]
-        // SAFETY: the whole mapping, which nobody uses any more.
+        // SAFETY: the ring owns the whole mapping, and is being dropped.
         unsafe {
             libc::munmap(self.memory.as_ptr(), self.geometry.bytes() + page_bytes());
         }
@@ -161,14 +159,14 @@ impl Drop for Ring {
 /// `at` is the address of a slot of a ring that the calling thread records into.
 #[inline]
 pub(crate) unsafe fn write_slot(at: usize, word: u64) {
-    // SAFETY: says the caller; aligned, since a ring starts at a page and has 8-byte slots.
+    // SAFETY: the caller passes a slot of its own ring. It is aligned: a ring starts at a page and has 8-byte slots.
     unsafe { (at as *mut u64).write(word.to_le()) }
 }
 
-/// Distance of two slots' addresses, bytes.
+/// Distance between the addresses of two neighbouring slots, bytes.
 pub(crate) const SLOT_STRIDE: usize = SLOT_BYTES;
 
-/// Spare rings, so that a swap does not wait for `mmap`.
+/// Spare rings, so that swapping a ring does not wait for `mmap`.
 #[derive(Debug)]
 pub struct RingPool {
     geometry: Geometry,
@@ -176,7 +174,7 @@ pub struct RingPool {
 }
 
 impl RingPool {
-    /// How many spare rings are kept mapped. In a 32-bit process, address space is scarce.
+    /// Maximum number of spare rings that stay mapped. Address space is scarce in a 32-bit process.
     const MAX_SPARE: usize = if usize::BITS < 64 { 1 } else { 2 };
 
     /// An empty pool of rings of this size.
@@ -187,7 +185,7 @@ impl RingPool {
         }
     }
 
-    /// A ring, used before or new.
+    /// A spare ring, or a new one.
     ///
     /// # Errors
     /// As [`Ring::new`].
@@ -196,7 +194,7 @@ impl RingPool {
         spare.map_or_else(|| Ring::new(self.geometry), Ok)
     }
 
-    /// Takes a ring back that nobody uses any more, and returns its memory to the system.
+    /// Takes a ring back that is not in use, and returns its memory to the system.
     pub fn put(&self, mut ring: Ring) {
         ring.release_memory();
         let mut spare = self.spare.lock().unwrap_or_else(|e| e.into_inner());
@@ -219,13 +217,13 @@ mod tests {
     fn all_of_a_ring_can_be_written_and_a_recycled_one_is_empty() {
         let pool = RingPool::new(small());
         let ring = pool.take().unwrap();
-        // SAFETY: the ring is this test's alone.
+        // SAFETY: only this test uses the ring.
         unsafe { std::ptr::write_bytes(ring.base() as *mut u8, 0xab, ring.geometry().bytes()) };
         let base = ring.base();
         pool.put(ring);
         let ring = pool.take().unwrap();
         assert_eq!(ring.base(), base, "a spare ring is used again");
-        // SAFETY: as above.
+        // SAFETY: nobody records into the ring.
         assert!(unsafe { ring.bytes() }.iter().all(|b| *b == 0));
     }
 
@@ -234,8 +232,8 @@ mod tests {
     fn the_page_after_a_ring_cannot_be_written() {
         let ring = Ring::new(small()).unwrap();
         let mut pipe = [0; 2];
-        // SAFETY: plain system calls on our own descriptors. The kernel reports a bad address instead
-        // of raising a signal when it is the one to write.
+        // SAFETY: system calls on this test's own descriptors. When the kernel writes to a bad address, it returns
+        // an error instead of raising a signal.
         unsafe {
             assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
             assert_eq!(libc::write(pipe[1], [1u8; 16].as_ptr().cast(), 16), 16);

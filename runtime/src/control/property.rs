@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Watches a system property, with the functions that Android's C library has for that.
+//! Watches a system property, with functions of Android's C library.
 //!
-//! They are looked up when the process runs, so that this code is the same everywhere: other C libraries
-//! don't have them, but a test can bring its own.
+//! The functions are looked up at run time, so this code is the same everywhere: other C libraries lack them, and a
+//! test can bring its own.
 
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::io;
@@ -14,27 +14,27 @@ type Receive = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u
 /// `<sys/system_properties.h>` of API level 26.
 #[derive(Clone, Copy)]
 pub(crate) struct Properties {
-    /// The property of this name, null if there is none yet. One that is there stays.
+    /// Returns the property of this name, null if it does not exist yet. A property is never removed.
     find: unsafe extern "C" fn(*const c_char) -> *const PropInfo,
-    /// Calls back, once, with name, value and serial number.
+    /// Calls back once with name, value and serial number.
     read: unsafe extern "C" fn(*const PropInfo, Receive, *mut c_void),
-    /// Waits until the property's serial number (without a property: that of all) is not the old one any
-    /// more, and stores the new one. False if it took too long; without a time it never does.
+    /// Waits until the property's serial number differs from the old one, and stores the new one. A null property
+    /// stands for the serial number of all properties. False if the time is up; without a time it waits for ever.
     wait: unsafe extern "C" fn(*const PropInfo, u32, *mut u32, *const libc::timespec) -> bool,
 }
 
 impl Properties {
-    /// Those of the C library, if it has any.
+    /// The functions of the C library, if it has them.
     pub(crate) fn of_this_system() -> Option<Self> {
         fn symbol(name: &CStr) -> Option<*mut c_void> {
-            // SAFETY: a look-up by a name that ends.
+            // SAFETY: `name` is a C string.
             let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
             (!address.is_null()).then_some(address)
         }
         let find = symbol(c"__system_property_find")?;
         let read = symbol(c"__system_property_read_callback")?;
         let wait = symbol(c"__system_property_wait")?;
-        // SAFETY: functions of these names are the C library's, with these types.
+        // SAFETY: only the C library defines functions of these names, with these types.
         unsafe {
             Some(Properties {
                 find: std::mem::transmute::<
@@ -58,12 +58,13 @@ impl Properties {
         }
     }
 
-    /// Calls `changed` with each new value, the first time with the one that the property has (or gets),
-    /// until that returns false. Values that follow each other fast may be missed; the last one is not.
+    /// Calls `changed` with the property's value, as soon as it has one, and with each new value, until that returns
+    /// false. Of values that follow each other fast, all but the last may be missed.
     pub(crate) fn watch(self, name: &CStr, changed: &mut dyn FnMut(&str) -> bool) {
         let mut any = 0;
         let property = loop {
-            // SAFETY: as bionic documents them; a null property stands for all, a null time for any.
+            // SAFETY: the arguments are valid by bionic's documentation: a null property stands for all properties, a
+            // null time for no limit.
             unsafe {
                 let property = (self.find)(name.as_ptr());
                 if !property.is_null() {
@@ -74,13 +75,13 @@ impl Properties {
         };
         loop {
             let mut seen = Seen::default();
-            // SAFETY: the property stays, and `receive` gets the `Seen` that it expects.
+            // SAFETY: a property is never removed, and `receive` gets the `Seen` that it expects.
             unsafe { (self.read)(property, receive, (&raw mut seen).cast()) };
             if !changed(&seen.value) {
                 return;
             }
             let mut serial = seen.serial;
-            // SAFETY: as above.
+            // SAFETY: a property is never removed; a null time means no limit.
             unsafe { (self.wait)(property, seen.serial, &mut serial, std::ptr::null()) };
         }
     }
@@ -93,33 +94,30 @@ struct Seen {
 }
 
 /// # Safety
-/// `seen` is a `Seen`, `value` a string that ends.
+/// `seen` points to a `Seen`, `value` to a C string.
 unsafe extern "C" fn receive(
     seen: *mut c_void,
     _name: *const c_char,
     value: *const c_char,
     serial: u32,
 ) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller passes such pointers.
     let (seen, value) = unsafe { (&mut *seen.cast::<Seen>(), CStr::from_ptr(value)) };
     seen.value = value.to_string_lossy().into_owned();
     seen.serial = serial;
 }
 
-/// Starts a thread that watches the property `name` for as long as `changed` returns true. It ends at the
-/// first change after that: nobody waits for it.
+/// Starts a thread that watches the property `name` until `changed` returns false. Nobody waits for the thread, which
+/// notices that at the next change only.
 ///
 /// # Errors
-/// If there are no system properties here, or no thread can be started.
+/// If this system has no properties, or no thread can be started.
 pub(crate) fn watch(
     name: &str,
     mut changed: impl FnMut(&str) -> bool + Send + 'static,
 ) -> io::Result<()> {
     let properties = Properties::of_this_system().ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::Unsupported,
-            "there are no system properties here",
-        )
+        io::Error::new(io::ErrorKind::Unsupported, "this system has no properties")
     })?;
     let name = CString::new(name)?;
     std::thread::Builder::new()
@@ -133,9 +131,9 @@ mod tests {
     use super::*;
     use std::sync::{mpsc, Condvar, Mutex};
 
-    /// One property, as bionic would keep it.
+    /// One property, as bionic keeps it.
     struct Fake {
-        /// Serial number and value, once it was set.
+        /// Serial number and, once it is set, value.
         property: Mutex<(u32, Option<CString>)>,
         changed: Condvar,
     }
@@ -153,7 +151,7 @@ mod tests {
     }
 
     unsafe extern "C" fn find(name: *const c_char) -> *const PropInfo {
-        // SAFETY: `watch` passes a string.
+        // SAFETY: `watch` passes a C string.
         assert_eq!(unsafe { CStr::from_ptr(name) }, c"dev.test");
         let is_set = FAKE.property.lock().unwrap().1.is_some();
         if is_set {
@@ -166,7 +164,7 @@ mod tests {
     unsafe extern "C" fn read(property: *const PropInfo, receive: Receive, cookie: *mut c_void) {
         assert_eq!(property, (&raw const FAKE).cast());
         let now = FAKE.property.lock().unwrap().clone();
-        // SAFETY: what `watch` asked to be called.
+        // SAFETY: the arguments that `watch` passed, and C strings.
         unsafe { receive(cookie, c"dev.test".as_ptr(), now.1.unwrap().as_ptr(), now.0) };
     }
 
@@ -181,7 +179,7 @@ mod tests {
         while property.0 == old {
             property = FAKE.changed.wait(property).unwrap();
         }
-        // SAFETY: `watch` passes a place for it.
+        // SAFETY: `watch` passes the address of a variable.
         unsafe { *new = property.0 };
         true
     }
@@ -204,8 +202,8 @@ mod tests {
     }
 
     #[test]
-    fn where_there_are_no_properties_it_says_so() {
+    fn a_system_without_properties_is_an_error() {
         let error = watch("dev.test", |_| true).unwrap_err();
-        assert!(error.to_string().contains("no system properties"));
+        assert!(error.to_string().contains("has no properties"));
     }
 }

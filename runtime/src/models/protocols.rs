@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Model checks: loom runs what is here in all interleavings, with the weak memory of C11.
+//! Model checks of both handshakes: loom runs the tests here in all interleavings, with the weak memory of C11.
 //!
-//! [`ThreadTrace`] is the production code. What stands in for ART are threads that run managed code, and
-//! can be acted on while they are at a safepoint: each holds a lock while it runs, and gives it up where
-//! asked to. Slots and words are watched: using them without the right to is a race, and found.
+//! [`TracedThread`] is production code. A model of ART runs managed code on threads that can be brought to a safepoint:
+//! each holds a lock while it runs, and releases it on request. loom watches slots and words: an access without the
+//! right to it is reported as a race.
 //!
 //! `cargo test -p hindsight-runtime --features loom --release --lib model`
 
@@ -12,15 +12,17 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use crate::lock_free::{returned_to_managed_code, Exchange};
-use crate::ring::{write_slot, Ring, SLOTS, SLOT_STRIDE};
+use crate::handshake::request::{returned_to_managed_code, Request, Swap};
+use crate::handshake::TracedThread;
+use crate::models::clock::{be_prompt, tick};
 use crate::sync::spin;
-use crate::thread_trace::{StartReason, TakenRing, ThreadTrace};
-use crate::thread_words::{set_stubs, StubTable, Stubs, ThreadWords};
+use crate::thread::ring::{write_slot, Ring, SLOTS, SLOT_STRIDE};
+use crate::thread::trace::{StartReason, TakenRing};
+use crate::thread::words::{set_stubs, StubTable, Stubs, ThreadWords};
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // More than three involuntary switches in so few steps find nothing that two do not; see loom.
+    // With so few steps, more than three involuntary switches find nothing that three do not; see loom.
     builder.preemption_bound = Some(3);
     builder.max_branches = 20_000;
     builder.check(model);
@@ -33,7 +35,7 @@ fn ring() -> Ring {
 /// A managed thread, as the control thread sees it.
 struct Managed {
     words: ThreadWords,
-    trace: Arc<ThreadTrace>,
+    trace: Arc<TracedThread>,
     requested: AtomicBool,
     running: Mutex<()>,
 }
@@ -43,20 +45,20 @@ impl Managed {
         let words = ThreadWords::new();
         let mut managed = Arc::new(Managed {
             words,
-            // SAFETY: replaced before anything is done with it.
-            trace: Arc::new(unsafe { ThreadTrace::new(1, "model", std::ptr::null()) }),
+            // SAFETY: replaced before any use.
+            trace: Arc::new(unsafe { TracedThread::new(1, "model", std::ptr::null()) }),
             requested: AtomicBool::new(false),
             running: Mutex::new(()),
         });
         let words: *const ThreadWords = &managed.words;
         if let Some(managed) = Arc::get_mut(&mut managed) {
-            // SAFETY: the words live as long as the trace, and are said to end when the thread does.
-            managed.trace = Arc::new(unsafe { ThreadTrace::new(1, "model", words) });
+            // SAFETY: the words live as long as the trace; their end is reported to loom when the thread ends.
+            managed.trace = Arc::new(unsafe { TracedThread::new(1, "model", words) });
         }
         managed
     }
 
-    /// Runs managed code on the calling thread, which then ends. Returns the ring it had.
+    /// Runs managed code on the calling thread, which then ends. Returns its ring.
     fn run(&self, code: impl FnOnce(&mut dyn FnMut())) -> Option<TakenRing> {
         let mut running = Some(self.running.lock().unwrap());
         let mut safepoint = || {
@@ -75,8 +77,8 @@ impl Managed {
         taken
     }
 
-    /// What ART does for the control thread.
-    fn at_safepoint<T>(&self, action: impl FnOnce(&ThreadTrace) -> T) -> T {
+    /// Runs `action` at a safepoint, as ART does for the control thread.
+    fn at_safepoint<T>(&self, action: impl FnOnce(&TracedThread) -> T) -> T {
         self.requested.store(true, Ordering::Relaxed);
         let stopped = self.running.lock().unwrap();
         let result = action(&self.trace);
@@ -91,8 +93,8 @@ impl Managed {
     }
 }
 
-/// What compiled code, or a stub, does to record the entry of this method.
-fn record(words: &ThreadWords, trace: &ThreadTrace, method: u64) {
+/// Records the entry of this method as compiled code or a recording stub does.
+fn record(words: &ThreadWords, trace: &TracedThread, method: u64) {
     let cursor = words.cursor();
     let mut at = cursor.load(Ordering::Relaxed);
     if at == 0 {
@@ -107,7 +109,7 @@ fn record(words: &ThreadWords, trace: &ThreadTrace, method: u64) {
     cursor.store(at + SLOT_STRIDE, Ordering::Relaxed);
 }
 
-/// The methods that the rings say were entered, oldest first, and how many slots were recorded.
+/// The methods entered according to the rings, oldest first, and the number of slots recorded.
 fn entered(rings: &[TakenRing]) -> (Vec<u64>, u64) {
     let mut methods = Vec::new();
     let mut recorded = 0;
@@ -149,16 +151,16 @@ fn a_swap_while_the_thread_records_and_ends() {
             // SAFETY: at a safepoint.
             unsafe { trace.take(&mut replacement) }
         });
-        // As the persist does, while the thread records on in the other ring.
+        // Reads the ring as a snapshot does, while the thread records into the other one.
         let mut rings: Vec<_> = swapped.into_iter().collect();
         let (before, _) = entered(&rings);
         assert!(before.len() <= 2);
         rings.extend(thread.join().unwrap());
         let (methods, recorded) = entered(&rings);
-        // What started and what stopped it has three slots; rings have three, so the oldest may be gone.
+        // The start and stop events have three slots; a ring has three, so the oldest may be overwritten.
         assert_eq!(recorded, 5);
         assert!([METHOD, METHOD + 1].ends_with(&methods), "{methods:x?}");
-        // The first ring holds three slots, two of which say what started: the second call overwrites them.
+        // Two of the first ring's three slots are the start event: the second call overwrites them.
         if rings.len() == 2 {
             assert_eq!(methods.len(), 2, "{methods:x?}");
         }
@@ -190,7 +192,7 @@ fn start_and_stop_while_the_thread_ends() {
         let at_end = thread.join().unwrap();
         assert_eq!(begun, stopped.is_some() || at_end.is_some());
         assert!(stopped.is_none() || at_end.is_none(), "one ring, one owner");
-        assert!(!managed.trace.is_traced());
+        assert!(!managed.trace.trace().is_traced());
         let rings: Vec<_> = stopped.into_iter().chain(at_end).collect();
         let (methods, recorded) = entered(&rings);
         assert!(!begun || (3..=5).contains(&recorded));
@@ -198,10 +200,9 @@ fn start_and_stop_while_the_thread_ends() {
     });
 }
 
-/// Anchors of a thread that records, wraps and ends. With a prompt clock they must be right about the
-/// slots that were written later, too.
+/// Anchors of a thread that records, wraps and ends. With a prompt clock they must bound the later slots, too.
 fn anchors(prompt: bool) {
-    crate::model_clock::be_prompt(prompt);
+    be_prompt(prompt);
     check(move || {
         let managed = Managed::new();
         // SAFETY: nobody else is there yet.
@@ -212,26 +213,26 @@ fn anchors(prompt: bool) {
                 let mut times = Vec::new();
                 let taken = managed.run(|_| {
                     for n in 0..3 {
-                        let before = crate::model_clock::tick();
+                        let before = tick();
                         managed.trace_point(METHOD + n);
-                        times.push((before, crate::model_clock::tick()));
+                        times.push((before, tick()));
                     }
                 });
                 (taken, times)
             })
         };
-        managed.trace.sample_anchor();
-        managed.trace.sample_anchor();
+        managed.trace.take_anchor();
+        managed.trace.take_anchor();
         let (taken, times) = thread.join().unwrap();
         let taken = taken.unwrap();
         for anchor in &taken.anchors {
-            // The two slots of the start are there before the model begins.
+            // The two slots of the start event are written before the model begins.
             assert!((2..=5).contains(&anchor.slots_written), "{anchor:?}");
             for (n, (before, after)) in (2..).zip(&times) {
                 if n < anchor.slots_written {
                     assert!(*before < anchor.counter, "{anchor:?} {times:?}");
                 } else if prompt && n > anchor.slots_written {
-                    // The one at `slots_written` may have been under way.
+                    // The slot at `slots_written` may have been under way.
                     assert!(*after > anchor.counter, "{anchor:?} {times:?}");
                 }
             }
@@ -251,23 +252,23 @@ fn anchors_are_no_newer_than_the_slots_after_them() {
 
 /// The stubs, as numbers.
 const RECORDING: usize = 1;
-const ASKING: usize = 2;
+const SLOW_PATH: usize = 2;
 
-/// The trace points of compiled code, by what they read to find out what to call, and of the interpreter.
+/// The trace points of compiled code, by the word that holds their stub's address, and of the interpreter.
 #[derive(Clone, Copy, Debug)]
 enum Point {
     Exit,
     Leaf,
     Entry,
-    /// An entry that goes to its stub for ART's sake, whether the thread is traced or not.
+    /// An entry with a suspend request, which calls its stub whether the thread is traced or not.
     Suspending,
     Interpreted,
 }
 
-/// A managed thread that is started and stopped by the lock-free protocol.
+/// A managed thread whose ring changes by the lock-free protocol.
 struct Free {
     words: ThreadWords,
-    trace: Option<ThreadTrace>,
+    trace: Option<TracedThread>,
     runs_managed_code: AtomicBool,
 }
 
@@ -280,7 +281,7 @@ impl Free {
         };
         set_stubs(StubTable {
             recording: stubs(RECORDING),
-            asking: stubs(ASKING),
+            slow_path: stubs(SLOW_PATH),
             entry_slot: 0,
         });
         let mut free = Arc::new(Free {
@@ -290,12 +291,12 @@ impl Free {
         });
         let inside = Arc::get_mut(&mut free).unwrap();
         let words: *const ThreadWords = &inside.words;
-        // SAFETY: the words live as long as the trace, and are said to end when the thread does.
-        inside.trace = Some(unsafe { ThreadTrace::new_lock_free(1, "model", words) });
+        // SAFETY: the words live as long as the trace; their end is reported to loom when the thread ends.
+        inside.trace = Some(unsafe { TracedThread::new_lock_free(1, "model", words) });
         free
     }
 
-    fn trace(&self) -> &ThreadTrace {
+    fn trace(&self) -> &TracedThread {
         self.trace.as_ref().unwrap()
     }
 
@@ -315,7 +316,7 @@ impl Free {
     /// Passes a trace point.
     fn point(&self, point: Point, method: u64) {
         returned_to_managed_code();
-        let [exit, leaf, entry] = self.words.led_to();
+        let [exit, leaf, entry] = self.words.hooks();
         let stub = match point {
             Point::Exit => exit,
             Point::Leaf => leaf,
@@ -333,12 +334,12 @@ impl Free {
         };
         match stub.load(Ordering::Relaxed) {
             RECORDING => {
-                // Only an entry's stub looks whether there is a cursor.
+                // Only an entry's stub checks for a cursor.
                 let tests = matches!(point, Point::Entry | Point::Suspending);
                 assert!(tests || self.words.cursor().load(Ordering::Relaxed) != 0);
                 record(&self.words, self.trace(), method);
             }
-            ASKING => {
+            SLOW_PATH => {
                 if !matches!(point, Point::Suspending) || self.words.is_marked_traced() {
                     // SAFETY: this is the thread.
                     unsafe { self.trace().trace_point(method) };
@@ -354,20 +355,24 @@ impl Free {
         self.runs_managed_code.store(true, Ordering::Relaxed);
     }
 
-    /// What the control thread does; `None` if the thread does not record.
-    fn exchange(&self, replacement: Option<Ring>) -> Option<Exchange> {
+    fn request(&self) -> &Request {
+        self.trace().request().unwrap()
+    }
+
+    /// Requests the ring as the control thread does; `None` if the thread does not record.
+    fn exchange(&self, replacement: Option<Ring>) -> Option<Swap> {
         let mut replacement = replacement;
         // SAFETY: this is the control thread.
-        if !unsafe { self.trace().ask_for_ring(&mut replacement) } {
+        if !unsafe { (self.request()).ask_for_ring(self.trace().trace(), &mut replacement) } {
             return None;
         }
         loop {
             let look = |words: *const ThreadWords| {
-                // SAFETY: alive, says the caller.
+                // SAFETY: `poll` only calls this while the words are valid.
                 unsafe { &*words }.watch();
                 self.runs_managed_code.load(Ordering::Relaxed)
             };
-            if let Some(done) = self.trace().poll_exchange(&look) {
+            if let Some(done) = self.request().poll(self.trace().trace(), &look) {
                 return Some(done);
             }
             spin();
@@ -383,11 +388,11 @@ fn lock_free(
 ) -> Vec<TakenRing> {
     let thread = Free::run(free, code);
     let mut rings = control(free);
-    // As persisting does: whoever still writes to a ring that was taken races with this.
+    // Reads the rings as a snapshot does: a thread that still writes to one of them races with this.
     let (methods, _) = entered(&rings);
     rings.extend(thread.join().unwrap());
     assert!(entered(&rings).0.starts_with(&methods));
-    assert!(!free.trace().is_traced());
+    assert!(!free.trace().trace().is_traced());
     rings
 }
 
@@ -412,11 +417,11 @@ fn stop(free: &Free) -> Vec<TakenRing> {
 
 fn start(free: &Free) -> bool {
     // SAFETY: this is the control thread.
-    unsafe { free.trace().begin_anywhere(ring()) }.is_ok()
+    unsafe { free.request().start(free.trace().trace(), ring()) }.is_ok()
 }
 
-/// How many points were recorded, where recording was started and stopped once: what says that has three slots.
-/// Checks that those that were not overwritten are the newest of them, each once and in order.
+/// The number of points recorded, where recording was started and stopped once: these events have three slots. Checks
+/// that the points in the rings are the newest ones, each once and in order.
 fn count(rings: &[TakenRing], first: u64) -> u64 {
     let (methods, slots) = entered(rings);
     let points = slots - 3;
@@ -517,7 +522,7 @@ fn lock_free_start_of_a_thread_that_runs() {
                 start(free);
                 Vec::new()
             });
-            // From some moment on, all is recorded.
+            // From some moment on, all points are recorded.
             if !rings.is_empty() {
                 let slots = entered(&rings).1;
                 count(&rings, 6 - slots);
@@ -569,12 +574,14 @@ fn lock_free_request_that_is_withdrawn() {
             |free| {
                 let mut replacement = None;
                 // SAFETY: this is the control thread.
-                let asked = unsafe { free.trace().ask_for_ring(&mut replacement) };
-                if !asked || free.trace().withdraw().is_some() {
+                let asked = unsafe {
+                    (free.request()).ask_for_ring(free.trace().trace(), &mut replacement)
+                };
+                if !asked || free.request().withdraw(free.trace().trace()).is_some() {
                     return Vec::new();
                 }
                 loop {
-                    if let Some(done) = free.trace().poll_exchange(&|_| true) {
+                    if let Some(done) = free.request().poll(free.trace().trace(), &|_| true) {
                         return done.taken.into_iter().collect();
                     }
                     spin();

@@ -1,81 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known of one thread: its ring, and the words that its trace points use.
+//! The trace of one thread: its ring, its cursor and its anchors.
 
 use hindsight_trace_format::container::{Anchor, RingHeader};
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::ring::{Position, CURSOR_OFF};
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, FIRST_METHOD, SLOT_BYTES};
 
-use crate::anchors::AnchorLog;
 use crate::clock;
-use crate::lock_free::{Exchange, StopWord};
-use crate::ring::{write_slot, Ring, SLOT_STRIDE};
 use crate::sync::{fence, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::thread_words::{Points, ThreadWords};
+use crate::thread::anchors::AnchorLog;
+use crate::thread::ring::{write_slot, Ring, SLOT_STRIDE};
+use crate::thread::words::ThreadWords;
 
 /// The trace of one thread that is registered with the managed runtime.
 ///
-/// Three kinds of access, and what keeps them apart:
-/// - the thread itself, at every event: [`append`](Self::append), and compiled trace points;
-/// - whoever acts at a safepoint of the thread: [`begin`](Self::begin), [`take`](Self::take). The
-///   thread is not recording then;
-/// - the control thread, at any time: [`sample_anchor`](Self::sample_anchor), which only reads.
+/// Three parties access it:
+/// - the thread itself, at every event: the `record_` functions, and compiled trace points;
+/// - the party that changes the ring: [`begin`](Self::begin), [`take`](Self::take). The thread does not record
+///   meanwhile, because it is at a safepoint, is the caller, or has agreed to it by a handshake;
+/// - the control thread, at any time: [`take_anchor`](Self::take_anchor), which only reads.
 ///
-/// Without safepoints the second is done as [`lock_free`](crate::lock_free) says.
+/// The [`ThreadWords`] belong to the managed runtime's thread object, and are valid while the thread is registered.
+/// [`retire`](Self::retire) ends that, under the lock that the other two parties take.
 ///
-/// The [`ThreadWords`] belong to the managed runtime's thread object. They are used as long as the thread
-/// is registered; [`retire`](Self::retire) ends that, under the lock that the other two take.
-///
-/// The laps and the cursor change together when the ring wraps. Like a sequence lock's counter,
-/// `lap_changes` is odd meanwhile, so that the control thread can tell that it saw both before or both
-/// after.
-pub struct ThreadTrace {
+/// The lap count and the cursor change together when the ring wraps. `lap_changes` works like the counter of a
+/// sequence lock: it is odd during the change, so the control thread can tell that it read both before or both
+/// after the change.
+pub(crate) struct ThreadTrace {
     /// Address of the ring's first slot; 0 without a ring.
     base: AtomicUsize,
-    /// Address of the guard page.
+    /// Address of the guard page; 0 without a ring.
     end: AtomicUsize,
     /// Completed laps.
     laps: AtomicU64,
     lap_changes: AtomicU32,
-    /// The thread that woke this one from the wait that it is in; 0: none so far.
+    /// Kernel id of the thread that ended this thread's current wait; 0: none yet.
     waker: AtomicU32,
     tid: u32,
     words: WordsAddress,
-    pub(crate) stop_word: StopWord,
-    /// Whether the thread is started and stopped as [`lock_free`](crate::lock_free) says.
-    pub(crate) lock_free: bool,
     inner: Mutex<Inner>,
 }
 
-/// What whoever starts or stops the thread uses.
+/// The state that changes when the thread's ring changes. The lock is held for every change.
 pub(crate) struct Inner {
     name: String,
-    /// The thread has ended, or is about to: its words must not be touched any more.
-    pub(crate) retired: bool,
-    pub(crate) ring: Option<Ring>,
-    /// What is being asked for, without a safepoint.
-    pub(crate) exchange: Option<Exchange>,
+    /// The thread has ended, or is about to: its words must not be accessed any more.
+    retired: bool,
+    ring: Option<Ring>,
     /// Calls that were under way when recording into the ring began are in an earlier ring, or in none.
     continues: bool,
+    /// The counter when recording into the ring began.
     started_counter: u64,
     anchors: AnchorLog,
+}
+
+impl Inner {
+    /// Whether the thread has a ring.
+    pub(crate) fn has_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Whether the thread has ended, or is about to.
+    #[cfg(feature = "lock-free")]
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired
+    }
 }
 
 /// Address of the words in the managed runtime's thread object.
 #[derive(Clone, Copy)]
 struct WordsAddress(*const ThreadWords);
 
-// SAFETY: an address; what may be done with it when is written at `ThreadTrace`.
+// SAFETY: an address is not tied to a thread; `get` is unsafe and states when it may be dereferenced.
 unsafe impl Send for WordsAddress {}
-// SAFETY: as above.
+// SAFETY: a shared reference only gives the address, which never changes.
 unsafe impl Sync for WordsAddress {}
 
 impl WordsAddress {
     /// # Safety
-    /// The thread has not retired: the caller is the thread, or holds the lock and has looked.
+    /// The thread has not retired: the caller is the thread, or holds the lock and has checked it.
     unsafe fn get(&self) -> &ThreadWords {
-        // SAFETY: aligned (`ThreadTrace::new` asks for it) and alive, says the caller. Compiled code
-        // writes the cursor with plain aligned stores, which a relaxed load may race with.
+        // SAFETY: `ThreadTrace::new` requires the words to be aligned, and valid until the thread retires, which
+        // the caller rules out. Compiled code writes the cursor with plain aligned stores; all accesses here are
+        // atomic.
         let words = unsafe { &*self.0 };
         #[cfg(feature = "loom")]
         words.watch();
@@ -87,36 +94,40 @@ impl WordsAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum StartReason {
-    /// The configuration says so.
+    /// By the configuration, from the thread's start on.
     Configuration = 0,
-    /// Somebody asked for it.
+    /// By a request, while the thread runs.
     Request = 1,
 }
 
-/// A ring that was taken from its thread, with all that is needed to read it.
+/// A ring that was taken from its thread, with the data that readers need.
 #[derive(Debug)]
 pub struct TakenRing {
-    /// The memory; nobody writes to it any more.
+    /// The memory; no thread writes to it any more.
     pub ring: Ring,
-    /// Whose it was, and where it stood.
+    /// The ring's thread, and the position of its cursor.
     pub header: RingHeader,
-    /// When its cursor stood where.
+    /// Positions of the cursor, with the counter at that time.
     pub anchors: Vec<Anchor>,
-    /// It goes on where another ring of the thread was taken, or in the middle of the thread's life: its
-    /// first exits may belong to entries that are not in it.
+    /// Calls were under way when recording into the ring began: its first exits may belong to entries that are not
+    /// in it.
+    #[cfg_attr(
+        not(feature = "check-balance"),
+        allow(dead_code, reason = "for the check")
+    )]
     pub continues: bool,
 }
 
 impl TakenRing {
     /// The slots recorded, oldest first.
     pub fn slots(&self) -> Slots<'_> {
-        // SAFETY: the ring was taken from its thread at a safepoint, so nobody writes to it.
+        // SAFETY: the ring was taken from its thread, which has not written to it since.
         Slots::new(unsafe { self.ring.bytes() }, self.header.position)
     }
 
-    /// The part of the ring's memory that was written.
+    /// The written part of the ring's memory.
     pub fn written_bytes(&self) -> &[u8] {
-        // SAFETY: as above.
+        // SAFETY: the ring was taken from its thread, which has not written to it since.
         let bytes = unsafe { self.ring.bytes() };
         match self.header.position {
             Position { laps: 0, offset } => &bytes[..(offset as usize).min(bytes.len())],
@@ -125,7 +136,7 @@ impl TakenRing {
     }
 }
 
-/// Calls `append` with the words that say that the method at this address is entered: one slot, or two above 4 GiB.
+/// Calls `append` with the slots of an entry of the method at this address: one slot, or two above 4 GiB.
 fn with_entry(method: u64, append: impl FnOnce(&[u64])) {
     let counter = clock::counter();
     match u32::try_from(method) {
@@ -134,18 +145,18 @@ fn with_entry(method: u64, append: impl FnOnce(&[u64])) {
     }
 }
 
-/// How far a ring's cursor is from its base, in bytes of slots.
+/// Distance of a cursor from its ring's base, in bytes of slots.
 fn offset(cursor: usize, base: usize) -> u64 {
     (cursor.wrapping_sub(base) / SLOT_STRIDE * SLOT_BYTES) as u64
 }
 
 impl ThreadTrace {
-    /// A registered thread, not yet traced.
+    /// A registered thread that is not traced yet.
     ///
     /// # Safety
     /// `words` are the aligned words that the thread's trace points use, and stay valid until
     /// [`retire`](Self::retire).
-    pub unsafe fn new(tid: u32, name: &str, words: *const ThreadWords) -> Self {
+    pub(crate) unsafe fn new(tid: u32, name: &str, words: *const ThreadWords) -> Self {
         ThreadTrace {
             base: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
@@ -154,13 +165,10 @@ impl ThreadTrace {
             waker: AtomicU32::new(0),
             tid,
             words: WordsAddress(words),
-            stop_word: StopWord::unused(),
-            lock_free: false,
             inner: Mutex::new(Inner {
                 name: name.to_owned(),
                 retired: false,
                 ring: None,
-                exchange: None,
                 continues: false,
                 started_counter: 0,
                 anchors: AnchorLog::default(),
@@ -168,80 +176,74 @@ impl ThreadTrace {
         }
     }
 
-    /// The kernel's id of the thread.
-    pub fn tid(&self) -> u32 {
+    /// The thread's kernel id.
+    pub(crate) fn tid(&self) -> u32 {
         self.tid
     }
 
-    /// The thread's name.
-    pub fn name(&self) -> String {
-        self.lock().name.clone()
-    }
-
-    /// Takes note of a new name.
-    pub fn rename(&self, name: &str) {
+    /// Changes the name that later files have.
+    pub(crate) fn rename(&self, name: &str) {
         name.clone_into(&mut self.lock().name);
     }
 
     /// Whether the thread has a ring.
-    pub fn is_traced(&self) -> bool {
+    pub(crate) fn is_traced(&self) -> bool {
         self.base.load(Ordering::Relaxed) != 0
     }
 
-    /// The counter when recording into the ring that it has began; `None` without one. No event in the ring
-    /// is older.
+    /// The counter when recording into the current ring began; `None` without a ring. No event in the ring is
+    /// older.
     pub(crate) fn started_counter(&self) -> Option<u64> {
         let inner = self.lock();
         inner.ring.as_ref().map(|_| inner.started_counter)
     }
 
+    /// Address of the thread's words.
+    #[cfg(feature = "lock-free")]
     pub(crate) fn words_address(&self) -> *const ThreadWords {
         self.words.0
     }
 
+    /// The thread's words.
+    ///
     /// # Safety
-    /// The thread has not retired: the caller is the thread, or holds the lock and has looked.
+    /// The thread has not retired: the caller is the thread, or holds the lock and has checked it.
     pub(crate) unsafe fn words(&self) -> &ThreadWords {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees that the thread has not retired.
         unsafe { self.words.get() }
     }
 
+    /// Locks the state that changes with the ring.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Starts recording into `ring`, with an event that says so; gives the ring back if the thread already
-    /// records, or has retired.
+    /// Starts recording into `ring`, with an event that says so. Gives the ring back if the thread already records,
+    /// or has retired.
     ///
     /// # Safety
-    /// The thread is at a safepoint, or is the caller.
-    pub unsafe fn begin(&self, ring: Ring, reason: StartReason) -> Result<(), Ring> {
-        let mut inner = self.lock();
+    /// The thread does not record meanwhile.
+    pub(crate) unsafe fn begin(
+        &self,
+        inner: &mut Inner,
+        ring: Ring,
+        reason: StartReason,
+    ) -> Result<(), Ring> {
         if inner.ring.is_some() || inner.retired {
             return Err(ring);
         }
-        // SAFETY: at a safepoint the thread is not recording.
-        unsafe { self.install_first(&mut inner, ring, reason) };
-        self.publish(&inner);
-        Ok(())
-    }
-
-    /// Points the thread to a ring whose first event says that recording started.
-    ///
-    /// # Safety
-    /// The thread is not recording, and has not retired.
-    pub(crate) unsafe fn install_first(&self, inner: &mut Inner, ring: Ring, reason: StartReason) {
         // A thread that runs has calls under way.
         let continues = reason == StartReason::Request;
         self.install(inner, Some(ring), continues);
         self.forget_waker();
         let started = Slot::extension(Extension::Started, clock::counter()).0;
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees that the thread does not record; it has not retired.
         unsafe { self.append_at(self.words.get().cursor(), &[reason as u64, started]) };
+        Ok(())
     }
 
     /// Points the thread to this ring, or to none.
-    pub(crate) fn install(&self, inner: &mut Inner, ring: Option<Ring>, continues: bool) {
+    fn install(&self, inner: &mut Inner, ring: Option<Ring>, continues: bool) {
         debug_assert!(!inner.retired);
         let (base, end) = ring.as_ref().map_or((0, 0), |r| (r.base(), r.end()));
         self.base.store(base, Ordering::Relaxed);
@@ -255,36 +257,17 @@ impl ThreadTrace {
         } else {
             CURSOR_OFF as usize
         };
-        let points = match (&ring, self.lock_free) {
-            (None, _) => Points::Off,
-            (Some(_), false) => Points::Record,
-            (Some(_), true) => Points::Ask,
-        };
         inner.ring = ring;
-        // SAFETY: the callers hold the lock, and the thread has not retired.
-        unsafe {
-            self.words.get().set_cursor(cursor);
-            if self.lock_free {
-                self.set_points(points);
-            } else {
-                self.words.get().set_points(points);
-            }
-        }
+        // SAFETY: `inner` shows that the lock is held, and both callers have checked that the thread has not retired.
+        unsafe { self.words.get().set_cursor(cursor) };
     }
 
-    /// Takes the ring. With a `replacement` recording goes on in that, without a gap; without one it
-    /// stops, and the ring's last event says so. `None`, and the replacement given back, if the thread was not recording.
+    /// Takes the ring. With a `replacement` recording goes on in that, without a gap. Without one recording stops,
+    /// and the ring's last event says so. `None`, with the replacement left in place, if the thread does not record.
     ///
     /// # Safety
-    /// The thread is at a safepoint, or is the caller.
-    pub unsafe fn take(&self, replacement: &mut Option<Ring>) -> Option<TakenRing> {
-        let mut inner = self.lock();
-        let taken = self.take_locked(&mut inner, replacement);
-        self.publish(&inner);
-        taken
-    }
-
-    pub(crate) fn take_locked(
+    /// The thread does not record meanwhile.
+    pub(crate) unsafe fn take(
         &self,
         inner: &mut Inner,
         replacement: &mut Option<Ring>,
@@ -293,11 +276,11 @@ impl ThreadTrace {
             return None;
         }
         let ring = inner.ring.take()?;
-        // SAFETY: the thread has not retired, and the lock is held.
+        // SAFETY: the thread has not retired, and `inner` shows that the lock is held.
         let words = unsafe { self.words.get() };
         if replacement.is_none() {
             let stopped = Slot::extension(Extension::Stopped, clock::counter()).0;
-            // SAFETY: the thread is at a safepoint or the caller, and so is not recording.
+            // SAFETY: the caller guarantees that the thread does not record.
             unsafe { self.append_at(words.cursor(), &[stopped]) };
         }
         let cursor = words.cursor().load(Ordering::Relaxed);
@@ -321,24 +304,15 @@ impl ThreadTrace {
         Some(taken)
     }
 
-    /// The thread will record no more, and its words are about to go. Returns its ring.
-    ///
-    /// # Safety
-    /// Called by the thread itself.
-    pub unsafe fn retire(&self) -> Option<TakenRing> {
-        let mut inner = self.lock();
-        let taken = self.take_locked(&mut inner, &mut None);
+    /// Marks the thread as ended. Its words are not accessed after the lock is released.
+    pub(crate) fn retire(&self, inner: &mut Inner) {
         inner.retired = true;
-        self.publish(&inner);
-        taken
     }
 
-    /// Appends words to the ring; `cursor` is the thread's cursor word. Does nothing while the thread
-    /// is not traced.
+    /// Appends slots to the ring; `cursor` is the thread's cursor word. Does nothing while the thread is not traced.
     ///
     /// # Safety
-    /// Called by the thread itself, which [may record](Self::may_record) and has read the counter since it asked, with
-    /// the cursor among the words given to [`new`](Self::new).
+    /// Called by the thread itself, which may record, with the cursor among the words given to [`new`](Self::new).
     #[inline]
     unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
         #[cfg(not(feature = "loom"))]
@@ -356,7 +330,7 @@ impl ThreadTrace {
     }
 
     /// # Safety
-    /// The caller is the thread itself, or the thread is at a safepoint; `cursor` is its cursor.
+    /// The caller is the thread itself, or the thread does not record meanwhile; `cursor` is its cursor.
     unsafe fn append_at(&self, cursor: &AtomicUsize, words: &[u64]) {
         let mut at = cursor.load(Ordering::Relaxed);
         if at as u64 == CURSOR_OFF {
@@ -366,17 +340,18 @@ impl ThreadTrace {
             if at == self.end.load(Ordering::Relaxed) {
                 at = self.next_lap();
             }
-            // SAFETY: a slot of the ring: at least one, since `at` is not the end.
+            // SAFETY: `at` is not the ring's end, so there is a slot.
             unsafe { write_slot(at, *word) };
             at += SLOT_STRIDE;
         }
         cursor.store(at, Ordering::Relaxed);
     }
 
-    /// Starts the next lap; returns the address of the ring's first slot. Called by the thread itself.
+    /// Starts the next lap; returns the address of the ring's first slot. Called by the thread itself, or while it
+    /// does not record.
     ///
-    /// The cursor stands at the ring's start from here on, though the event being recorded is not
-    /// complete: an event that wraps in its middle has slots before that, which count as written.
+    /// The cursor is at the ring's start from here on, though the current event is not complete: if an event wraps,
+    /// its slots before the wrap count as written.
     fn next_lap(&self) -> usize {
         let base = self.base.load(Ordering::Relaxed);
         let changes = self.lap_changes.load(Ordering::Relaxed);
@@ -385,7 +360,7 @@ impl ThreadTrace {
         fence(Ordering::Release);
         let laps = self.laps.load(Ordering::Relaxed);
         self.laps.store(laps.wrapping_add(1), Ordering::Relaxed);
-        // SAFETY: the caller is the thread.
+        // SAFETY: a thread that has a ring has not retired.
         unsafe { self.words.get() }
             .cursor()
             .store(base, Ordering::Relaxed);
@@ -397,21 +372,18 @@ impl ThreadTrace {
     /// Records the entry of the method at this address: one slot, or two above 4 GiB.
     ///
     /// # Safety
-    /// As `append`: called by the thread itself, with its cursor word.
-    pub unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
-        if self.may_record() {
-            // SAFETY: passed on to the caller.
-            with_entry(method, |words| unsafe { self.append(cursor, words) });
-        }
+    /// As [`append`](Self::append).
+    pub(crate) unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
+        // SAFETY: the caller fulfils the conditions of `append`.
+        with_entry(method, |words| unsafe { self.append(cursor, words) });
     }
 
-    /// Appends the entry of the method at this address, or an exit if that is 0, without looking whether the thread
-    /// shall record.
+    /// Records the entry of the method at this address, or an exit if that is 0, at the thread's own cursor.
     ///
     /// # Safety
-    /// Called by the thread itself, which shall.
-    pub(crate) unsafe fn append_point(&self, method: u64) {
-        // SAFETY: the caller is the thread, whose words are valid.
+    /// Called by the thread itself, which may record.
+    pub(crate) unsafe fn record_point(&self, method: u64) {
+        // SAFETY: the caller is the thread, so its words are valid.
         let append = |words: &[u64]| unsafe { self.append_at(self.words.get().cursor(), words) };
         match method {
             0 => append(&[Slot::exit(clock::counter()).0]),
@@ -422,91 +394,84 @@ impl ThreadTrace {
     /// Records a method exit.
     ///
     /// # Safety
-    /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_exit(&self, cursor: *mut usize) {
-        if self.may_record() {
-            // SAFETY: passed on to the caller.
-            unsafe { self.append(cursor, &[Slot::exit(clock::counter()).0]) }
-        }
+    /// As [`append`](Self::append).
+    pub(crate) unsafe fn record_exit(&self, cursor: *mut usize) {
+        // SAFETY: the caller fulfils the conditions of `append`.
+        unsafe { self.append(cursor, &[Slot::exit(clock::counter()).0]) }
     }
 
     /// Records an extension event with one word of payload.
     ///
     /// # Safety
-    /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_extension(&self, cursor: *mut usize, extension: Extension, payload: u64) {
+    /// As [`append`](Self::append).
+    pub(crate) unsafe fn record_extension(
+        &self,
+        cursor: *mut usize,
+        extension: Extension,
+        payload: u64,
+    ) {
         debug_assert_eq!(payload_slots(extension.number()), 1);
-        if self.may_record() {
-            let closing = Slot::extension(extension, clock::counter()).0;
-            // SAFETY: passed on to the caller.
-            unsafe { self.append(cursor, &[payload, closing]) }
-        }
+        let closing = Slot::extension(extension, clock::counter()).0;
+        // SAFETY: the caller fulfils the conditions of `append`.
+        unsafe { self.append(cursor, &[payload, closing]) }
     }
 
-    /// Records that the thread is about to wait for a lock: who has it (the kernel's thread id, 0 if that is
-    /// not known), and which it is (any number that is the same as long as the lock lives).
+    /// Records that the thread is about to wait for a lock. `owner_tid` is the kernel id of the lock's owner (0:
+    /// unknown), `lock` a number that identifies the lock as long as it lives.
     ///
     /// # Safety
-    /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_lock_wait(&self, cursor: *mut usize, owner_tid: u32, lock: u64) {
-        if self.may_record() {
-            let closing = Slot::extension(Extension::LockWait, clock::counter()).0;
-            // SAFETY: passed on to the caller.
-            unsafe { self.append(cursor, &[u64::from(owner_tid), lock, closing]) }
-        }
+    /// As [`append`](Self::append).
+    pub(crate) unsafe fn record_lock_wait(&self, cursor: *mut usize, owner_tid: u32, lock: u64) {
+        let closing = Slot::extension(Extension::LockWait, clock::counter()).0;
+        // SAFETY: the caller fulfils the conditions of `append`.
+        unsafe { self.append(cursor, &[u64::from(owner_tid), lock, closing]) }
     }
 
-    /// The thread begins to wait: who will wake it is not known yet.
-    pub fn forget_waker(&self) {
+    /// The thread begins to wait: its waker is not known yet.
+    pub(crate) fn forget_waker(&self) {
         self.waker.store(0, Ordering::Relaxed);
     }
 
-    /// The thread, which waits, is woken by the thread with this id. Called by the latter.
-    pub fn woken_by(&self, waker: u32) {
+    /// The calling thread, `waker`, ends this thread's wait.
+    pub(crate) fn woken_by(&self, waker: u32) {
         self.waker.store(waker, Ordering::Relaxed);
     }
 
-    /// Records that the thread was woken, if it was since [`forget_waker`](Self::forget_waker).
-    ///
-    /// # Safety
-    /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_woken(&self, cursor: *mut usize) {
-        let waker = self.waker.swap(0, Ordering::Relaxed);
-        if waker != 0 {
-            // SAFETY: passed on to the caller.
-            unsafe { self.record_extension(cursor, Extension::WokenBy, u64::from(waker)) }
-        }
+    /// The thread that ended this thread's wait since [`forget_waker`](Self::forget_waker), if any. It is returned
+    /// once.
+    pub(crate) fn take_waker(&self) -> Option<u32> {
+        Some(self.waker.swap(0, Ordering::Relaxed)).filter(|waker| *waker != 0)
     }
 
-    /// Whether a fault at this address, with this in the cursor register, is a store onto this thread's
-    /// guard page. Async-signal-safe.
-    pub fn is_at_guard(&self, fault_address: usize, cursor: usize) -> bool {
+    /// Whether a fault at this address, with `cursor` in the cursor register, is a store onto this thread's guard
+    /// page. Async-signal-safe.
+    pub(crate) fn is_at_guard(&self, fault_address: usize, cursor: usize) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         end != 0 && cursor == end && (end..end + SLOT_BYTES).contains(&fault_address)
     }
 
-    /// For the handler of a fault: where to go on, if a trace point that had `cursor` in its cursor
-    /// register ran onto this thread's guard page. Counts the lap. Async-signal-safe.
-    pub fn wrap(&self, fault_address: usize, cursor: usize) -> Option<usize> {
+    /// For the fault handler: if a trace point with `cursor` in its cursor register ran onto this thread's guard
+    /// page, counts the lap and returns the address at which to go on. Async-signal-safe.
+    pub(crate) fn wrap(&self, fault_address: usize, cursor: usize) -> Option<usize> {
         if !self.is_at_guard(fault_address, cursor) {
             return None;
         }
         Some(self.next_lap())
     }
 
-    /// How many anchors there are.
+    /// The number of anchors taken of the current ring.
     #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn anchors(&self) -> usize {
         self.lock().anchors.len()
     }
 
-    /// Notes when the cursor stood where. False if the thread recorded so busily that no moment
-    /// between two events was found.
+    /// Takes an anchor: notes the position of the cursor together with the counter. False if the thread recorded so
+    /// often that no moment between two events was found.
     ///
-    /// The counter is read between two looks at the cursor that agree: slots before it were written
-    /// no later, slots from it on are published later.
-    pub fn sample_anchor(&self) -> bool {
-        /// At some 50 ns each, while events are rarely closer than that.
+    /// The counter is read between two equal readings of the cursor: slots before the cursor were written no later,
+    /// slots from the cursor on are published later.
+    pub(crate) fn take_anchor(&self) -> bool {
+        /// A try takes about 50 ns, and events are rarely closer to each other.
         const TRIES: u32 = if cfg!(feature = "loom") { 1 } else { 1000 };
         let mut inner = self.lock();
         let Some(ring) = inner.ring.as_ref().filter(|_| !inner.retired) else {
@@ -528,7 +493,7 @@ impl ThreadTrace {
         let Some((counter, laps, at)) = found else {
             return false;
         };
-        // A cursor before the ring's start cannot be; after a bug, it must not become an overflow.
+        // Wrapping, so that a bug that moved the cursor before the ring's start does not become a panic.
         let slots_written = laps
             .wrapping_mul(slots)
             .wrapping_add(offset(at, base) / SLOT_BYTES as u64);
@@ -546,6 +511,7 @@ impl ThreadTrace {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
+    use crate::handshake::TracedThread;
     use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};
     use hindsight_trace_format::slot::Event;
 
@@ -559,10 +525,10 @@ mod tests {
         }
     }
 
-    /// A thread of this test's own, with these words.
-    fn traced(words: &ThreadWords) -> ThreadTrace {
+    /// A traced thread with these words; the test itself plays the thread.
+    fn traced(words: &ThreadWords) -> TracedThread {
         // SAFETY: the words outlive the trace in every test.
-        let trace = unsafe { ThreadTrace::new(1, "test", words) };
+        let trace = unsafe { TracedThread::new(1, "test", words) };
         // SAFETY: this test is the thread.
         unsafe { trace.begin(ring(), StartReason::Request) }.unwrap();
         trace
@@ -613,12 +579,12 @@ mod tests {
     fn a_wait_that_somebody_ends_says_who() {
         let words = ThreadWords::new();
         let trace = traced(&words);
-        trace.woken_by(7); // Too late for the wait that it was meant for.
+        trace.trace().woken_by(7); // Too late for the wait that it was meant for.
         trace.forget_waker();
         // SAFETY: this test is the thread.
         let taken = unsafe {
             trace.record_woken(words.cursor().as_ptr());
-            trace.woken_by(8);
+            trace.trace().woken_by(8);
             trace.record_woken(words.cursor().as_ptr());
             trace.record_woken(words.cursor().as_ptr());
             trace.take(&mut None).unwrap()
@@ -690,14 +656,14 @@ mod tests {
     fn only_the_cursor_at_the_end_wraps() {
         let words = ThreadWords::new();
         let trace = traced(&words);
-        let base = trace.base.load(Ordering::Relaxed);
+        let base = trace.trace().base.load(Ordering::Relaxed);
         let end = base + 4096;
         assert_eq!(trace.wrap(end, end), Some(base));
         assert_eq!(trace.wrap(end + 4, end), Some(base));
         assert_eq!(trace.wrap(end + 8, end), None);
         assert_eq!(trace.wrap(end, base), None);
         assert_eq!(trace.wrap(0, 0), None);
-        assert_eq!(trace.laps.load(Ordering::Relaxed), 2);
+        assert_eq!(trace.trace().laps.load(Ordering::Relaxed), 2);
     }
 
     #[test]
@@ -705,12 +671,12 @@ mod tests {
         let words = ThreadWords::new();
         let trace = traced(&words);
         for _ in 0..5 {
-            trace.sample_anchor();
+            trace.take_anchor();
         }
         // SAFETY: this test is the thread.
         let anchors = unsafe {
             trace.record_exit(words.cursor().as_ptr());
-            trace.sample_anchor();
+            trace.take_anchor();
             trace.take(&mut None).unwrap().anchors
         };
         assert_eq!(

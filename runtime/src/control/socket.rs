@@ -3,15 +3,14 @@
 //!
 //! | line | answer |
 //! |---|---|
-//! | `anomaly REASON` | `ok PATH`, once the file is there |
+//! | `snapshot REASON` | `ok PATH`, once the file is complete |
 //! | `start TID`, `stop TID` | `ok` |
 //! | `foreground TID` | `ok`: as `start`, but also for a thread that is traced |
 //! | `max-rings N` | `ok` |
 //! | `property dev.nanoscope=VALUE` | `ok`: as if the property had changed |
 //! | `status` | `ok JSON` |
 //!
-//! Whatever cannot be done is answered with `error MESSAGE`. Only the process's own user, and root, are
-//! served.
+//! A command that fails is answered with `error MESSAGE`. Only the process's own user, and root, are served.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
@@ -24,20 +23,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::command::{Command, SnapshotOutcome};
 use crate::config::RingLimit;
-use crate::nanoscope;
-use crate::recorder::{AnomalyOutcome, Command};
+use crate::control::nanoscope;
 
-/// Longest line that is read, in bytes.
+/// Maximum length of a line, bytes.
 const MAX_LINE: u64 = 4096;
-/// How long a client may take to send or receive a line.
+/// Time limit for a client to send or receive a line.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a command may take.
+/// Time limit for a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 const SHUT_DOWN: &str = "tracing was shut down";
 
-/// The listening socket and the thread that serves it, one client after the other.
+/// The listening socket, and the thread that serves one client after the other.
 pub(crate) struct ControlSocket {
     path: PathBuf,
     closing: Arc<AtomicBool>,
@@ -45,7 +44,10 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Makes the socket, in place of one that another process left behind.
+    /// Creates the socket. A socket that a dead process left behind is replaced.
+    ///
+    /// # Errors
+    /// If another process listens there, another kind of file is there, or a system call fails.
     pub(crate) fn listen(path: &Path, commands: mpsc::Sender<Command>) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
             Ok(existing) if existing.file_type().is_socket() => {
@@ -60,7 +62,7 @@ impl ControlSocket {
             Ok(_) => {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
-                    "something that is no socket is there",
+                    "a file that is no socket is there",
                 ))
             }
             Err(_) => {}
@@ -76,7 +78,7 @@ impl ControlSocket {
                     if is_closing.load(Ordering::Acquire) {
                         break;
                     }
-                    // A client that goes away is its own business.
+                    // A client that goes away is no error.
                     let _ = client.and_then(|client| serve(client, &commands, &is_closing));
                 }
             })?;
@@ -87,11 +89,11 @@ impl ControlSocket {
         })
     }
 
-    /// Stops listening, and removes the socket.
+    /// Ends the thread, and removes the socket.
     pub(crate) fn close(self) {
         self.closing.store(true, Ordering::Release);
-        // Wakes the thread. It may be serving a client that waits for the control thread, which may
-        // be about to end; it is not waited for then.
+        // The connection wakes the thread. It is not joined if it serves a client: that may wait for the control thread,
+        // which may be the caller's thread.
         if UnixStream::connect(&self.path).is_ok() && self.thread.is_finished() {
             let _ = self.thread.join();
         }
@@ -99,8 +101,8 @@ impl ControlSocket {
     }
 }
 
-/// The user at the other end. The socket's mode says the same, but only from a moment after it was
-/// made.
+/// Whether the client's user is the process's own, or root. The socket's mode ensures that, too, but only from a moment
+/// after its creation.
 fn is_allowed(client: &UnixStream) -> bool {
     let mut peer = libc::ucred {
         pid: 0,
@@ -108,7 +110,7 @@ fn is_allowed(client: &UnixStream) -> bool {
         gid: 0,
     };
     let mut length = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` takes the `length` bytes that this option has; geteuid has no precondition.
+    // SAFETY: `peer` has room for the `length` bytes of this option; geteuid has no precondition.
     unsafe {
         let done = libc::getsockopt(
             client.as_raw_fd(),
@@ -163,22 +165,23 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
     let tid = || {
         argument
             .parse::<u32>()
-            .map_err(|_| format!("'{argument}' is no thread id; say for instance '{command} 1234'"))
+            .map_err(|_| format!("'{argument}' is no thread id; an example: '{command} 1234'"))
     };
     match command {
-        "anomaly" if argument.is_empty() => Err("say why: anomaly REASON".into()),
-        "anomaly" => {
+        "snapshot" if argument.is_empty() => Err("the reason is missing: snapshot REASON".into()),
+        "snapshot" => {
             let reason = argument.to_owned();
-            match ask(commands, |reply| Command::Anomaly {
+            match ask(commands, |reply| Command::Snapshot {
                 reason,
-                raised_by: 0,
+                triggered_by: 0,
                 reply,
             })? {
-                AnomalyOutcome::Persisted(path) => Ok(path.display().to_string()),
-                AnomalyOutcome::Failed(message) => Err(message),
-                AnomalyOutcome::TimedOut => Err("the control thread does not answer".into()),
+                SnapshotOutcome::Written(path) => Ok(path.display().to_string()),
+                SnapshotOutcome::Failed(message) => Err(message),
+                SnapshotOutcome::TimedOut => Err("the control thread does not answer".into()),
             }
         }
+        "anomaly" => Err("'anomaly' is now called 'snapshot': snapshot REASON".into()),
         "start" => {
             let tid = tid()?;
             ask(commands, |reply| Command::Start { tid, reply })?.map(|()| String::new())
@@ -189,7 +192,7 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
         }
         "foreground" => {
             let tid = tid()?;
-            ask(commands, |reply| Command::Foreground { tid, reply })?.map(|()| String::new())
+            ask(commands, |reply| Command::Prefer { tid, reply })?.map(|()| String::new())
         }
         "max-rings" => {
             let limit = RingLimit::parse(argument)
@@ -210,12 +213,12 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
         }
         "status" => ask(commands, |reply| Command::Status { reply }),
         _ => Err(format!(
-            "unknown command '{command}' (known: anomaly, start, stop, foreground, max-rings, property, status)"
+            "unknown command '{command}' (known: snapshot, start, stop, foreground, max-rings, property, status)"
         )),
     }
 }
 
-/// Sends a command and waits for its answer.
+/// Sends a command, and waits for the reply.
 fn ask<T>(
     commands: &mpsc::Sender<Command>,
     command: impl FnOnce(mpsc::Sender<T>) -> Command,

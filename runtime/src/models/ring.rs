@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stands in for `ring` in models: a ring of a few slots, each of which loom watches for races.
+//! Replaces `thread::ring` in models: a ring of a few slots, each of which loom watches for races.
 
 use std::io;
 
 use hindsight_trace_format::ring::Geometry;
 use loom::cell::UnsafeCell;
 
-/// Distance of two slots' addresses, bytes.
+/// Distance between the addresses of two neighbouring slots, bytes.
 pub(crate) const SLOT_STRIDE: usize = std::mem::size_of::<UnsafeCell<u64>>();
-/// Slots of a ring.
+/// Number of slots of a ring.
 pub(crate) const SLOTS: usize = 3;
 
 /// A ring of [`SLOTS`] slots.
@@ -18,13 +18,13 @@ pub struct Ring {
     geometry: Geometry,
 }
 
-// SAFETY: as the real one; loom checks it.
+// SAFETY: as for the real ring, ThreadTrace decides which thread writes; loom reports a race if it errs.
 unsafe impl Send for Ring {}
-// SAFETY: as above.
+// SAFETY: a shared reference only gives read access; loom reports a race with a writer.
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// As the real one; of the geometry nothing is used.
+    /// A ring of [`SLOTS`] slots; the geometry is only stored.
     pub fn new(geometry: Geometry) -> io::Result<Self> {
         Ok(Ring {
             slots: Box::new(std::array::from_fn(|_| UnsafeCell::new(0))),
@@ -42,59 +42,63 @@ impl Ring {
         self.base() + SLOTS * SLOT_STRIDE
     }
 
-    /// What was given to [`new`](Self::new).
+    /// The geometry given to [`new`](Self::new).
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// How many slots it has.
+    /// The number of slots.
     pub(crate) fn slots(&self) -> u64 {
         SLOTS as u64
     }
 
-    /// A copy of the slots, as the bytes that a real ring would have.
+    /// A copy of the slots, as bytes of a real ring.
     pub(crate) fn snapshot(&self) -> Vec<u8> {
         self.slots
             .iter()
-            // SAFETY: loom checks that nobody writes to it.
+            // SAFETY: loom reports a race with a writer.
             .flat_map(|slot| slot.with(|p| unsafe { *p }).to_le_bytes())
             .collect()
     }
 
+    /// A copy of the ring's bytes.
+    ///
     /// # Safety
-    /// As the real one.
+    /// No thread may record into the ring.
     pub unsafe fn bytes(&self) -> &[u8] {
         Box::leak(self.snapshot().into_boxed_slice())
     }
 }
 
+/// Writes a slot.
+///
 /// # Safety
-/// As the real one.
+/// `at` is the address of a slot of a ring that the calling thread records into.
 pub(crate) unsafe fn write_slot(at: usize, word: u64) {
-    // SAFETY: the address of a slot, says the caller.
+    // SAFETY: the caller passes the address of a slot.
     let slot = unsafe { &*(at as *const UnsafeCell<u64>) };
-    // SAFETY: loom checks that nobody else uses it.
+    // SAFETY: loom reports a race with any other use.
     slot.with_mut(|p| unsafe { *p = word });
 }
 
-/// Makes rings.
+/// Makes a new ring for each request.
 #[derive(Debug)]
 pub struct RingPool {
     geometry: Geometry,
 }
 
 impl RingPool {
-    /// As the real one.
+    /// A pool of rings of this geometry.
     pub fn new(geometry: Geometry) -> Self {
         RingPool { geometry }
     }
 
-    /// As the real one.
+    /// A new ring.
     pub fn take(&self) -> io::Result<Ring> {
         Ring::new(self.geometry)
     }
 
-    /// As the real one.
+    /// Drops the ring.
     pub fn put(&self, ring: Ring) {
         drop(ring);
     }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Instructions that read ARM's generic timer: recognizing them, and doing what they would have done.
-//!
-//! Pure functions over instruction words and registers, for the handler of SIGILL in
-//! [`crate::counter_emulation`].
+//! Decodes and executes the instructions that read ARM's generic timer, for the handler of SIGILL in `emulated.rs`: pure
+//! functions over instruction words and registers.
 
 #![cfg_attr(
     not(test),
     allow(dead_code, reason = "each instruction set has a part of it")
 )]
 
-/// Rate of the counter that stands in for one that cannot be read: 16 ns a tick.
+/// Rate of the emulated counter in ticks per second: a tick takes 16 ns.
 pub(crate) const EMULATED_HZ: u64 = 62_500_000;
 
-/// What stands in for the counter at this time.
+/// The emulated counter at this time of CLOCK_MONOTONIC.
 pub(crate) const fn emulated_ticks(ns: u64) -> u64 {
     ns / (1_000_000_000 / EMULATED_HZ)
 }
@@ -27,7 +25,7 @@ pub(crate) enum TimerRead {
         /// Gets the high half.
         high: u8,
     },
-    /// The virtual or the physical counter, into one 64-bit register; 31 is none.
+    /// The virtual or the physical counter, into one 64-bit register; 31 is the zero register.
     Counter {
         /// Gets the counter.
         register: u8,
@@ -40,7 +38,7 @@ pub(crate) enum TimerRead {
 }
 
 impl TimerRead {
-    /// Does what the instruction would have done, where the counter stands at `ticks`.
+    /// Executes the instruction, with the counter at `ticks`: calls `set` with each register and its new value.
     pub(crate) fn write_back(self, ticks: u64, mut set: impl FnMut(u8, u64)) {
         match self {
             TimerRead::CounterPair { low, high } => {
@@ -53,21 +51,21 @@ impl TimerRead {
     }
 }
 
-/// An A32 instruction. Only unconditional ones: whether one that would not have been executed traps is
-/// up to the processor, and trace points have none.
+/// Decodes an A32 instruction. Only unconditional ones: trace points have no others, and whether a conditional one traps
+/// whose condition is false is up to the processor.
 pub(crate) fn decode_a32(word: u32) -> Option<TimerRead> {
     (word >> 28 == 0xe).then_some(())?;
     decode_coprocessor(word)
 }
 
-/// A T32 instruction, as its two halves in memory order. `it_state` says whether it is in an IT block;
-/// as for A32, such a one is not recognized.
+/// Decodes a T32 instruction, given as its two halves in memory order. `it_state` says whether it is in an IT block: then
+/// it is conditional, and not recognized.
 pub(crate) fn decode_t32(first: u16, second: u16, it_state: bool) -> Option<TimerRead> {
     (!it_state && first >> 12 == 0xe).then_some(())?;
     decode_coprocessor(u32::from(first) << 16 | u32::from(second))
 }
 
-/// Whether this, the first half of a T32 instruction, has a second half.
+/// Whether a T32 instruction with this first half has a second half.
 pub(crate) fn is_wide_t32(first: u16) -> bool {
     first >> 11 >= 0b11101
 }
@@ -90,7 +88,7 @@ fn decode_coprocessor(word: u32) -> Option<TimerRead> {
     None
 }
 
-/// An A64 instruction: `mrs Xt, cntvct_el0`, `cntpct_el0` or `cntfrq_el0`.
+/// Decodes an A64 instruction: `mrs Xt, cntvct_el0`, `cntpct_el0` or `cntfrq_el0`.
 pub(crate) fn decode_a64(word: u32) -> Option<TimerRead> {
     let register = (word & 31) as u8;
     match word & !31 {
@@ -104,7 +102,7 @@ pub(crate) fn decode_a64(word: u32) -> Option<TimerRead> {
 mod tests {
     use super::*;
 
-    // The words were made with GNU as.
+    // The instruction words come from GNU as.
 
     #[test]
     fn a32_and_t32_reads_of_the_counter_are_recognized() {
