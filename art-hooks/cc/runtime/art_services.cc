@@ -21,6 +21,7 @@
 #include "dex/descriptors_names.h"
 #include "gc/scoped_gc_critical_section.h"
 #include "hindsight/compat.h"
+#include "hindsight/runtime/lab_build.h"
 #include "hindsight/runtime/oat_key.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "linear_alloc.h"
@@ -194,6 +195,8 @@ bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request) NO_THREAD_S
   return false;
 }
 
+#if defined(HINDSIGHT_LAB)
+
 bool RunsManagedCode(size_t words) {
   const size_t thread = words - CursorOffset<kRuntimePointerSize>().SizeValue();
   return reinterpret_cast<Thread*>(thread)->GetState() == ThreadState::kRunnable;
@@ -206,6 +209,8 @@ rust::Str ObstacleToLockFree() {
   return HasInlineTracePoints() ? "there is code with trace points of the inline form" : "";
 #endif
 }
+
+#endif  // HINDSIGHT_LAB
 
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {
   Thread* self = Thread::Current();

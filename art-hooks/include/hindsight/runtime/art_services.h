@@ -36,6 +36,8 @@ bool IsControlThread();
 // checkpoint). Returns false if there is no such thread.
 bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request);
 
+// The next two are for the lock-free stop protocol, and only in the lab's build (lab_build.h).
+
 // Whether the thread with the ThreadWords at this address is Runnable. A thread records in that state only.
 bool RunsManagedCode(size_t words);
 

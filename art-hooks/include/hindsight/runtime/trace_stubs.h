@@ -25,7 +25,8 @@ struct TraceStubs {
 // The stubs that record.
 TraceStubs RecordingStubs();
 
-// The slow-path stubs, which call hindsight_trace_point. Only protocol=lock-free uses them.
+// The slow-path stubs, which call hindsight_trace_point. Only protocol=lock-free uses them, in the lab's build; in
+// other builds their addresses are 0.
 TraceStubs SlowPathStubs();
 
 // Whether `pc` is in a stub that records.

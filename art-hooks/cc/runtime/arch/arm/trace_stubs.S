@@ -6,6 +6,7 @@
 // HandleRingGuardFault takes the cursor's register from that instruction.
 
 #include "arch/arm/asm_support_arm.S"
+#include "hindsight/runtime/lab_build.h"
 
 // The first byte of the word `poll`.
 #define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
@@ -69,6 +70,8 @@ ENTRY art_quick_trace_end
     bx   lr
 END art_quick_trace_end
 
+#if defined(HINDSIGHT_LAB)
+
 // The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
 // or has just been started. They keep the same registers as those.
 
@@ -122,3 +125,5 @@ ENTRY art_quick_trace_slow_path
     .cfi_adjust_cfa_offset -64
     pop  {r0-r4, pc}
 END art_quick_trace_slow_path
+
+#endif  // HINDSIGHT_LAB

@@ -5,6 +5,7 @@
 // has a cursor, see ThreadWords.
 
 #include "arch/arm64/asm_support_arm64.S"
+#include "hindsight/runtime/lab_build.h"
 
 // The first byte of the word `poll`.
 #define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
@@ -57,6 +58,8 @@ END art_quick_trace_exit
 ENTRY art_quick_trace_end
     ret
 END art_quick_trace_end
+
+#if defined(HINDSIGHT_LAB)
 
 // The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
 // or has just been started. They keep the same registers as those.
@@ -140,3 +143,5 @@ ENTRY art_quick_trace_slow_path
     .cfi_adjust_cfa_offset -352
     br   xIP1
 END art_quick_trace_slow_path
+
+#endif  // HINDSIGHT_LAB

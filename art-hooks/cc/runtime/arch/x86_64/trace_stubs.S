@@ -5,6 +5,7 @@
 // has a cursor, see ThreadWords.
 
 #include "arch/x86_64/asm_support_x86_64.S"
+#include "hindsight/runtime/lab_build.h"
 
 // The first byte of the word `poll`.
 #define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
@@ -75,6 +76,8 @@ END_FUNCTION art_quick_trace_exit
 DEFINE_FUNCTION art_quick_trace_end
     ret
 END_FUNCTION art_quick_trace_end
+
+#if defined(HINDSIGHT_LAB)
 
 // The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
 // or has just been started. They keep the same registers as those.
@@ -165,3 +168,5 @@ DEFINE_FUNCTION art_quick_trace_slow_path
     CFI_DEF_CFA(rsp, 8)
     ret
 END_FUNCTION art_quick_trace_slow_path
+
+#endif  // HINDSIGHT_LAB
