@@ -2,8 +2,8 @@
 //! The C interface of `hindsight/runtime/recorder_abi.h`: called at every interpreted event, and from the handler of
 //! SIGSEGV.
 //!
-//! Nothing here panics, allocates or locks, except that with `protocol=lock-free` a thread that records may have to give
-//! up its ring.
+//! Nothing here panics, allocates or locks, except that with `protocol=lock-free` a thread that records may have to
+//! give up its ring.
 
 #[cfg(feature = "lab")]
 use hindsight_runtime::ThreadWords;
