@@ -11,7 +11,7 @@ use hindsight_runtime::{Host, ProcessIdentity, Severity, ThreadWords};
 use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
-    self, class_loader_unloading, guarded, raise_anomaly, shutdown, thread_exiting,
+    self, class_loader_unloading, guarded, shutdown, snapshot, thread_exiting,
     thread_in_foreground, thread_name_command, thread_renamed, thread_started, thread_woken,
     trace_thread,
 };
@@ -76,7 +76,7 @@ pub(crate) mod ffi {
     /// See `hindsight_runtime::StubTable`.
     struct StubTable {
         recording: Stubs,
-        asking: Stubs,
+        slow_path: Stubs,
         entry_slot: isize,
     }
 
@@ -104,7 +104,8 @@ pub(crate) mod ffi {
         fn thread_in_foreground(tid: u32);
         /// Whether the name was a command to trace the thread, in Nanoscope's way. Waits until it is done.
         fn thread_name_command(tid: u32, name: &str) -> bool;
-        fn raise_anomaly(reason: String, tid: u32) -> String;
+        /// Writes the rings of all threads to a file; returns its path, or an empty string.
+        fn snapshot(reason: String, tid: u32) -> String;
         /// Starts or stops tracing the thread, and waits for that; false if it cannot be done.
         fn trace_thread(tid: u32, trace: bool) -> bool;
 
@@ -223,7 +224,7 @@ fn start(configuration: &str, stubs: &ffi::StubTable, obstacle: &str) -> bool {
     };
     let table = hindsight_runtime::StubTable {
         recording: stubs_of(&stubs.recording),
-        asking: stubs_of(&stubs.asking),
+        slow_path: stubs_of(&stubs.slow_path),
         entry_slot: stubs.entry_slot,
     };
     control::start(configuration, table, obstacle, Box::new(Art), log)

@@ -5,7 +5,7 @@
 //! Nothing here can panic, allocate or lock; but with `protocol=lock-free`, what records may find that it is to
 //! give up its ring.
 
-use hindsight_runtime::{ThreadTrace, ThreadWords};
+use hindsight_runtime::{ThreadWords, TracedThread};
 use hindsight_trace_format::slot::Extension;
 
 /// What the stubs call that ask what to do (`cc/runtime/arch/`): the entry of `method`, or an exit if that is 0.
@@ -15,7 +15,7 @@ use hindsight_trace_format::slot::Extension;
 #[no_mangle]
 unsafe extern "C" fn hindsight_trace_point(words: *const ThreadWords, method: usize) {
     // SAFETY: says the caller.
-    let state = unsafe { (*words).state() };
+    let state = unsafe { (*words).state() }.cast::<TracedThread>();
     if !state.is_null() {
         // SAFETY: the state of a registered thread, whose words lead to these stubs only while it is.
         unsafe { (*state).trace_point(method as u64) }
@@ -27,7 +27,7 @@ unsafe extern "C" fn hindsight_trace_point(words: *const ThreadWords, method: us
 #[no_mangle]
 unsafe extern "C" fn hindsight_record_entry(
     cursor: *mut usize,
-    state: *const ThreadTrace,
+    state: *const TracedThread,
     method: u64,
 ) {
     // SAFETY: says the caller. A thread that is traced has a state.
@@ -37,7 +37,7 @@ unsafe extern "C" fn hindsight_record_entry(
 /// # Safety
 /// As `hindsight_record_entry`.
 #[no_mangle]
-unsafe extern "C" fn hindsight_record_exit(cursor: *mut usize, state: *const ThreadTrace) {
+unsafe extern "C" fn hindsight_record_exit(cursor: *mut usize, state: *const TracedThread) {
     // SAFETY: as above.
     unsafe { (*state).record_exit(cursor) }
 }
@@ -47,7 +47,7 @@ unsafe extern "C" fn hindsight_record_exit(cursor: *mut usize, state: *const Thr
 #[no_mangle]
 unsafe extern "C" fn hindsight_record_unwound(
     cursor: *mut usize,
-    state: *const ThreadTrace,
+    state: *const TracedThread,
     frames: u64,
 ) {
     // SAFETY: as above.
@@ -59,7 +59,7 @@ unsafe extern "C" fn hindsight_record_unwound(
 #[no_mangle]
 unsafe extern "C" fn hindsight_record_lock_wait(
     cursor: *mut usize,
-    state: *const ThreadTrace,
+    state: *const TracedThread,
     owner_tid: u32,
     lock: u64,
 ) {
@@ -70,7 +70,7 @@ unsafe extern "C" fn hindsight_record_lock_wait(
 /// # Safety
 /// `state` is what the calling thread's state word holds, and not null.
 #[no_mangle]
-unsafe extern "C" fn hindsight_forget_waker(state: *const ThreadTrace) {
+unsafe extern "C" fn hindsight_forget_waker(state: *const TracedThread) {
     // SAFETY: says the caller.
     unsafe { (*state).forget_waker() }
 }
@@ -78,7 +78,7 @@ unsafe extern "C" fn hindsight_forget_waker(state: *const ThreadTrace) {
 /// # Safety
 /// As `hindsight_record_entry`.
 #[no_mangle]
-unsafe extern "C" fn hindsight_record_woken(cursor: *mut usize, state: *const ThreadTrace) {
+unsafe extern "C" fn hindsight_record_woken(cursor: *mut usize, state: *const TracedThread) {
     // SAFETY: as above.
     unsafe { (*state).record_woken(cursor) }
 }
@@ -87,7 +87,7 @@ unsafe extern "C" fn hindsight_record_woken(cursor: *mut usize, state: *const Th
 /// `state` is what the calling thread's state word holds, and not null.
 #[no_mangle]
 unsafe extern "C" fn hindsight_is_at_guard(
-    state: *const ThreadTrace,
+    state: *const TracedThread,
     fault_address: usize,
 ) -> bool {
     // A slot starts on the page it ends on, so the first byte of the guard page is the one that is hit.
@@ -109,7 +109,7 @@ unsafe extern "C" fn hindsight_cursor_register(pc: usize) -> i32 {
 /// there has just been executed.
 #[no_mangle]
 unsafe extern "C" fn hindsight_wrap(
-    state: *const ThreadTrace,
+    state: *const TracedThread,
     fault_address: usize,
     cursor_register: usize,
     pc: usize,

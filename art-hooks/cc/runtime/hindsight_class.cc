@@ -24,14 +24,14 @@ namespace {
 
 constexpr const char* kDescriptor = "Ldev/hindsight/Hindsight;";
 
-// Hindsight.nativeAnomaly: the path of the file, or null if nothing was persisted.
+// Hindsight.nativeAnomaly: the path of the file, or null if no file was written.
 jstring NativeAnomaly(JNIEnv* env, jclass, jstring java_reason) {
   ScopedUtfChars reason(env, java_reason);
   if (reason.c_str() == nullptr) {
     return nullptr;  // NullPointerException is pending.
   }
   const rust::String path =
-      bridge::raise_anomaly(rust::String::lossy(reason.c_str()), Thread::Current()->GetTid());
+      bridge::snapshot(rust::String::lossy(reason.c_str()), Thread::Current()->GetTid());
   return path.empty() ? nullptr : env->NewStringUTF(std::string(path).c_str());
 }
 

@@ -46,6 +46,19 @@ pub struct BuildOptions {
     pub art_source: Option<PathBuf>,
 }
 
+impl BuildOptions {
+    /// All parts of Android 10 from the pinned sources, or from the work tree of ART that `HINDSIGHT_ART_SRC` names.
+    pub fn from_environment(isa: Isa, variant: Variant) -> Self {
+        Self {
+            release: Release::Android10,
+            isa,
+            variant,
+            parts: Parts::All,
+            art_source: std::env::var_os("HINDSIGHT_ART_SRC").map(PathBuf::from),
+        }
+    }
+}
+
 /// Downloads and verifies what a release needs.
 ///
 /// # Errors
@@ -330,6 +343,8 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
         "device",
         "-p",
         "hindsight-art-hooks",
+        "--features",
+        "lab",
     ]);
     command.arg("--target-dir").arg(lab.dir().join(&target));
     // The C++ half of the bridge has to have the ABI of ART's own objects.

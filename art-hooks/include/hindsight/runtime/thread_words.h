@@ -9,7 +9,7 @@ namespace art {
 namespace hindsight {
 
 // What every Thread holds for Hindsight. Five elements of a pointer's size each, so that the offsets
-// scale when code is compiled for the other pointer size. runtime/src/thread_words.rs has the same
+// scale when code is compiled for the other pointer size. runtime/src/thread/words.rs has the same
 // layout.
 struct ThreadWords {
   // Address of the next trace slot, 0 while this thread is not traced. Read and written by trace points
