@@ -242,7 +242,13 @@ fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What `hindsight chains --json` says of a chain, as far as it is compared.
+/// The stalls that `hindsight why --json` finds.
+#[derive(Deserialize)]
+struct Stalls {
+    chains: Vec<Chain>,
+}
+
+/// The facts of a stall that are compared.
 #[derive(Deserialize)]
 struct Chain {
     thread: String,
@@ -270,7 +276,7 @@ struct Evidence {
 
 fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
     let mut command = Command::new(hindsight);
-    command.args(["chains", "--json"]).arg(trace);
+    command.args(["why", "--json"]).arg(trace);
     let output = command
         .output()
         .with_context(|| format!("cannot run {command:?}"))?;
@@ -279,9 +285,10 @@ fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
         "{command:?} failed ({})",
         output.status
     );
-    let chains: Vec<Chain> =
-        serde_json::from_slice(&output.stdout).context("hindsight chains wrote other JSON")?;
-    chains
+    let stalls: Stalls =
+        serde_json::from_slice(&output.stdout).context("hindsight why wrote other JSON")?;
+    stalls
+        .chains
         .into_iter()
         .next()
         .with_context(|| format!("{} holds no stall", trace.display()))
