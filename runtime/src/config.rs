@@ -368,7 +368,8 @@ mod tests {
                 counter: Fallback::Native,
                 nanoscope: true,
                 protocol: Protocol::Checkpoint,
-                ..Config::default()
+                #[cfg(feature = "check-balance")]
+                check_balance: None,
             }
         );
     }
