@@ -48,32 +48,35 @@ impl Context {
         Overlay::of(&self.checkout, &self.tree, self.release)
     }
 
-    /// Names the projects that take part and have no patches for this release: what those would do is left to do.
+    /// Names the pinned projects that have no patches for this release: these are changed by hand.
     pub(crate) fn say_what_is_by_hand(&self) -> Result<()> {
         for path in Project::without_patches(&self.checkout, self.release)? {
             println!(
-                "{path}: no patches for {}; what to do by hand is in docs/rom.md, 'Android 11 and 14'",
+                "{path}: no patches for {}; make the changes by hand, see docs/rom.md, 'Android 11 and 14'",
                 self.release
             );
         }
         Ok(())
     }
 
-    /// Only one run at a time changes a tree. A dry run changes none, and makes no file for it either.
+    /// Locks the tree, since only one run at a time may change it. A dry run takes no lock.
     pub(crate) fn lock(&self) -> Result<Option<std::fs::File>> {
         if self.runner.dry_run {
             return Ok(None);
         }
-        // The folder itself is locked: no file is left in somebody's tree.
+        // Locks the folder itself, which leaves no file in the tree.
         let file = std::fs::File::open(&self.tree)
             .with_context(|| format!("cannot open {}", self.tree.display()))?;
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                bail!("another scripts/rom is at work in {}", self.tree.display())
+                bail!(
+                    "another scripts/rom is running in {}; wait until it ends",
+                    self.tree.display()
+                )
             }
-            // Some network file systems lock no folders.
+            // Some network file systems can't lock folders.
             Err(error) => eprintln!(
-                "{} can't be locked ({error}): see that nothing else is at work there",
+                "{} can't be locked ({error}): make sure that no other scripts/rom runs there",
                 self.tree.display()
             ),
             Ok(()) => {}

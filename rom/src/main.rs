@@ -18,8 +18,8 @@ use std::process::ExitCode;
     name = "scripts/rom",
     bin_name = "scripts/rom",
     about = "Puts Hindsight into an AOSP tree, builds it, and puts it on a device",
-    after_help = "Every step can be run again, goes on where it was interrupted, and checks what it needs before it \
-                  touches anything."
+    after_help = "Every step can be repeated, resumes after an interruption, and checks its requirements before it \
+                  changes anything."
 )]
 struct Arguments {
     #[command(flatten)]
@@ -28,7 +28,7 @@ struct Arguments {
     step: Step,
 }
 
-/// What all steps take.
+/// Options of all steps.
 #[derive(Args)]
 struct Common {
     /// Android 10, 11 or 14
@@ -37,13 +37,13 @@ struct Common {
     /// The AOSP tree
     #[arg(long, global = true, env = "ANDROID_BUILD_TOP", default_value = ".")]
     tree: PathBuf,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long, global = true)]
     dry_run: bool,
-    /// Free disk space to ask for, in GB, instead of the step's own number
+    /// Free disk space to require, in GB, in place of the step's own number
     #[arg(long, global = true, value_name = "GB")]
     min_disk: Option<u64>,
-    /// Memory to ask for, in GB, instead of the step's own number
+    /// Memory to require, in GB, in place of the step's own number
     #[arg(long, global = true, value_name = "GB")]
     min_memory: Option<u64>,
     /// The checkout of Hindsight; for tests
@@ -55,17 +55,17 @@ struct Common {
 enum Step {
     /// Downloads AOSP at the tag that the patches are for (repo init, repo sync)
     Sync(sync::Sync),
-    /// Puts in the patches and external/hindsight
+    /// Applies the patches and copies external/hindsight
     Apply,
-    /// Takes out what apply has put in, exactly
+    /// Reverts apply exactly
     Undo,
     /// Compiles the Rust half, then the system image (envsetup, lunch, m)
     Build(build::Build),
     /// Writes a build to a phone in fastboot mode, after asking
     Flash(device::Flash),
-    /// Boots a build, or takes one that runs, and checks that it traces
+    /// Boots a build, or uses a running one, and checks that it traces
     BootTest(device::BootTest),
-    /// Says what state the tree is in
+    /// Prints the state of the tree
     Status,
 }
 
@@ -87,7 +87,7 @@ fn run(arguments: Arguments) -> Result<()> {
         .filter(|dir| dir.join("manifests").is_dir())
         .ok_or_else(|| {
             anyhow!(
-                "the checkout that this program was built in is gone: run scripts/rom of another"
+                "the checkout that this program was built in is gone: run scripts/rom of another checkout"
             )
         })?;
     if matches!(arguments.step, Step::Sync(_)) && !common.dry_run {
@@ -101,7 +101,7 @@ fn run(arguments: Arguments) -> Result<()> {
     };
     if !looks_only && (root.starts_with(&checkout) || checkout.starts_with(&root)) {
         bail!(
-            "the tree ({}) and this checkout ({}) may not be inside of each other; name the AOSP tree with --tree",
+            "the tree ({}) and this checkout ({}) may not be inside each other; name the AOSP tree with --tree",
             root.display(),
             checkout.display()
         );

@@ -19,13 +19,13 @@ pub(crate) struct Build {
     /// user, userdebug or eng
     #[arg(long, default_value = "userdebug", value_parser = ["user", "userdebug", "eng"])]
     variant: String,
-    /// Only the Rust half
+    /// Compile only the Rust half
     #[arg(long)]
     rust_only: bool,
-    /// How many commands run at a time; the build system's own choice if not given
+    /// How many commands run at a time; by default the build system chooses
     #[arg(long, short)]
     jobs: Option<u32>,
-    /// Other goals for m than the whole image
+    /// Goals for m in place of the whole image, e.g. nothing, which only checks the build files
     goals: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn build(context: &Context, options: &Build) -> Result<()> {
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !plain(product) {
         bail!(
-            "'{product}' is no name of a product; for {} there are {}",
+            "'{product}' is no name of a product; products for {}: {}",
             context.release,
             context.release.products().join(", ")
         );
@@ -51,7 +51,7 @@ pub(crate) fn build(context: &Context, options: &Build) -> Result<()> {
     }
     if !context.release.products().contains(&product) {
         println!(
-            "{product} is none of {}: going on with it",
+            "{product} is none of the known products ({}): continuing with it",
             context.release.products().join(", ")
         );
     }
@@ -114,7 +114,7 @@ pub(crate) fn build(context: &Context, options: &Build) -> Result<()> {
     let mut command = Command::new("bash");
     command.current_dir(&context.tree).args(["-c", &script]);
     if context.release >= Release::Android14 {
-        // Its ART comes as a prebuilt module otherwise.
+        // By default, Android 14 uses a prebuilt ART module.
         command.env("ART_MODULE_BUILD_FROM_SOURCE", "true");
     }
     context.runner.run(&mut command)

@@ -21,7 +21,7 @@ pub(crate) struct Flash {
     /// Also erase all of the user's data (fastboot -w)
     #[arg(long)]
     wipe: bool,
-    /// Don't ask; takes --serial
+    /// Don't ask; requires --serial
     #[arg(long, requires = "serial")]
     yes: bool,
 }
@@ -29,10 +29,10 @@ pub(crate) struct Flash {
 /// Options of `boot-test`.
 #[derive(Args)]
 pub(crate) struct BootTest {
-    /// What runs the build: avd, cuttlefish, or phone; or lab, which needs no tree
+    /// The device: avd, cuttlefish or phone; or lab, which needs no tree
     #[arg(long, value_parser = ["avd", "cuttlefish", "phone", "lab"])]
     pub(crate) target: String,
-    /// More for the suite, after --
+    /// Options of the suite, after --
     #[arg(last = true)]
     more: Vec<String>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn flash(context: &Context, options: &Flash) -> Result<()> {
         .filter(|device| !device.is_empty() && *device != "phone")
         .ok_or_else(|| {
             anyhow!(
-                "{} is not for a phone; 'scripts/rom boot-test' boots it",
+                "{} is not a phone's product; 'scripts/rom boot-test' boots it",
                 options.product
             )
         })?;
@@ -78,12 +78,12 @@ pub(crate) fn flash(context: &Context, options: &Flash) -> Result<()> {
     let serial = match (&options.serial, serials.as_slice()) {
         (Some(wanted), all) if all.contains(&wanted.as_str()) => wanted.clone(),
         (Some(wanted), _) => {
-            bail!("no phone {wanted} in fastboot mode ('adb reboot bootloader' gets it there)")
+            bail!("no phone {wanted} in fastboot mode ('adb reboot bootloader' switches to it)")
         }
         (None, [one]) => (*one).to_owned(),
-        (None, []) => bail!("no phone in fastboot mode ('adb reboot bootloader' gets it there)"),
+        (None, []) => bail!("no phone in fastboot mode ('adb reboot bootloader' switches to it)"),
         (None, _) => bail!(
-            "several phones are there, name one with --serial: {}",
+            "several phones are connected, name one with --serial: {}",
             serials.join(", ")
         ),
     };
@@ -126,9 +126,9 @@ pub(crate) fn flash(context: &Context, options: &Flash) -> Result<()> {
     );
     if !options.yes && !context.runner.dry_run {
         if !std::io::stdin().is_terminal() {
-            bail!("nobody is there to confirm; --yes with --serial goes without");
+            bail!("standard input is no terminal, so nobody can confirm; --yes with --serial needs no confirmation");
         }
-        print!("Type the serial number to go on: ");
+        print!("Type the serial number to continue: ");
         std::io::stdout().flush()?;
         let mut line = String::new();
         std::io::stdin().read_line(&mut line)?;
@@ -163,7 +163,7 @@ pub(crate) fn boot_test(context: &Context, options: &BootTest) -> Result<()> {
         "lab" => &[],
         _ => &[adb],
     };
-    // What runs already needs no launcher.
+    // A running device needs no launcher.
     let tools = if options
         .more
         .iter()
@@ -179,7 +179,8 @@ pub(crate) fn boot_test(context: &Context, options: &BootTest) -> Result<()> {
         _ => (10, 8),
     };
     context.check(disk, memory, tools)?;
-    let cargo = find_tool("cargo").ok_or_else(|| anyhow!("no cargo in PATH; rustup brings it"))?;
+    let cargo =
+        find_tool("cargo").ok_or_else(|| anyhow!("no cargo in PATH; install Rust with rustup"))?;
     let mut command = Command::new(cargo);
     command.current_dir(&context.checkout);
     command.args([

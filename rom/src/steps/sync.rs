@@ -61,7 +61,7 @@ pub(crate) fn sync(context: &Context, options: &Sync) -> Result<()> {
         false
     };
     if manifests.is_dir() && !at && context.tree.join(".repo/manifest.xml").exists() {
-        // Another release in the same tree: repo would check out other versions of everything.
+        // The tree is at another release: repo would check out another version of each project.
         for project in context.projects()? {
             if project.dir.exists()
                 && !matches!(project.state()?.0, State::Pristine | State::Foreign(_))
@@ -117,5 +117,5 @@ pub(crate) fn sync(context: &Context, options: &Sync) -> Result<()> {
     context
         .runner
         .run(&mut sync)
-        .context("run the same command again: repo goes on where it was")
+        .context("run the same command again: repo resumes where it stopped")
 }

@@ -12,7 +12,7 @@ pub(crate) fn apply(context: &Context) -> Result<()> {
     let _lock = context.lock()?;
     let projects = context.projects()?;
     let overlay = context.overlay()?;
-    // All of it is looked at before any of it is touched.
+    // All projects are checked before the first one is changed.
     let mut problems = Vec::new();
     let mut work = Vec::new();
     for project in &projects {
@@ -81,8 +81,8 @@ pub(crate) fn undo(context: &Context) -> Result<()> {
     let mut problems = Vec::new();
     for project in context.projects()? {
         match project.undo() {
-            Ok(true) => println!("{}: as it was", project.pinned.path),
-            Ok(false) => println!("{}: there is nothing of ours", project.pinned.path),
+            Ok(true) => println!("{}: restored", project.pinned.path),
+            Ok(false) => println!("{}: no patches of Hindsight are in", project.pinned.path),
             Err(error) => problems.push(format!("{error:#}")),
         }
     }
@@ -94,7 +94,7 @@ pub(crate) fn undo(context: &Context) -> Result<()> {
         Err(error) => problems.push(format!("{error:#}")),
     }
     if !problems.is_empty() {
-        bail!("the rest is undone, but:\n{}", problems.join("\n"));
+        bail!("everything else is undone, but:\n{}", problems.join("\n"));
     }
     Ok(())
 }
@@ -126,10 +126,10 @@ pub(crate) fn status(context: &Context) -> Result<()> {
     let product = context.release.products()[0];
     let missing = rust_libs::missing(&context.tree.join(overlay::PATH), product);
     if missing.is_empty() {
-        println!("Rust libraries for {product}: there");
+        println!("Rust libraries for {product}: complete");
     } else {
         println!(
-            "Rust libraries for {product}: build has to make those for {}",
+            "Rust libraries for {product}: build has to compile them for {}",
             missing.join(", ")
         );
     }
