@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our own format: for parts of traces, and for traces of other tools.
 //!
-//! A tick of the counter is a nanosecond of CLOCK_BOOTTIME. Calls without an entry or an exit are written
-//! without, so that they are read as they were.
+//! A tick of the counter is a nanosecond of CLOCK_BOOTTIME. Calls whose entry or exit is not in the trace are written
+//! as events of their own ([`Extension::EnteredBefore`], [`Extension::LeftAfter`]), so that they are read as they were:
+//! with their names, and as open.
 
 use std::io::{self, Seek, Write};
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use hindsight_decoder::{Extension, Flags, Method, MethodId, Slice, Thread, Trace};
+use hindsight_decoder::{Extension, Flags, Method, Slice, Thread, ThreadEvent, Trace};
 use hindsight_trace_format::container::{
     write_file, Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol,
     Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
-use hindsight_trace_format::slot::{Slot, FIRST_METHOD};
+use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
 
-use crate::calls::{walk, Step};
+use crate::calls::{walk_closed, Step};
 use crate::{Error, Summary};
 
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
-/// Slots hold 32 bits of the counter. Where nothing happened for this long, ticks, an anchor says so.
+/// Slots hold 32 bits of the counter. Anchors, so many ticks apart, tell how often these wrapped.
 const ANCHOR_DISTANCE: u64 = 1 << 31;
 /// Rings are `2^k` bytes.
 const RING_LOG2: std::ops::RangeInclusive<u32> = 12..=30;
@@ -153,113 +154,136 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
 
 /// The slots that a thread would have recorded, and anchors for its pauses.
 fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
+    let calls = &thread.slices;
     let mut recording = Recording {
-        slots: Vec::with_capacity(2 * thread.slices.len()),
+        slots: Vec::with_capacity(2 * calls.len()),
         anchors: Vec::new(),
         now: thread.start_ns,
+        anchored: thread.start_ns,
     };
     let mut events = thread
         .events
         .iter()
-        // These are calls, or ends of calls.
-        .filter(|e| {
-            use Extension::{NativeEntered, NativeLeft, Unwound};
-            !matches!(e.kind, NativeEntered | NativeLeft | Unwound)
-        })
+        .filter(|e| !is_part_of_calls(e.kind))
         .peekable();
-    let event = |recording: &mut Recording, kind: Extension, payload: &[u64], at: u64| {
-        let number = kind.number();
-        let count = hindsight_trace_format::slot::payload_slots(number);
-        let payload = payload.iter().take(count).map(|&p| Slot(p));
-        recording.add(at, payload, |at| Slot::new(number, at));
-    };
-    let done: Result<(), std::convert::Infallible> = walk(&thread.slices, |step| {
-        let at = match &step {
-            Step::Begin(slice) => slice.start_ns,
-            Step::End(slice) => slice.end_ns,
-        };
-        // An end belongs to what was before.
-        let before = |e: &hindsight_decoder::ThreadEvent| match step {
-            Step::Begin(_) => e.at_ns <= at,
-            Step::End(_) => e.at_ns < at,
-        };
-        while let Some(e) = events.next_if(|e| before(e)) {
-            event(&mut recording, e.kind, &e.payload, e.at_ns);
-        }
+    let first_call = calls.start_ns.first().copied();
+    let first_event = events.peek().map(|e| e.at_ns);
+    let first = first_call.into_iter().chain(first_event).min();
+    if first.unwrap_or(thread.end_ns) > thread.start_ns {
+        recording.extension(Extension::PartBegins, &[], thread.start_ns);
+    }
+    let done: Result<(), std::convert::Infallible> = walk_closed(calls, |step| {
         match step {
-            Step::Begin(slice) => recording.begin(slice, addresses),
-            Step::End(slice) => recording.end(slice),
+            Step::Begin(call) => {
+                // Tracing cannot have started again while a caller ran: at equal times, the call was before.
+                let is_before = |e: &ThreadEvent| {
+                    let restarts = e.kind == Extension::Started && call.depth > 0;
+                    e.at_ns < call.start_ns || (e.at_ns == call.start_ns && !restarts)
+                };
+                while let Some(e) = events.next_if(|e| is_before(e)) {
+                    recording.extension(e.kind, &e.payload, e.at_ns);
+                }
+                recording.begin(call, addresses);
+            }
+            Step::End(call) => {
+                // At equal times, the end belongs to what was before.
+                while let Some(e) = events.next_if(|e| e.at_ns < call.end_ns) {
+                    recording.extension(e.kind, &e.payload, e.at_ns);
+                }
+                recording.end(call);
+            }
         }
         Ok(())
     });
     let Ok(()) = done;
     for e in events {
-        event(&mut recording, e.kind, &e.payload, e.at_ns);
+        recording.extension(e.kind, &e.payload, e.at_ns);
     }
     recording.pause(thread.end_ns);
     (recording.slots, recording.anchors)
 }
 
+/// Whether an event is written as part of the calls.
+fn is_part_of_calls(kind: Extension) -> bool {
+    matches!(
+        kind,
+        Extension::NativeEntered
+            | Extension::NativeLeft
+            | Extension::Unwound
+            | Extension::EnteredBefore
+            | Extension::LeftAfter
+            | Extension::PartBegins
+    )
+}
+
+/// The ring of one thread, as it is written.
 struct Recording {
     slots: Vec<Slot>,
     anchors: Vec<Anchor>,
+    /// Time of the newest slot, ns.
     now: u64,
+    /// Time of the newest anchor, ns.
+    anchored: u64,
 }
 
 impl Recording {
     /// Nothing happens until `at`.
     fn pause(&mut self, at: u64) {
-        while at.saturating_sub(self.now) >= ANCHOR_DISTANCE {
-            self.now += ANCHOR_DISTANCE;
+        while at.saturating_sub(self.anchored) >= ANCHOR_DISTANCE {
+            self.anchored += ANCHOR_DISTANCE;
             self.anchors.push(Anchor {
-                counter: self.now,
+                counter: self.anchored,
                 slots_written: self.slots.len() as u64,
             });
         }
         self.now = self.now.max(at);
     }
 
-    fn add(
-        &mut self,
-        at: u64,
-        payload: impl IntoIterator<Item = Slot>,
-        slot: impl FnOnce(u64) -> Slot,
-    ) {
+    /// An event of one slot after these of payload.
+    fn add(&mut self, low: u32, payload: &[u64], at: u64) {
         self.pause(at);
-        self.slots.extend(payload);
-        self.slots.push(slot(self.now));
+        self.slots.extend(payload.iter().map(|&p| Slot(p)));
+        self.slots.push(Slot::new(low, self.now));
     }
 
-    fn begin(&mut self, slice: Slice, addresses: &[u64]) {
-        let Some(&address) = addresses.get(slice.method.0 as usize) else {
-            debug_assert_eq!(slice.method, MethodId::NOT_RECORDED);
-            return;
-        };
-        if slice.flags.contains(Flags::OPEN_START) {
-            return;
-        }
-        if slice.flags.contains(Flags::NATIVE) {
-            let number = Extension::NativeEntered.number();
-            self.add(slice.start_ns, [Slot(address)], |at| Slot::new(number, at));
-        } else if let Ok(narrow) = u32::try_from(address) {
-            self.add(slice.start_ns, [], |at| Slot::entry(narrow, at));
-        } else {
-            self.add(slice.start_ns, [Slot(address)], Slot::wide_entry);
+    /// An extension event; of `payload`, as many slots as it has.
+    fn extension(&mut self, kind: Extension, payload: &[u64], at: u64) {
+        let number = kind.number();
+        let count = payload_slots(number).min(payload.len());
+        self.add(number, &payload[..count], at);
+    }
+
+    fn begin(&mut self, call: Slice, addresses: &[u64]) {
+        let address = addresses.get(call.method.0 as usize).copied();
+        let native = call.flags.contains(Flags::NATIVE);
+        let at = call.start_ns;
+        match address {
+            Some(address) if !call.flags.contains(Flags::OPEN_START) => {
+                if native {
+                    self.extension(Extension::NativeEntered, &[address], at);
+                } else if let Ok(narrow) = u32::try_from(address) {
+                    self.add(narrow, &[], at);
+                } else {
+                    self.add(TAG_WIDE_ENTRY, &[address], at);
+                }
+            }
+            _ => {
+                let payload = [address.unwrap_or(0), u64::from(native)];
+                self.extension(Extension::EnteredBefore, &payload, at);
+            }
         }
     }
 
-    fn end(&mut self, slice: Slice) {
-        if slice.flags.contains(Flags::OPEN_END) {
-            return;
-        }
-        if slice.flags.contains(Flags::BY_EXCEPTION) {
-            let number = Extension::Unwound.number();
-            self.add(slice.end_ns, [Slot(1)], |at| Slot::new(number, at));
-        } else if slice.flags.contains(Flags::NATIVE) {
-            let number = Extension::NativeLeft.number();
-            self.add(slice.end_ns, [], |at| Slot::new(number, at));
+    fn end(&mut self, call: Slice) {
+        let at = call.end_ns;
+        if call.flags.contains(Flags::OPEN_END) {
+            self.extension(Extension::LeftAfter, &[], at);
+        } else if call.flags.contains(Flags::BY_EXCEPTION) {
+            self.extension(Extension::Unwound, &[1], at);
+        } else if call.flags.contains(Flags::NATIVE) {
+            self.extension(Extension::NativeLeft, &[], at);
         } else {
-            self.add(slice.end_ns, [], Slot::exit);
+            self.add(TAG_EXIT, &[], at);
         }
     }
 }
