@@ -15,36 +15,22 @@
 //! Everything lives under one folder, `$HINDSIGHT_CACHE` (default `~/.cache/hindsight`); its
 //! layout is described in `docs/lab.md`.
 
-mod apt;
-mod boot;
+mod boot_image;
 mod build;
-mod check;
-mod cross;
 mod error;
-mod fdlibm;
-mod fetch;
-mod framework;
-mod graph;
-mod java;
-mod javastream;
+mod layout;
 mod lock;
-mod manifest;
-mod ninja;
-mod paths;
 mod progress;
 mod release;
 mod run;
 pub mod run_test;
-mod sanitize;
-mod source;
-mod tzdata;
+mod spec;
+mod toolchain;
 mod util;
 
-pub use boot::{BootImage, BootImageSpec, BootJar};
-pub use build::{build, clean, fetch, BuildOptions};
+pub use boot_image::{BootImage, BootImageSpec, BootJar};
+pub use build::{build, checkout, clean, fetch, BuildOptions};
 pub use error::{Error, Result};
-pub use framework::{App, Execution, Framework};
-pub use java::JavaLibrary;
-pub use paths::{cache_dir, Isa, Release, Variant};
-pub use run::Lab;
-pub use source::checkout;
+pub use layout::cache_dir;
+pub use run::{App, Execution, Framework, JavaLibrary, Lab};
+pub use spec::{Isa, Release, Variant};

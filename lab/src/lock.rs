@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One build at a time.
 
-use crate::error::IoContext;
+use crate::error::{Error, IoContext, Result};
 use crate::util::create_dir;
-use crate::{Error, Result};
 use std::fs::{File, TryLockError};
 use std::path::Path;
 

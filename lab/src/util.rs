@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Small things: running programs, writing files whole, hashing.
 
-use crate::error::IoContext;
-use crate::{Error, Result};
+use crate::error::{Error, IoContext, Result};
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::path::Path;

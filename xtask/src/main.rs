@@ -5,6 +5,7 @@ mod bench;
 mod demo;
 mod lab;
 mod patches;
+mod start;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -33,6 +34,8 @@ enum Command {
     /// Counts and tries the patches to upstream's files
     #[command(subcommand)]
     Patches(patches::Patches),
+    /// Checks dependencies between crates and modules, licence lines and links
+    CheckLayout,
     /// Checks what was built without trusting what built it; alone: by the oracle, by balance and under stress
     Verify(verify::Arguments),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => done(demo::run(&options, &checkout())),
         Command::Bench { name } => done(bench::run(name, &checkout())),
         Command::Patches(what) => done(patches::run(&what, &checkout())),
+        Command::CheckLayout => start::program("hindsight-check-layout", &[]),
         Command::Verify(what) => match verify::run(&what, &checkout()) {
             Ok(true) => Ok(ExitCode::SUCCESS),
             Ok(false) => Ok(ExitCode::FAILURE),

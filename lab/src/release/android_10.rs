@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Android 10: ART 10.0.0_r36 with libcore of the same release.
 
-use super::{Includes, Interpreter, Java, Spec};
-use crate::graph::Flags;
-use crate::graph::Origin::{Files, Folder, Generated, Hooks, Module, Only};
-use crate::graph::{Kind, Target};
-use crate::Isa;
+use crate::spec::Origin::{Files, Folder, Generated, Hooks, Module, Only};
+use crate::spec::{Flags, Includes, Interpreter, Isa, Java, Kind, Spec, Target};
 
 pub(super) const SPEC: Spec = Spec {
     isas: &Isa::ALL,

@@ -9,11 +9,8 @@ use super::android_10::{
     LIBCORE_INCLUDES, LIBJAVACORE, LIBNATIVEBRIDGETEST, LIBOPENJDK, LIBOPENJDKJVM, LIBOPENJDKJVMTI,
     LIBSIGCHAIN, LIBTIAGENT, NATIVE_ONLY, OATDUMP, PROFMAN, TEST_FORCED_INCLUDES,
 };
-use super::{Includes, Interpreter, Java, Spec};
-use crate::graph::Flags;
-use crate::graph::Origin::{Hooks, Module};
-use crate::graph::{Kind, Target};
-use crate::Isa;
+use crate::spec::Origin::{Hooks, Module};
+use crate::spec::{Flags, Includes, Interpreter, Isa, Java, Kind, Spec, Target};
 
 pub(super) const SPEC: Spec = Spec {
     isas: &[Isa::X86_64],

@@ -5,11 +5,8 @@
 //! Bookworm's libraries of Android are those of Android 10, so everything is compiled against trixie's
 //! packages of Android 14, unpacked into a sysroot.
 
-use super::{Includes, Interpreter, Spec};
-use crate::graph::Flags;
-use crate::graph::Origin::{Files, Hooks, Module};
-use crate::graph::{Kind, Target};
-use crate::Isa;
+use crate::spec::Origin::{Files, Hooks, Module};
+use crate::spec::{Flags, Includes, Interpreter, Isa, Kind, Spec, Target};
 
 pub(super) const SPEC: Spec = Spec {
     isas: &[Isa::X86_64],

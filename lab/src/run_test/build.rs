@@ -12,7 +12,10 @@ use anyhow::{anyhow, bail, Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{process, tools, Session};
+use super::files::{copy_tree, hash_tree, io_context};
+use super::session::Session;
+use super::{process, tools};
+use crate::util::hex;
 
 /// Changes when the way in which tests are built does.
 const VERSION: &str = "1";
@@ -71,7 +74,7 @@ pub(super) fn build(
         }
     }
     let parent = layout.cache.join("builds");
-    std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
+    std::fs::create_dir_all(&parent).with_context(|| io_context("make", &parent))?;
     let temporary = tempfile::Builder::new()
         .prefix(".building-")
         .tempdir_in(&parent)?;
@@ -122,8 +125,7 @@ pub(super) fn build(
     std::fs::File::create(&record)?.write_all(&serde_json::to_vec(&Record { exit })?)?;
     std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755))?;
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::rename(temporary.keep(), &folder)
-        .with_context(|| super::io_context("make", &folder))?;
+    std::fs::rename(temporary.keep(), &folder).with_context(|| io_context("make", &folder))?;
     Ok(Ok(Built {
         folder,
         exit,
@@ -176,24 +178,24 @@ fn key(context: &Session, name: &str, source: &Path) -> Result<String> {
             let add = |h: &mut Sha256| -> Result<()> {
                 h.update(tools::fingerprint(context.layout)?);
                 for f in ["default-build", "default-run", "default-check"] {
-                    tools::hash_tree(h, &context.scripts.etc.join(f))?;
+                    hash_tree(h, &context.scripts.etc.join(f))?;
                 }
-                tools::hash_tree(h, &context.scripts.top.join("art/tools/javac-helper.sh"))
+                hash_tree(h, &context.scripts.top.join("art/tools/javac-helper.sh"))
             };
             add(&mut h)
-                .map(|()| tools::hex(&h.finalize()))
+                .map(|()| hex(&h.finalize()))
                 .map_err(|e| format!("{e:#}"))
         })
         .as_ref()
         .map_err(|e| anyhow!("{e}"))?;
     let mut h = Sha256::new();
     h.update(common);
-    tools::hash_tree(&mut h, source)?;
+    hash_tree(&mut h, source)?;
     for patch in patch_files(context, name) {
-        tools::hash_tree(&mut h, &patch)?;
+        hash_tree(&mut h, &patch)?;
     }
     h.update([context.unoptimized.contains(name) as u8]);
-    Ok(tools::hex(&h.finalize())[..20].to_owned())
+    Ok(hex(&h.finalize())[..20].to_owned())
 }
 
 /// Has dx translate instruction by instruction (the lab's d8 hands `--dx=` options on).
@@ -244,7 +246,7 @@ fn add_default_scripts(context: &Session, tree: &Path) -> Result<()> {
             own.clone()
         };
         std::fs::copy(context.scripts.etc.join(&default), &to)
-            .with_context(|| super::io_context("write", &to))?;
+            .with_context(|| io_context("write", &to))?;
         for f in [&own, &to] {
             std::fs::set_permissions(f, std::fs::Permissions::from_mode(0o755))?;
         }
@@ -257,30 +259,7 @@ fn remove_class_files(tree: &Path) -> Result<()> {
     for e in std::fs::read_dir(tree)? {
         let e = e?;
         if e.file_name().to_string_lossy().starts_with("classes") && e.file_type()?.is_dir() {
-            std::fs::remove_dir_all(e.path())
-                .with_context(|| super::io_context("remove", &e.path()))?;
-        }
-    }
-    Ok(())
-}
-
-/// Copies a folder with its permissions; symbolic links are followed if `follow`, else copied as links.
-pub(super) fn copy_tree(from: &Path, to: &Path, follow: bool) -> Result<()> {
-    std::fs::create_dir_all(to).with_context(|| super::io_context("make", to))?;
-    for e in std::fs::read_dir(from).with_context(|| super::io_context("read", from))? {
-        let e = e?;
-        let (a, b) = (e.path(), to.join(e.file_name()));
-        let kind = if follow {
-            std::fs::metadata(&a)?.file_type()
-        } else {
-            e.file_type()?
-        };
-        if kind.is_dir() {
-            copy_tree(&a, &b, follow)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(std::fs::read_link(&a)?, &b)?;
-        } else {
-            std::fs::copy(&a, &b).with_context(|| super::io_context("copy", &a))?;
+            std::fs::remove_dir_all(e.path()).with_context(|| io_context("remove", &e.path()))?;
         }
     }
     Ok(())

@@ -10,7 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{build, process, tools, Mode, Outcome, Session, Status};
+use super::files::{copy_tree, io_context};
+use super::options::Mode;
+use super::report::{Outcome, Status};
+use super::session::Session;
+use super::{build, process, tools};
 
 /// Builds, runs and checks one test, in `time_factor` times the normal time; the log of a failure is kept.
 pub(super) fn test(
@@ -24,7 +28,7 @@ pub(super) fn test(
     let built = match build::build(context, name, server)? {
         Ok(b) => b,
         Err(text) => {
-            std::fs::write(&log, text).with_context(|| super::io_context("write", &log))?;
+            std::fs::write(&log, text).with_context(|| io_context("write", &log))?;
             let reason = format!("its build took over {} s", build::BUILD_LIMIT.as_secs());
             return Ok(Outcome {
                 build_seconds: build::BUILD_LIMIT.as_secs_f64(),
@@ -37,7 +41,7 @@ pub(super) fn test(
     let started = Instant::now();
     let work = context.work.join(name);
     let _ = std::fs::remove_dir_all(&work);
-    build::copy_tree(&built.tree(), &work, false)?;
+    copy_tree(&built.tree(), &work, false)?;
     let mut text = String::new();
     let mut balance = None;
     let reason = run_and_check(
@@ -75,7 +79,7 @@ pub(super) fn test(
             // It may have been the machine's fault.
             built.forget();
         }
-        std::fs::write(&log, text).with_context(|| super::io_context("write", &log))?;
+        std::fs::write(&log, text).with_context(|| io_context("write", &log))?;
     }
     if !context.options.keep {
         let _ = std::fs::remove_dir_all(&work);
@@ -178,8 +182,7 @@ fn run_and_check(
             let _ = write!(launcher, " {preload}");
         }
         if context.options.trace {
-            std::fs::create_dir_all(&balance)
-                .with_context(|| super::io_context("make", &balance))?;
+            std::fs::create_dir_all(&balance).with_context(|| io_context("make", &balance))?;
             // The largest test has a few hundred threads; pages of a ring that are never written cost nothing.
             // A 32-bit process has no addresses for that many, though.
             let usual = if isa.is_64_bit() { 24 } else { 22 };
@@ -237,15 +240,15 @@ fn run_and_check(
         }
     } else {
         // Some tests expect a build to fail, and compare (parts of) this.
-        let mut text = std::fs::read(built.output())
-            .with_context(|| super::io_context("read", &built.output()))?;
+        let mut text =
+            std::fs::read(built.output()).with_context(|| io_context("read", &built.output()))?;
         let w = work.display();
         write!(
             text,
             "Failed to build in tmpdir={w} from oldwd={w} and cwd={w}\nNon-canonical tmpdir was {w}\nArgs: {name}\nbuild exit status: {}\nMax filename (NAME_MAX): 255\nMax pathlength (PATH_MAX): 4096\n",
             built.exit
         )?;
-        std::fs::write(&output, text).with_context(|| super::io_context("write", &output))?;
+        std::fs::write(&output, text).with_context(|| io_context("write", &output))?;
     }
     let mut check = Command::new("./check");
     check.args(["expected.txt", "output.txt"]).current_dir(work);
@@ -343,13 +346,12 @@ struct Balance {
 /// A process that is killed, aborts or halts writes none, which is right in tests of just that.
 fn read_balance(reports: &Path, log: &mut String) -> Result<Balance> {
     let mut balance = Balance::default();
-    for e in std::fs::read_dir(reports).with_context(|| super::io_context("read", reports))? {
+    for e in std::fs::read_dir(reports).with_context(|| io_context("read", reports))? {
         let path = e?.path();
         if path.extension().is_none_or(|x| x != "balance") {
             continue;
         }
-        let text =
-            std::fs::read_to_string(&path).with_context(|| super::io_context("read", &path))?;
+        let text = std::fs::read_to_string(&path).with_context(|| io_context("read", &path))?;
         // "threads 7 wrapped 0 events 12 entries 6 unbalanced 0 unknown 0"
         let first = text.lines().next().unwrap_or("");
         let words: Vec<&str> = first.split_whitespace().collect();

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::files::io_context;
+
 const MARKER: &str = "HINDSIGHT_RUN_TEST_STEP";
 
 /// Files larger than this are not made by any test that works (AOSP's own limit).
@@ -66,7 +68,7 @@ pub(super) fn run(
     limit: Duration,
     marker: &str,
 ) -> Result<Finished> {
-    let file = File::create(output).with_context(|| super::io_context("write", output))?;
+    let file = File::create(output).with_context(|| io_context("write", output))?;
     command
         .env(MARKER, marker)
         .stdin(Stdio::null())

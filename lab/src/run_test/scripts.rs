@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{bail, Context, Result};
 
-use super::Layout;
+use super::files::io_context;
+use super::layout::Layout;
+use crate::spec::Isa;
 
 /// A stand-in for an Android source tree (`ANDROID_BUILD_TOP`).
 pub(super) struct Scripts {
@@ -133,15 +135,15 @@ impl Scripts {
             self.bin.clone(),
             self.top.join("prebuilts/misc/common/asm"),
         ] {
-            std::fs::create_dir_all(&d).with_context(|| super::io_context("make", &d))?;
+            std::fs::create_dir_all(&d).with_context(|| io_context("make", &d))?;
         }
         link(&test, &self.top.join("art/test"))?;
         if let Some(parent) = self.host_out.parent() {
-            std::fs::create_dir_all(parent).with_context(|| super::io_context("make", parent))?;
+            std::fs::create_dir_all(parent).with_context(|| io_context("make", parent))?;
         }
         // Links, so that a d8 can be added to `bin` for a test that looks for it there.
         let bin = self.host_out.join("bin");
-        std::fs::create_dir_all(&bin).with_context(|| super::io_context("make", &bin))?;
+        std::fs::create_dir_all(&bin).with_context(|| io_context("make", &bin))?;
         link_entries(&layout.host_out, &self.host_out, &["bin"])?;
         link_entries(&layout.host_out.join("bin"), &bin, &["d8"])?;
         if let Some(native) = &layout.native_out {
@@ -149,7 +151,7 @@ impl Scripts {
         }
         // A copy, since cargo may replace this program while it runs.
         let exe = self.tool_client();
-        std::fs::copy("/proc/self/exe", &exe).with_context(|| super::io_context("write", &exe))?;
+        std::fs::copy("/proc/self/exe", &exe).with_context(|| io_context("write", &exe))?;
         script(
             &bin.join("d8"),
             &format!(
@@ -179,8 +181,7 @@ impl Scripts {
         }
         // Headers of generated sources.
         let copyright = self.top.join("development/docs/copyright-templates");
-        std::fs::create_dir_all(&copyright)
-            .with_context(|| super::io_context("make", &copyright))?;
+        std::fs::create_dir_all(&copyright).with_context(|| io_context("make", &copyright))?;
         for (file, comment) in [("java.txt", "//"), ("smali.txt", "#")] {
             std::fs::write(copyright.join(file), format!("{comment} generated\n"))?;
         }
@@ -212,7 +213,7 @@ fn native_programs(native: &Path, bin: &Path) -> Result<()> {
         let text = format!(
             "#!/bin/sh\nexport LD_LIBRARY_PATH={0}/lib64:{1}\nexec {0}/bin/{name} \"$@\"\n",
             native.display(),
-            crate::Isa::X86_64.android_libraries()
+            Isa::X86_64.android_libraries()
         );
         script(&at, &text)?;
     }
@@ -268,11 +269,11 @@ fn adapt(text: &str, changes: &[Change]) -> Result<String> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| super::io_context("read", path))
+    std::fs::read_to_string(path).with_context(|| io_context("read", path))
 }
 
 fn link(target: &Path, at: &Path) -> Result<()> {
-    symlink(target, at).with_context(|| super::io_context("make the link", at))
+    symlink(target, at).with_context(|| io_context("make the link", at))
 }
 
 /// Debian's package hprof-conv has it where the Android SDK would.
@@ -286,7 +287,7 @@ fn hprof_conv() -> Option<PathBuf> {
 }
 
 fn link_entries(from: &Path, to: &Path, except: &[&str]) -> Result<()> {
-    for e in std::fs::read_dir(from).with_context(|| super::io_context("read", from))? {
+    for e in std::fs::read_dir(from).with_context(|| io_context("read", from))? {
         let e = e?;
         if !except.iter().any(|x| e.file_name() == *x) {
             link(&e.path(), &to.join(e.file_name()))?;
@@ -296,9 +297,9 @@ fn link_entries(from: &Path, to: &Path, except: &[&str]) -> Result<()> {
 }
 
 fn script(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| super::io_context("write", path))?;
+    std::fs::write(path, text).with_context(|| io_context("write", path))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
-        .with_context(|| super::io_context("write", path))
+        .with_context(|| io_context("write", path))
 }
 
 #[cfg(test)]

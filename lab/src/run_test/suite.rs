@@ -7,8 +7,9 @@ use std::path::Path;
 use anyhow::{bail, Context, Result};
 use serde::Deserialize;
 
-use super::{Mode, Options};
-use crate::Isa;
+use super::files::io_context;
+use super::options::{Mode, Options};
+use crate::spec::Isa;
 
 /// The tests of one ART source tree with what is known about them.
 pub(super) struct Suite {
@@ -94,7 +95,7 @@ struct KnownFailures {
 
 /// Reads a list of tests, one a line; `#` starts a comment.
 pub(super) fn read_names(file: &Path) -> Result<Vec<String>> {
-    let text = std::fs::read_to_string(file).with_context(|| super::io_context("read", file))?;
+    let text = std::fs::read_to_string(file).with_context(|| io_context("read", file))?;
     let names = text
         .lines()
         .map(|l| l.split('#').next().unwrap_or("").trim());
@@ -128,12 +129,11 @@ impl Suite {
         }
         tests.sort();
         let json = folder.join("knownfailures.json");
-        let text =
-            std::fs::read_to_string(&json).with_context(|| super::io_context("read", &json))?;
+        let text = std::fs::read_to_string(&json).with_context(|| io_context("read", &json))?;
         let aosp = serde_json::from_str(&text)
             .with_context(|| format!("{} is not what AOSP 10 has there", json.display()))?;
         let text = std::fs::read_to_string(known_failures)
-            .with_context(|| super::io_context("read", known_failures))?;
+            .with_context(|| io_context("read", known_failures))?;
         let known: KnownFailures =
             toml::from_str(&text).with_context(|| format!("in {}", known_failures.display()))?;
         let suite = Suite {

@@ -10,7 +10,9 @@ use std::sync::Mutex;
 use anyhow::{bail, Context, Result};
 use sha2::{Digest, Sha256};
 
-use super::Layout;
+use super::files::{hash_tree, io_context};
+use super::layout::Layout;
+use crate::util::hex;
 
 /// Names the server's socket to the client.
 pub(super) const SOCKET: &str = "HINDSIGHT_TOOL_SOCKET";
@@ -92,7 +94,7 @@ fn compiled(layout: &Layout) -> Result<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let source = source(layout);
-    let text = std::fs::read(&source).with_context(|| super::io_context("read", &source))?;
+    let text = std::fs::read(&source).with_context(|| io_context("read", &source))?;
     let folder = layout
         .cache
         .join("tools")
@@ -101,7 +103,7 @@ fn compiled(layout: &Layout) -> Result<PathBuf> {
         return Ok(folder);
     }
     let parent = layout.cache.join("tools");
-    std::fs::create_dir_all(&parent).with_context(|| super::io_context("make", &parent))?;
+    std::fs::create_dir_all(&parent).with_context(|| io_context("make", &parent))?;
     let temporary = tempfile::tempdir_in(&parent)?;
     let out = Command::new("javac")
         .args(["-nowarn", "-cp"])
@@ -123,8 +125,7 @@ fn compiled(layout: &Layout) -> Result<PathBuf> {
         );
     }
     let _ = std::fs::remove_dir_all(&folder);
-    std::fs::rename(temporary.keep(), &folder)
-        .with_context(|| super::io_context("make", &folder))?;
+    std::fs::rename(temporary.keep(), &folder).with_context(|| io_context("make", &folder))?;
     Ok(folder)
 }
 
@@ -153,7 +154,7 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
         .join("logs")
         .join(format!("tool-server-{worker}.log"));
     std::fs::create_dir_all(layout.cache.join("logs"))?;
-    let log_file = std::fs::File::create(&log).with_context(|| super::io_context("write", &log))?;
+    let log_file = std::fs::File::create(&log).with_context(|| io_context("write", &log))?;
     let mut child = Command::new("java")
         // Short-lived work on few cores: a simple collector and the quick compiler win.
         .args([
@@ -202,38 +203,6 @@ pub(super) fn fingerprint(layout: &Layout) -> Result<String> {
         hash_tree(&mut h, p)?;
     }
     Ok(hex(&h.finalize()))
-}
-
-/// Adds names, executable bits and contents of a file or folder to a hash.
-pub(super) fn hash_tree(h: &mut Sha256, path: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fn add(h: &mut Sha256, path: &Path, name: &str) -> Result<()> {
-        let meta = std::fs::metadata(path).with_context(|| super::io_context("read", path))?;
-        h.update(name.as_bytes());
-        h.update([
-            0,
-            meta.is_dir() as u8,
-            (meta.permissions().mode() & 0o111 != 0) as u8,
-        ]);
-        if meta.is_dir() {
-            let mut entries: Vec<_> = std::fs::read_dir(path)?.collect::<std::io::Result<_>>()?;
-            entries.sort_by_key(|e| e.file_name());
-            for e in &entries {
-                add(h, &e.path(), &e.file_name().to_string_lossy())?;
-            }
-            h.update([1]);
-        } else {
-            h.update(meta.len().to_le_bytes());
-            h.update(std::fs::read(path).with_context(|| super::io_context("read", path))?);
-        }
-        Ok(())
-    }
-    // Not the folder's own name: the same tools may lie elsewhere.
-    add(h, path, "")
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// `run-test-tool TOOL ARGUMENTS…`: has the server run a tool, and passes on its output. Returns its exit status.

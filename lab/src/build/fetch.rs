@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Downloads the pinned packages and verifies them.
 
-use crate::apt::{is_gone, Apt};
+use super::apt::{is_gone, Apt};
+use super::manifest::{Kind, Manifest, Package, PinnedFile};
+use crate::error::{Error, Result};
+use crate::layout::Folders;
 use crate::lock::Lock;
-use crate::manifest::{Kind, Manifest, Package, PinnedFile};
-use crate::paths::Folders;
 use crate::progress::Progress;
+use crate::run::Lab;
+use crate::spec::Release;
 use crate::util::{create_dir, remove, run, sha256_file, write_atomic};
-use crate::{Error, Lab, Release, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -364,7 +366,7 @@ mod tests {
         // Found again without the network, and accepted for its files' sake.
         let again = find(package, &downloads).unwrap().unwrap();
         assert_eq!(again.main, fetched.main);
-        let tree = crate::source::Tree {
+        let tree = crate::build::source::Tree {
             package,
             fetched: &again,
             patches: Vec::new(),

@@ -1,16 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The steps of a build, in order.
 
-use crate::error::IoContext;
-use crate::fetch::{fetch_all, Fetched};
+mod apt;
+mod check;
+mod cross;
+mod fdlibm;
+mod fetch;
+mod graph;
+mod java;
+mod manifest;
+mod ninja;
+mod sanitize;
+mod source;
+mod tzdata;
+
+pub use source::checkout;
+
+use crate::error::{Error, IoContext, Result};
+use crate::layout::Folders;
 use crate::lock::Lock;
-use crate::manifest::Manifest;
-use crate::paths::{Folders, Isa, Release, Variant};
 use crate::progress::Progress;
 use crate::run::Lab;
-use crate::source::{hindsight_patches, port_patches, Tree};
-use crate::util::{create_dir, remove, run, symlink, write_atomic, write_if_changed};
-use crate::{check, cross, fdlibm, graph, java, ninja, sanitize, tzdata, Error, Result};
+use crate::spec::{Isa, Release, Variant};
+use crate::toolchain::target_flags_at;
+use crate::util::{create_dir, read, remove, run, symlink, write_atomic, write_if_changed};
+use fetch::{fetch_all, Fetched};
+use manifest::Manifest;
+use source::{hindsight_patches, port_patches, Tree};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -220,7 +236,7 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
     let out = dir.join("out").join(options.isa.name());
     if folders.spec.shared_sources.contains(&"fdlibm") {
         let java = dir.join("src/fdlibm/src/java.base/share/classes/java/lang/FdLibm.java");
-        let cpp = fdlibm::translate(&crate::util::read(&java)?)?;
+        let cpp = fdlibm::translate(&read(&java)?)?;
         write_if_changed(&out.join("gen/fdlibm_java.cc"), cpp.as_bytes())?;
     }
     root_files(lab)?;
@@ -259,7 +275,7 @@ fn root_files(lab: &Lab) -> Result<()> {
         let up = Path::new("../../../../../java/out").join(jar);
         debug_assert_eq!(
             lab.folders.java().join("out").join(jar),
-            java::core_jar(&lab.folders, jar)
+            lab.folders.core_jar(jar)
         );
         symlink(&up, &root.join("framework").join(jar))?;
     }
@@ -323,7 +339,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
             command
                 .env_remove("RUSTC_WRAPPER")
                 .env_remove("RUSTC_WORKSPACE_WRAPPER");
-            graph::target_flags_at(spec, options.isa, lab.dir())
+            target_flags_at(spec, options.isa, lab.dir())
         };
         command
             .env(format!("CXXFLAGS_{triple}"), &flags)

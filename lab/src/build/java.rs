@@ -1,83 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The Java part: core libraries, ICU and the tools that make dex files. Both variants share it.
 
-use crate::error::IoContext;
-use crate::ninja::{Edge, Writer};
-use crate::paths::{Folders, Release};
-use crate::source::hindsight_patches;
-use crate::util::{create_dir, run, write_if_changed};
-use crate::{Error, Lab, Result};
+use super::ninja::{Edge, Writer};
+use super::source::hindsight_patches;
+use crate::error::{Error, IoContext, Result};
+use crate::layout::{Folders, ASM, CORE_CLASSES, DX, ICU_CLASSES, JAVAC_FLAGS, TOOLS_JAR};
+use crate::spec::Release;
+use crate::util::write_if_changed;
 use hindsight_blueprint::{Source, Tree, Variation};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// Debian's jars.
-const ASM: &str = "/usr/share/java/asm-all.jar";
 const ICU4J: &str = "/usr/share/java/icu4j.jar";
 const JARJAR: &str = "/usr/share/java/jarjar.jar";
 
-/// dx, relative to a folder that has the sources in `src/`.
-const DX: &str = "src/dx/usr/share/java/com.android.dx-10.0.0.jar";
-
 const TOOLS: &str = "hindsight/lab/tools/java/dev/hindsight/lab/dex";
-
-/// Class files for javac's `-bootclasspath`, relative to the Java folder.
-const CORE_CLASSES: &str = "out/core-classes.jar";
-const ICU_CLASSES: &str = "out/icu-android.jar";
-const TOOLS_JAR: &str = "out/lab-tools.jar";
 
 /// Only shows that the language features of Java 9 work, for a test of libcore; `-source 8` refuses it.
 const JAVA_9_SOURCE: &str = "/libcore/internal/Java9LanguageFeatures.java";
 
 /// JVM flags of tools that run for seconds.
 const SHORT_LIVED: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
-
-/// javac flags: Java 8 class files without the factories that Android lacks.
-const JAVAC_FLAGS: [&str; 9] = [
-    "-nowarn",
-    "-g",
-    "-encoding",
-    "UTF-8",
-    "-source",
-    "8",
-    "-target",
-    "8",
-    "-XDstringConcat=inline",
-];
-
-/// See [`Lab::core_classes`].
-pub(crate) fn boot_classes(folders: &Folders) -> OsString {
-    join(&[
-        folders.java().join(CORE_CLASSES),
-        folders.java().join(ICU_CLASSES),
-    ])
-}
-
-/// See [`Lab::tools_class_path`].
-pub(crate) fn tools_class_path(folders: &Folders) -> OsString {
-    join(&[
-        folders.java().join(TOOLS_JAR),
-        folders.java().join(DX),
-        PathBuf::from(ASM),
-    ])
-}
-
-fn join(paths: &[PathBuf]) -> OsString {
-    let mut text = OsString::new();
-    for (i, path) in paths.iter().enumerate() {
-        if i > 0 {
-            text.push(":");
-        }
-        text.push(path);
-    }
-    text
-}
-
-/// A dex jar of this name as the Java part builds it.
-pub(crate) fn core_jar(folders: &Folders, name: &str) -> PathBuf {
-    folders.java().join("out").join(name)
-}
 
 /// Writes the graph and the lists of sources that it needs; returns the graph.
 pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
@@ -231,100 +174,4 @@ fn sources(tree: &Tree, module: &str) -> Result<Vec<String>> {
 
 fn list(files: &[String]) -> String {
     files.iter().map(|file| format!("{file}\n")).collect()
-}
-
-/// Java code to be compiled for the lab. Paths are relative to the current folder, or absolute.
-#[derive(Clone, Debug, Default)]
-pub struct JavaLibrary {
-    /// Source files to compile.
-    pub sources: Vec<PathBuf>,
-    /// Folders in which javac looks for the sources of further classes that these refer to; what it
-    /// finds is compiled too.
-    pub source_path: Vec<PathBuf>,
-    /// Class files (folders or jars) to compile against, which are not part of the result.
-    pub class_path: Vec<PathBuf>,
-    /// Class files (folders or jars, up to Java 17) that become part of the result, and are compiled
-    /// against.
-    pub class_jars: Vec<PathBuf>,
-    /// Folders or jars whose other files become resources of the result.
-    pub resources: Vec<PathBuf>,
-    /// Whether the code may define classes of `java.*`, as a jar of the boot class path may.
-    pub core_library: bool,
-    /// Where the class files are kept, for other libraries to compile against; nowhere if `None`.
-    pub class_output: Option<PathBuf>,
-}
-
-impl Lab {
-    /// Compiles Java sources and class files to a dex jar: javac against the core classes, then the
-    /// lab's desugaring, then dx. The jar is written whole or not at all.
-    ///
-    /// # Errors
-    /// If javac or dx fails; their messages are in the error.
-    pub fn compile_java(&self, library: &JavaLibrary, output: &Path) -> Result<()> {
-        let parent = match output.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        create_dir(parent)?;
-        let work = tempfile::tempdir_in(parent).context("make a folder in", parent)?;
-        let classes = match &library.class_output {
-            Some(dir) => {
-                // Old class files would become part of the result.
-                crate::util::remove(dir)?;
-                dir.clone()
-            }
-            None => work.path().join("classes"),
-        };
-        create_dir(&classes)?;
-        if !library.sources.is_empty() {
-            let mut command = Command::new("javac");
-            command
-                .args(JAVAC_FLAGS)
-                .args(["-proc:none", "-Xmaxerrs", "400"]);
-            command.arg("-bootclasspath").arg(self.core_classes());
-            let class_path: Vec<PathBuf> = library
-                .class_path
-                .iter()
-                .chain(&library.class_jars)
-                .cloned()
-                .collect();
-            // Without a class path javac takes the current folder.
-            let class_path = if class_path.is_empty() {
-                vec![work.path().to_owned()]
-            } else {
-                class_path
-            };
-            command.arg("-cp").arg(join(&class_path));
-            if !library.source_path.is_empty() {
-                command.arg("-sourcepath").arg(join(&library.source_path));
-            }
-            command.arg("-d").arg(&classes).args(&library.sources);
-            run(
-                command,
-                &format!("compiling the Java sources of {}", output.display()),
-            )?;
-        }
-        let mut command = Command::new("java");
-        command.args([
-            "-Xmx3g",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-        ]);
-        command
-            .arg(self.tools_class_path())
-            .arg("dev.hindsight.lab.dex.DexJar");
-        command.arg("--output").arg(output);
-        command.arg("--classes").arg(&classes);
-        for jar in &library.class_jars {
-            command.arg("--classes").arg(jar);
-        }
-        for resources in &library.resources {
-            command.arg("--resources").arg(resources);
-        }
-        if library.core_library {
-            command.arg("--core-library");
-        }
-        run(command, &format!("dexing {}", output.display())).map(drop)
-    }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Starting the programs of a finished build.
 
-use crate::boot::{BootImage, BootJar};
-use crate::paths::Folders;
-use crate::{Error, Isa, Release, Result, Variant};
+use crate::boot_image::{class_path_options, BootImage, BootJar};
+use crate::error::{Error, Result};
+use crate::layout::Folders;
+use crate::spec::{Isa, Release, Variant};
+use crate::util::run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +48,7 @@ impl Lab {
                 command,
             });
         }
-        crate::cross::check_emulator(isa)?;
+        check_emulator(isa)?;
         Ok(lab)
     }
 
@@ -139,7 +141,7 @@ impl Lab {
     /// The class path of the core classes for javac's `-bootclasspath` (folders and jars of class
     /// files, joined with `:`).
     pub fn core_classes(&self) -> OsString {
-        crate::java::boot_classes(&self.folders)
+        self.folders.core_classes()
     }
 
     /// The folder of the stand-ins for tools of the Android SDK (`d8`, `smali`, `python`); to be
@@ -151,7 +153,7 @@ impl Lab {
     /// The class path of the lab's Java tools with dx and ASM, which the programs in
     /// [`Lab::tools_dir`] expect in `LAB_TOOLS_CLASS_PATH`.
     pub fn tools_class_path(&self) -> OsString {
-        crate::java::tools_class_path(&self.folders)
+        self.folders.tools_class_path()
     }
 
     /// The environment that ART's programs need.
@@ -287,7 +289,7 @@ impl Lab {
     pub fn dalvikvm_command_extended(&self, image: &BootImage, more: &[BootJar]) -> Command {
         let jars: Vec<BootJar> = image.jars.iter().chain(more).cloned().collect();
         let mut command = self.command(self.isa.dalvikvm());
-        command.args(crate::boot::class_path_options(&jars));
+        command.args(class_path_options(&jars));
         let mut option = OsString::from("-Ximage:");
         option.push(&image.image);
         command.arg(option).arg("-Xnorelocate");
@@ -305,7 +307,7 @@ impl Lab {
     /// `dex2oat` with another boot image and its jars as the boot class path.
     pub fn dex2oat_command_with(&self, image: &BootImage) -> Command {
         let mut command = self.command("dex2oat");
-        for option in crate::boot::class_path_options(&image.jars) {
+        for option in class_path_options(&image.jars) {
             command.arg("--runtime-arg").arg(option);
         }
         let mut option = OsString::from("--boot-image=");
@@ -320,5 +322,32 @@ impl Lab {
             command.arg("--instruction-set-features=default");
         }
         command
+    }
+}
+
+/// Errors unless the program that runs another instruction set's programs is there.
+fn check_emulator(isa: Isa) -> Result<()> {
+    isa.emulator().map_or(Ok(()), check_program)
+}
+
+fn check_program(program: &str) -> Result<()> {
+    let mut command = Command::new(program);
+    command.arg("-version");
+    run(command, &format!("asking {program} for its version")).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_emulator_leads_to_its_package() {
+        check_emulator(Isa::X86_64).unwrap();
+        let message = check_program("qemu-no-such-cpu").unwrap_err().to_string();
+        assert!(
+            message.starts_with("cannot run qemu-no-such-cpu")
+                && message.ends_with("install the package `qemu-user`"),
+            "{message}"
+        );
     }
 }

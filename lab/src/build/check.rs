@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks made before a build: packages and disk space.
 
-use crate::manifest::required_packages;
+use super::manifest::required_packages;
+use crate::error::{Error, Result};
 use crate::util::run;
-use crate::{Error, Result};
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;

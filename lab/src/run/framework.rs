@@ -12,10 +12,15 @@ use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::boot::{class_path_options, instruction_set_features};
-use crate::error::IoContext as _;
+use super::java::JavaLibrary;
+use super::javastream;
+use super::lab::Lab;
+use crate::boot_image::{
+    class_path_options, instruction_set_features, BootImage, BootImageSpec, BootJar,
+};
+use crate::error::{Error, IoContext as _, Result};
+use crate::toolchain::target_flags_at;
 use crate::util::{create_dir, hex, read, remove, run, write_atomic};
-use crate::{javastream, BootImage, BootImageSpec, BootJar, Error, JavaLibrary, Lab, Result};
 
 /// Folders of frameworks/base with the originals' Java sources.
 const ORIGINAL_SOURCES: [&str; 2] = ["core/java", "graphics/java"];
@@ -290,7 +295,7 @@ impl Build<'_> {
         let mut sysroot = PathBuf::new();
         if !isa.is_native() {
             sysroot = self.lab.folders.sysroot(isa);
-            let flags = crate::graph::target_flags_at(self.lab.folders.spec, isa, self.lab.dir());
+            let flags = target_flags_at(self.lab.folders.spec, isa, self.lab.dir());
             command.args(flags.split(' '));
         }
         let mut inputs: Vec<PathBuf> = list_file(&self.data.join("jni-sources.txt"))?

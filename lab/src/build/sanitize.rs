@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! AddressSanitizer: what a variant that it checks is compiled with.
 
-use crate::graph::Target;
+use crate::spec::Target;
 
 /// Flags of a compiler in the place of the usual ones: as AOSP has them for hosts (`SANITIZE_HOST`), but for
 /// the stack that is kept for what runs after an overflow: frames of C++ are larger, and AOSP's 20 KiB are

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `lab/<release>/sources.toml` and `packages.txt`: what is fetched, and what has to be installed.
 
+use crate::error::{Error, Result};
 use crate::util::read;
-use crate::{Error, Result};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -113,7 +113,7 @@ pub(crate) fn required_packages(data: &Path) -> Result<Vec<Vec<String>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Release;
+    use crate::spec::Release;
 
     #[test]
     fn the_pinned_manifests_are_complete() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Source trees: unpacked, patched, and updated without touching files that stay the same.
 
-use crate::error::IoContext;
-use crate::fetch::Fetched;
+use super::fetch::{fetch_all, Fetched};
+use super::manifest::{Kind, Manifest, Package};
+use crate::error::{Error, IoContext, Result};
+use crate::layout::Folders;
 use crate::lock::Lock;
-use crate::manifest::{Kind, Manifest, Package};
-use crate::paths::Folders;
 use crate::progress::Progress;
-use crate::util::{create_dir, hex, read, remove, run, write_atomic};
-use crate::{Error, Release, Result, Variant};
+use crate::spec::{Release, Variant};
+use crate::util::{create_dir, hex, read, remove, run, sha256_file, write_atomic};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -247,7 +247,7 @@ pub(crate) fn tree_hash(dir: &Path) -> Result<String> {
             lines.push(format!(
                 "{} {}\n",
                 path.display(),
-                crate::util::sha256_file(entry.path())?
+                sha256_file(entry.path())?
             ));
         }
     }
@@ -317,7 +317,7 @@ pub fn checkout(release: Release, variant: Variant, dir: &Path) -> Result<()> {
     let progress = Progress::new();
     let fetched = {
         let _lock = Lock::take(&folders.release)?;
-        crate::fetch::fetch_all(&folders, &manifest, &progress)?
+        fetch_all(&folders, &manifest, &progress)?
     };
     let package = manifest.package("art")?;
     let fetched = &fetched

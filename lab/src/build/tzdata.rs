@@ -5,8 +5,8 @@
 //! the index, 52 bytes a zone: name (40 bytes, zero-padded), offset in the data, length, the zone's
 //! offset from UTC in seconds; the data: the zone files; zone.tab, which nothing here reads.
 
-use crate::error::IoContext;
-use crate::{Error, Result};
+use crate::error::{Error, IoContext, Result};
+use crate::util::read;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const NAME: usize = 40;
 /// Makes the file from a folder like `/usr/share/zoneinfo`.
 pub(crate) fn bundle(zoneinfo: &Path) -> Result<Vec<u8>> {
     let list = zoneinfo.join("tzdata.zi");
-    let text = crate::util::read(&list)?;
+    let text = read(&list)?;
     let version = text
         .lines()
         .next()

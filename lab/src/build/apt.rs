@@ -4,9 +4,8 @@
 //! The system's apt configuration says which mirror to use and how to reach it; nothing of the
 //! system's own state is touched, and no root rights are needed.
 
-use crate::error::IoContext;
+use crate::error::{Error, IoContext, Result};
 use crate::util::{create_dir, run, write_atomic};
-use crate::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes Ninja files and runs Ninja.
 
-use crate::error::IoContext;
-use crate::paths::Folders;
+use crate::error::{Error, IoContext, Result};
+use crate::layout::Folders;
 use crate::progress::Progress;
 use crate::util::{create_dir, first_lines, remove};
-use crate::{Error, Result};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;

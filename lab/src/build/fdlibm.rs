@@ -4,7 +4,7 @@
 //! `FdLibm.java` is C with another spelling, so that renaming a few things makes it C++. The
 //! result stays in the cache: the text is OpenJDK's.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 const PRELUDE: &str = r#"// Translated by the lab from OpenJDK's FdLibm.java; see there for its licence.
 #include <cmath>
