@@ -4,7 +4,7 @@
 use crate::junit::{Case, Outcome};
 use crate::target::Target;
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_decoder::{Slice, Trace};
+use hindsight_decoder::{Call, Trace};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -236,7 +236,7 @@ fn content(bytes: &[u8]) -> Result<String> {
     let named = |method: &str| {
         let wanted = format!("{CLASS}.{method}");
         thread
-            .slices
+            .calls
             .iter()
             .filter(|call| {
                 let name = trace.methods.name(call.method).to_string();
@@ -262,7 +262,7 @@ fn content(bytes: &[u8]) -> Result<String> {
     let [main] = mains.as_slice() else {
         bail!("{} calls of main instead of one", mains.len())
     };
-    let from_main = |call: &Slice| {
+    let from_main = |call: &Call| {
         call.depth == main.depth + 1 && (main.start_ns..=main.end_ns).contains(&call.start_ns)
     };
     ensure!(
@@ -277,7 +277,7 @@ fn content(bytes: &[u8]) -> Result<String> {
     );
     Ok(format!(
         "{} calls; the stall took {:.1} ms",
-        thread.slices.len(),
+        thread.calls.len(),
         took as f64 / 1e6
     ))
 }

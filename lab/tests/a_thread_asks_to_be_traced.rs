@@ -18,10 +18,10 @@ stopped: a name false
 /// How often the thread called the method that it calls while it is traced.
 fn calls(file: &Path) -> usize {
     let trace = Trace::open(file).unwrap();
-    let slices = trace.threads.iter().flat_map(|t| t.slices.iter());
-    slices
-        .filter(|slice| {
-            let method = trace.methods.get(slice.method);
+    let calls = trace.threads.iter().flat_map(|t| t.calls.iter());
+    calls
+        .filter(|call| {
+            let method = trace.methods.get(call.method);
             method.is_some_and(|m| m.class == "ApiTest" && m.name == "traced")
         })
         .count()

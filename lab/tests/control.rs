@@ -147,15 +147,15 @@ fn a_sleep_across_wraps_of_the_counter_has_its_length() {
     let trace = open(&traces(folder.path())[0]);
     let sleeper = trace.threads.iter().find(|t| t.name == "sleeper").unwrap();
     let seen: Vec<(u64, u64)> = sleeper
-        .slices
+        .calls
         .iter()
-        .filter(|slice| {
+        .filter(|call| {
             trace
                 .methods
-                .get(slice.method)
+                .get(call.method)
                 .is_some_and(|m| m.name == "mark")
         })
-        .map(|slice| (slice.start_ns, slice.end_ns))
+        .map(|call| (call.start_ns, call.end_ns))
         .collect();
     assert_eq!(seen.len(), marks.len());
     assert_eq!(sleeper.stats.unbounded_slots, 0);
@@ -431,7 +431,7 @@ fn nanoscopes_property_starts_and_stops() {
             let trace = open(&file);
             assert_eq!(trace.threads.len(), 1);
             assert_eq!(trace.threads[0].tid, program.pid());
-            assert!(trace.threads[0].stats.points > 0);
+            assert!(trace.threads[0].stats.trace_points > 0);
             assert_eq!(traced(&mut socket), 0);
         }
     }
@@ -451,11 +451,11 @@ fn methods_of_unloaded_loaders_have_names() {
         let trace = open(Path::new(&path));
         let main = trace.main_thread().unwrap();
         let calls = |class: &dyn Fn(&str) -> bool, name: &str| {
-            let slices = main.slices.iter().filter(|slice| {
-                let method = trace.methods.get(slice.method);
+            let calls = main.calls.iter().filter(|call| {
+                let method = trace.methods.get(call.method);
                 method.is_some_and(|m| m.name == name && class(&m.class))
             });
-            slices.count()
+            calls.count()
         };
         assert_eq!(calls(&|c| c == "Unload$Greeter", "greet"), 3);
         assert_eq!(calls(&|c| c == "Unload$Polite", "leave"), 3);

@@ -29,9 +29,9 @@ fn paths(mode: &str, arguments: &str, configuration: &str) -> Program {
 fn calls(trace: &Trace, thread: &str, method: &str) -> usize {
     let threads = trace.threads.iter().filter(|t| t.name == thread);
     threads
-        .flat_map(|t| t.slices.iter())
-        .filter(|slice| {
-            let method_of = trace.methods.get(slice.method);
+        .flat_map(|t| t.calls.iter())
+        .filter(|call| {
+            let method_of = trace.methods.get(call.method);
             method_of.is_some_and(|m| m.name == method && m.class == "Paths")
         })
         .count()
@@ -73,7 +73,7 @@ fn native_code_attaches_throws_and_calls_back() {
             .threads
             .iter()
             .filter(|t| {
-                t.slices.iter().any(|s| {
+                t.calls.iter().any(|s| {
                     trace
                         .methods
                         .get(s.method)
@@ -89,7 +89,7 @@ fn native_code_attaches_throws_and_calls_back() {
         assert!(balanced_threads(folder.path()) > 100, "{mode}");
         for thread in attached {
             let names = thread
-                .slices
+                .calls
                 .iter()
                 .filter_map(|s| trace.methods.get(s.method));
             let ours = names

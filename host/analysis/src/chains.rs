@@ -4,14 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use hindsight_decoder::{Extension, Flags, Method, MethodId, Slices, Thread, Trace};
+use hindsight_decoder::{Calls, Extension, Flags, Method, MethodId, Thread, Trace};
 use serde::Serialize;
 
 use crate::{known, Window};
 
 /// A chain goes on into a call that takes at least this part of the whole.
 const DOMINANT: f64 = 0.5;
-/// Stalls that ended so long before the thread's ring was taken are told after those that ended later:
+/// Stalls that ended so long before the thread's ring was taken are listed after those that ended later:
 /// a trace is persisted right after its anomaly.
 const RECENT_NS: u64 = 2_000_000_000;
 /// Shorter chains are no stalls: a message that took less didn't cost more than a few frames.
@@ -21,7 +21,7 @@ const COVERED: f64 = 0.9;
 /// How far apart the end of a wait and the end of the call that caused it may be: a woken thread has to be
 /// scheduled first, and on a busy machine the other one may be held up between unlocking and returning.
 const WAKE_UP_NS: u64 = 20_000_000;
-/// Where no call dominates, callees are told that took at least this part of the whole,
+/// Where no call dominates, callees are listed that took at least this part of the whole,
 const WORTH_TELLING: f64 = 0.05;
 /// at most so many of one caller,
 const MAX_CALLEES: usize = 5;
@@ -46,20 +46,22 @@ pub struct Chain {
     /// What called the head, outermost first.
     pub callers: Vec<String>,
     /// The head (the dispatch of a message, or an outermost call), …, the call where the time went.
-    pub links: Vec<Link>,
-    /// What the last link did with the time.
-    pub rest: Rest,
-    /// Who owned the lock that the last link waited for, if the trace says so.
+    #[serde(rename = "links")]
+    pub calls: Vec<ChainCall>,
+    /// What the last call did with the time.
+    #[serde(rename = "rest")]
+    pub last: LastCall,
+    /// Who owned the lock that the last call waited for, if the trace says so.
     pub lock_owner: Option<LockOwner>,
-    /// What other threads did while the last link was waiting or busy; most telling first.
+    /// What other threads did while the last call was waiting or busy; most telling first.
     pub evidence: Vec<Evidence>,
-    /// The method that is to blame as far as can be told, and its thread.
+    /// The method that is to blame as far as the trace shows, and its thread.
     pub culprit: Option<(String, String)>,
 }
 
 /// A call in a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Link {
+pub struct ChainCall {
     /// `class.name`.
     pub method: String,
     /// Source file, or empty.
@@ -74,9 +76,9 @@ pub struct Link {
     pub inlined: Vec<String>,
 }
 
-/// What the last link of a chain did with its time.
+/// What the last call of a chain did with its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Rest {
+pub struct LastCall {
     /// Its longest stretch without a traced call, ns: there it waited, or computed.
     pub longest_gap_ns: u64,
     /// Whether the method is one that sleeps or waits.
@@ -102,7 +104,7 @@ pub struct Callee {
     pub others: Others,
 }
 
-/// Calls that each took too little of the time to be told one by one.
+/// Calls that each took too little of the time to be listed one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Others {
     /// Of how many methods.
@@ -124,26 +126,27 @@ pub struct LockOwner {
     pub lock: u64,
 }
 
-/// What another thread did while the chain's last link was waiting or busy.
+/// What another thread did while the chain's last call was waiting or busy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
     /// Thread id.
     pub tid: u32,
     /// Thread name.
     pub thread: String,
-    /// What called the first link and went on after the wait, outermost first.
+    /// What called the first call and went on after the wait, outermost first.
     pub callers: Vec<String>,
     /// Its chain of calls; times are those inside the wait.
-    pub links: Vec<Link>,
+    #[serde(rename = "links")]
+    pub calls: Vec<ChainCall>,
     /// The part of the wait that the last one covers, 0 ..= 1.
     pub share: f64,
     /// Whether the last one sleeps or waits.
     pub sleeps: bool,
-    /// Index of a link that ended together with the wait: it may have released what was waited for.
+    /// Index of a call that ended together with the wait: it may have released what was waited for.
     pub ended_together: Option<usize>,
-    /// How long after that link the wait ended, ns; below 0 if it was seen to end before.
+    /// How long after that call the wait ended, ns; below 0 if it was seen to end before.
     pub end_gap_ns: i64,
-    /// Whether that link is of the same class as the one that waited.
+    /// Whether that call is of the same class as the one that waited.
     pub same_class: bool,
     /// Whether the trace says that this thread owned the lock.
     pub owns_lock: bool,
@@ -157,25 +160,25 @@ pub fn chains(trace: &Trace, thread: &Thread, limit: usize) -> Vec<Chain> {
     chains_in(trace, thread, None, limit)
 }
 
-/// As [`chains`], but only of what ran in the `window`. Chains that reach out of it are told as a whole.
+/// As [`chains`], but only of what ran in the `window`. Chains that reach out of it are listed as a whole.
 pub fn chains_in(
     trace: &Trace,
     thread: &Thread,
     window: Option<Window>,
     limit: usize,
 ) -> Vec<Chain> {
-    let slices = &thread.slices;
-    let mut heads = heads(trace, slices);
+    let calls = &thread.calls;
+    let mut heads = heads(trace, calls);
     if let Some(window) = window {
-        heads.retain(|&i| window.meets(slices.start_ns[i], slices.end_ns[i]));
+        heads.retain(|&i| window.meets(calls.start_ns[i], calls.end_ns[i]));
     }
     heads.sort_by_key(|&i| {
-        let ns = slices.end_ns[i] - slices.start_ns[i];
-        let recent = thread.end_ns - slices.end_ns[i] <= RECENT_NS;
+        let ns = calls.end_ns[i] - calls.start_ns[i];
+        let recent = thread.end_ns - calls.end_ns[i] <= RECENT_NS;
         Reverse((recent && ns >= STALL_NS, ns))
     });
     heads.truncate(limit);
-    let self_ns = slices.self_ns();
+    let self_ns = calls.self_ns();
     heads
         .into_iter()
         .map(|head| chain(trace, thread, &self_ns, head))
@@ -187,7 +190,7 @@ pub fn chains_in(
 /// A looper runs messages through `Handler.dispatchMessage`, which may have been inlined into it: so they
 /// are all the calls it makes, but for the wait for the next one. In a ring that has wrapped around, the
 /// looper itself isn't known any more: then they are the outermost calls.
-fn heads(trace: &Trace, slices: &Slices) -> Vec<usize> {
+fn heads(trace: &Trace, calls: &Calls) -> Vec<usize> {
     let marked = |is: fn(&Method) -> bool| -> Vec<bool> {
         trace.methods.iter().map(|(_, m)| is(m)).collect()
     };
@@ -197,84 +200,82 @@ fn heads(trace: &Trace, slices: &Slices) -> Vec<usize> {
     );
     let has = |marks: &[bool], i: usize| {
         marks
-            .get(slices.method[i].0 as usize)
+            .get(calls.method[i].0 as usize)
             .copied()
             .unwrap_or(false)
     };
     // Loopers can be nested; what is above one isn't a message.
-    let mut above_looper = vec![false; slices.len()];
-    for i in (0..slices.len()).filter(|&i| has(&looper, i)) {
+    let mut above_looper = vec![false; calls.len()];
+    for i in (0..calls.len()).filter(|&i| has(&looper, i)) {
         let mut above = Some(i);
         while let Some(caller) = above.filter(|&caller| !above_looper[caller]) {
             above_looper[caller] = true;
-            above = slices.parent_of(caller);
+            above = calls.parent_of(caller);
         }
     }
     let is_head = |i: usize| {
-        let called_by_looper = slices
-            .parent_of(i)
-            .is_none_or(|parent| has(&looper, parent));
+        let called_by_looper = calls.parent_of(i).is_none_or(|parent| has(&looper, parent));
         called_by_looper && !above_looper[i] && !has(&idle, i)
     };
-    (0..slices.len()).filter(|&i| is_head(i)).collect()
+    (0..calls.len()).filter(|&i| is_head(i)).collect()
 }
 
 fn chain(trace: &Trace, thread: &Thread, self_ns: &[u64], head: usize) -> Chain {
-    let slices = &thread.slices;
-    let whole = (slices.start_ns[head], slices.end_ns[head]);
-    let path = heaviest_path(slices, head, whole);
+    let calls = &thread.calls;
+    let whole = (calls.start_ns[head], calls.end_ns[head]);
+    let path = heaviest_path(calls, head, whole);
     let last = path[path.len() - 1];
-    let gap = longest_gap(slices, last);
-    let link = |&i: &usize| link(trace, slices, self_ns, i, whole);
-    let last_method = trace.methods.get(slices.method[last]);
+    let gap = longest_gap(calls, last);
+    let call = |&i: &usize| chain_call(trace, calls, self_ns, i, whole);
+    let last_method = trace.methods.get(calls.method[last]);
     let lock_owner = lock_owner(trace, thread, gap);
     let evidence = evidence(trace, thread, gap, last_method, lock_owner.as_ref());
-    let mut path_to_head = slices.path_to(head);
+    let mut path_to_head = calls.path_to(head);
     path_to_head.pop();
-    let links: Vec<Link> = path.iter().map(link).collect();
-    let (callees, others) = callees(trace, slices, self_ns, last, whole.1 - whole.0);
-    let culprit = culprit(&links, &thread.name, &evidence);
+    let chain_calls: Vec<ChainCall> = path.iter().map(call).collect();
+    let (callees, others) = callees(trace, calls, self_ns, last, whole.1 - whole.0);
+    let culprit = culprit(&chain_calls, &thread.name, &evidence);
     Chain {
         tid: thread.tid,
         thread: thread.name.clone(),
         start_ns: whole.0,
         held_ns: whole.1 - whole.0,
-        still_running: slices.flags[head].contains(Flags::OPEN_END),
+        still_running: calls.flags[head].contains(Flags::OPEN_END),
         ended_before_ns: thread.end_ns - whole.1,
         callers: path_to_head
             .into_iter()
-            .map(|i| trace.methods.name(slices.method[i]).into_owned())
+            .map(|i| trace.methods.name(calls.method[i]).into_owned())
             .collect(),
-        rest: Rest {
+        last: LastCall {
             longest_gap_ns: gap.1 - gap.0,
             sleeps: last_method.is_some_and(known::sleeps_or_waits),
             callees,
             others,
         },
         lock_owner,
-        links,
+        calls: chain_calls,
         evidence,
         culprit,
     }
 }
 
 /// How much of `span` a call covers, ns.
-fn overlap(slices: &Slices, i: usize, span: (u64, u64)) -> u64 {
-    slices.end_ns[i]
+fn overlap(calls: &Calls, i: usize, span: (u64, u64)) -> u64 {
+    calls.end_ns[i]
         .min(span.1)
-        .saturating_sub(slices.start_ns[i].max(span.0))
+        .saturating_sub(calls.start_ns[i].max(span.0))
 }
 
 /// `head`, then always the callee that covers most of `span`, as long as that is the better part.
-fn heaviest_path(slices: &Slices, head: usize, span: (u64, u64)) -> Vec<usize> {
+fn heaviest_path(calls: &Calls, head: usize, span: (u64, u64)) -> Vec<usize> {
     let dominant = ((span.1 - span.0) as f64 * DOMINANT) as u64;
-    let end = slices.subtree_end(head);
+    let end = calls.subtree_end(head);
     let mut path = vec![head];
-    // Children follow their parent, so one pass finds each link; a later child that covers more than
+    // Children follow their parent, so one pass finds each call; a later child that covers more than
     // half cannot exist beside one that does.
     for i in head + 1..end {
         let last = path[path.len() - 1];
-        if slices.parent[i] as usize == last && overlap(slices, i, span) > dominant {
+        if calls.parent[i] as usize == last && overlap(calls, i, span) > dominant {
             path.push(i);
         }
     }
@@ -282,12 +283,12 @@ fn heaviest_path(slices: &Slices, head: usize, span: (u64, u64)) -> Vec<usize> {
 }
 
 /// The longest stretch of a call in which it called nothing.
-fn longest_gap(slices: &Slices, i: usize) -> (u64, u64) {
-    let (start, end) = (slices.start_ns[i], slices.end_ns[i]);
-    let children = (i + 1..slices.subtree_end(i)).filter(|&c| slices.parent[c] as usize == i);
+fn longest_gap(calls: &Calls, i: usize) -> (u64, u64) {
+    let (start, end) = (calls.start_ns[i], calls.end_ns[i]);
+    let children = (i + 1..calls.subtree_end(i)).filter(|&c| calls.parent[c] as usize == i);
     let mut longest = (start, start);
     let mut from = start;
-    let edges = children.map(|c| (slices.start_ns[c], slices.end_ns[c]));
+    let edges = children.map(|c| (calls.start_ns[c], calls.end_ns[c]));
     for (child_start, child_end) in edges.chain([(end, end)]) {
         if child_start - from > longest.1 - longest.0 {
             longest = (from, child_start);
@@ -297,12 +298,18 @@ fn longest_gap(slices: &Slices, i: usize) -> (u64, u64) {
     longest
 }
 
-fn link(trace: &Trace, slices: &Slices, self_ns: &[u64], i: usize, span: (u64, u64)) -> Link {
-    let method = trace.methods.get(slices.method[i]);
-    Link {
-        method: trace.methods.name(slices.method[i]).into_owned(),
+fn chain_call(
+    trace: &Trace,
+    calls: &Calls,
+    self_ns: &[u64],
+    i: usize,
+    span: (u64, u64),
+) -> ChainCall {
+    let method = trace.methods.get(calls.method[i]);
+    ChainCall {
+        method: trace.methods.name(calls.method[i]).into_owned(),
         source_file: method.map_or_else(String::new, |m| m.source_file.clone()),
-        ns: overlap(slices, i, span),
+        ns: overlap(calls, i, span),
         self_ns: self_ns[i],
         own: method.is_some_and(|m| m.is_named() && !known::is_platform(m)),
         inlined: method.map_or_else(Vec::new, |m| m.inlined.clone()),
@@ -312,12 +319,12 @@ fn link(trace: &Trace, slices: &Slices, self_ns: &[u64], i: usize, span: (u64, u
 /// What `last` called, added up by method, if its time went there.
 fn callees(
     trace: &Trace,
-    slices: &Slices,
+    calls: &Calls,
     self_ns: &[u64],
     last: usize,
     whole_ns: u64,
 ) -> (Vec<Callee>, Others) {
-    let duration = slices.end_ns[last] - slices.start_ns[last];
+    let duration = calls.end_ns[last] - calls.start_ns[last];
     if self_ns[last] as f64 > duration as f64 * DOMINANT {
         return Default::default();
     }
@@ -325,9 +332,9 @@ fn callees(
     let mut places: HashMap<(usize, MethodId), usize> = HashMap::new();
     // The nodes of the callers of the call that is looked at, the root first.
     let mut callers = vec![0];
-    let base = slices.depth[last] as usize + 1;
-    for i in last + 1..slices.subtree_end(last) {
-        let level = slices.depth[i] as usize - base;
+    let base = calls.depth[last] as usize + 1;
+    for i in last + 1..calls.subtree_end(last) {
+        let level = calls.depth[i] as usize - base;
         if level >= MAX_LEVELS {
             continue;
         }
@@ -335,7 +342,7 @@ fn callees(
         let Some(&caller) = callers.get(level) else {
             continue;
         };
-        let method = slices.method[i];
+        let method = calls.method[i];
         let node = *places.entry((caller, method)).or_insert_with(|| {
             nodes.push(Node {
                 method: Some(method),
@@ -346,10 +353,10 @@ fn callees(
             new
         });
         nodes[node].calls += 1;
-        nodes[node].ns += slices.end_ns[i] - slices.start_ns[i];
+        nodes[node].ns += calls.end_ns[i] - calls.start_ns[i];
         callers.push(node);
     }
-    told(trace, &nodes, 0, whole_ns)
+    largest_callees(trace, &nodes, 0, whole_ns)
 }
 
 /// The calls of one method on one way down.
@@ -362,7 +369,12 @@ struct Node {
 }
 
 /// The callees of a node that are worth telling, and the sum of the others.
-fn told(trace: &Trace, nodes: &[Node], node: usize, whole_ns: u64) -> (Vec<Callee>, Others) {
+fn largest_callees(
+    trace: &Trace,
+    nodes: &[Node],
+    node: usize,
+    whole_ns: u64,
+) -> (Vec<Callee>, Others) {
     let least = (whole_ns as f64 * WORTH_TELLING) as u64;
     let mut order: Vec<&usize> = nodes[node].callees.iter().collect();
     order.sort_by_key(|&&n| Reverse(nodes[n].ns));
@@ -371,7 +383,7 @@ fn told(trace: &Trace, nodes: &[Node], node: usize, whole_ns: u64) -> (Vec<Calle
     let worth = worth
         .iter()
         .map(|&&n| {
-            let (callees, others) = told(trace, nodes, n, whole_ns);
+            let (callees, others) = largest_callees(trace, nodes, n, whole_ns);
             let method = nodes[n].method.unwrap_or(MethodId::NOT_RECORDED);
             Callee {
                 method: trace.methods.name(method).into_owned(),
@@ -440,17 +452,17 @@ fn evidence_of(
     waited_in: Option<&Method>,
     owner: Option<&LockOwner>,
 ) -> Option<Evidence> {
-    let slices = &thread.slices;
+    let calls = &thread.calls;
     let owns_lock = owner.is_some_and(|o| o.tid == thread.tid);
     let length = gap.1 - gap.0;
-    let outermost = (0..slices.len())
-        .filter(|&i| slices.depth[i] == 0)
-        .max_by_key(|&i| overlap(slices, i, gap))?;
-    if (overlap(slices, outermost, gap) as f64) < length as f64 * DOMINANT {
+    let outermost = (0..calls.len())
+        .filter(|&i| calls.depth[i] == 0)
+        .max_by_key(|&i| overlap(calls, i, gap))?;
+    if (overlap(calls, outermost, gap) as f64) < length as f64 * DOMINANT {
         return None;
     }
-    let path = heaviest_path(slices, outermost, gap);
-    let method = |i: usize| trace.methods.get(slices.method[i]);
+    let path = heaviest_path(calls, outermost, gap);
+    let method = |i: usize| trace.methods.get(calls.method[i]);
     if !owns_lock
         && path
             .iter()
@@ -461,7 +473,7 @@ fn evidence_of(
     let last = path[path.len() - 1];
     // Calls that went on after the wait are context.
     let ended = |i: usize| {
-        !slices.flags[i].contains(Flags::OPEN_END) && slices.end_ns[i] <= gap.1 + WAKE_UP_NS
+        !calls.flags[i].contains(Flags::OPEN_END) && calls.end_ns[i] <= gap.1 + WAKE_UP_NS
     };
     let context = path
         .iter()
@@ -469,10 +481,10 @@ fn evidence_of(
         .unwrap_or(path.len() - 1);
     let (callers, path) = path.split_at(context);
 
-    let distance = |p: usize| slices.end_ns[path[p]].abs_diff(gap.1);
+    let distance = |p: usize| calls.end_ns[path[p]].abs_diff(gap.1);
     let may_have_caused_it = |p: &usize| {
         let i = path[*p];
-        let covered = overlap(slices, i, gap) as f64 >= COVERED * length as f64;
+        let covered = overlap(calls, i, gap) as f64 >= COVERED * length as f64;
         ended(i) && covered && distance(*p) <= WAKE_UP_NS
     };
     let is_same_class = |p: &usize| match (waited_in, method(path[*p])) {
@@ -488,44 +500,44 @@ fn evidence_of(
         .filter(may_have_caused_it)
         .find(is_same_class);
     let ended_together = same_class.or_else(|| {
-        let ended_first = |p: &usize| slices.end_ns[path[*p]] <= gap.1;
+        let ended_first = |p: &usize| calls.end_ns[path[*p]] <= gap.1;
         (0..path.len())
             .filter(may_have_caused_it)
             .filter(ended_first)
             .min_by_key(|&p| distance(p))
     });
-    let self_ns = slices.self_ns();
+    let self_ns = calls.self_ns();
     Some(Evidence {
         tid: thread.tid,
         thread: thread.name.clone(),
         callers: callers
             .iter()
-            .map(|&i| trace.methods.name(slices.method[i]).into_owned())
+            .map(|&i| trace.methods.name(calls.method[i]).into_owned())
             .collect(),
-        links: path
+        calls: path
             .iter()
-            .map(|&i| link(trace, slices, &self_ns, i, gap))
+            .map(|&i| chain_call(trace, calls, &self_ns, i, gap))
             .collect(),
-        share: overlap(slices, last, gap) as f64 / length as f64,
+        share: overlap(calls, last, gap) as f64 / length as f64,
         sleeps: method(last).is_some_and(known::sleeps_or_waits),
         ended_together,
-        end_gap_ns: ended_together.map_or(0, |p| gap.1 as i64 - slices.end_ns[path[p]] as i64),
+        end_gap_ns: ended_together.map_or(0, |p| gap.1 as i64 - calls.end_ns[path[p]] as i64),
         same_class: same_class.is_some(),
         owns_lock,
     })
 }
 
 /// The innermost method of the program itself, in the thread that was waited for, or else in the chain.
-fn culprit(links: &[Link], thread: &str, evidence: &[Evidence]) -> Option<(String, String)> {
-    let innermost = |links: &[Link]| {
-        let own = links.iter().rev().find(|l| l.own);
-        own.or(links.last()).map(|l| l.method.clone())
+fn culprit(calls: &[ChainCall], thread: &str, evidence: &[Evidence]) -> Option<(String, String)> {
+    let innermost = |calls: &[ChainCall]| {
+        let own = calls.iter().rev().find(|l| l.own);
+        own.or(calls.last()).map(|l| l.method.clone())
     };
     match evidence.first() {
         Some(e) if e.owns_lock || e.ended_together.is_some() => {
-            Some((innermost(&e.links)?, e.thread.clone()))
+            Some((innermost(&e.calls)?, e.thread.clone()))
         }
-        _ => Some((innermost(links)?, thread.to_owned())),
+        _ => Some((innermost(calls)?, thread.to_owned())),
     }
 }
 
@@ -542,8 +554,8 @@ mod tests {
         chains(trace, trace.main_thread().unwrap(), 1).remove(0)
     }
 
-    fn names(links: &[Link]) -> Vec<&str> {
-        links
+    fn names(calls: &[ChainCall]) -> Vec<&str> {
+        calls
             .iter()
             .map(|l| l.method.rsplit_once("notes.").map_or(&*l.method, |m| m.1))
             .collect()
@@ -554,7 +566,7 @@ mod tests {
         let trace = decode(&stall());
         let chain = first(&trace);
         assert_eq!(
-            names(&chain.links),
+            names(&chain.calls),
             [
                 "android.os.Handler.dispatchMessage",
                 "NoteListScreen.handleMessage",
@@ -563,7 +575,7 @@ mod tests {
             ]
         );
         assert!(chain.held_ns > WAIT_NS && chain.held_ns < WAIT_NS + 2_000_000);
-        assert_eq!(chain.rest.longest_gap_ns, WAIT_NS);
+        assert_eq!(chain.last.longest_gap_ns, WAIT_NS);
         assert!(!chain.still_running);
         assert_eq!(
             chain.callers,
@@ -573,7 +585,7 @@ mod tests {
         let evidence = &chain.evidence[0];
         assert_eq!(evidence.thread, "notes-sync");
         assert_eq!(
-            names(&evidence.links),
+            names(&evidence.calls),
             [
                 "android.os.Handler.dispatchMessage",
                 "SyncWorker.handleMessage",
@@ -585,7 +597,7 @@ mod tests {
             ]
         );
         assert!(evidence.share > 0.98 && evidence.sleeps && evidence.same_class);
-        let together = &evidence.links[evidence.ended_together.unwrap()];
+        let together = &evidence.calls[evidence.ended_together.unwrap()];
         assert_eq!(together.method, "com.example.notes.NoteStore.saveAll");
         assert_eq!(
             chain.culprit,
@@ -704,12 +716,12 @@ mod tests {
     #[test]
     fn a_looper_into_which_dispatch_was_inlined_still_runs_messages() {
         let chain = saves("a.Store", 1_498, 1_499);
-        assert_eq!(names(&chain.links), ["a.Screen.open", "a.Store.find"]);
+        assert_eq!(names(&chain.calls), ["a.Screen.open", "a.Store.find"]);
         let evidence = &chain.evidence[0];
         // What goes on afterwards is context.
         assert_eq!(evidence.callers, ["a.Worker.run"]);
         assert_eq!(
-            names(&evidence.links),
+            names(&evidence.calls),
             ["a.Store.save", "java.lang.Thread.sleep"]
         );
         assert_eq!(
@@ -761,7 +773,7 @@ mod tests {
             .call(open, 500)
             .after(1)
             .enter(next);
-        assert_eq!(names(&first(&decode(&s)).links), ["a.Screen.open"]);
+        assert_eq!(names(&first(&decode(&s)).calls), ["a.Screen.open"]);
     }
 
     #[test]
@@ -781,7 +793,7 @@ mod tests {
         r.exit();
         let trace = decode(&s);
         let chain = first(&trace);
-        assert_eq!(chain.links.len(), 1);
+        assert_eq!(chain.calls.len(), 1);
         let callee = |method: &str, ns| Callee {
             method: method.into(),
             calls: 10,
@@ -789,7 +801,7 @@ mod tests {
             ..Callee::default()
         };
         assert_eq!(
-            chain.rest.callees,
+            chain.last.callees,
             [callee("C.a", 30_000), callee("C.b", 20_000)]
         );
     }
@@ -831,8 +843,8 @@ mod tests {
             with("C.a", 20_010, c(20_000), small),
             with("C.b", 20_000, c(10_000), Others::default()),
         ];
-        assert_eq!(chain.rest.callees, expected);
-        assert_eq!(chain.rest.others, small);
+        assert_eq!(chain.last.callees, expected);
+        assert_eq!(chain.last.others, small);
     }
 
     #[test]

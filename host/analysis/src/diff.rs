@@ -451,30 +451,30 @@ impl Sample {
         let id =
             |method: hindsight_decoder::MethodId| ids.get(method.0 as usize).copied().flatten();
         let mut times: Vec<Vec<u64>> = vec![Vec::new(); names];
-        let mut calls = vec![0u64; names];
+        let mut counts = vec![0u64; names];
         for thread in &trace.threads {
-            let slices = &thread.slices;
+            let calls = &thread.calls;
             let own = match compare {
-                Compare::SelfTime => Some(slices.self_ns()),
+                Compare::SelfTime => Some(calls.self_ns()),
                 Compare::Total => None,
             };
             sample.span_ns += thread.end_ns - thread.start_ns;
-            sample.all_calls += slices.len() as u64;
-            for i in 0..slices.len() {
-                let Some(callee) = id(slices.method[i]) else {
-                    let is_recorded = trace.methods.get(slices.method[i]).is_some();
+            sample.all_calls += calls.len() as u64;
+            for i in 0..calls.len() {
+                let Some(callee) = id(calls.method[i]) else {
+                    let is_recorded = trace.methods.get(calls.method[i]).is_some();
                     sample.unnamed_calls += u64::from(is_recorded);
                     continue;
                 };
-                let duration = slices.end_ns[i] - slices.start_ns[i];
-                calls[callee as usize] += 1;
-                if slices.flags[i].0 & CUT == 0 {
+                let duration = calls.end_ns[i] - calls.start_ns[i];
+                counts[callee as usize] += 1;
+                if calls.flags[i].0 & CUT == 0 {
                     let time = own.as_ref().map_or(duration, |own| own[i]);
                     times[callee as usize].push(time);
                 }
-                let caller = match slices.parent[i] {
+                let caller = match calls.parent[i] {
                     NO_PARENT => None,
-                    parent => match id(slices.method[parent as usize]) {
+                    parent => match id(calls.method[parent as usize]) {
                         Some(caller) => Some(caller),
                         // Its caller isn't known.
                         None => continue,
@@ -484,7 +484,7 @@ impl Sample {
                 *edge = (edge.0 + 1, edge.1 + duration);
             }
         }
-        for (id, (mut times, calls)) in times.into_iter().zip(calls).enumerate() {
+        for (id, (mut times, calls)) in times.into_iter().zip(counts).enumerate() {
             if calls > 0 {
                 sample.calls.insert(id as u32, calls);
             }

@@ -4,7 +4,7 @@
 use std::fmt::{Result, Write};
 
 use crate::words::{count, duration, shorten, wrap};
-use crate::{Callee, Chain, Evidence, Link, Others};
+use crate::{Callee, Chain, ChainCall, Evidence, Others};
 
 /// What to write before and after the parts of a text that should stand out; empty for plain text.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +47,9 @@ pub struct Layout {
     pub palette: Palette,
     /// Columns to a line, for a terminal; names are cut to fit. `None`: nothing is cut.
     pub width: Option<usize>,
-    /// How many calls of a chain are told, the outermost first.
+    /// How many calls of a chain are listed, the outermost first.
     pub depth: Option<usize>,
-    /// Whether calls are told too that say nothing new, such as those of the platform by the platform.
+    /// Whether calls are listed too that say nothing new, such as those of the platform by the platform.
     pub full: bool,
 }
 
@@ -73,13 +73,13 @@ const INDENT: usize = 2;
 const TIME: usize = 10;
 /// Columns that are kept for names, however deep the call.
 const LEAST_NAME: usize = 36;
-/// So many calls in a row that say nothing new are told as one.
+/// So many calls in a row that say nothing new are listed as one.
 const DULL: usize = 3;
-/// Calls beside those told one by one are worth a line if they took this part of the whole.
+/// Calls beside those listed one by one are worth a line if they took this part of the whole.
 const LEAST_OTHERS: f64 = 0.01;
 /// So many methods are named that were inlined into one.
 const MAX_INLINED: usize = 5;
-/// Of longer lists of callers, only the ends are told.
+/// Of longer lists of callers, only the ends are listed.
 const MAX_CALLERS: usize = 6;
 
 /// Says what held the thread up, and what other threads did meanwhile. Ends with a line break.
@@ -149,23 +149,23 @@ impl Text {
             self.say(strong, &format!("Thread \"{thread}\" (tid {tid}) {what}"))?;
         }
         writeln!(self.out)?;
-        self.calls(&chain.callers, &chain.links)?;
+        self.calls(&chain.callers, &chain.calls)?;
         writeln!(self.out)?;
 
-        let Some(last) = chain.links.last() else {
+        let Some(last) = chain.calls.last() else {
             return Ok(());
         };
-        if !chain.rest.callees.is_empty() {
+        if !chain.last.callees.is_empty() {
             self.say("", &format!("{} took its time in many calls:", last.method))?;
             writeln!(self.out)?;
             let mut rows = Vec::new();
             let dim = self.layout.palette.dim;
             let least = (chain.held_ns as f64 * LEAST_OTHERS) as u64;
-            let (callees, others) = (&chain.rest.callees, chain.rest.others);
+            let (callees, others) = (&chain.last.callees, chain.last.others);
             callee_rows(callees, others, least, 0, dim, &mut rows);
             return self.rows(&rows);
         }
-        self.rest(chain, last)?;
+        self.last_call(chain, last)?;
         self.inlined(last)?;
         for evidence in &chain.evidence {
             writeln!(self.out)?;
@@ -186,8 +186,8 @@ impl Text {
     }
 
     /// What the last call of the chain did.
-    fn rest(&mut self, chain: &Chain, last: &Link) -> Result {
-        let gap = duration(chain.rest.longest_gap_ns);
+    fn last_call(&mut self, chain: &Chain, last: &ChainCall) -> Result {
+        let gap = duration(chain.last.longest_gap_ns);
         let method = &last.method;
         match &chain.lock_owner {
             Some(owner) => {
@@ -199,7 +199,7 @@ impl Text {
                 let what = format!("waited {gap} for the lock {lock:#x}, held by thread {name}.");
                 self.say("", &format!("{method} {what}"))
             }
-            None if chain.rest.sleeps => self.say("", &format!("{method} slept or waited {gap}.")),
+            None if chain.last.sleeps => self.say("", &format!("{method} slept or waited {gap}.")),
             None => {
                 let what = format!("called nothing for {gap}: it waited, or computed.");
                 self.say("", &format!("{method} {what}"))
@@ -208,11 +208,11 @@ impl Text {
     }
 
     /// What ran in a call without being seen.
-    fn inlined(&mut self, link: &Link) -> Result {
-        if link.inlined.is_empty() {
+    fn inlined(&mut self, call: &ChainCall) -> Result {
+        if call.inlined.is_empty() {
             return Ok(());
         }
-        let mut names = link.inlined.clone();
+        let mut names = call.inlined.clone();
         let more = names.len().saturating_sub(MAX_INLINED);
         names.truncate(MAX_INLINED);
         if more > 0 {
@@ -225,18 +225,18 @@ impl Text {
         )
     }
 
-    fn evidence(&mut self, e: &Evidence, waited: &Link) -> Result {
+    fn evidence(&mut self, e: &Evidence, waited: &ChainCall) -> Result {
         self.say(
             "",
             &format!("Meanwhile thread \"{}\" (tid {}) was in:", e.thread, e.tid),
         )?;
         writeln!(self.out)?;
-        self.calls(&e.callers, &e.links)?;
+        self.calls(&e.callers, &e.calls)?;
         writeln!(self.out)?;
-        let Some(last) = e.links.last() else {
+        let Some(last) = e.calls.last() else {
             return Ok(());
         };
-        let own = e.links.iter().rev().find(|l| l.own);
+        let own = e.calls.iter().rev().find(|l| l.own);
         let by = match own.filter(|own| own.method != last.method) {
             Some(own) => format!(", called by {}", own.method),
             None => String::new(),
@@ -248,7 +248,7 @@ impl Text {
             "",
             &format!("It {did} in {method} for {ns} ({percent} %){by}."),
         )?;
-        let Some(together) = e.ended_together.and_then(|i| e.links.get(i)) else {
+        let Some(together) = e.ended_together.and_then(|i| e.calls.get(i)) else {
             return Ok(());
         };
         let conclusion = if e.owns_lock {
@@ -268,7 +268,7 @@ impl Text {
     }
 
     /// One call a line, indented by depth, times in a column of their own.
-    fn calls(&mut self, callers: &[String], links: &[Link]) -> Result {
+    fn calls(&mut self, callers: &[String], calls: &[ChainCall]) -> Result {
         let Palette { strong, dim, .. } = self.layout.palette;
         let mut rows: Vec<Row> = Vec::new();
         let row = |rows: &mut Vec<Row>, name: String, ns, style| {
@@ -295,29 +295,29 @@ impl Text {
                 row(&mut rows, caller.clone(), None, dim);
             }
         }
-        let shown = self.layout.depth.unwrap_or(usize::MAX).min(links.len());
+        let shown = self.layout.depth.unwrap_or(usize::MAX).min(calls.len());
         let mut i = 0;
         while i < shown {
             let dull = if self.layout.full {
                 0
             } else {
-                (i..shown).take_while(|&k| is_dull(links, k)).count()
+                (i..shown).take_while(|&k| is_dull(calls, k)).count()
             };
             if dull >= DULL {
-                let name = told_as_one(&links[i - 1], &links[i..i + dull]);
-                row(&mut rows, name, Some(links[i].ns), dim);
+                let name = folded(&calls[i - 1], &calls[i..i + dull]);
+                row(&mut rows, name, Some(calls[i].ns), dim);
                 i += dull;
                 continue;
             }
-            let style = if i + 1 == links.len() { strong } else { "" };
-            row(&mut rows, links[i].method.clone(), Some(links[i].ns), style);
+            let style = if i + 1 == calls.len() { strong } else { "" };
+            row(&mut rows, calls[i].method.clone(), Some(calls[i].ns), style);
             i += 1;
         }
-        if shown < links.len() {
-            let deeper = links.len() - shown;
-            let calls = if deeper == 1 { "call" } else { "calls" };
-            let name = format!("… {deeper} deeper {calls}");
-            row(&mut rows, name, Some(links[shown].ns), dim);
+        if shown < calls.len() {
+            let deeper = calls.len() - shown;
+            let noun = if deeper == 1 { "call" } else { "calls" };
+            let name = format!("… {deeper} deeper {noun}");
+            row(&mut rows, name, Some(calls[shown].ns), dim);
         }
         self.rows(&rows)
     }
@@ -369,23 +369,23 @@ impl Text {
 }
 
 /// Whether a call says nothing new: one of the platform amid others, or of the same method as its caller.
-fn is_dull(links: &[Link], i: usize) -> bool {
-    let (Some(before), Some(after)) = (i.checked_sub(1).map(|b| &links[b]), links.get(i + 1))
+fn is_dull(calls: &[ChainCall], i: usize) -> bool {
+    let (Some(before), Some(after)) = (i.checked_sub(1).map(|b| &calls[b]), calls.get(i + 1))
     else {
         return false;
     };
-    let link = &links[i];
-    link.method == before.method || (!link.own && !before.own && !after.own)
+    let call = &calls[i];
+    call.method == before.method || (!call.own && !before.own && !after.own)
 }
 
 /// `… 12 calls of itself`, `… 7 calls in android.view, androidx.recyclerview.widget`
-fn told_as_one(before: &Link, dull: &[Link]) -> String {
+fn folded(before: &ChainCall, dull: &[ChainCall]) -> String {
     if dull.iter().all(|l| l.method == before.method) {
         return format!("… {} calls of itself", dull.len());
     }
     let mut packages: Vec<&str> = Vec::new();
-    for link in dull {
-        let class = link.method.rsplit_once('.').map_or("", |(class, _)| class);
+    for call in dull {
+        let class = call.method.rsplit_once('.').map_or("", |(class, _)| class);
         let package = class.rsplit_once('.').map_or(class, |(package, _)| package);
         if !packages.contains(&package) {
             packages.push(package);

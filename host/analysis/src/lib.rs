@@ -24,7 +24,9 @@ mod summary;
 mod top;
 mod words;
 
-pub use chains::{chains, chains_in, Callee, Chain, Evidence, Link, LockOwner, Others, Rest};
+pub use chains::{
+    chains, chains_in, Callee, Chain, ChainCall, Evidence, LastCall, LockOwner, Others,
+};
 pub use diff::{
     CallChange, Calls, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
     SIGNIFICANT,

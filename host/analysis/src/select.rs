@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A part of a trace: some threads, some time, the outermost calls.
 
-use hindsight_decoder::{Extension, Flags, Slices, Thread, Trace, NO_PARENT};
+use hindsight_decoder::{Calls, Extension, Flags, Thread, Trace, NO_PARENT};
 
 /// A stretch of time, CLOCK_BOOTTIME, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,39 +54,39 @@ impl Selection {
             from_ns: 0,
             to_ns: u64::MAX,
         });
-        let old = std::mem::take(&mut thread.slices);
-        let mut new = Slices::default();
+        let old = std::mem::take(&mut thread.calls);
+        let mut new = Calls::default();
         // Where each call went.
         let mut places = vec![NO_PARENT; old.len()];
-        for (i, slice) in old.iter().enumerate() {
-            if slice.depth >= depth || !window.meets(slice.start_ns, slice.end_ns) {
+        for (i, call) in old.iter().enumerate() {
+            if call.depth >= depth || !window.meets(call.start_ns, call.end_ns) {
                 continue;
             }
             let parent = old.parent_of(i).map_or(NO_PARENT, |p| places[p]);
-            if parent == NO_PARENT && slice.depth > 0 {
+            if parent == NO_PARENT && call.depth > 0 {
                 // It took no time, at the window's beginning, and its caller ended at that time: both are before.
                 continue;
             }
             places[i] = new.len() as u32;
-            let mut flags = slice.flags;
-            if slice.start_ns < window.from_ns {
+            let mut flags = call.flags;
+            if call.start_ns < window.from_ns {
                 flags = flags.with(Flags::OPEN_START);
             }
-            if slice.end_ns > window.to_ns {
+            if call.end_ns > window.to_ns {
                 // How it ended is seen later.
                 flags = flags.without(Flags::BY_EXCEPTION).with(Flags::OPEN_END);
             }
-            new.start_ns.push(slice.start_ns.max(window.from_ns));
-            new.end_ns.push(slice.end_ns.min(window.to_ns));
-            new.method.push(slice.method);
-            new.depth.push(slice.depth);
+            new.start_ns.push(call.start_ns.max(window.from_ns));
+            new.end_ns.push(call.end_ns.min(window.to_ns));
+            new.method.push(call.method);
+            new.depth.push(call.depth);
             new.parent.push(parent);
             new.flags.push(flags);
         }
         if let Some(wait) = unfinished_wait(thread, &old, window.from_ns) {
             thread.events[wait].at_ns = window.from_ns;
         }
-        thread.slices = new;
+        thread.calls = new;
         thread.events.retain(|e| window.meets(e.at_ns, e.at_ns));
         thread.start_ns = thread.start_ns.clamp(window.from_ns, window.to_ns);
         thread.end_ns = thread.end_ns.clamp(window.from_ns, window.to_ns);
@@ -95,7 +95,7 @@ impl Selection {
 
 /// The [`Extension::LockWait`] that has begun before `from_ns` and goes on: nothing else happened since. Its index among
 /// the events.
-fn unfinished_wait(thread: &Thread, calls: &Slices, from_ns: u64) -> Option<usize> {
+fn unfinished_wait(thread: &Thread, calls: &Calls, from_ns: u64) -> Option<usize> {
     let last = thread.events.partition_point(|e| e.at_ns < from_ns);
     let last = last.checked_sub(1)?;
     let wait = &thread.events[last];
@@ -133,12 +133,12 @@ mod tests {
     fn calls(selection: &Selection) -> Vec<(String, u64, u64, u32, u32, u8)> {
         let trace = selection.apply(trace());
         let name = |id| trace.methods.name(id)[2..].to_owned();
-        let slices = &trace.threads[0].slices;
-        let call = |s: hindsight_decoder::Slice| {
+        let calls = &trace.threads[0].calls;
+        let call = |s: hindsight_decoder::Call| {
             let (start, end) = (s.start_ns - EPOCH, s.end_ns - EPOCH);
             (name(s.method), start, end, s.depth, s.parent, s.flags.0)
         };
-        slices.iter().map(call).collect()
+        calls.iter().map(call).collect()
     }
 
     fn window(from: u64, to: u64) -> Selection {
@@ -156,7 +156,7 @@ mod tests {
     fn nothing_asked_for_is_everything() {
         let whole = Selection::default().apply(trace());
         assert_eq!(whole.threads.len(), 2);
-        assert_eq!(whole.threads[0].slices, trace().threads[0].slices);
+        assert_eq!(whole.threads[0].calls, trace().threads[0].calls);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let part = window(10, 20).apply(trace);
         // The second g was called by nobody.
-        let depths: Vec<u32> = part.threads[0].slices.depth.clone();
+        let depths: Vec<u32> = part.threads[0].calls.depth.clone();
         assert_eq!(depths, [0]);
     }
 
@@ -197,10 +197,10 @@ mod tests {
         s.at(t, 0).enter(f).after(10).unwind(1);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let part = window(0, 5).apply(trace.clone());
-        assert_eq!(part.threads[0].slices.flags, [Flags::OPEN_END]);
+        assert_eq!(part.threads[0].calls.flags, [Flags::OPEN_END]);
         let part = window(5, 15).apply(trace);
         let both = Flags::OPEN_START.with(Flags::BY_EXCEPTION);
-        assert_eq!(part.threads[0].slices.flags, [both]);
+        assert_eq!(part.threads[0].calls.flags, [both]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use hindsight_decoder::{MethodId, Methods, Slices, Trace};
+use hindsight_decoder::{Calls, MethodId, Methods, Trace};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use wildmatch::WildMatch;
@@ -347,8 +347,8 @@ impl Signature {
                 continue;
             }
             let mut called = false;
-            self.matches(&thread.slices, &masks, |i| {
-                let ns = thread.slices.end_ns[i] - thread.slices.start_ns[i];
+            self.matches(&thread.calls, &masks, |i| {
+                let ns = thread.calls.end_ns[i] - thread.calls.start_ns[i];
                 called = true;
                 calls += 1;
                 total_ns += ns;
@@ -420,17 +420,17 @@ impl Signature {
     }
 
     /// The calls whose stacks match, less those inside of others.
-    fn matches(&self, slices: &Slices, masks: &[u64], mut found: impl FnMut(usize)) {
+    fn matches(&self, calls: &Calls, masks: &[u64], mut found: impl FnMut(usize)) {
         let last = 1u64 << (self.stack.len() - 1);
         let after_any = self.stack.iter().enumerate();
         let after_any: u64 = after_any.map(|(i, f)| u64::from(f.after_any) << i).sum();
         // Of each running call: which patterns it can stand for, and those which it or a caller can.
         let mut stack: Vec<(u64, u64)> = Vec::new();
         let mut inside_of = u32::MAX;
-        for i in 0..slices.len() {
-            let depth = slices.depth[i];
+        for i in 0..calls.len() {
+            let depth = calls.depth[i];
             stack.truncate(depth as usize);
-            let MethodId(method) = slices.method[i];
+            let MethodId(method) = calls.method[i];
             let mask = masks[(method as usize).min(masks.len() - 1)];
             let (here, above) = stack.last().copied().unwrap_or((0, 0));
             let next = 1 | (above << 1 & after_any) | (here << 1 & !after_any);
@@ -449,17 +449,17 @@ impl Signature {
 
 fn example(trace: &Trace, t: usize, i: usize, ns: u64) -> Example {
     let thread = &trace.threads[t];
-    let slices = &thread.slices;
+    let calls = &thread.calls;
     Example {
         tid: thread.tid,
         thread: thread.name.clone(),
-        at_ns: slices.start_ns[i] - trace.start_ns().min(slices.start_ns[i]),
+        at_ns: calls.start_ns[i] - trace.start_ns().min(calls.start_ns[i]),
         ns,
-        ended: !slices.flags[i].contains(hindsight_decoder::Flags::OPEN_END),
-        stack: slices
+        ended: !calls.flags[i].contains(hindsight_decoder::Flags::OPEN_END),
+        stack: calls
             .path_to(i)
             .into_iter()
-            .map(|i| trace.methods.name(slices.method[i]).into_owned())
+            .map(|i| trace.methods.name(calls.method[i]).into_owned())
             .collect(),
     }
 }

@@ -15,9 +15,9 @@ pub const SUMMARY_SCHEMA: &str = "hindsight-summary/1";
 const UNNAMED: &str = "<unnamed>";
 /// Shorter chains are no stalls.
 const STALL_NS: u64 = 100_000_000;
-/// So many stalls of a trace are told.
+/// So many stalls of a trace are listed.
 const MAX_STALLS: usize = 10;
-/// So many calls of a stall's chain are told, the innermost.
+/// So many calls of a stall's chain are listed, the innermost.
 const MAX_CHAIN: usize = 32;
 
 /// Sums over the calls of one or more traces.
@@ -79,7 +79,7 @@ pub struct MethodSummary {
 pub struct Stall {
     /// The methods of the chain, outermost first.
     pub chain: Vec<String>,
-    /// The method that is to blame as far as can be told; may be another thread's.
+    /// The method that is to blame as far as the trace shows; may be another thread's.
     pub culprit: Option<String>,
     /// How often, and how long.
     pub durations: Histogram,
@@ -173,18 +173,18 @@ impl Summary {
             let mut part = Part::default();
             let is_of_kind = |tid: u32| main.is_some_and(|m| m.tid == tid) == is_main;
             for thread in trace.threads.iter().filter(|t| is_of_kind(t.tid)) {
-                let slices = &thread.slices;
+                let calls = &thread.calls;
                 part.threads += 1;
                 part.span_ns += thread.end_ns - thread.start_ns;
-                let own = slices.self_ns();
-                for (i, slice) in slices.iter().enumerate() {
-                    let sum = sums.entry(slice.method).or_default();
+                let own = calls.self_ns();
+                for (i, call) in calls.iter().enumerate() {
+                    let sum = sums.entry(call.method).or_default();
                     sum.calls += 1;
                     sum.self_ns += own[i];
                     const CUT: u8 = hindsight_decoder::Flags::OPEN_START.0
                         | hindsight_decoder::Flags::OPEN_END.0;
-                    if slice.flags.0 & CUT == 0 {
-                        sum.durations.add(slice.duration_ns());
+                    if call.flags.0 & CUT == 0 {
+                        sum.durations.add(call.duration_ns());
                     }
                 }
             }
@@ -215,9 +215,9 @@ impl Summary {
                 };
                 let mut stall = Stall {
                     chain: chain
-                        .links
+                        .calls
                         .iter()
-                        .skip(chain.links.len().saturating_sub(MAX_CHAIN))
+                        .skip(chain.calls.len().saturating_sub(MAX_CHAIN))
                         .map(|l| shown(&l.method))
                         .collect(),
                     culprit: chain.culprit.as_ref().map(|(method, _)| shown(method)),

@@ -130,7 +130,7 @@ pub fn top<'a>(
         sum.self_ns += left.duration_ns.saturating_sub(left.callees_ns);
     };
     for thread in threads {
-        let s = &thread.slices;
+        let s = &thread.calls;
         // Times are added up on the way, so that the calls are read once.
         for i in 0..s.len() {
             while stack.len() > s.depth[i] as usize {

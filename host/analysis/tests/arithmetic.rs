@@ -63,7 +63,7 @@ fn sum(totals: &[Totals], of: fn(&Totals) -> u64) -> u64 {
 /// Time of the outermost calls.
 fn covered(trace: &Trace) -> u64 {
     let of = |t: &hindsight_decoder::Thread| {
-        let s = &t.slices;
+        let s = &t.calls;
         let outermost = (0..s.len()).filter(|&i| s.parent[i] == NO_PARENT);
         outermost.map(|i| s.end_ns[i] - s.start_ns[i]).sum::<u64>()
     };
@@ -86,7 +86,7 @@ proptest! {
     #[test]
     fn self_times_add_up(trace in traces()) {
         let whole = covered(&trace);
-        let calls: u64 = trace.threads.iter().map(|t| t.slices.len() as u64).sum();
+        let calls: u64 = trace.threads.iter().map(|t| t.calls.len() as u64).sum();
         for by in [By::Method, By::Class, By::Package] {
             let totals = top(&trace.methods, &trace.threads, by);
             prop_assert_eq!(sum(&totals, |t| t.self_ns), whole);
@@ -109,10 +109,10 @@ proptest! {
         prop_assert_eq!(selves(&first) + selves(&second), selves(&trace));
         for half in [&first, &second] {
             for t in &half.threads {
-                for i in 0..t.slices.len() {
-                    prop_assert!(t.slices.start_ns[i] <= t.slices.end_ns[i]);
-                    let depth = t.slices.parent_of(i).map_or(0, |p| t.slices.depth[p] + 1);
-                    prop_assert_eq!(t.slices.depth[i], depth);
+                for i in 0..t.calls.len() {
+                    prop_assert!(t.calls.start_ns[i] <= t.calls.end_ns[i]);
+                    let depth = t.calls.parent_of(i).map_or(0, |p| t.calls.depth[p] + 1);
+                    prop_assert_eq!(t.calls.depth[i], depth);
                 }
             }
         }
@@ -177,7 +177,7 @@ proptest! {
             })
         };
         let of = |trace: &Trace| {
-            let calls: u64 = trace.threads.iter().map(|t| t.slices.len() as u64).sum();
+            let calls: u64 = trace.threads.iter().map(|t| t.calls.len() as u64).sum();
             (calls, covered(trace))
         };
         let (mut x, y) = (Summary::of(&a, limit), Summary::of(&b, limit));
@@ -207,12 +207,12 @@ proptest! {
         let mut calls = 0;
         for t in &trace.threads {
             let mut outer: Option<usize> = None;
-            for i in 0..t.slices.len() {
-                if outer.is_some_and(|o| i < t.slices.subtree_end(o)) {
+            for i in 0..t.calls.len() {
+                if outer.is_some_and(|o| i < t.calls.subtree_end(o)) {
                     continue;
                 }
-                let stack: Vec<String> = t.slices.path_to(i).into_iter()
-                    .map(|i| trace.methods.name(t.slices.method[i]).into_owned())
+                let stack: Vec<String> = t.calls.path_to(i).into_iter()
+                    .map(|i| trace.methods.name(t.calls.method[i]).into_owned())
                     .collect();
                 if matches(&pattern, &stack, true) {
                     calls += 1;

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
     let depth = arguments.depth.map(|d| d as usize);
     if arguments.json {
         for chain in &mut found {
-            chain.links.truncate(depth.unwrap_or(usize::MAX));
+            chain.calls.truncate(depth.unwrap_or(usize::MAX));
         }
         return write_json(&found);
     }

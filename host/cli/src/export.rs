@@ -136,9 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             output,
             format: format!("{format:?}").to_lowercase(),
             threads: summary.threads,
-            calls: summary.slices,
-            calls_deeper_than_a_track: summary.deep_slices,
-            calls_left_out: summary.left_out_slices,
+            calls: summary.calls,
+            calls_deeper_than_a_track: summary.deep_calls,
+            calls_left_out: summary.left_out_calls,
             chains: summary.records,
             bytes: summary.bytes,
         });
@@ -152,7 +152,7 @@ pub(crate) fn say(output: &Path, summary: &Summary) {
     anstream::eprintln!(
         "{}: {} calls of {} {}{}, {}",
         output.display(),
-        text::count(summary.slices),
+        text::count(summary.calls),
         summary.threads,
         if summary.threads == 1 {
             "thread"
@@ -170,16 +170,16 @@ pub(crate) fn say(output: &Path, summary: &Summary) {
 
 /// Says so if calls are not where one would look for them.
 pub(crate) fn note_deep_calls(summary: &Summary) {
-    if summary.left_out_slices > 0 {
+    if summary.left_out_calls > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than {MAX_LEVELS} levels; they are left out, and their time is that of their callers",
-            text::count(summary.left_out_slices)
+            text::count(summary.left_out_calls)
         );
     }
-    if summary.deep_slices > 0 {
+    if summary.deep_calls > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than the {PERFETTO_MAX_DEPTH} levels that Perfetto shows on one track; they are on tracks of their own below the thread's",
-            text::count(summary.deep_slices)
+            text::count(summary.deep_calls)
         );
     }
 }

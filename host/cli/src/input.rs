@@ -2,14 +2,13 @@
 //! What is asked about: files, threads, stretches of time, levels of calls.
 
 use std::cell::OnceCell;
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use hindsight_analysis::{duration, parse_duration, Selection, Window};
-use hindsight_decoder::{art_trace, hubble, nanoscope, Thread, Trace};
+use hindsight_decoder::{Thread, Trace};
 use wildmatch::WildMatch;
 
 use crate::progress;
@@ -69,32 +68,9 @@ impl Input {
 /// Decodes a file; says so if that takes long.
 pub(crate) fn read(file: &Path, mapping: &Mapping) -> Result<Trace> {
     let _spinner = progress::spinner(format!("decoding {}", file.display()));
-    let start = start_of(file);
-    let mut trace = if art_trace::is_art_trace(&start) {
-        art_trace::read(file)?.to_trace()
-    } else if is_nanoscope(&start) {
-        nanoscope::read(file)?
-    } else if hubble::is_hubble(file) {
-        hubble::read(file)?
-    } else {
-        Trace::open(file)?
-    };
+    let mut trace = Trace::open(file)?;
     mapping.apply(&mut trace)?;
     Ok(trace)
-}
-
-/// The first bytes of a file; none if it cannot be read.
-fn start_of(file: &Path) -> Vec<u8> {
-    let mut start = Vec::new();
-    // Whoever reads the file next says what is wrong with it.
-    let _ = File::open(file).and_then(|file| file.take(32).read_to_end(&mut start));
-    start
-}
-
-/// Whether these are the first bytes of Nanoscope's text: `<ns>:+<method>` or `<ns>:POP`.
-fn is_nanoscope(start: &[u8]) -> bool {
-    let digits = start.iter().take_while(|b| b.is_ascii_digit()).count();
-    digits > 0 && (start[digits..].starts_with(b":+") || start[digits..].starts_with(b":POP"))
 }
 
 /// The part of a trace that is asked about.

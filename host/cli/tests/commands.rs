@@ -703,7 +703,7 @@ fn no_damage_makes_it_panic() {
         let decoded = hindsight_decoder::Trace::decode(Path::new("damaged"), &damaged);
         // Padding is covered by no checksum.
         if let Ok(trace) = decoded {
-            assert_eq!(trace.threads[0].stats.points, 3, "byte {i}");
+            assert_eq!(trace.threads[0].stats.trace_points, 3, "byte {i}");
         }
     }
     drop(f);

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let trace = hindsight_decoder::Trace::open(path.as_ref())?;
     let thread = trace.main_thread().ok_or("no thread in the trace")?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for call in thread.slices.iter() {
+    for call in thread.calls.iter() {
         writeln!(out, "{} {}", call.depth, trace.methods.name(call.method))?;
     }
     Ok(())

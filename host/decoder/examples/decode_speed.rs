@@ -34,7 +34,7 @@ fn best(mut run: impl FnMut()) -> f64 {
 
 fn measure(name: &str, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
     let trace = Trace::decode(Path::new(name), bytes)?;
-    let points: u64 = trace.threads.iter().map(|t| t.stats.points).sum();
+    let points: u64 = trace.threads.iter().map(|t| t.stats.trace_points).sum();
     drop(trace);
     let read = best(|| {
         black_box(bytes.iter().fold(0_u64, |sum, &b| sum + u64::from(b)));

@@ -40,10 +40,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn row(thread: &Thread, name: &str) {
-    let slices = &thread.slices;
-    let calls = slices.len().max(1);
+    let calls = &thread.calls;
+    let count = calls.len().max(1) as f64;
     let mut by_method = std::collections::HashMap::new();
-    for method in &slices.method {
+    for method in &calls.method {
         *by_method.entry(method).or_insert(0_usize) += 1;
     }
     let mut counts: Vec<usize> = by_method.into_values().collect();
@@ -51,35 +51,30 @@ fn row(thread: &Thread, name: &str) {
     let mut sum = 0;
     let popular = counts.iter().take_while(|&&n| {
         sum += n;
-        sum * 10 < calls * 9
+        sum * 10 < calls.len() * 9
     });
     let popular = popular.count() + 1;
-    let calls_nothing = |i: usize| {
-        slices
-            .depth
-            .get(i + 1)
-            .is_none_or(|&d| d <= slices.depth[i])
-    };
-    let leaves = (0..slices.len()).filter(|&i| calls_nothing(i)).count();
+    let calls_nothing = |i: usize| calls.depth.get(i + 1).is_none_or(|&d| d <= calls.depth[i]);
+    let leaves = (0..calls.len()).filter(|&i| calls_nothing(i)).count();
     // The method that was called last from here is called again.
-    let again = (1..slices.len())
-        .filter(|&i| slices.depth[i] == slices.depth[i - 1])
-        .filter(|&i| slices.method[i] == slices.method[i - 1])
+    let again = (1..calls.len())
+        .filter(|&i| calls.depth[i] == calls.depth[i - 1])
+        .filter(|&i| calls.method[i] == calls.method[i - 1])
         .count();
-    let mut depths = slices.depth.clone();
+    let mut depths = calls.depth.clone();
     depths.sort_unstable();
-    let mean = depths.iter().map(|&d| f64::from(d)).sum::<f64>() / calls as f64;
+    let mean = depths.iter().map(|&d| f64::from(d)).sum::<f64>() / count;
     println!(
         "{:9} {:7} {:7} {:6.1}% {:6.1}% {:7.1} {:7} {:7} {:7} {:8.1}  {name}",
-        thread.stats.points,
+        thread.stats.trace_points,
         counts.len(),
         popular,
-        leaves as f64 * 100.0 / calls as f64,
-        again as f64 * 100.0 / calls as f64,
+        leaves as f64 * 100.0 / count,
+        again as f64 * 100.0 / count,
         mean,
         depths.get(depths.len() * 95 / 100).copied().unwrap_or(0),
         depths.last().copied().unwrap_or(0),
         thread.events.len(),
-        (thread.end_ns - thread.start_ns) as f64 / thread.stats.points.max(1) as f64,
+        (thread.end_ns - thread.start_ns) as f64 / thread.stats.trace_points.max(1) as f64,
     );
 }

@@ -8,12 +8,12 @@
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, TAG_EXIT, TAG_WIDE_ENTRY};
 
+use crate::calls::{Call, Calls, Flags, NO_PARENT};
 use crate::clock::Converter;
 use crate::methods::{MethodId, Resolver};
+use crate::model::{Stats, ThreadEvent};
 use crate::pages::prefetch;
 use crate::scan::{is_special, words, Block, Scan, Times, BLOCK_EVENTS};
-use crate::slices::{Flags, Slices, NO_PARENT};
-use crate::thread::{Stats, ThreadEvent};
 
 /// What a block's events are, in scratch memory.
 struct Scratch {
@@ -44,7 +44,7 @@ pub(crate) struct Builder<'a, 'b> {
     resolver: Resolver<'a, 'b>,
     time: Converter<'b>,
     scan: Scan,
-    slices: Slices,
+    calls: Calls,
     /// The calls that run, outermost first, after [`NO_PARENT`]; what is above `height` is garbage.
     stack: Vec<u32>,
     height: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Builder<'a, 'b> {
 
 /// What came of it.
 pub(crate) struct Built {
-    pub(crate) slices: Slices,
+    pub(crate) calls: Calls,
     pub(crate) events: Vec<ThreadEvent>,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
     pub(crate) oldest_ns: u64,
@@ -77,7 +77,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             resolver,
             time,
             // Columns hold the garbage of a block for a moment.
-            slices: Slices::with_capacity(scan.entries + before + BLOCK_EVENTS),
+            calls: Calls::with_capacity(scan.entries + before + BLOCK_EVENTS),
             scan,
             stack: vec![NO_PARENT],
             height: 0,
@@ -106,7 +106,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         }
         self.end_stretch(end_ns);
         Built {
-            slices: self.slices,
+            calls: self.calls,
             events: self.events,
             methods: self.resolver.into_keys(),
             oldest_ns: self.oldest_ns.unwrap_or(end_ns),
@@ -198,8 +198,8 @@ impl<'a, 'b> Builder<'a, 'b> {
         let before = self.scan.open_starts.pop().unwrap_or(0);
         self.stats.open_starts += u64::from(before);
         for depth in 0..before {
-            let index = self.slices.len() as u32;
-            self.slices.push(crate::Slice {
+            let index = self.calls.len() as u32;
+            self.calls.push(Call {
                 start_ns,
                 end_ns: start_ns,
                 method: MethodId::NOT_RECORDED,
@@ -217,8 +217,8 @@ impl<'a, 'b> Builder<'a, 'b> {
     fn end_stretch(&mut self, end_ns: u64) {
         for &index in &self.stack[1..=self.height] {
             let index = index as usize;
-            self.slices.end_ns[index] = end_ns;
-            self.slices.flags[index] = self.slices.flags[index].with(Flags::OPEN_END);
+            self.calls.end_ns[index] = end_ns;
+            self.calls.flags[index] = self.calls.flags[index].with(Flags::OPEN_END);
         }
         self.stats.open_ends += self.height as u64;
         self.height = 0;
@@ -226,13 +226,13 @@ impl<'a, 'b> Builder<'a, 'b> {
 
     fn calls(&mut self, scratch: &mut Scratch) {
         let count = scratch.events.len();
-        let first = self.slices.len();
-        self.slices.end_ns.resize(first + count, 0);
-        self.slices.flags.resize(first + count, Flags::default());
+        let first = self.calls.len();
+        self.calls.end_ns.resize(first + count, 0);
+        self.calls.flags.resize(first + count, Flags::default());
         self.stack.resize(self.height + count + 2, 0);
         let mut odd: Vec<Odd> = Vec::new();
         let entries = if scratch.specials.is_empty() {
-            self.stats.points += count as u64;
+            self.stats.trace_points += count as u64;
             self.simple(0..count, 0, scratch)
         } else {
             self.with_specials(scratch, &mut odd)
@@ -249,10 +249,10 @@ impl<'a, 'b> Builder<'a, 'b> {
         mut entry: usize,
         scratch: &mut Scratch,
     ) -> usize {
-        let first = self.slices.start_ns.len();
+        let first = self.calls.start_ns.len();
         let entries = &mut *scratch.entries;
         let stack = &mut self.stack[..];
-        let ends = &mut self.slices.end_ns[..];
+        let ends = &mut self.calls.end_ns[..];
         let mut height = self.height;
         let both = scratch.events[events.clone()]
             .iter()
@@ -285,13 +285,13 @@ impl<'a, 'b> Builder<'a, 'b> {
         const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
         const LEFT_AFTER: u32 = Extension::LeftAfter.number();
         const PART_BEGINS: u32 = Extension::PartBegins.number();
-        let first = self.slices.start_ns.len();
+        let first = self.calls.start_ns.len();
         let (mut at, mut entry) = (0, 0);
         for special in 0..scratch.specials.len() {
             let (place, index) = scratch.specials[special];
             let place = place as usize;
             entry = self.simple(at..place, entry, scratch);
-            self.stats.points += (place - at) as u64;
+            self.stats.trace_points += (place - at) as u64;
             at = place + 1;
             let low = scratch.events[place] as u32;
             let at_ns = scratch.ns[place];
@@ -311,11 +311,11 @@ impl<'a, 'b> Builder<'a, 'b> {
                     };
                     odd.push((entry, payload(0), flags));
                     entry = self.one(place, TAG_WIDE_ENTRY, entry, scratch);
-                    self.stats.points += 1;
+                    self.stats.trace_points += 1;
                 }
                 NATIVE_LEFT => {
                     entry = self.one(place, TAG_EXIT, entry, scratch);
-                    self.stats.points += 1;
+                    self.stats.trace_points += 1;
                 }
                 ENTERED_BEFORE => {
                     let native = payload(1) & 1 != 0;
@@ -331,7 +331,7 @@ impl<'a, 'b> Builder<'a, 'b> {
                 LEFT_AFTER => {
                     // The scan made sure that a call runs.
                     let index = self.stack[self.height] as usize;
-                    let flags = &mut self.slices.flags[index];
+                    let flags = &mut self.calls.flags[index];
                     *flags = flags.with(Flags::OPEN_END);
                     entry = self.one(place, TAG_EXIT, entry, scratch);
                     self.stats.open_ends += 1;
@@ -342,9 +342,8 @@ impl<'a, 'b> Builder<'a, 'b> {
                     let frames = self.scan.unwound.pop().unwrap_or(0) as usize;
                     for _ in 0..frames.min(self.height) {
                         let index = self.stack[self.height] as usize;
-                        self.slices.end_ns[index] = at_ns;
-                        self.slices.flags[index] =
-                            self.slices.flags[index].with(Flags::BY_EXCEPTION);
+                        self.calls.end_ns[index] = at_ns;
+                        self.calls.flags[index] = self.calls.flags[index].with(Flags::BY_EXCEPTION);
                         self.height -= 1;
                     }
                     self.stats.left_by_exception += frames as u64;
@@ -359,9 +358,9 @@ impl<'a, 'b> Builder<'a, 'b> {
                 },
             }
         }
-        debug_assert!(first == self.slices.start_ns.len());
+        debug_assert!(first == self.calls.start_ns.len());
         let count = scratch.events.len();
-        self.stats.points += (count - at) as u64;
+        self.stats.trace_points += (count - at) as u64;
         self.simple(at..count, entry, scratch)
     }
 
@@ -384,18 +383,16 @@ impl<'a, 'b> Builder<'a, 'b> {
             parent,
         } = &*scratch.entries;
         let event = &event[..entries];
-        let slices = &mut self.slices;
-        let first = slices.start_ns.len();
-        slices
-            .start_ns
-            .extend(event.iter().map(|&i| ns[i as usize]));
-        slices.depth.extend_from_slice(&depth[..entries]);
-        slices.parent.extend_from_slice(&parent[..entries]);
-        slices.end_ns.truncate(first + entries);
-        slices.flags.truncate(first + entries);
+        let calls = &mut self.calls;
+        let first = calls.start_ns.len();
+        calls.start_ns.extend(event.iter().map(|&i| ns[i as usize]));
+        calls.depth.extend_from_slice(&depth[..entries]);
+        calls.parent.extend_from_slice(&parent[..entries]);
+        calls.end_ns.truncate(first + entries);
+        calls.flags.truncate(first + entries);
         let mut unnamed = 0;
         let resolver = &mut self.resolver;
-        slices.method.extend(event.iter().map(|&i| {
+        calls.method.extend(event.iter().map(|&i| {
             let low = events[i as usize] as u32;
             if is_special(low) {
                 // Below.
@@ -409,9 +406,9 @@ impl<'a, 'b> Builder<'a, 'b> {
             if address != 0 || !flags.contains(Flags::OPEN_START) {
                 let (id, named) = resolver.resolve(address, ticks[usize::from(event[entry])]);
                 unnamed += u64::from(!named);
-                slices.method[first + entry] = MethodId(id);
+                calls.method[first + entry] = MethodId(id);
             }
-            let all = &mut slices.flags[first + entry];
+            let all = &mut calls.flags[first + entry];
             *all = all.with(flags);
         }
         self.stats.unnamed_entries += unnamed;

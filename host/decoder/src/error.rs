@@ -26,6 +26,14 @@ pub enum Error {
         /// What is wrong, where, and what to do.
         source: ReadError,
     },
+    /// The file is of no format that can be read.
+    #[error("{}: {reason}", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format as far as it is known, and the remedy.
+        reason: &'static str,
+    },
     /// Its clocks cannot turn the counter into time.
     #[error("{}: section Clocks: {what}; the program that wrote the file is faulty, or was stopped before it could calibrate its counter: record again", path.display())]
     Clocks {

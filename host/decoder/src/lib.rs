@@ -4,7 +4,7 @@
 //! ```no_run
 //! let trace = hindsight_decoder::Trace::open("demo.hindsight".as_ref())?;
 //! for thread in &trace.threads {
-//!     for call in thread.slices.iter() {
+//!     for call in thread.calls.iter() {
 //!         println!("{:1$}{2}", "", call.depth as usize, trace.methods.name(call.method));
 //!     }
 //! }
@@ -17,30 +17,36 @@
 //! doesn't say isn't made up: a call whose entry was overwritten, or that was still running, is kept
 //! with an open end ([`Flags`]) and counted ([`Stats`]).
 
-pub mod art_trace;
 mod build;
 mod bytes;
+mod calls;
 mod clock;
+mod damage;
+mod detect;
 mod error;
 mod file;
-pub mod hubble;
+mod hindsight;
+pub mod import;
+mod key;
 mod mapping;
 mod methods;
-pub mod nanoscope;
+mod model;
+mod open;
 mod pages;
+mod ring;
 mod scan;
 mod signature;
-mod slices;
-mod thread;
 mod timeline;
-mod trace;
 
+pub use calls::{Call, Calls, Flags, NO_PARENT};
 pub use clock::Clock;
+pub use damage::{Damage, DamagedPart};
 pub use error::Error;
 pub use hindsight_trace_format::container::{ClockSample, Losses, ProcessFacts};
 pub use hindsight_trace_format::slot::Extension;
+pub use import::{art_trace, hubble, nanoscope};
+pub use key::ThreadKey;
 pub use mapping::{Deobfuscated, Mapping};
 pub use methods::{Method, MethodId, Methods};
-pub use slices::{Flags, Slice, Slices, NO_PARENT};
-pub use thread::{Stats, Thread, ThreadEvent};
-pub use trace::Trace;
+pub use model::{Stats, Thread, ThreadEvent, Trace};
+pub use open::OpenOptions;

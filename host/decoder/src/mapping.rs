@@ -6,8 +6,10 @@ use std::path::Path;
 use hashbrown::HashMap;
 use proguard::{ProguardMapping, ProguardRecord};
 
+use crate::error::Error;
 use crate::methods::Method;
-use crate::{file, signature, Error, Trace};
+use crate::model::Trace;
+use crate::{file, signature};
 
 /// More alternatives than this are not written into a name.
 const MAX_ALTERNATIVES: usize = 3;

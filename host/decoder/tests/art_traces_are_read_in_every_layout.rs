@@ -105,7 +105,7 @@ fn calls_have_callers_times_and_ends() {
     let start = 1_000_000_000;
     let main = &trace.threads[0];
     let names: Vec<_> = main
-        .slices
+        .calls
         .iter()
         .map(|s| {
             let name = trace.methods.name(s.method).into_owned();
@@ -126,11 +126,7 @@ fn calls_have_callers_times_and_ends() {
         ]
     );
     let worker = &trace.threads[1];
-    assert!(worker
-        .slices
-        .flags
-        .iter()
-        .all(|&f| f == Flags::BY_EXCEPTION));
+    assert!(worker.calls.flags.iter().all(|&f| f == Flags::BY_EXCEPTION));
     assert_eq!(worker.stats.left_by_exception, 2);
 }
 
@@ -151,7 +147,7 @@ fn calls_from_before_the_trace_are_open_at_their_start() {
     ];
     let trace = parse(&file.encode(ArtLayout::V3)).unwrap().to_trace();
     let got: Vec<_> = trace.threads[0]
-        .slices
+        .calls
         .iter()
         .map(|s| (trace.methods.name(s.method).into_owned(), s.depth, s.flags))
         .collect();
@@ -175,9 +171,9 @@ fn an_exit_ends_the_calls_above_it_too() {
     let mut file = file();
     file.events = vec![(0, 0, 0, 0, 1), (0, 1, 0, 0, 2), (0, 0, 1, 0, 9)];
     let trace = parse(&file.encode(ArtLayout::V3)).unwrap().to_trace();
-    let flags = &trace.threads[0].slices.flags;
+    let flags = &trace.threads[0].calls.flags;
     assert_eq!(*flags, [Flags::default(), Flags::OPEN_END]);
-    assert_eq!(trace.threads[0].slices.end_ns, [1_000_009_000; 2]);
+    assert_eq!(trace.threads[0].calls.end_ns, [1_000_009_000; 2]);
 }
 
 #[test]

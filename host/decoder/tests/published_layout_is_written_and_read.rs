@@ -33,12 +33,12 @@ fn what_is_written_reads_the_same() {
             let trace = hubble::read(&name).unwrap();
             let own = &trace.threads[0];
             assert_eq!((own.tid, &own.name), (thread.tid, &thread.name));
-            assert_eq!(own.slices.start_ns, thread.slices.start_ns);
-            assert_eq!(own.slices.end_ns, thread.slices.end_ns);
-            assert_eq!(own.slices.parent, thread.slices.parent);
-            assert_eq!(own.slices.flags, thread.slices.flags);
+            assert_eq!(own.calls.start_ns, thread.calls.start_ns);
+            assert_eq!(own.calls.end_ns, thread.calls.end_ns);
+            assert_eq!(own.calls.parent, thread.calls.parent);
+            assert_eq!(own.calls.flags, thread.calls.flags);
             let names = |trace: &Trace, thread: usize| -> Vec<String> {
-                let methods = &trace.threads[thread].slices.method;
+                let methods = &trace.threads[thread].calls.method;
                 methods
                     .iter()
                     .map(|&m| trace.methods.name(m).into_owned())

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use hindsight_decoder::{Extension, Flags, MethodId, Slice, Trace, NO_PARENT};
+use hindsight_decoder::{Call, Extension, Flags, MethodId, Trace, NO_PARENT};
 use hindsight_testkit::{Script, EPOCH, FIRST_METHOD};
 use proptest::prelude::*;
 
@@ -75,12 +75,12 @@ struct Event {
 /// A frame on the model's stack.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// Index into the expected slices, if its entry or its exit is in the ring.
-    slice: Option<usize>,
+    /// Index into the expected calls, if its entry or its exit is in the ring.
+    call: Option<usize>,
 }
 
 /// What a decoder that sees the events from `kept` on must find. `before`: frames at the very start.
-fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slice> {
+fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Call> {
     // First: which exit ends which entry? Frames are numbered in the order of entry.
     #[derive(Clone, Copy)]
     struct Life {
@@ -150,7 +150,7 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slic
 
     // Then: lay them out in the order of their starts, callers first.
     let is_kept = |i: usize| i >= kept;
-    let mut out: Vec<Slice> = Vec::new();
+    let mut out: Vec<Call> = Vec::new();
     let mut open: Vec<(usize, Frame)> = Vec::new();
     let mut current = 0;
     for (number, life) in lives.iter().enumerate() {
@@ -169,9 +169,9 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slic
                 _ => true,
             }
         });
-        let mut frame = Frame { slice: None };
+        let mut frame = Frame { call: None };
         if entry.is_some() || exit.is_some() {
-            let callers: Vec<usize> = open.iter().filter_map(|(_, f)| f.slice).collect();
+            let callers: Vec<usize> = open.iter().filter_map(|(_, f)| f.call).collect();
             let (segment_start, segment_end) = segments[life.segment];
             let mut flags = Flags::default();
             if entry.is_none() {
@@ -186,8 +186,8 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Slic
             if exit.is_some_and(|(_, exception)| exception) {
                 flags = flags.with(Flags::BY_EXCEPTION);
             }
-            frame.slice = Some(out.len());
-            out.push(Slice {
+            frame.call = Some(out.len());
+            out.push(Call {
                 start_ns: entry.map_or(segment_start, |i| events[i].at),
                 end_ns: exit.map_or(segment_end, |(i, _)| events[i].at),
                 // Compared by address.
@@ -296,10 +296,10 @@ fn check(
 
     let trace = Trace::decode(Path::new("random"), &script.encode()).expect("a sound file");
     let decoded = &trace.threads[0];
-    let mut got: Vec<Slice> = decoded.slices.iter().collect();
-    for slice in &mut got {
-        if let Some(method) = trace.methods.get(slice.method) {
-            slice.method = MethodId(method.address as u32);
+    let mut got: Vec<Call> = decoded.calls.iter().collect();
+    for call in &mut got {
+        if let Some(method) = trace.methods.get(call.method) {
+            call.method = MethodId(method.address as u32);
         }
     }
     // The model lists frames that were entered before anything was recorded in the order of their
@@ -343,7 +343,7 @@ proptest! {
         check(RING_LOG2, before, &program, after)?;
     }
 
-    /// Any bytes in a ring: no panic, and no more slices than slots can give.
+    /// Any bytes in a ring: no panic, and no more calls than slots can give.
     #[test]
     fn any_ring_can_be_decoded(
         words in prop::collection::vec(
@@ -382,14 +382,14 @@ proptest! {
         writer.finish().unwrap();
         let bytes = file.into_inner();
         if let Ok(trace) = Trace::decode(Path::new("any"), &bytes) {
-            let slices = &trace.threads[0].slices;
-            prop_assert!(slices.len() <= words.len() + (1 << 20));
-            for slice in slices.iter() {
-                prop_assert!(slice.start_ns <= slice.end_ns);
-                if slice.parent != NO_PARENT {
-                    let parent = slices.get(slice.parent as usize);
-                    prop_assert!(parent.start_ns <= slice.start_ns && slice.end_ns <= parent.end_ns);
-                    prop_assert_eq!(parent.depth + 1, slice.depth);
+            let calls = &trace.threads[0].calls;
+            prop_assert!(calls.len() <= words.len() + (1 << 20));
+            for call in calls.iter() {
+                prop_assert!(call.start_ns <= call.end_ns);
+                if call.parent != NO_PARENT {
+                    let parent = calls.get(call.parent as usize);
+                    prop_assert!(parent.start_ns <= call.start_ns && call.end_ns <= parent.end_ns);
+                    prop_assert_eq!(parent.depth + 1, call.depth);
                 }
             }
         }
@@ -424,7 +424,7 @@ fn a_stack_that_is_deeper_than_the_ring_is_long_is_shown_whole() {
     script.at(thread, 1).unwind(DEPTH);
     let trace = Trace::decode(Path::new("deep"), &script.encode()).expect("a sound file");
     let decoded = &trace.threads[0];
-    let deepest = decoded.slices.iter().map(|call| call.depth).max();
+    let deepest = decoded.calls.iter().map(|call| call.depth).max();
     assert_eq!(deepest.map(u64::from), Some(DEPTH - 1));
     assert_eq!(decoded.stats.left_by_exception, DEPTH);
     assert_eq!(decoded.stats.unshown_frames, 0);
@@ -452,7 +452,7 @@ fn claims_of_unseen_frames_in_many_rings_do_not_add_up() {
         script.at(thread, 1).unwind(1 << 19);
     }
     let trace = Trace::decode(Path::new("claims"), &script.encode()).expect("a sound file");
-    let calls: usize = trace.threads.iter().map(|t| t.slices.len()).sum();
+    let calls: usize = trace.threads.iter().map(|t| t.calls.len()).sum();
     assert!(calls <= (1 << 22) + 60 * 8, "{calls}");
     let folded: u64 = trace.threads.iter().map(|t| t.stats.unshown_frames).sum();
     assert_eq!(calls as u64 + folded, 60 << 19);
@@ -472,9 +472,9 @@ fn claims_of_unseen_frames_do_not_add_up() {
     let trace = Trace::decode(Path::new("claims"), &script.encode()).expect("a sound file");
     let decoded = &trace.threads[0];
     assert!(
-        decoded.slices.len() <= 4_000 + (1 << 20),
+        decoded.calls.len() <= 4_000 + (1 << 20),
         "{}",
-        decoded.slices.len()
+        decoded.calls.len()
     );
     let frames = decoded.stats.left_by_exception + decoded.stats.unshown_frames;
     assert_eq!(frames, 60_000_000);

@@ -64,11 +64,15 @@ fn best(runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
 }
 
 fn points(trace: &Trace) -> f64 {
-    trace.threads.iter().map(|t| t.stats.points as f64).sum()
+    trace
+        .threads
+        .iter()
+        .map(|t| t.stats.trace_points as f64)
+        .sum()
 }
 
-fn slices(trace: &Trace) -> f64 {
-    trace.threads.iter().map(|t| t.slices.len() as f64).sum()
+fn calls(trace: &Trace) -> f64 {
+    trace.threads.iter().map(|t| t.calls.len() as f64).sum()
 }
 
 fn generate(path: &Path, art: &Path) -> Result<Results> {
@@ -83,7 +87,7 @@ fn generate(path: &Path, art: &Path) -> Result<Results> {
     let tiny = Trace::decode(path, &tiny.script().encode())?;
     let out = path.with_file_name("tiny.pftrace");
     write_file(&tiny, Format::Perfetto, &Options::default(), &out)?;
-    Ok(vec![("points", points(&trace)), ("slices", slices(&trace))])
+    Ok(vec![("points", points(&trace)), ("slices", calls(&trace))])
 }
 
 /// The same calls as ART's own tracer would have recorded them: two clocks, in µs.
@@ -101,24 +105,24 @@ fn write_as_art(trace: &Trace, mut out: impl Write) -> Result<()> {
     let us = |ns: u64| ((ns - thread.start_ns) / 1_000) as u32;
     let mut running = Vec::new();
     // ART has no entries of what began before.
-    let known = |slice: &hindsight_decoder::Slice| !slice.flags.contains(Flags::OPEN_START);
-    let leave = |slice: hindsight_decoder::Slice, file: &mut ArtFile| {
-        if !slice.flags.contains(Flags::OPEN_END) && known(&slice) {
-            let at = us(slice.end_ns);
-            file.events.push((0, slice.method.0 as usize, 1, at, at));
+    let known = |call: &hindsight_decoder::Call| !call.flags.contains(Flags::OPEN_START);
+    let leave = |call: hindsight_decoder::Call, file: &mut ArtFile| {
+        if !call.flags.contains(Flags::OPEN_END) && known(&call) {
+            let at = us(call.end_ns);
+            file.events.push((0, call.method.0 as usize, 1, at, at));
         }
     };
-    for slice in thread.slices.iter() {
-        while running.len() > slice.depth as usize {
+    for call in thread.calls.iter() {
+        while running.len() > call.depth as usize {
             if let Some(ended) = running.pop() {
                 leave(ended, &mut file);
             }
         }
-        if known(&slice) {
-            let at = us(slice.start_ns);
-            file.events.push((0, slice.method.0 as usize, 0, at, at));
+        if known(&call) {
+            let at = us(call.start_ns);
+            file.events.push((0, call.method.0 as usize, 0, at, at));
         }
-        running.push(slice);
+        running.push(call);
     }
     while let Some(ended) = running.pop() {
         leave(ended, &mut file);
@@ -170,8 +174,8 @@ fn perfetto(path: &Path, out: &Path) -> Result<Results> {
     })?;
     write_file(&trace, Format::Perfetto, &options, out)?;
     Ok(vec![
-        ("perfetto_slices_per_s", slices(&trace) / seconds),
-        ("perfetto_bytes_per_slice", bytes as f64 / slices(&trace)),
+        ("perfetto_slices_per_s", calls(&trace) / seconds),
+        ("perfetto_bytes_per_slice", bytes as f64 / calls(&trace)),
     ])
 }
 
@@ -181,7 +185,7 @@ fn parquet(path: &Path, out: &Path) -> Result<Results> {
         write_file(&trace, Format::Parquet, &Options::default(), out)?;
         Ok(())
     })?;
-    Ok(vec![("parquet_slices_per_s", slices(&trace) / seconds)])
+    Ok(vec![("parquet_slices_per_s", calls(&trace) / seconds)])
 }
 
 fn art(path: &Path) -> Result<Results> {

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let start = Instant::now();
     let trace = Trace::open(&file)?;
-    let points: u64 = trace.threads.iter().map(|t| t.stats.points).sum();
+    let points: u64 = trace.threads.iter().map(|t| t.stats.trace_points).sum();
     println!(
         "decoded {points} points of {} threads in {:.1} s, peak memory {} MiB",
         trace.threads.len(),
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let summary = write_file(&trace, Format::Parquet, &Options::default(), &output)?;
     println!(
         "exported {} calls into {} MiB in {:.1} s, peak memory {} MiB",
-        summary.slices,
+        summary.calls,
         summary.bytes >> 20,
         start.elapsed().as_secs_f64(),
         peak_mib()

@@ -91,14 +91,14 @@ fn expected(trace: &Trace) -> Value {
         .iter()
         .map(|thread| {
             let calls: Vec<Value> = thread
-                .slices
+                .calls
                 .iter()
                 .enumerate()
                 .map(|(i, s)| {
                     let runs = s.flags.contains(Flags::OPEN_END) && s.end_ns == thread.end_ns;
                     json!({
                         "start": s.start_ns, "end": s.end_ns, "depth": s.depth,
-                        "parent": thread.slices.parent_of(i),
+                        "parent": thread.calls.parent_of(i),
                         "name": trace.methods.name(s.method),
                         "open_start": s.flags.contains(Flags::OPEN_START),
                         "open_end": s.flags.contains(Flags::OPEN_END),

@@ -32,10 +32,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let path = Path::new(&name);
     let trace = Trace::decode(path, &bytes)?;
-    let points: u64 = trace.threads.iter().map(|t| t.stats.points).sum();
-    let slices: usize = trace.threads.iter().map(|t| t.slices.len()).sum();
+    let points: u64 = trace.threads.iter().map(|t| t.stats.trace_points).sum();
+    let calls: usize = trace.threads.iter().map(|t| t.calls.len()).sum();
     println!(
-        "{name}: {points} points, {slices} calls, {} methods",
+        "{name}: {points} points, {calls} calls, {} methods",
         trace.methods.len()
     );
 

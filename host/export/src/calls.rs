@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls as a sequence of begins and ends, which is what most formats want.
 
-use hindsight_decoder::{Flags, Slice, Slices};
+use hindsight_decoder::{Call, Calls, Flags};
 
 /// What happens next on a thread.
-pub(crate) enum Step {
+pub(crate) enum CallEvent {
     /// A call begins.
-    Begin(Slice),
+    Begin(Call),
     /// The innermost running call ends: this one.
-    End(Slice),
+    End(Call),
 }
 
 /// Calls `visit` for the begins and ends of all calls, in the order of time and nesting.
@@ -16,13 +16,13 @@ pub(crate) enum Step {
 /// Calls that were still running at the end get no end. Those whose end was not seen because tracing was
 /// off for a while end where it went off.
 pub(crate) fn walk<E>(
-    slices: &Slices,
-    mut visit: impl FnMut(Step) -> Result<(), E>,
+    calls: &Calls,
+    mut visit: impl FnMut(CallEvent) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut running = walk_to_last(slices, &mut visit)?;
+    let mut running = walk_to_last(calls, &mut visit)?;
     while let Some(last) = running.pop() {
         if !last.flags.contains(Flags::OPEN_END) {
-            visit(Step::End(last))?;
+            visit(CallEvent::End(last))?;
         }
     }
     Ok(())
@@ -31,30 +31,30 @@ pub(crate) fn walk<E>(
 /// As [`walk`], but calls that were still running end where they were last seen, for formats in which
 /// each begin must have an end.
 pub(crate) fn walk_closed<E>(
-    slices: &Slices,
-    mut visit: impl FnMut(Step) -> Result<(), E>,
+    calls: &Calls,
+    mut visit: impl FnMut(CallEvent) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut running = walk_to_last(slices, &mut visit)?;
+    let mut running = walk_to_last(calls, &mut visit)?;
     while let Some(last) = running.pop() {
-        visit(Step::End(last))?;
+        visit(CallEvent::End(last))?;
     }
     Ok(())
 }
 
 /// Up to the begin of the last call; returns what is running then.
 fn walk_to_last<E>(
-    slices: &Slices,
-    visit: &mut impl FnMut(Step) -> Result<(), E>,
-) -> Result<Vec<Slice>, E> {
-    let mut running: Vec<Slice> = Vec::new();
-    for slice in slices.iter() {
-        while running.len() > slice.depth as usize {
+    calls: &Calls,
+    visit: &mut impl FnMut(CallEvent) -> Result<(), E>,
+) -> Result<Vec<Call>, E> {
+    let mut running: Vec<Call> = Vec::new();
+    for call in calls.iter() {
+        while running.len() > call.depth as usize {
             if let Some(ended) = running.pop() {
-                visit(Step::End(ended))?;
+                visit(CallEvent::End(ended))?;
             }
         }
-        visit(Step::Begin(slice))?;
-        running.push(slice);
+        visit(CallEvent::Begin(call))?;
+        running.push(call);
     }
     Ok(running)
 }

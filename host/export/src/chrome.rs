@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use hindsight_decoder::{Flags, Thread, Trace};
 
+use crate::events::{thread_events, Fact, Flow, ThreadEvents};
 use crate::json::Json;
-use crate::moments::{beside_calls, Beside, Fact, Flow};
 use crate::{method_names, name_of, Summary};
 
 pub(crate) fn write(
@@ -34,10 +34,10 @@ pub(crate) fn write(
     for thread in threads {
         meta(&mut json, pid, thread)?;
     }
-    for (thread, beside) in threads.iter().zip(beside_calls(threads)) {
+    for (thread, recorded) in threads.iter().zip(thread_events(threads)) {
         let ids = format!(",\"pid\":{pid},\"tid\":{}", thread.tid);
-        for slice in thread.slices.iter() {
-            let runs = slice.flags.contains(Flags::OPEN_END) && slice.end_ns == thread.end_ns;
+        for call in thread.calls.iter() {
+            let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
             json.raw(if runs {
                 ",\n{\"ph\":\"B\""
             } else {
@@ -45,17 +45,17 @@ pub(crate) fn write(
             })?
             .raw(&ids)?
             .raw(",\"ts\":")?
-            .decimal(slice.start_ns, 3)?;
+            .decimal(call.start_ns, 3)?;
             if !runs {
-                json.raw(",\"dur\":")?.decimal(slice.duration_ns(), 3)?;
+                json.raw(",\"dur\":")?.decimal(call.duration_ns(), 3)?;
             }
-            json.raw(",\"name\":")?.raw(name_of(&names, slice.method))?;
-            if slice.flags != Flags::default() {
-                arguments(&mut json, slice.flags)?;
+            json.raw(",\"name\":")?.raw(name_of(&names, call.method))?;
+            if call.flags != Flags::default() {
+                arguments(&mut json, call.flags)?;
             }
             json.raw("}")?;
         }
-        beside_the_calls(&mut json, &ids, thread, &beside)?;
+        events_and_samples(&mut json, &ids, thread, &recorded)?;
     }
     json.raw("\n]}\n")?;
     json.hand_on()?;
@@ -88,22 +88,22 @@ fn arguments(json: &mut Json<'_>, flags: Flags) -> io::Result<()> {
     json.raw("}").map(|_| ())
 }
 
-fn beside_the_calls(
+fn events_and_samples(
     json: &mut Json<'_>,
     ids: &str,
     thread: &Thread,
-    beside: &Beside,
+    recorded: &ThreadEvents,
 ) -> io::Result<()> {
-    for moment in &beside.moments {
+    for event in &recorded.events {
         json.raw(",\n{\"ph\":\"i\",\"s\":\"t\"")?
             .raw(ids)?
             .raw(",\"ts\":")?
-            .decimal(moment.at_ns, 3)?
+            .decimal(event.at_ns, 3)?
             .raw(",\"name\":")?
-            .string(moment.name)?
+            .string(event.name)?
             .raw(",\"args\":{")?;
         let mut comma = "";
-        for (name, fact) in &moment.facts {
+        for (name, fact) in &event.facts {
             json.raw(comma)?.string(name)?.raw(":")?;
             comma = ",";
             match fact {
@@ -113,7 +113,7 @@ fn beside_the_calls(
             };
         }
         json.raw("}}")?;
-        let (kind, id) = match moment.flow {
+        let (kind, id) = match event.flow {
             Some(Flow::From(id)) => ("s", id),
             Some(Flow::To(id)) => ("f\",\"bp\":\"e", id),
             None => continue,
@@ -124,10 +124,10 @@ fn beside_the_calls(
             .number(id)?
             .raw(ids)?
             .raw(",\"ts\":")?
-            .decimal(moment.at_ns, 3)?
+            .decimal(event.at_ns, 3)?
             .raw("}")?;
     }
-    for sample in &beside.samples {
+    for sample in &recorded.samples {
         let name = format!("{} {}: {}", thread.name, thread.tid, sample.counter.name());
         json.raw(",\n{\"ph\":\"C\"")?
             .raw(ids)?

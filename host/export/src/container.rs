@@ -9,7 +9,7 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
-use hindsight_decoder::{Extension, Flags, Method, Slice, Thread, ThreadEvent, Trace};
+use hindsight_decoder::{Call, Extension, Flags, Method, Thread, ThreadEvent, Trace};
 use hindsight_trace_format::container::{
     write_file, Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol,
     Symbols, Writer,
@@ -17,7 +17,7 @@ use hindsight_trace_format::container::{
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
 
-use crate::calls::{walk_closed, Step};
+use crate::calls::{walk_closed, CallEvent};
 use crate::{Error, Summary};
 
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
@@ -154,7 +154,7 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
 
 /// The slots that a thread would have recorded, and anchors for its pauses.
 fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
-    let calls = &thread.slices;
+    let calls = &thread.calls;
     let mut recording = Recording {
         slots: Vec::with_capacity(2 * calls.len()),
         anchors: Vec::new(),
@@ -172,9 +172,9 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     if first.unwrap_or(thread.end_ns) > thread.start_ns {
         recording.extension(Extension::PartBegins, &[], thread.start_ns);
     }
-    let done: Result<(), std::convert::Infallible> = walk_closed(calls, |step| {
-        match step {
-            Step::Begin(call) => {
+    let done: Result<(), std::convert::Infallible> = walk_closed(calls, |call_event| {
+        match call_event {
+            CallEvent::Begin(call) => {
                 // Tracing cannot have started again while a caller ran: at equal times, the call was before.
                 let is_before = |e: &ThreadEvent| {
                     let restarts = e.kind == Extension::Started && call.depth > 0;
@@ -185,7 +185,7 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
                 }
                 recording.begin(call, addresses);
             }
-            Step::End(call) => {
+            CallEvent::End(call) => {
                 // At equal times, the end belongs to what was before.
                 while let Some(e) = events.next_if(|e| e.at_ns < call.end_ns) {
                     recording.extension(e.kind, &e.payload, e.at_ns);
@@ -253,7 +253,7 @@ impl Recording {
         self.add(number, &payload[..count], at);
     }
 
-    fn begin(&mut self, call: Slice, addresses: &[u64]) {
+    fn begin(&mut self, call: Call, addresses: &[u64]) {
         let address = addresses.get(call.method.0 as usize).copied();
         let native = call.flags.contains(Flags::NATIVE);
         let at = call.start_ns;
@@ -274,7 +274,7 @@ impl Recording {
         }
     }
 
-    fn end(&mut self, call: Slice) {
+    fn end(&mut self, call: Call) {
         let at = call.end_ns;
         if call.flags.contains(Flags::OPEN_END) {
             self.extension(Extension::LeftAfter, &[], at);
@@ -309,7 +309,7 @@ mod tests {
             assert_eq!((a.tid, &a.name), (b.tid, &b.name));
             let calls = |trace: &Trace, thread: &hindsight_decoder::Thread| -> Vec<_> {
                 let of = |m| (trace.methods.name(m), trace.methods.get(m).cloned());
-                let calls = thread.slices.iter();
+                let calls = thread.calls.iter();
                 calls
                     .map(|s| {
                         (
@@ -380,7 +380,7 @@ mod tests {
         let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
         let again = again(&trace);
         let names: Vec<_> = again.threads[0]
-            .slices
+            .calls
             .iter()
             .map(|s| again.methods.name(s.method))
             .collect();

@@ -9,11 +9,11 @@
 use std::io::{self, Write};
 
 use flate2::{write::GzEncoder, Compression};
-use hindsight_decoder::{Method, MethodId, Slice, Thread, Trace};
+use hindsight_decoder::{Call, Method, MethodId, Thread, Trace};
 
-use crate::calls::{walk_closed, Step};
+use crate::calls::{walk_closed, CallEvent};
+use crate::events::{thread_events, Fact, ThreadEvents};
 use crate::json::Json;
-use crate::moments::{beside_calls, Beside, Fact};
 use crate::tree::{Tree, NO_CALLER};
 use crate::{method_names, Summary};
 
@@ -114,14 +114,14 @@ fn write_plain(trace: &Trace, threads: &[&Thread], out: &mut dyn Write) -> io::R
     json.raw("{\"meta\":")?;
     meta(&mut json, trace, threads, epoch)?;
     json.raw(",\n\"libs\":[],\"counters\":[],\"threads\":[")?;
-    for (i, (thread, beside)) in threads.iter().zip(beside_calls(threads)).enumerate() {
+    for (i, (thread, recorded)) in threads.iter().zip(thread_events(threads)).enumerate() {
         json.raw(if i == 0 { "\n" } else { ",\n" })?;
         let samples = samples(thread, &mut tree);
         write_thread(&mut json, trace, thread, epoch)?;
         json.raw(",\"samples\":")?;
         write_samples(&mut json, &samples, epoch)?;
         json.raw(",\"markers\":")?;
-        markers(&mut json, &beside, epoch, &mut strings)?;
+        markers(&mut json, &recorded, epoch, &mut strings)?;
         json.raw("}")?;
     }
     json.raw("],\n\"shared\":{")?;
@@ -194,26 +194,26 @@ fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> 
     json.raw("}]}").map(|_| ())
 }
 
-/// The stacks of a thread, and the moments of their changes. The last one has no stack: it ends the
+/// The stacks of a thread, and the events of their changes. The last one has no stack: it ends the
 /// one before.
 fn samples(thread: &Thread, tree: &mut Tree) -> Vec<Sample> {
-    let mut samples: Vec<Sample> = Vec::with_capacity(2 * thread.slices.len() + 1);
+    let mut samples: Vec<Sample> = Vec::with_capacity(2 * thread.calls.len() + 1);
     let mut running: Vec<u32> = Vec::new();
     let mut change = |at_ns: u64, stack: u32| match samples.last_mut() {
         // What took no time was not seen by anybody.
         Some(last) if last.at_ns == at_ns => last.stack = stack,
         _ => samples.push(Sample { at_ns, stack }),
     };
-    let visited: Result<(), std::convert::Infallible> = walk_closed(&thread.slices, |step| {
-        match step {
-            Step::Begin(Slice {
+    let visited: Result<(), std::convert::Infallible> = walk_closed(&thread.calls, |call_event| {
+        match call_event {
+            CallEvent::Begin(Call {
                 start_ns, method, ..
             }) => {
                 let caller = running.last().copied().unwrap_or(NO_CALLER);
                 running.push(tree.node(caller, method));
                 change(start_ns, running.last().copied().unwrap_or(NO_STACK));
             }
-            Step::End(Slice { end_ns, .. }) => {
+            CallEvent::End(Call { end_ns, .. }) => {
                 running.pop();
                 change(end_ns, running.last().copied().unwrap_or(NO_STACK));
             }
@@ -270,16 +270,16 @@ fn write_samples(json: &mut Json<'_>, samples: &[Sample], epoch: u64) -> io::Res
 
 fn markers(
     json: &mut Json<'_>,
-    beside: &Beside,
+    recorded: &ThreadEvents,
     epoch: u64,
     strings: &mut Strings,
 ) -> io::Result<()> {
-    let moments = &beside.moments;
+    let events = &recorded.events;
     json.raw("{\"length\":")?
-        .number(moments.len() as u64)?
+        .number(events.len() as u64)?
         .raw(",\"data\":")?
-        .array(moments, |json, moment| {
-            let details: Vec<String> = moment
+        .array(events, |json, event| {
+            let details: Vec<String> = event
                 .facts
                 .iter()
                 .map(|(name, fact)| match fact {
@@ -294,18 +294,18 @@ fn markers(
                 .map(|_| ())
         })?
         .raw(",\"name\":")?
-        .array(moments, |json, moment| {
-            json.number(strings.number(moment.name)).map(|_| ())
+        .array(events, |json, event| {
+            json.number(strings.number(event.name)).map(|_| ())
         })?
         .raw(",\"startTime\":")?
-        .array(moments, |json, m| time(json, m.at_ns, epoch).map(|_| ()))?
+        .array(events, |json, m| time(json, m.at_ns, epoch).map(|_| ()))?
         .raw(",\"endTime\":")?
-        .repeat("null", moments.len())?
+        .repeat("null", events.len())?
         // An instant.
         .raw(",\"phase\":")?
-        .repeat("0", moments.len())?
+        .repeat("0", events.len())?
         .raw(",\"category\":")?
-        .repeat("0", moments.len())?
+        .repeat("0", events.len())?
         .raw("}")
         .map(|_| ())
 }

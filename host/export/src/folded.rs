@@ -21,7 +21,7 @@ pub(crate) fn write(
     let mut line = String::new();
     for thread in threads {
         let mut tree = Tree::default();
-        summary.left_out_slices += tree.add(&thread.slices);
+        summary.left_out_calls += tree.add(&thread.calls);
         let root = plain(&format!("{} ({})", thread.name, thread.tid));
         for (i, node) in tree.nodes.iter().enumerate() {
             if node.self_ns == 0 {

@@ -13,10 +13,10 @@ mod calls;
 mod chrome;
 mod container;
 mod error;
+mod events;
 mod firefox;
 mod folded;
 mod json;
-mod moments;
 mod nanoscope;
 mod parquet;
 mod perfetto;
@@ -124,12 +124,12 @@ pub struct Summary {
     /// Threads.
     pub threads: u64,
     /// Calls.
-    pub slices: u64,
+    pub calls: u64,
     /// Calls deeper than the format's readers show in one track; they stand in tracks of their own.
-    pub deep_slices: u64,
+    pub deep_calls: u64,
     /// Calls deeper than [`MAX_LEVELS`], which formats leave out that have a record for each chain of calls; their
     /// time is their caller's.
-    pub left_out_slices: u64,
+    pub left_out_calls: u64,
     /// Chains of calls, in the formats that have a record for each.
     pub records: u64,
     /// Bytes.
@@ -140,7 +140,7 @@ impl Summary {
     fn of(threads: &[&Thread]) -> Self {
         Summary {
             threads: threads.len() as u64,
-            slices: threads.iter().map(|t| t.slices.len() as u64).sum(),
+            calls: threads.iter().map(|t| t.calls.len() as u64).sum(),
             ..Summary::default()
         }
     }

@@ -7,30 +7,30 @@ use std::io::{self, Write};
 
 use hindsight_decoder::{Thread, Trace};
 
-use crate::calls::{walk, Step};
+use crate::calls::{walk, CallEvent};
 use crate::Summary;
 
 pub(crate) fn write(trace: &Trace, thread: &Thread, out: &mut dyn Write) -> io::Result<Summary> {
     let names: Vec<String> = trace.methods.iter().map(|(_, m)| m.full_name()).collect();
     let mut line = String::new();
-    walk(&thread.slices, |step| {
+    walk(&thread.calls, |call_event| {
         line.clear();
         // Writing to a string cannot fail.
-        let _ = match step {
-            Step::Begin(slice) => {
-                let name = match names.get(slice.method.0 as usize) {
+        let _ = match call_event {
+            CallEvent::Begin(call) => {
+                let name = match names.get(call.method.0 as usize) {
                     Some(name) => name.as_str(),
-                    None => &trace.methods.name(slice.method),
+                    None => &trace.methods.name(call.method),
                 };
-                writeln!(line, "{}:+{name}", slice.start_ns - thread.start_ns)
+                writeln!(line, "{}:+{name}", call.start_ns - thread.start_ns)
             }
-            Step::End(slice) => writeln!(line, "{}:POP", slice.end_ns - thread.start_ns),
+            CallEvent::End(call) => writeln!(line, "{}:POP", call.end_ns - thread.start_ns),
         };
         out.write_all(line.as_bytes())
     })?;
     Ok(Summary {
         threads: 1,
-        slices: thread.slices.len() as u64,
+        calls: thread.calls.len() as u64,
         ..Summary::default()
     })
 }

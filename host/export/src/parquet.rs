@@ -222,7 +222,7 @@ fn write_tables(
         write_trace(trace, folder)?,
         write_threads(threads, folder)?,
         write_methods(trace, folder)?,
-        write_slices(threads, folder)?,
+        write_calls(threads, folder)?,
         write_events(threads, folder)?,
     ]
     .iter()
@@ -258,7 +258,7 @@ fn write_threads(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError
         c.text(threads.iter().map(|t| t.name.as_str()))?;
         c.long(threads.iter().map(|t| t.start_ns))?;
         c.long(threads.iter().map(|t| t.end_ns))?;
-        c.long(threads.iter().map(|t| t.stats.points))?;
+        c.long(threads.iter().map(|t| t.stats.trace_points))?;
         c.long(threads.iter().map(|t| t.stats.overwritten_slots))?;
         c.long(threads.iter().map(|t| t.stats.open_starts))?;
         c.long(threads.iter().map(|t| t.stats.open_ends))
@@ -282,33 +282,33 @@ fn write_methods(trace: &Trace, folder: &Path) -> Result<u64, ParquetError> {
     table.close()
 }
 
-fn write_slices(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
+fn write_calls(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
     let mut table = Table::create(folder, SLICES)?;
-    // Number of the thread's first slice.
+    // Number of the thread's first call.
     let mut first = 0_u64;
     for (i, thread) in threads.iter().enumerate() {
-        let slices = &thread.slices;
-        let own = slices.self_ns();
-        for start in (0..slices.len()).step_by(GROUP_ROWS) {
-            let rows = start..slices.len().min(start + GROUP_ROWS);
+        let calls = &thread.calls;
+        let own = calls.self_ns();
+        for start in (0..calls.len()).step_by(GROUP_ROWS) {
+            let rows = start..calls.len().min(start + GROUP_ROWS);
             let count = rows.len();
             table.rows(|c| {
                 c.long(rows.clone().map(|i| first + i as u64))?;
                 c.int(std::iter::repeat_n(i as u32, count))?;
-                c.long(slices.start_ns[rows.clone()].iter().copied())?;
-                c.long(rows.clone().map(|i| slices.end_ns[i] - slices.start_ns[i]))?;
+                c.long(calls.start_ns[rows.clone()].iter().copied())?;
+                c.long(rows.clone().map(|i| calls.end_ns[i] - calls.start_ns[i]))?;
                 c.long(own[rows.clone()].iter().copied())?;
 
-                let methods = &slices.method[rows.clone()];
+                let methods = &calls.method[rows.clone()];
                 let known = |m: &MethodId| *m != MethodId::NOT_RECORDED;
                 let present: Vec<i16> = methods.iter().map(|m| i16::from(known(m))).collect();
                 let methods = methods.iter().filter(|m| known(m));
                 let methods: Vec<i32> = methods.map(|m| m.0 as i32).collect();
                 c.write::<Int32Type>(&methods, Some(&present))?;
 
-                c.int(slices.depth[rows.clone()].iter().copied())?;
+                c.int(calls.depth[rows.clone()].iter().copied())?;
 
-                let parents = &slices.parent[rows.clone()];
+                let parents = &calls.parent[rows.clone()];
                 let present: Vec<i16> =
                     parents.iter().map(|&p| i16::from(p != NO_PARENT)).collect();
                 let parents = parents.iter().filter(|&&p| p != NO_PARENT);
@@ -322,13 +322,13 @@ fn write_slices(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError>
                     Flags::NATIVE,
                 ];
                 for flag in flags {
-                    let flags = slices.flags[rows.clone()].iter();
+                    let flags = calls.flags[rows.clone()].iter();
                     c.bool(flags.map(|f| f.contains(flag)))?;
                 }
                 Ok(())
             })?;
         }
-        first += slices.len() as u64;
+        first += calls.len() as u64;
     }
     table.close()
 }

@@ -188,7 +188,7 @@ pub(crate) fn write(
 
     for thread in threads {
         let mut tree = Tree::default();
-        summary.left_out_slices += tree.add(&thread.slices);
+        summary.left_out_calls += tree.add(&thread.calls);
         for (i, node) in tree.nodes.iter().enumerate() {
             let mut part = Profile::default();
             let label = vec![
@@ -239,9 +239,9 @@ mod tests {
         assert_eq!(profile.sample.len() as u64, summary.records);
         assert_eq!(profile.string_table[0], "");
         let sum = |i: usize| -> i64 { profile.sample.iter().map(|s| s.value[i]).sum() };
-        let slices = threads.iter().map(|t| t.slices.len()).sum::<usize>();
-        assert_eq!(sum(0), slices as i64);
-        let own: u64 = threads.iter().flat_map(|t| t.slices.self_ns()).sum();
+        let calls = threads.iter().map(|t| t.calls.len()).sum::<usize>();
+        assert_eq!(sum(0), calls as i64);
+        let own: u64 = threads.iter().flat_map(|t| t.calls.self_ns()).sum();
         assert_eq!(sum(1), own as i64);
         let name = |s: &Sample| {
             let f = &profile.function[s.location_id[0] as usize - 1];

@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 
-use hindsight_decoder::{Slice, Thread, Trace};
+use hindsight_decoder::{Call, Thread, Trace};
 
-use crate::calls::{walk_closed, Step};
+use crate::calls::{walk_closed, CallEvent};
 use crate::json::Json;
 use crate::{method_names, Summary};
 
@@ -44,9 +44,9 @@ pub(crate) fn write(
             .number(thread.end_ns.max(thread.start_ns) - epoch)?
             .raw(",\"events\":[")?;
         let mut first = true;
-        let mut event = |json: &mut Json<'_>, kind: &str, slice: Slice, at: u64| {
+        let mut event = |json: &mut Json<'_>, kind: &str, call: Call, at: u64| {
             let comma = if std::mem::take(&mut first) { "" } else { "," };
-            let frame = u64::from(slice.method.0).min(names.len() as u64 - 1);
+            let frame = u64::from(call.method.0).min(names.len() as u64 - 1);
             json.raw(comma)?
                 .raw("{\"type\":\"")?
                 .raw(kind)?
@@ -57,9 +57,9 @@ pub(crate) fn write(
                 .raw("}")
                 .map(|_| ())
         };
-        walk_closed(&thread.slices, |step| match step {
-            Step::Begin(slice) => event(json, "O", slice, slice.start_ns),
-            Step::End(slice) => event(json, "C", slice, slice.end_ns),
+        walk_closed(&thread.calls, |call_event| match call_event {
+            CallEvent::Begin(call) => event(json, "O", call, call.start_ns),
+            CallEvent::End(call) => event(json, "C", call, call.end_ns),
         })?;
         json.raw("]}").map(|_| ())
     })?;

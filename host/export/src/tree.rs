@@ -2,7 +2,7 @@
 //! The calls of a thread by their stacks: one node for each chain of callers that occurred.
 
 use hashbrown::HashMap;
-use hindsight_decoder::{MethodId, Slices, NO_PARENT};
+use hindsight_decoder::{Calls, MethodId, NO_PARENT};
 
 /// [`Node::caller`] of an outermost method.
 pub(crate) const NO_CALLER: u32 = u32::MAX;
@@ -48,23 +48,23 @@ impl Tree {
 
     /// Adds the calls of a thread. Those from [`MAX_LEVELS`] on are left out, their time is that of the caller which is
     /// not. Returns how many those are.
-    pub(crate) fn add(&mut self, slices: &Slices) -> u64 {
+    pub(crate) fn add(&mut self, calls: &Calls) -> u64 {
         // The node of each running call.
         let mut running: Vec<u32> = Vec::new();
         let mut left_out = 0;
-        for slice in slices.iter() {
-            if slice.depth as usize >= MAX_LEVELS {
+        for call in calls.iter() {
+            if call.depth as usize >= MAX_LEVELS {
                 left_out += 1;
                 continue;
             }
-            running.truncate(slice.depth as usize);
-            let caller = match slice.parent {
+            running.truncate(call.depth as usize);
+            let caller = match call.parent {
                 NO_PARENT => NO_CALLER,
                 _ => running.last().copied().unwrap_or(NO_CALLER),
             };
-            let node = self.node(caller, slice.method);
+            let node = self.node(caller, call.method);
             running.push(node);
-            let duration = slice.duration_ns();
+            let duration = call.duration_ns();
             let this = &mut self.nodes[node as usize];
             this.calls += 1;
             this.self_ns = this.self_ns.wrapping_add(duration);
@@ -105,7 +105,7 @@ mod tests {
         r.call(g, 100);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let mut tree = Tree::default();
-        tree.add(&trace.threads[0].slices);
+        tree.add(&trace.threads[0].calls);
         let mut all: Vec<(String, u64, u64)> = (0..tree.nodes.len() as u32)
             .map(|n| {
                 let names: Vec<_> = tree.stack(n).map(|m| trace.methods.name(m)).collect();
@@ -136,7 +136,7 @@ mod tests {
         r.unwind((MAX_LEVELS + DEEPER) as u64);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let mut tree = Tree::default();
-        assert_eq!(tree.add(&trace.threads[0].slices), DEEPER as u64);
+        assert_eq!(tree.add(&trace.threads[0].calls), DEEPER as u64);
         let times: Vec<u64> = tree.nodes.iter().map(|node| node.self_ns).collect();
         let mut expected = vec![1; MAX_LEVELS];
         expected[MAX_LEVELS - 1] += DEEPER as u64;

@@ -155,8 +155,8 @@ fn content(trace: &Trace) -> Vec<Content> {
     threads
         .map(|thread| {
             let name =
-                |call: &hindsight_decoder::Slice| trace.methods.name(call.method).into_owned();
-            let calls = thread.slices.iter();
+                |call: &hindsight_decoder::Call| trace.methods.name(call.method).into_owned();
+            let calls = thread.calls.iter();
             (
                 thread.tid,
                 thread.name.clone(),
@@ -182,8 +182,8 @@ fn convert(trace: &Trace) -> Trace {
 fn selection(trace: &Trace, (from, by, to, to_by, depth): &Question) -> Selection {
     let mut times = vec![trace.start_ns(), trace.end_ns()];
     for thread in &trace.threads {
-        times.extend(&thread.slices.start_ns);
-        times.extend(&thread.slices.end_ns);
+        times.extend(&thread.calls.start_ns);
+        times.extend(&thread.calls.end_ns);
         times.extend(thread.events.iter().map(|e| e.at_ns));
     }
     times.sort_unstable();

@@ -62,12 +62,12 @@ type Call = (u64, i64, i64, u64, String, Option<(i64, String)>);
 fn decoded(trace: &Trace) -> Vec<Call> {
     let mut calls = Vec::new();
     for thread in &trace.threads {
-        for slice in thread.slices.iter() {
-            let runs = slice.flags.contains(Flags::OPEN_END) && slice.end_ns == thread.end_ns;
-            let depth = slice.depth % PERFETTO_MAX_DEPTH;
+        for call in thread.calls.iter() {
+            let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
+            let depth = call.depth % PERFETTO_MAX_DEPTH;
             // Each track of a deep thread begins without a caller.
             let caller = (depth > 0).then(|| {
-                let caller = thread.slices.get(slice.parent as usize);
+                let caller = thread.calls.get(call.parent as usize);
                 (
                     caller.start_ns as i64,
                     trace.methods.name(caller.method).into_owned(),
@@ -75,10 +75,10 @@ fn decoded(trace: &Trace) -> Vec<Call> {
             });
             calls.push((
                 u64::from(thread.tid),
-                slice.start_ns as i64,
-                if runs { -1 } else { slice.duration_ns() as i64 },
+                call.start_ns as i64,
+                if runs { -1 } else { call.duration_ns() as i64 },
                 u64::from(depth),
-                trace.methods.name(slice.method).into_owned(),
+                trace.methods.name(call.method).into_owned(),
                 caller,
             ));
         }
@@ -148,7 +148,7 @@ fn check(trace: &Trace) -> (Perfetto, Summary) {
         assert_eq!(expected, got);
     }
     assert_eq!(expected.len(), got.len());
-    assert_eq!(expected.len() as u64, summary.slices);
+    assert_eq!(expected.len() as u64, summary.calls);
     (perfetto, summary)
 }
 
@@ -283,7 +283,7 @@ fn calls_deeper_than_perfetto_shows_on_one_track() {
     }
     let trace = decode(&s);
     let (mut perfetto, summary) = check(&trace);
-    assert_eq!(summary.deep_slices, 2 * (1_300 - 512));
+    assert_eq!(summary.deep_calls, 2 * (1_300 - 512));
     let tracks = perfetto.query(
         "select t.name, count(*) as calls, max(depth) as deepest from slice join track t on track_id = t.id
          where coalesce(category, '') != 'hindsight' group by track_id order by track_id",

@@ -13,11 +13,11 @@ mod proto;
 
 use std::io::{self, Write};
 
-use hindsight_decoder::{Flags, Method, MethodId, Slice, Thread, Trace};
+use hindsight_decoder::{Call, Flags, Method, MethodId, Thread, Trace};
 use proto::{fields, Message};
 
-use crate::calls::{walk, Step};
-use crate::moments::{beside_calls, Beside, Counter, Fact, Flow, Moment, Sample};
+use crate::calls::{walk, CallEvent};
+use crate::events::{thread_events, Counter, Fact, Flow, Sample, ThreadEvents, TimelineEvent};
 use crate::Summary;
 
 /// How many levels of calls Perfetto's trace processor takes on one track.
@@ -143,38 +143,38 @@ pub(crate) fn write(
     let mut summary = Summary::of(threads);
     writer.clocks(trace)?;
     writer.process(trace, threads)?;
-    for (i, (thread, beside)) in threads.iter().zip(beside_calls(threads)).enumerate() {
+    for (i, (thread, recorded)) in threads.iter().zip(thread_events(threads)).enumerate() {
         let mut sequence = Sequence::new(trace, thread, i as u64, writer.numbers);
         sequence.describe(trace, &mut writer)?;
         if thread.stats.overwritten_slots > 0 {
             sequence.ring_begins(&mut writer)?;
         }
-        let mut moments = beside.moments.iter().peekable();
+        let mut events = recorded.events.iter().peekable();
         let mut running = 0;
-        walk(&thread.slices, |step| {
-            let at_ns = match &step {
-                Step::Begin(slice) => slice.start_ns,
-                Step::End(slice) => slice.end_ns,
+        walk(&thread.calls, |call_event| {
+            let at_ns = match &call_event {
+                CallEvent::Begin(call) => call.start_ns,
+                CallEvent::End(call) => call.end_ns,
             };
-            while let Some(moment) = moments.next_if(|m| m.at_ns <= at_ns) {
-                sequence.moment(moment, running, &mut writer)?;
+            while let Some(event) = events.next_if(|m| m.at_ns <= at_ns) {
+                sequence.event(event, running, &mut writer)?;
             }
-            match step {
-                Step::Begin(slice) => {
-                    running = slice.depth + 1;
-                    summary.deep_slices += u64::from(slice.depth >= MAX_DEPTH);
-                    sequence.begin(slice, &mut writer)
+            match call_event {
+                CallEvent::Begin(call) => {
+                    running = call.depth + 1;
+                    summary.deep_calls += u64::from(call.depth >= MAX_DEPTH);
+                    sequence.begin(call, &mut writer)
                 }
-                Step::End(slice) => {
-                    running = slice.depth;
-                    sequence.end(slice, &mut writer)
+                CallEvent::End(call) => {
+                    running = call.depth;
+                    sequence.end(call, &mut writer)
                 }
             }
         })?;
-        for moment in moments {
-            sequence.moment(moment, running, &mut writer)?;
+        for event in events {
+            sequence.event(event, running, &mut writer)?;
         }
-        sequence.counters(&beside, &mut writer)?;
+        sequence.counters(&recorded, &mut writer)?;
     }
     writer.hand_on()?;
     Ok(summary)
@@ -389,15 +389,15 @@ impl<'a> Sequence<'a> {
         writer.packet(&packet)
     }
 
-    fn begin(&mut self, slice: Slice, writer: &mut Writer<'_>) -> io::Result<()> {
-        let Slice { method, flags, .. } = slice;
-        self.place(slice.depth, writer)?;
+    fn begin(&mut self, call: Call, writer: &mut Writer<'_>) -> io::Result<()> {
+        let Call { method, flags, .. } = call;
+        self.place(call.depth, writer)?;
         self.event.clear();
         self.event
             .varint(fields::event::TYPE, fields::event::SLICE_BEGIN);
         self.event
             .varint(fields::event::NAME_IID, self.names.iid(method));
-        self.track(slice.depth);
+        self.track(call.depth);
         let mut interned = Message::default();
         if self.names.is_new(method) {
             let mut name = Message::default();
@@ -405,7 +405,7 @@ impl<'a> Sequence<'a> {
             name.string(fields::interned::NAME, &method_name(&self.names, method));
             interned.message(fields::interned::EVENT_NAMES, &name);
         }
-        if flags != Flags::default() || slice.depth >= MAX_DEPTH {
+        if flags != Flags::default() || call.depth >= MAX_DEPTH {
             if flags.contains(Flags::OPEN_START) {
                 self.annotate(Annotation::Start.text("before the trace"), &mut interned);
             }
@@ -421,58 +421,63 @@ impl<'a> Sequence<'a> {
                 self.annotate(Annotation::Address.pointer(m.address), &mut interned);
             }
         }
-        self.event_packet(slice.start_ns, &interned, writer)
+        self.event_packet(call.start_ns, &interned, writer)
     }
 
-    fn end(&mut self, slice: Slice, writer: &mut Writer<'_>) -> io::Result<()> {
+    fn end(&mut self, call: Call, writer: &mut Writer<'_>) -> io::Result<()> {
         self.event.clear();
         self.event
             .varint(fields::event::TYPE, fields::event::SLICE_END);
-        self.track(slice.depth);
+        self.track(call.depth);
         let mut interned = Message::default();
-        if slice.flags.contains(Flags::BY_EXCEPTION) {
+        if call.flags.contains(Flags::BY_EXCEPTION) {
             self.annotate(Annotation::LeftBy.text("exception"), &mut interned);
         }
-        self.event_packet(slice.end_ns, &interned, writer)
+        self.event_packet(call.end_ns, &interned, writer)
     }
 
     /// Says at the oldest event that there were older ones.
     fn ring_begins(&mut self, writer: &mut Writer<'_>) -> io::Result<()> {
         let overwritten = Fact::Number(self.thread.stats.overwritten_slots);
-        let moment = Moment {
+        let event = TimelineEvent {
             at_ns: self.thread.start_ns,
             name: "older calls were overwritten",
             facts: vec![("slots", overwritten)],
             flow: None,
         };
-        self.moment(&moment, 0, writer)
+        self.event(&event, 0, writer)
     }
 
     /// Something that happened while so many calls were `running`.
-    fn moment(&mut self, moment: &Moment, running: u32, writer: &mut Writer<'_>) -> io::Result<()> {
+    fn event(
+        &mut self,
+        event: &TimelineEvent,
+        running: u32,
+        writer: &mut Writer<'_>,
+    ) -> io::Result<()> {
         self.place(running, writer)?;
-        self.event = instant(moment.name);
+        self.event = instant(event.name);
         self.track(running);
-        for (name, fact) in &moment.facts {
+        for (name, fact) in &event.facts {
             add_fact(&mut self.event, name, fact);
         }
-        let (field, flow) = match moment.flow {
+        let (field, flow) = match event.flow {
             Some(Flow::From(flow)) => (fields::event::FLOW_IDS, flow),
             Some(Flow::To(flow)) => (fields::event::TERMINATING_FLOW_IDS, flow),
-            None => return self.event_packet(moment.at_ns, &Message::default(), writer),
+            None => return self.event_packet(event.at_ns, &Message::default(), writer),
         };
         self.event.fixed64(field, self.numbers.flow(flow));
-        self.event_packet(moment.at_ns, &Message::default(), writer)
+        self.event_packet(event.at_ns, &Message::default(), writer)
     }
 
     /// The thread's counters, each on a track of its own.
-    fn counters(&mut self, beside: &Beside, writer: &mut Writer<'_>) -> io::Result<()> {
+    fn counters(&mut self, recorded: &ThreadEvents, writer: &mut Writer<'_>) -> io::Result<()> {
         let mut described: Vec<Counter> = Vec::new();
         for &Sample {
             at_ns,
             counter,
             value,
-        } in &beside.samples
+        } in &recorded.samples
         {
             let uuid = self.numbers.counter(self.index, counter);
             if !described.contains(&counter) {

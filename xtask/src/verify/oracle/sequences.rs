@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use hindsight_decoder::art_trace::{Action, ArtTrace};
-use hindsight_decoder::{Flags, Method, MethodId, Methods, Slice, Trace};
+use hindsight_decoder::{Call, Flags, Method, MethodId, Methods, Trace};
 
 /// Number of a method's name, the same in all sequences that share [`Names`].
 pub(super) type Name = u32;
@@ -101,7 +101,7 @@ fn number(numbers: &[Name], method: MethodId, otherwise: Name) -> Name {
 pub(super) fn recorded(trace: &Trace, main: &str, names: &mut Names) -> Option<Vec<Step>> {
     let unknown = names.number(None);
     let numbers = names.numbers(&trace.methods);
-    let calls = &trace.main_thread()?.slices;
+    let calls = &trace.main_thread()?.calls;
     let is_main =
         |index: &usize| names.name(number(&numbers, calls.get(*index).method, unknown)) == main;
     let first = (0..calls.len()).find(is_main)?;
@@ -115,7 +115,7 @@ pub(super) fn recorded(trace: &Trace, main: &str, names: &mut Names) -> Option<V
 
 /// Entries and exits of calls in the order of their entries; those without an end have no exit.
 fn steps(
-    calls: impl Iterator<Item = Slice>,
+    calls: impl Iterator<Item = Call>,
     bottom: u32,
     number: impl Fn(MethodId) -> Name,
 ) -> Vec<Step> {
@@ -183,7 +183,7 @@ pub(super) fn other_threads(art: &ArtTrace, ours: &Trace, names: &mut Names) -> 
                 break;
             }
         }
-        let calls = &thread.slices;
+        let calls = &thread.calls;
         let open = |flag| (0..calls.len()).any(|index| calls.get(index).flags.contains(flag));
         // It began before.
         if depth < 0 || reference.is_empty() || calls.is_empty() || open(Flags::OPEN_START) {

@@ -37,7 +37,7 @@ pub(super) fn check(path: &Path) -> Result<Counts, String> {
     let mut counts = Counts::default();
     for thread in &trace.threads {
         counts.rings += 1;
-        counts.events += thread.stats.points;
+        counts.events += thread.stats.trace_points;
         counts.unbounded_slots += thread.stats.unbounded_slots;
         counts.calls += check_thread(&trace, thread)
             .map_err(|problem| format!("thread {} ({}): {problem}", thread.tid, thread.name))?;
@@ -69,7 +69,7 @@ fn check_thread(trace: &Trace, thread: &Thread) -> Result<u64, String> {
     }
     let mut checked = 0;
     let mut latest = 0;
-    for (index, call) in thread.slices.iter().enumerate() {
+    for (index, call) in thread.calls.iter().enumerate() {
         if call.start_ns < latest || call.end_ns < call.start_ns {
             return Err(format!("call {index} starts or ends before its time"));
         }
@@ -77,7 +77,7 @@ fn check_thread(trace: &Trace, thread: &Thread) -> Result<u64, String> {
         if call.parent == NO_PARENT {
             continue;
         }
-        let parent = thread.slices.get(call.parent as usize);
+        let parent = thread.calls.get(call.parent as usize);
         let both = (trace.methods.get(parent.method)).zip(trace.methods.get(call.method));
         // What was entered before the ring began has no name.
         let Some((caller, method)) = both else {

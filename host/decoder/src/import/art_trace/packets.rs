@@ -2,7 +2,8 @@
 //! The second format, of Android 15: packets of threads, methods and blocks of events whose numbers are
 //! differences, as LEB128.
 
-use super::{action, text, ArtEvent, ArtTrace, Building, HEADER_BYTES};
+use super::model::{action, ArtEvent, ArtTrace, Building, HEADER_BYTES};
+use super::text;
 use crate::bytes::{Bytes, Fault};
 
 /// What a packet is.

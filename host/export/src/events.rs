@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What threads recorded beside calls, in the words of a timeline: moments, counters, and which moment
+//! What threads recorded beside calls, in the words of a timeline: events, counters, and which moment
 //! led to which.
 
 use hashbrown::HashMap;
@@ -25,7 +25,7 @@ pub(crate) enum Flow {
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct TimelineEvent {
     pub(crate) at_ns: u64,
     pub(crate) name: &'static str,
     pub(crate) facts: Vec<(&'static str, Fact)>,
@@ -68,14 +68,14 @@ pub(crate) struct Sample {
 
 /// What one thread recorded beside calls, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
-    pub(crate) moments: Vec<Moment>,
+pub(crate) struct ThreadEvents {
+    pub(crate) events: Vec<TimelineEvent>,
     pub(crate) samples: Vec<Sample>,
 }
 
 /// For each of `threads`, what it recorded beside calls.
-pub(crate) fn beside_calls(threads: &[&Thread]) -> Vec<Beside> {
-    let mut all: Vec<Beside> = threads.iter().map(|_| Beside::default()).collect();
+pub(crate) fn thread_events(threads: &[&Thread]) -> Vec<ThreadEvents> {
+    let mut all: Vec<ThreadEvents> = threads.iter().map(|_| ThreadEvents::default()).collect();
     let by_tid: HashMap<u32, usize> = threads
         .iter()
         .enumerate()
@@ -123,7 +123,7 @@ pub(crate) fn beside_calls(threads: &[&Thread]) -> Vec<Beside> {
                 vec![("loader", Fact::Pointer(first))],
             ),
             Extension::MessageEnqueued => {
-                enqueued.insert(first, (i, all[i].moments.len()));
+                enqueued.insert(first, (i, all[i].events.len()));
                 let to = thread_name(second);
                 let message = Fact::Pointer(first);
                 ("message enqueued", vec![("message", message), ("for", to)])
@@ -131,7 +131,7 @@ pub(crate) fn beside_calls(threads: &[&Thread]) -> Vec<Beside> {
             Extension::MessageDispatched => {
                 if let Some((from, at)) = enqueued.remove(&first) {
                     // Both of one moment would have no direction.
-                    let cause = &mut all[from].moments[at];
+                    let cause = &mut all[from].events[at];
                     if cause.at_ns < at_ns {
                         let id = new_flow();
                         cause.flow = Some(Flow::From(id));
@@ -155,14 +155,14 @@ pub(crate) fn beside_calls(threads: &[&Thread]) -> Vec<Beside> {
                 if let Some(&waker) = waker.filter(|&&waker| waker != i) {
                     let id = new_flow();
                     flow = Some(Flow::To(id));
-                    let wakes = Moment {
+                    let wakes = TimelineEvent {
                         // Readers want the cause to be before the effect.
                         at_ns: at_ns.saturating_sub(1),
                         name: "wakes",
                         facts: vec![("thread", thread_name(u64::from(threads[i].tid)))],
                         flow: Some(Flow::From(id)),
                     };
-                    all[waker].moments.push(wakes);
+                    all[waker].events.push(wakes);
                 }
                 ("woken", vec![("by", thread_name(first))])
             }
@@ -196,27 +196,27 @@ pub(crate) fn beside_calls(threads: &[&Thread]) -> Vec<Beside> {
                 vec![("kind", Fact::Text(format!("{:?}", event.kind)))],
             ),
         };
-        all[i].moments.push(Moment {
+        all[i].events.push(TimelineEvent {
             at_ns,
             name,
             facts,
             flow,
         });
     }
-    for beside in &mut all {
+    for recorded in &mut all {
         // Those of wakers were put in a nanosecond early.
-        beside.moments.sort_by_key(|m| m.at_ns);
+        recorded.events.sort_by_key(|m| m.at_ns);
     }
     all
 }
 
-fn sample(beside: &mut Beside, at_ns: u64, counts: &[(Counter, u64)]) {
+fn sample(recorded: &mut ThreadEvents, at_ns: u64, counts: &[(Counter, u64)]) {
     let new = counts.iter().map(|&(counter, value)| Sample {
         at_ns,
         counter,
         value,
     });
-    beside.samples.extend(new);
+    recorded.samples.extend(new);
 }
 
 #[cfg(test)]
@@ -240,10 +240,10 @@ mod tests {
             .extension(Extension::WokenBy, &[99]);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let threads: Vec<&Thread> = trace.threads.iter().collect();
-        let all = beside_calls(&threads);
+        let all = thread_events(&threads);
         let told = |i: usize| -> Vec<(&str, Option<Flow>)> {
-            let moments: &Vec<Moment> = &all[i].moments;
-            moments.iter().map(|m| (m.name, m.flow)).collect()
+            let events: &Vec<TimelineEvent> = &all[i].events;
+            events.iter().map(|m| (m.name, m.flow)).collect()
         };
         assert_eq!(
             told(0),
@@ -263,7 +263,7 @@ mod tests {
             ]
         );
         let by = ("by", Fact::Text("main (10)".into()));
-        assert_eq!(all[1].moments[0].facts, [by]);
+        assert_eq!(all[1].events[0].facts, [by]);
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
             .after(5)
             .extension(Extension::ResourceUse, &[1, 2, 3, 4]);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let all = beside_calls(&[&trace.threads[0]]);
+        let all = thread_events(&[&trace.threads[0]]);
         let values: Vec<(Counter, u64)> = all[0]
             .samples
             .iter()

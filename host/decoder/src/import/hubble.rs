@@ -23,9 +23,13 @@ use hindsight_trace_format::container::{
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::SLOT_BYTES;
 
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::key::ThreadKey;
 use crate::methods::Merger;
+use crate::model::Trace;
 use crate::scan::unseen_frames_shown;
-use crate::{file, thread, Clock, Error, Trace};
+use crate::{file, ring};
 
 /// What the names of the four files end with.
 const EXTENSIONS: [&str; 4] = ["ring", "position", "clocks", "symbols"];
@@ -139,7 +143,14 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         what: e.to_string(),
     })?;
     let ring = Ring { header, raw };
-    let decoded = thread::decode(&ring, &[], &clock, Some(&symbols), unseen_frames_shown(1));
+    let decoded = ring::decode(
+        ThreadKey::default(),
+        &ring,
+        &[],
+        &clock,
+        Some(&symbols),
+        unseen_frames_shown(1),
+    );
     let mut merger = Merger::default();
     let ids = merger.merge(&decoded.methods, Some(&symbols));
     Ok(Trace {
@@ -148,6 +159,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         threads: vec![decoded.finish(&ids)],
         methods: merger.finish(),
         losses: Losses::default(),
+        damaged: Vec::new(),
         file_bytes: (files.ring.len()
             + files.position.len()
             + files.clocks.len()

@@ -2,7 +2,8 @@
 //! The first format: records of one size. In a stream, records of thread 0 announce threads, methods and
 //! the end.
 
-use super::{action, text, ArtEvent, ArtTrace, Building, HEADER_BYTES};
+use super::model::{action, ArtEvent, ArtTrace, Building, HEADER_BYTES};
+use super::text;
 use crate::bytes::{Bytes, Fault};
 
 const NS_PER_US: u64 = 1_000;

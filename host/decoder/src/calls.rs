@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls, as columns.
 
+use crate::methods::MethodId;
 use crate::pages::prefer_large;
-use crate::MethodId;
 
-/// [`Slice::parent`] of an outermost call.
+/// [`Call::parent`] of an outermost call.
 pub const NO_PARENT: u32 = u32::MAX;
 
 /// What is special about a call.
@@ -46,7 +46,7 @@ impl Flags {
 
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub struct Call {
     /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_START`] the first moment at which it was seen to run.
     pub start_ns: u64,
     /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_END`] the last moment at which it was seen to run.
@@ -62,7 +62,7 @@ pub struct Slice {
     pub flags: Flags,
 }
 
-impl Slice {
+impl Call {
     /// How long it was seen to run, ns.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
@@ -71,8 +71,8 @@ impl Slice {
 
 /// The calls of a thread, callers before callees, in the order of their starts. One column a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are the fields of Slice")]
-pub struct Slices {
+#[expect(missing_docs, reason = "the columns are the fields of Call")]
+pub struct Calls {
     pub start_ns: Vec<u64>,
     pub end_ns: Vec<u64>,
     pub method: Vec<MethodId>,
@@ -81,7 +81,7 @@ pub struct Slices {
     pub flags: Vec<Flags>,
 }
 
-impl Slices {
+impl Calls {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.start_ns.len()
@@ -97,8 +97,8 @@ impl Slices {
     /// # Panics
     /// If there is none.
     #[inline]
-    pub fn get(&self, index: usize) -> Slice {
-        Slice {
+    pub fn get(&self, index: usize) -> Call {
+        Call {
             start_ns: self.start_ns[index],
             end_ns: self.end_ns[index],
             method: self.method[index],
@@ -115,7 +115,7 @@ impl Slices {
             prefer_large(&column);
             column
         }
-        Slices {
+        Calls {
             start_ns: column(calls),
             end_ns: column(calls),
             method: column(calls),
@@ -126,17 +126,17 @@ impl Slices {
     }
 
     /// Adds a call, which started no earlier than those that are there.
-    pub(crate) fn push(&mut self, slice: Slice) {
-        self.start_ns.push(slice.start_ns);
-        self.end_ns.push(slice.end_ns);
-        self.method.push(slice.method);
-        self.depth.push(slice.depth);
-        self.parent.push(slice.parent);
-        self.flags.push(slice.flags);
+    pub(crate) fn push(&mut self, call: Call) {
+        self.start_ns.push(call.start_ns);
+        self.end_ns.push(call.end_ns);
+        self.method.push(call.method);
+        self.depth.push(call.depth);
+        self.parent.push(call.parent);
+        self.flags.push(call.flags);
     }
 
     /// All, callers before callees.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Slice> + ExactSizeIterator + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Call> + ExactSizeIterator + '_ {
         (0..self.len()).map(|i| self.get(i))
     }
 

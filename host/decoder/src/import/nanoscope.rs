@@ -5,11 +5,14 @@
 use std::path::Path;
 
 use hashbrown::HashMap;
+use hindsight_trace_format::container::{Losses, ProcessFacts};
 
+use crate::calls::{Call, Calls, Flags, NO_PARENT};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::file;
 use crate::methods::{Method, MethodId, Methods};
-use crate::slices::{Flags, Slice, Slices, NO_PARENT};
-use crate::thread::{Stats, Thread};
-use crate::{file, Clock, Error, Losses, ProcessFacts, Trace};
+use crate::model::{Stats, Thread, Trace};
 
 /// What exporters call the method of a call that began before the trace.
 const NOT_RECORDED: &str = Methods::NOT_RECORDED_NAME;
@@ -39,7 +42,7 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Trace, Error> {
     let mut latest_ns = start_ns;
     for event in events() {
         let (at_ns, method) = event?;
-        building.stats.points += 1;
+        building.stats.trace_points += 1;
         building.stats.contradicting_times += u64::from(at_ns < latest_ns);
         latest_ns = latest_ns.max(at_ns);
         match method {
@@ -54,6 +57,12 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Trace, Error> {
         }
     }
     Ok(building.finish(path, start_ns, latest_ns, bytes.len() as u64))
+}
+
+/// Whether these are the first bytes of Nanoscope's text: `<ns>:+<method>` or `<ns>:POP`.
+pub fn is_nanoscope(start: &[u8]) -> bool {
+    let digits = start.iter().take_while(|b| b.is_ascii_digit()).count();
+    digits > 0 && (start[digits..].starts_with(b":+") || start[digits..].starts_with(b":POP"))
 }
 
 /// Time, and the method that begins, of each line that isn't empty.
@@ -98,7 +107,7 @@ fn lines<'a>(
 
 #[derive(Default)]
 struct Building<'a> {
-    slices: Slices,
+    calls: Calls,
     /// The calls that run, outermost first.
     stack: Vec<u32>,
     ids: HashMap<&'a str, MethodId>,
@@ -116,8 +125,8 @@ impl<'a> Building<'a> {
     }
 
     fn begin(&mut self, start_ns: u64, method: MethodId, flags: Flags) {
-        let index = self.slices.len() as u32;
-        self.slices.push(Slice {
+        let index = self.calls.len() as u32;
+        self.calls.push(Call {
             start_ns,
             end_ns: start_ns,
             method,
@@ -131,22 +140,22 @@ impl<'a> Building<'a> {
 
     fn end(&mut self, end_ns: u64) {
         if let Some(index) = self.stack.pop() {
-            self.slices.end_ns[index as usize] = end_ns;
+            self.calls.end_ns[index as usize] = end_ns;
         }
     }
 
     fn finish(mut self, path: &Path, start_ns: u64, end_ns: u64, file_bytes: u64) -> Trace {
         for &index in &self.stack {
             let index = index as usize;
-            self.slices.end_ns[index] = end_ns;
-            self.slices.flags[index] = self.slices.flags[index].with(Flags::OPEN_END);
+            self.calls.end_ns[index] = end_ns;
+            self.calls.flags[index] = self.calls.flags[index].with(Flags::OPEN_END);
         }
         self.stats.open_ends = self.stack.len() as u64;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let thread = Thread {
             tid: 1,
             name: name.clone().into_owned(),
-            slices: self.slices,
+            calls: self.calls,
             start_ns,
             end_ns,
             stats: self.stats,
@@ -163,6 +172,7 @@ impl<'a> Building<'a> {
             methods: Methods::new(self.methods),
             threads: vec![thread],
             losses: Losses::default(),
+            damaged: Vec::new(),
             file_bytes,
         }
     }
@@ -197,7 +207,7 @@ mod tests {
             "5:+a.C.f\n7:+void a.C.g(int, long)\n9:POP\n12:POP\n13:+a.C.f\n20:+a.D.<init>\n",
         );
         let got: Vec<_> = trace.threads[0]
-            .slices
+            .calls
             .iter()
             .map(|s| {
                 (
@@ -225,11 +235,11 @@ mod tests {
     #[test]
     fn pops_without_a_push_end_calls_from_before() {
         let trace = parsed("3:+a.C.f\n4:POP\n6:POP\n8:POP\n");
-        let slices = &trace.threads[0].slices;
-        assert_eq!(slices.depth, [0, 1, 2]);
-        assert_eq!(slices.end_ns, [8, 6, 4]);
+        let calls = &trace.threads[0].calls;
+        assert_eq!(calls.depth, [0, 1, 2]);
+        assert_eq!(calls.end_ns, [8, 6, 4]);
         assert_eq!(trace.threads[0].stats.open_starts, 2);
-        assert_eq!(slices.parent, [NO_PARENT, 0, 1]);
+        assert_eq!(calls.parent, [NO_PARENT, 0, 1]);
     }
 
     #[test]

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From events to calls, as our own traces have them.
 
-use super::{Action, ArtEvent, ArtThread, ArtTrace};
-use crate::slices::{Flags, Slice, Slices, NO_PARENT};
-use crate::thread::{Stats, Thread};
-use crate::{Clock, Losses, MethodId, ProcessFacts, Trace};
+use hindsight_trace_format::container::{Losses, ProcessFacts};
+
+use super::model::{Action, ArtEvent, ArtThread, ArtTrace};
+use crate::calls::{Call, Calls, Flags, NO_PARENT};
+use crate::clock::Clock;
+use crate::key::ThreadKey;
+use crate::methods::MethodId;
+use crate::model::{Stats, Thread, Trace};
 
 impl ArtTrace {
     /// The same trace as calls. Its times are on CLOCK_MONOTONIC, from wall-clock times where the file has
@@ -30,8 +34,9 @@ impl ArtTrace {
         let threads = self
             .threads
             .iter()
-            .map(|thread| {
-                let (slices, mut stats, odd) = calls(thread, self.methods.len(), &at_ns, end_ns);
+            .zip(0..)
+            .map(|(thread, ring)| {
+                let (calls, mut stats, odd) = calls(thread, self.methods.len(), &at_ns, end_ns);
                 unmatched += odd;
                 stats.unnamed_entries = thread
                     .events
@@ -40,9 +45,10 @@ impl ArtTrace {
                     .filter(|e| self.methods.get(e.method).is_none_or(|m| !m.is_named()))
                     .count() as u64;
                 Thread {
+                    key: ThreadKey { process: 0, ring },
                     tid: thread.tid,
                     name: thread.name.clone(),
-                    slices,
+                    calls,
                     start_ns: thread.events.first().map_or(end_ns, &at_ns),
                     end_ns,
                     stats,
@@ -75,6 +81,7 @@ impl ArtTrace {
             methods: self.methods.clone(),
             threads,
             losses,
+            damaged: Vec::new(),
             file_bytes: self.file_bytes,
         }
     }
@@ -82,7 +89,7 @@ impl ArtTrace {
 
 /// The calls that run, and how often each method is among them.
 struct Running {
-    /// Index of the call among the slices, and its method.
+    /// Index of the call among the calls, and its method.
     stack: Vec<(usize, MethodId)>,
     count: Vec<u32>,
     /// How many of the lowest began before the trace.
@@ -139,7 +146,7 @@ fn calls(
     methods: usize,
     at_ns: &dyn Fn(&ArtEvent) -> u64,
     end_ns: u64,
-) -> (Slices, Stats, u64) {
+) -> (Calls, Stats, u64) {
     // The first pass finds the calls that began before the trace, innermost first.
     let mut before = Vec::new();
     let mut running = Running::new(methods, 0);
@@ -155,17 +162,17 @@ fn calls(
     }
 
     let mut stats = Stats {
-        points: thread.events.len() as u64,
+        trace_points: thread.events.len() as u64,
         ..Stats::default()
     };
-    let mut slices = Slices::default();
+    let mut calls = Calls::default();
     let start_ns = thread.events.first().map_or(end_ns, at_ns);
     let mut running = Running::new(methods, before.len());
     for (depth, &method) in before.iter().rev().enumerate() {
         // Not counted in `running`: an exit that names the same method ends a younger call first.
         running.stack.push((depth, method));
         push(
-            &mut slices,
+            &mut calls,
             &running,
             start_ns,
             end_ns,
@@ -179,9 +186,9 @@ fn calls(
         latest = latest.max(at_ns(event));
         let by = match event.action {
             Action::Enter => {
-                running.enter(slices.len(), event.method);
+                running.enter(calls.len(), event.method);
                 push(
-                    &mut slices,
+                    &mut calls,
                     &running,
                     latest,
                     end_ns,
@@ -194,10 +201,10 @@ fn calls(
             Action::Unwind => Flags::BY_EXCEPTION,
         };
         let mut end = |index: usize, seen: bool| {
-            slices.end_ns[index] = latest;
+            calls.end_ns[index] = latest;
             if seen {
-                let open_start = Flags(slices.flags[index].0 & Flags::OPEN_START.0);
-                slices.flags[index] = open_start.with(by);
+                let open_start = Flags(calls.flags[index].0 & Flags::OPEN_START.0);
+                calls.flags[index] = open_start.with(by);
                 stats.left_by_exception += u64::from(by == Flags::BY_EXCEPTION);
             }
         };
@@ -212,15 +219,15 @@ fn calls(
             }
         }
     }
-    let count = |flags: Flags| slices.flags.iter().filter(|f| f.contains(flags)).count() as u64;
+    let count = |flags: Flags| calls.flags.iter().filter(|f| f.contains(flags)).count() as u64;
     stats.open_starts = count(Flags::OPEN_START);
     stats.open_ends = count(Flags::OPEN_END);
-    (slices, stats, unmatched)
+    (calls, stats, unmatched)
 }
 
 /// Adds the call at the top of the stack.
 fn push(
-    slices: &mut Slices,
+    calls: &mut Calls,
     running: &Running,
     start_ns: u64,
     end_ns: u64,
@@ -229,7 +236,7 @@ fn push(
 ) {
     let depth = running.stack.len() - 1;
     let parent = depth.checked_sub(1).map(|caller| running.stack[caller].0);
-    slices.push(Slice {
+    calls.push(Call {
         start_ns,
         end_ns,
         method,

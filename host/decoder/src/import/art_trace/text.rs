@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The text of a trace: what it is, its threads, its methods.
 
-use super::Building;
+use super::model::Building;
 use crate::bytes::{Bytes, Fault};
 use crate::methods::Method;
 

@@ -1,41 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! ART's own method traces: the `.trace` files of `-Xmethod-trace`, `am profile` and
-//! `Debug.startMethodTracing`, so that they can be compared with ours.
-//!
-//! ```no_run
-//! use hindsight_decoder::art_trace::{self, Action};
-//!
-//! let trace = art_trace::read("method.trace".as_ref())?;
-//! for thread in &trace.threads {
-//!     for event in thread.events.iter().filter(|e| e.action == Action::Enter) {
-//!         println!("{}: {}", thread.name, trace.methods.name(event.method));
-//!     }
-//! }
-//! # Ok::<(), hindsight_decoder::Error>(())
-//! ```
-//!
-//! Both of ART's formats are read, as files and as streams: the first (`records`, versions 1 to 3 in its
-//! header), and the one of Android 15 (`packets`, versions 4 and 5). `docs/file-formats.md` has the layouts.
-
-mod calls;
-mod packets;
-mod records;
-mod text;
-
-use std::path::Path;
+//! A method trace of ART, and how it is put together.
 
 use hashbrown::HashMap;
 
-use crate::bytes::{Bytes, Fault};
+use crate::bytes::Fault;
 use crate::methods::{Method, MethodId, Methods};
-use crate::{file, Error};
 
 /// `SLOW`, little-endian.
-const MAGIC: u32 = 0x574f_4c53;
+pub(super) const MAGIC: u32 = 0x574f_4c53;
 /// The header before the events.
-const HEADER_BYTES: usize = 32;
+pub(super) const HEADER_BYTES: usize = 32;
 /// Set in the version of a stream.
-const STREAMING: u16 = 0xf0;
+pub(super) const STREAMING: u16 = 0xf0;
 
 /// What an event says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,77 +93,23 @@ pub struct ArtTrace {
     pub file_bytes: u64,
 }
 
-/// Reads a `.trace` file.
-pub fn read(path: &Path) -> Result<ArtTrace, Error> {
-    parse(path, &file::read(path)?)
-}
-
-/// Reads the bytes of a `.trace` file; `path` is what errors call it.
-pub fn parse(path: &Path, bytes: &[u8]) -> Result<ArtTrace, Error> {
-    parse_bytes(bytes).map_err(|fault| Error::Malformed {
-        path: path.to_owned(),
-        offset: fault.offset,
-        what: fault.what,
-    })
-}
-
-/// Whether these may be the first bytes of a `.trace` file.
-pub fn is_art_trace(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"*version\n") || bytes.starts_with(&MAGIC.to_le_bytes())
-}
-
-fn parse_bytes(bytes: &[u8]) -> Result<ArtTrace, Fault> {
-    let mut input = Bytes::new(bytes);
-    if !is_art_trace(bytes) {
-        return Err(input.fault(
-            "this is no method trace of ART: it starts neither with '*version' nor with 'SLOW'",
-        ));
-    }
-    let mut building = Building::default();
-    // A file starts with the text that a stream ends with.
-    if bytes.starts_with(b"*") {
-        text::section(&mut input, &mut building)?;
-    }
-    let header_at = input.at();
-    if input.u32("the header's magic")? != MAGIC {
-        return Err(Fault::new(
-            header_at,
-            "after the list of methods there is no 'SLOW', which the events begin with",
-        ));
-    }
-    let version = input.u16("the version")?;
-    let streaming = version & STREAMING == STREAMING;
-    let version = version & !STREAMING;
-    building.trace.version = version;
-    building.trace.streaming = streaming;
-    building.trace.file_bytes = bytes.len() as u64;
-    match version {
-        1..=3 => records::read(&mut input, header_at, building),
-        4 | 5 => packets::read(&mut input, header_at, building),
-        _ => Err(Fault::new(
-            header_at + 4,
-            format!("version {version} of ART's method traces is not one of 1 to 5, which are known here"),
-        )),
-    }
-}
-
 /// A trace that is being read.
 #[derive(Default)]
-struct Building {
-    trace: ArtTrace,
-    names: HashMap<u64, Method>,
-    ids: HashMap<u64, MethodId>,
-    methods: Vec<u64>,
+pub(super) struct Building {
+    pub(super) trace: ArtTrace,
+    pub(super) names: HashMap<u64, Method>,
+    pub(super) ids: HashMap<u64, MethodId>,
+    pub(super) methods: Vec<u64>,
     /// As the file lists them: id, name.
-    listed_threads: Vec<(u32, String)>,
+    pub(super) listed_threads: Vec<(u32, String)>,
     /// As a stream announces them, with the same few bits as events.
-    announced_threads: Vec<(u32, String)>,
-    threads: HashMap<u32, usize>,
+    pub(super) announced_threads: Vec<(u32, String)>,
+    pub(super) threads: HashMap<u32, usize>,
 }
 
 impl Building {
     /// The method with this number.
-    fn method(&mut self, number: u64) -> MethodId {
+    pub(super) fn method(&mut self, number: u64) -> MethodId {
         let methods = &mut self.methods;
         *self.ids.entry(number).or_insert_with(|| {
             methods.push(number);
@@ -196,7 +118,7 @@ impl Building {
     }
 
     /// Where the thread with this id in events is in the list.
-    fn thread(&mut self, tid: u32) -> usize {
+    pub(super) fn thread(&mut self, tid: u32) -> usize {
         let threads = &mut self.trace.threads;
         *self.threads.entry(tid).or_insert_with(|| {
             threads.push(ArtThread {
@@ -208,7 +130,7 @@ impl Building {
     }
 
     /// Names what can be named. `id_bits`: how many bits of a thread's id its events hold.
-    fn finish(mut self, id_bits: u32) -> ArtTrace {
+    pub(super) fn finish(mut self, id_bits: u32) -> ArtTrace {
         let mask = u32::MAX >> (32 - id_bits);
         for thread in &mut self.trace.threads {
             let listed = &self.listed_threads;
@@ -252,7 +174,7 @@ impl Building {
 }
 
 /// The two low bits of a method's number.
-fn action(word: u64, at: usize) -> Result<Action, Fault> {
+pub(super) fn action(word: u64, at: usize) -> Result<Action, Fault> {
     match word & 3 {
         0 => Ok(Action::Enter),
         1 => Ok(Action::Exit),

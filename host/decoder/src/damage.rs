@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Damaged parts of a trace.
+
+use std::fmt;
+
+use crate::key::ThreadKey;
+
+/// A damaged part of a file: what of it is missing from the trace, and why.
+///
+/// `Display` gives one line: the part, the reason, and what was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The damaged part.
+    pub part: DamagedPart,
+    /// The reason, in words: what is wrong with it, and where in the file.
+    pub reason: String,
+}
+
+/// The part of a file that is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DamagedPart {
+    /// A thread's ring.
+    Ring {
+        /// Identity of the thread. It is in [`Trace::threads`] if `kept_slots` is not 0.
+        ///
+        /// [`Trace::threads`]: crate::Trace::threads
+        thread: ThreadKey,
+        /// The thread's id, if it can still be read.
+        tid: Option<u32>,
+        /// Its name, if it can still be read.
+        name: Option<String>,
+        /// How many slots of the ring the trace still has: the newest ones that make sense without a gap.
+        kept_slots: u64,
+        /// How many slots the file should hold for this ring, if that can still be read.
+        slots: Option<u64>,
+    },
+    /// The anchors of a thread's ring: its times may be off by whole wraps of the counter's low half.
+    Anchors {
+        /// Identity of the thread.
+        thread: ThreadKey,
+    },
+    /// The names of methods, which are shown by their addresses.
+    Symbols,
+    /// The facts about the process.
+    Process,
+    /// The list of what the writer lost.
+    Losses,
+    /// The header or the section table, without which sections are found by their contents.
+    Table,
+    /// Bytes of no known section.
+    Bytes {
+        /// Offset of the first one in the file.
+        from: u64,
+        /// Offset after the last one.
+        to: u64,
+    },
+}
+
+impl fmt::Display for DamagedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DamagedPart::Ring {
+                thread, tid, name, ..
+            } => match (name, tid) {
+                (Some(name), Some(tid)) => write!(f, "thread \"{name}\" (tid {tid})"),
+                _ => write!(f, "the thread of ring {}", thread.ring),
+            },
+            DamagedPart::Anchors { thread } => write!(f, "the anchors of ring {}", thread.ring),
+            DamagedPart::Symbols => f.write_str("the methods' names"),
+            DamagedPart::Process => f.write_str("the facts about the process"),
+            DamagedPart::Losses => f.write_str("the writer's list of losses"),
+            DamagedPart::Table => f.write_str("the section table"),
+            DamagedPart::Bytes { from, to } => write!(f, "bytes {from}..{to} of the file"),
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.part, self.reason)?;
+        match self.part {
+            DamagedPart::Ring { kept_slots: 0, .. } => {
+                f.write_str("; nothing of it is in the trace")
+            }
+            DamagedPart::Ring {
+                kept_slots,
+                slots: Some(slots),
+                ..
+            } => write!(f, "; {kept_slots} of its {slots} slots are in the trace"),
+            DamagedPart::Ring { kept_slots, .. } => {
+                write!(f, "; {kept_slots} of its slots are in the trace")
+            }
+            _ => Ok(()),
+        }
+    }
+}

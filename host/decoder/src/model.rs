@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A decoded trace: process, methods, threads, calls, events.
+
+use hindsight_trace_format::container::{Losses, ProcessFacts};
+use hindsight_trace_format::slot::Extension;
+
+use crate::calls::Calls;
+use crate::clock::Clock;
+use crate::damage::Damage;
+use crate::key::ThreadKey;
+use crate::methods::Methods;
+
+/// A decoded trace.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The traced process, and why the trace was written.
+    pub process: ProcessFacts,
+    /// The counter and the clocks.
+    pub clock: Clock,
+    /// The methods that were called.
+    pub methods: Methods,
+    /// The threads, in the order of the file.
+    pub threads: Vec<Thread>,
+    /// Data that the writer of the file lost, by its own account.
+    pub losses: Losses,
+    /// Damaged parts of the file, in its order; empty for a sound file. Threads whose rings could not be read at
+    /// all are only here.
+    pub damaged: Vec<Damage>,
+    /// Size of the file, bytes.
+    pub file_bytes: u64,
+}
+
+impl Trace {
+    /// The thread with this identity.
+    pub fn thread(&self, key: ThreadKey) -> Option<&Thread> {
+        self.threads.iter().find(|t| t.key == key)
+    }
+
+    /// The recording that thread id `tid` made at `at_ns` (CLOCK_BOOTTIME): the one whose time contains it, else the
+    /// one nearest to it. Events name other threads by id, and one id may have several recordings.
+    pub fn thread_at(&self, tid: u32, at_ns: u64) -> Option<&Thread> {
+        let distance = |t: &&Thread| {
+            let before = t.start_ns.saturating_sub(at_ns);
+            before.max(at_ns.saturating_sub(t.end_ns))
+        };
+        let same_tid = self.threads.iter().filter(|t| t.tid == tid);
+        same_tid.min_by_key(distance)
+    }
+
+    /// The process's main thread, if its ring is in the file: its thread id is the process id. Of several recordings
+    /// with that id the first one named `main` is taken, else the first.
+    pub fn main_thread(&self) -> Option<&Thread> {
+        let with_pid = |t: &&Thread| t.tid == self.process.pid;
+        let is_main = |t: &&Thread| t.name == "main";
+        let mut threads = self.threads.iter();
+        threads
+            .clone()
+            .find(|t| with_pid(t) && is_main(t))
+            .or_else(|| threads.clone().find(with_pid))
+            .or_else(|| threads.find(is_main))
+    }
+
+    /// CLOCK_BOOTTIME of the oldest event of any thread, ns.
+    pub fn start_ns(&self) -> u64 {
+        self.threads
+            .iter()
+            .map(|t| t.start_ns)
+            .min()
+            .unwrap_or(self.end_ns())
+    }
+
+    /// CLOCK_BOOTTIME when the last ring was taken, ns.
+    pub fn end_ns(&self) -> u64 {
+        let last = self.threads.iter().map(|t| t.end_ns).max();
+        last.unwrap_or(self.clock.reference().boottime_ns)
+    }
+}
+
+/// A recording of one thread.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// Its identity.
+    pub key: ThreadKey,
+    /// The kernel's thread id, for display: it is not unique.
+    pub tid: u32,
+    /// Its name, for display: it is not unique.
+    pub name: String,
+    /// Its calls.
+    pub calls: Calls,
+    /// Its other events, oldest first.
+    pub events: Vec<ThreadEvent>,
+    /// CLOCK_BOOTTIME of the oldest event in the ring, ns; `end_ns` if there is none.
+    pub start_ns: u64,
+    /// CLOCK_BOOTTIME when the ring was taken, ns. No event is newer.
+    pub end_ns: u64,
+    /// Size of the ring, bytes.
+    pub ring_bytes: u64,
+    /// Counts of the data that was read, and of the data that could not be.
+    pub stats: Stats,
+}
+
+/// An event that is neither entry nor exit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadEvent {
+    /// CLOCK_BOOTTIME, ns.
+    pub at_ns: u64,
+    /// The event.
+    pub kind: Extension,
+    /// Its payload slots, as [`Extension`] describes them; missing ones are 0.
+    pub payload: [u64; 4],
+}
+
+/// Counts of the data that was read from a ring, and of the data that could not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Slots in the ring.
+    pub slots: u64,
+    /// Slots that were recorded, but overwritten since.
+    pub overwritten_slots: u64,
+    /// Trace points: entries and exits.
+    pub trace_points: u64,
+    /// Exits whose entries are not in the ring.
+    pub open_starts: u64,
+    /// Entries whose exits are not in the ring.
+    pub open_ends: u64,
+    /// Calls that ended by an exception.
+    pub left_by_exception: u64,
+    /// Slots of the oldest event, which was cut by the wrap-around.
+    pub cut_slots: u64,
+    /// Extension events of a newer writer, skipped.
+    pub unknown_extensions: u64,
+    /// Entries of methods without a symbol.
+    pub unnamed_entries: u64,
+    /// Slots in stretches without anchors, longer than the time in which the counter's low half wraps:
+    /// earlier times may be too late by whole wraps.
+    pub unbounded_slots: u64,
+    /// Slots whose time contradicted the anchors; they were given the time of the event after them.
+    pub contradicting_times: u64,
+    /// Anchors that contradicted the others, ignored.
+    pub anchors_ignored: u64,
+    /// Frames left by exceptions according to the ring, beyond any credible number; ignored.
+    pub incredible_frames: u64,
+    /// Frames left by exceptions whose entries are not in the ring, beyond the number that is shown: the stack was
+    /// this much deeper.
+    pub unshown_frames: u64,
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a ring to a thread's calls: read backwards to find the events ([`Scan`]), then forwards to build the calls
+//! ([`Builder`]).
+
+use hindsight_trace_format::container::{Anchor, Ring, SymbolTable};
+
+use crate::build::Builder;
+use crate::clock::Clock;
+use crate::key::ThreadKey;
+use crate::methods::{MethodId, Resolver};
+use crate::model::{Stats, Thread};
+use crate::scan::Scan;
+use crate::timeline::Timeline;
+
+/// A thread whose methods are still numbered on their own.
+pub(crate) struct Decoded {
+    pub(crate) thread: Thread,
+    pub(crate) methods: Vec<(u64, Option<u32>)>,
+}
+
+impl Decoded {
+    /// Numbers the methods as the file does.
+    pub(crate) fn finish(mut self, ids: &[MethodId]) -> Thread {
+        // Those of the first thread are so already.
+        let same = ids.iter().enumerate().all(|(i, id)| id.0 as usize == i);
+        if !same {
+            for method in &mut self.thread.calls.method {
+                *method = ids
+                    .get(method.0 as usize)
+                    .copied()
+                    .unwrap_or(MethodId::NOT_RECORDED);
+            }
+        }
+        self.thread
+    }
+}
+
+/// Decodes a ring.
+pub(crate) fn decode(
+    key: ThreadKey,
+    ring: &Ring<'_>,
+    anchors: &[Anchor],
+    clock: &Clock,
+    symbols: Option<&SymbolTable<'_>>,
+    unseen_frames_shown: u64,
+) -> Decoded {
+    let header = &ring.header;
+    let slots = ring.slots();
+    let written = header.position.slots_written(header.geometry);
+    // Number, since the start of the ring, of the oldest slot.
+    let first = written.saturating_sub(slots.len() as u64);
+    let mut timeline = Timeline::new(header, anchors);
+    let scan = Scan::new(slots, first, &mut timeline, unseen_frames_shown);
+    let stats = Stats {
+        slots: slots.len() as u64,
+        overwritten_slots: first,
+        cut_slots: scan.cut_slots as u64,
+        incredible_frames: scan.incredible_frames,
+        unshown_frames: scan.unshown_frames,
+        unbounded_slots: timeline.unbounded_slots,
+        contradicting_times: timeline.contradictions,
+        anchors_ignored: timeline.anchors_ignored,
+        ..Stats::default()
+    };
+    let end_ns = clock.to_ns(header.stopped_counter);
+    let resolver = Resolver::new(symbols);
+    let built = Builder::new(slots, scan, resolver, clock.converter(), stats).build(end_ns);
+    Decoded {
+        thread: Thread {
+            key,
+            tid: header.tid,
+            name: header.name.clone(),
+            calls: built.calls,
+            events: built.events,
+            start_ns: built.oldest_ns,
+            end_ns,
+            ring_bytes: header.geometry.bytes() as u64,
+            stats: built.stats,
+        },
+        methods: built.methods,
+    }
+}
