@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Result};
 use clap::{Args, ValueEnum};
-use hindsight_export::{Options, Summary, MAX_LEVELS, PERFETTO_MAX_DEPTH};
+use hindsight_export::{Written, MAX_LEVELS, PERFETTO_MAX_DEPTH};
 use serde::Serialize;
 
 use crate::input::Input;
@@ -114,7 +114,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(output) => output.clone(),
         None => file.with_extension(format.extension()),
     };
-    let options = Options::default();
     ensure!(
         output != *file,
         "{}: this is the input: name another output with --output",
@@ -125,11 +124,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             !arguments.json,
             "--json says what was written on standard output, where the export goes too: choose a file as the output"
         );
-        hindsight_export::write(&trace, format, &options, &mut io::stdout().lock())?;
+        hindsight_export::write(&trace, format, &mut io::stdout().lock())?;
         return Ok(());
     }
     let spinner = progress::spinner(format!("writing {}", output.display()));
-    let summary = hindsight_export::write_file(&trace, format, &options, &output)?;
+    let summary = hindsight_export::write_file(&trace, format, &output)?;
     drop(spinner);
     if arguments.json {
         return write_json(&Report {
@@ -139,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             calls: summary.calls,
             calls_deeper_than_a_track: summary.deep_calls,
             calls_left_out: summary.left_out_calls,
-            chains: summary.records,
+            chains: summary.chains,
             bytes: summary.bytes,
         });
     }
@@ -148,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Says what was written, and what the reader should know about it.
-pub(crate) fn say(output: &Path, summary: &Summary) {
+pub(crate) fn say(output: &Path, summary: &Written) {
     anstream::eprintln!(
         "{}: {} calls of {} {}{}, {}",
         output.display(),
@@ -159,7 +158,7 @@ pub(crate) fn say(output: &Path, summary: &Summary) {
         } else {
             "threads"
         },
-        match summary.records {
+        match summary.chains {
             0 => String::new(),
             records => format!(" in {} chains", text::count(records)),
         },
@@ -169,7 +168,7 @@ pub(crate) fn say(output: &Path, summary: &Summary) {
 }
 
 /// Says so if calls are not where one would look for them.
-pub(crate) fn note_deep_calls(summary: &Summary) {
+pub(crate) fn note_deep_calls(summary: &Written) {
     if summary.left_out_calls > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than {MAX_LEVELS} levels; they are left out, and their time is that of their callers",

@@ -20,9 +20,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 
 /// Looks into traces of the moments before something went wrong.
 #[derive(Parser)]
@@ -111,26 +108,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// A signal that ends the program leaves nothing half-written behind, not even under a hidden name.
-fn remove_unfinished_when_interrupted() {
-    // Without the handler there is no harm but a hidden file.
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
-        return;
-    };
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            hindsight_export::remove_unfinished();
-            let _ = emulate_default_handler(signal);
-        }
-    });
-}
-
 fn main() -> ExitCode {
     // Wrong usage has ended with exit code 2 in here.
     let cli = Cli::parse();
     cli.look.color.write_global();
     let failure = failure(&cli.command);
-    remove_unfinished_when_interrupted();
     match run(cli) {
         Ok(code) => code,
         // Whoever read our output has seen enough.

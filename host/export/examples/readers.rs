@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hindsight_decoder::{Extension, Flags, Trace};
-use hindsight_export::{write_file, Format, Options};
+use hindsight_export::{write_file, Format};
 use hindsight_testkit::{busy, stall, Script};
 use serde_json::{json, Value};
 
@@ -150,7 +150,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         )?;
         for format in Format::ALL {
             let path = folder.join(format!("t.{}", format.extension()));
-            write_file(trace, format, &Options::default(), &path)?;
+            write_file(trace, format, &path)?;
         }
         println!("{}", folder.display());
     }

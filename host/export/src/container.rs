@@ -1,54 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our own format: for parts of traces, and for traces of other tools.
+//! Hindsight's own format: for parts of traces, and for traces of other tools.
 //!
 //! A tick of the counter is a nanosecond of CLOCK_BOOTTIME. Calls whose entry or exit is not in the trace are written
 //! as events of their own ([`Extension::EnteredBefore`], [`Extension::LeftAfter`]), so that they are read as they were:
 //! with their names, and as open.
 
-use std::io::{self, Seek, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, Write};
 
 use hashbrown::{HashMap, HashSet};
 use hindsight_decoder::{Call, Extension, Flags, Method, Thread, ThreadEvent, Trace};
 use hindsight_trace_format::container::{
-    write_file, Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol,
-    Symbols, Writer,
+    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
 
-use crate::calls::{walk_closed, CallEvent};
-use crate::{Error, Summary};
+use crate::walk::{walk_closed, CallEvent};
+use crate::written::Written;
 
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
 /// Slots hold 32 bits of the counter. Anchors, so many ticks apart, tell how often these wrapped.
 const ANCHOR_DISTANCE: u64 = 1 << 31;
 /// Rings are `2^k` bytes.
 const RING_LOG2: std::ops::RangeInclusive<u32> = 12..=30;
-/// `ArtMethod`s are so far apart at least.
+/// The least distance between two `ArtMethod`s, bytes.
 const METHOD_BYTES: u64 = 8;
 
-/// Writes a file; `path` names either a whole one or what it named before.
-pub(crate) fn write_to(trace: &Trace, threads: &[&Thread], path: &Path) -> Result<Summary, Error> {
-    let mut summary = Summary::default();
-    let file = write_file(path, |writer| {
-        summary = write(trace, threads, writer)?;
-        Ok(())
-    });
-    let size = file.and_then(|()| Ok(path.metadata()?.len()));
-    summary.bytes = size.map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(summary)
+/// Writes a file, from the beginning of `out` on.
+pub(crate) fn write(trace: &Trace, out: &mut File) -> io::Result<Written> {
+    let mut writer = Writer::new(BufWriter::with_capacity(1 << 20, out))?;
+    sections(trace, &mut writer)?;
+    let out = writer.finish()?.into_inner()?;
+    Ok(Written {
+        bytes: out.metadata()?.len(),
+        ..Written::of(&trace.threads)
+    })
 }
 
-/// Writes the sections of a file.
-fn write<W: Write + Seek>(
-    trace: &Trace,
-    threads: &[&Thread],
-    writer: &mut Writer<W>,
-) -> io::Result<Summary> {
+fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Result<()> {
     let addresses = addresses(trace);
     let facts = &trace.process;
     let mut extra = facts.extra.clone();
@@ -72,7 +62,7 @@ fn write<W: Write + Seek>(
         }],
     };
     writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-    for (i, thread) in threads.iter().enumerate() {
+    for (i, thread) in trace.threads.iter().enumerate() {
         let (slots, anchors) = slots(thread, &addresses);
         let geometry = geometry(slots.len(), thread)?;
         let header = RingHeader {
@@ -102,8 +92,13 @@ fn write<W: Write + Seek>(
         .collect();
     symbols.sort();
     writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
-    writer.section(SectionKind::Losses, 0, &[&trace.losses.encode()])?;
-    Ok(Summary::of(threads))
+    // Damaged parts are lost from here on.
+    let mut losses = trace.losses.clone();
+    let damaged = trace.damaged.iter();
+    losses
+        .counts
+        .extend(damaged.map(|d| (format!("damaged: {d}"), 1)));
+    writer.section(SectionKind::Losses, 0, &[&losses.encode()])
 }
 
 fn symbol(method: &Method, address: u64) -> Symbol {
@@ -117,7 +112,7 @@ fn symbol(method: &Method, address: u64) -> Symbol {
     }
 }
 
-/// An address for each method: its own, where that is a method's, and no other's.
+/// A unique address for each method: its own, if that is possible for a method and no other method has it.
 fn addresses(trace: &Trace) -> Vec<u64> {
     let mut uses: HashMap<u64, u32> = HashMap::new();
     for (_, method) in trace.methods.iter() {
@@ -146,7 +141,7 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
         .find_map(Geometry::new)
         .ok_or_else(|| {
             io::Error::other(format!(
-                "thread {} ({}) has {slots} slots of events, more than a ring can hold: choose a part of the trace",
+                "thread {} ({}) has {slots} slots of events, more than a ring can hold: choose a shorter part of the trace",
                 thread.tid, thread.name
             ))
         })
@@ -227,7 +222,7 @@ struct Recording {
 }
 
 impl Recording {
-    /// Nothing happens until `at`.
+    /// Moves on to `at`, and takes the anchors that are due on the way.
     fn pause(&mut self, at: u64) {
         while at.saturating_sub(self.anchored) >= ANCHOR_DISTANCE {
             self.anchored += ANCHOR_DISTANCE;
@@ -290,14 +285,14 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
-    use crate::{write_file, Format, Options};
+    use crate::{write_file, Format};
     use hindsight_decoder::{Extension, Trace};
     use hindsight_testkit::{busy, stall, Script};
 
     fn again(trace: &Trace) -> Trace {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("again.hindsight");
-        write_file(trace, Format::Hindsight, &Options::default(), &file).unwrap();
+        write_file(trace, Format::Hindsight, &file).unwrap();
         Trace::open(&file).unwrap()
     }
 

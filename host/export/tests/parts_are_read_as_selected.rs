@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hindsight_analysis::{Selection, Window};
 use hindsight_decoder::{Extension, Flags, ThreadEvent, Trace};
-use hindsight_export::{write_file, Format, Options};
+use hindsight_export::{write_file, Format};
 use hindsight_testkit::{Script, EPOCH, FIRST_METHOD};
 use proptest::prelude::*;
 
@@ -175,7 +175,7 @@ fn content(trace: &Trace) -> Vec<Content> {
 fn convert(trace: &Trace) -> Trace {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("part.hindsight");
-    write_file(trace, Format::Hindsight, &Options::default(), &file).unwrap();
+    write_file(trace, Format::Hindsight, &file).unwrap();
     Trace::open(&file).unwrap()
 }
 

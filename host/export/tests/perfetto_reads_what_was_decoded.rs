@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use hindsight_decoder::{Extension, Flags, Trace};
-use hindsight_export::{write_file, Format, Options, Summary, PERFETTO_MAX_DEPTH};
+use hindsight_export::{write_file, Format, Written, PERFETTO_MAX_DEPTH};
 use hindsight_testkit::Script;
 use serde_json::Value;
 
@@ -61,7 +61,14 @@ type Call = (u64, i64, i64, u64, String, Option<(i64, String)>);
 
 fn decoded(trace: &Trace) -> Vec<Call> {
     let mut calls = Vec::new();
+    let mut seen = std::collections::HashSet::new();
     for thread in &trace.threads {
+        // Perfetto would merge the recordings of one thread id.
+        let tid = match seen.insert(thread.tid) {
+            true => thread.tid,
+            false => (1 << 22) + seen.len() as u32,
+        };
+        seen.insert(tid);
         for call in thread.calls.iter() {
             let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
             let depth = call.depth % PERFETTO_MAX_DEPTH;
@@ -74,7 +81,7 @@ fn decoded(trace: &Trace) -> Vec<Call> {
                 )
             });
             calls.push((
-                u64::from(thread.tid),
+                u64::from(tid),
                 call.start_ns as i64,
                 if runs { -1 } else { call.duration_ns() as i64 },
                 u64::from(depth),
@@ -133,10 +140,10 @@ fn offline() -> bool {
 }
 
 /// Exports the trace and compares. Returns the trace processor for more questions.
-fn check(trace: &Trace) -> (Perfetto, Summary) {
+fn check(trace: &Trace) -> (Perfetto, Written) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t.pftrace");
-    let summary = write_file(trace, Format::Perfetto, &Options::default(), &file).unwrap();
+    let written = write_file(trace, Format::Perfetto, &file).unwrap();
     let mut perfetto = Perfetto::open(&file);
     let errors = perfetto.query(
         "select name, idx, value from stats where severity in ('error', 'data_loss') and value > 0",
@@ -148,8 +155,8 @@ fn check(trace: &Trace) -> (Perfetto, Summary) {
         assert_eq!(expected, got);
     }
     assert_eq!(expected.len(), got.len());
-    assert_eq!(expected.len() as u64, summary.calls);
-    (perfetto, summary)
+    assert_eq!(expected.len() as u64, written.calls);
+    (perfetto, written)
 }
 
 fn decode(script: &Script) -> Trace {
@@ -282,8 +289,8 @@ fn calls_deeper_than_perfetto_shows_on_one_track() {
         }
     }
     let trace = decode(&s);
-    let (mut perfetto, summary) = check(&trace);
-    assert_eq!(summary.deep_calls, 2 * (1_300 - 512));
+    let (mut perfetto, written) = check(&trace);
+    assert_eq!(written.deep_calls, 2 * (1_300 - 512));
     let tracks = perfetto.query(
         "select t.name, count(*) as calls, max(depth) as deepest from slice join track t on track_id = t.id
          where coalesce(category, '') != 'hindsight' group by track_id order by track_id",
@@ -312,6 +319,74 @@ fn a_ring_that_has_wrapped_around() {
     assert_eq!(told[0]["name"], "older calls were overwritten");
     assert_eq!(told[0]["ts"], trace.threads[0].start_ns);
     assert!(told.iter().all(|row| row["slots"] == overwritten));
+}
+
+#[test]
+fn recordings_of_one_thread_id_are_tracks_of_their_own() {
+    if offline() {
+        return;
+    }
+    let mut s = Script::new("again");
+    let (f, g) = (s.method("a.C.f", "()V"), s.method("a.C.g", "()V"));
+    let recordings = [(70, "main"), (70, "Shutdown thread"), (70, "main")]
+        .map(|(tid, name)| s.thread(tid, name));
+    // All at the same time, and crosswise: on one track they could not be nested.
+    s.at(recordings[0], 0).enter(f).after(100).exit();
+    s.at(recordings[1], 50)
+        .enter(g)
+        .after(100)
+        .call(f, 0)
+        .exit();
+    s.at(recordings[2], 60).call(g, 5).after(1).call(g, 5);
+    let trace = decode(&s);
+    let (mut perfetto, _) = check(&trace);
+    let tracks = perfetto.query(
+        "select thread.name, tid, group_concat(slice.name, ' ') as calls from slice
+         join thread_track t on t.id = slice.track_id join thread using (utid) group by utid order by utid",
+    );
+    let track =
+        |name: &str, calls: &str| serde_json::json!({"name": name, "tid": 70, "calls": calls});
+    assert_eq!(
+        tracks,
+        [
+            track("main", 70, "a.C.f"),
+            track("Shutdown thread (70)", (1 << 22) + 1, "a.C.g a.C.f"),
+            track("main (70) #2", (1 << 22) + 2, "a.C.g a.C.g"),
+        ]
+    );
+}
+
+#[test]
+fn damaged_rings_are_named_and_the_others_are_there() {
+    if offline() {
+        return;
+    }
+    let mut bytes = hindsight_testkit::stall().encode();
+    // The end of the worker's ring: nothing newer is left to begin with.
+    let whole = Trace::decode("stall".as_ref(), &bytes).unwrap();
+    let slots = whole.threads[1].stats.slots as usize;
+    let newest = 8 * slots - 8;
+    let ring = last_ring(&bytes);
+    bytes[ring + newest..][..8].fill(0xff);
+    let trace = Trace::decode("stall".as_ref(), &bytes).unwrap();
+    assert_eq!(trace.damaged.len(), 1, "{:?}", trace.damaged);
+    let (mut perfetto, _) = check(&trace);
+    let reasons = perfetto.query(
+        "select a.key, a.string_value as reason from slice join args a using (arg_set_id)
+         where name = 'Hindsight trace taken' and a.key glob 'debug.damaged*'",
+    );
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(reasons[0]["key"].as_str().unwrap().contains("notes-sync"));
+    assert_eq!(reasons[0]["reason"], trace.damaged[0].reason);
+}
+
+/// Offset of the slots in the last ring of a file.
+fn last_ring(bytes: &[u8]) -> usize {
+    use hindsight_trace_format::container::Reader;
+    let reader = Reader::new(bytes).unwrap();
+    let index = reader.ring_indices().last().unwrap();
+    let ring = reader.ring(index).unwrap().unwrap();
+    ring.raw.as_ptr() as usize - bytes.as_ptr() as usize
 }
 
 /// Two threads that send messages to each other, wake each other, and count.
@@ -455,7 +530,7 @@ fn traces_that_are_concatenated_are_read_as_one() {
     ] {
         expected.extend(decoded(&trace));
         let file = folder.path().join("one.pftrace");
-        write_file(&trace, Format::Perfetto, &Options::default(), &file).unwrap();
+        write_file(&trace, Format::Perfetto, &file).unwrap();
         merged.extend(std::fs::read(&file).unwrap());
     }
     expected.sort();
@@ -480,7 +555,7 @@ fn traces_that_were_given() {
     };
     for path in std::env::split_paths(&traces) {
         let trace = Trace::open(&path).unwrap();
-        let (_, summary) = check(&trace);
-        eprintln!("{}: {summary:?}: the same in Perfetto", path.display());
+        let (_, written) = check(&trace);
+        eprintln!("{}: {written:?}: the same in Perfetto", path.display());
     }
 }
