@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Hindsight in a product. build/make's base_system.mk inherits it, after it has set PRODUCT_BOOT_JARS.
+# Hindsight in a product. Inherited by build/make's base_system.mk, after its last change of PRODUCT_BOOT_JARS.
 #
-# Nothing is traced until a property says so (docs/rom.md), and in user builds nobody but init may set it.
+# Tracing is off until a property switches it on (docs/rom.md). In user builds only init may set that property.
 
 PRODUCT_PACKAGES += hindsight
 PRODUCT_BOOT_JARS += hindsight
@@ -10,5 +10,5 @@ PRODUCT_BOOT_JARS += hindsight
 PRODUCT_COPY_FILES += \
     external/hindsight/hindsight.rc:$(TARGET_COPY_OUT_SYSTEM)/etc/init/hindsight.rc
 
-# What this release's build calls the folders of additional policy.
+# Each release has its own variable for folders of policy.
 include external/hindsight/sepolicy.mk

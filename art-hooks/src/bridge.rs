@@ -3,8 +3,19 @@
 //!
 //! Calls at every event, and from signal handlers, are in [`crate::recorder`] instead.
 
-use crate::{control, emitter};
-use control::{SafepointRequest, SymbolSink};
+use hindsight_codegen_aarch64::Aarch64;
+use hindsight_codegen_core::StubSite;
+use hindsight_codegen_thumb2::Thumb2;
+use hindsight_codegen_x86_64::X86_64;
+use hindsight_runtime::{Host, ProcessIdentity, Severity, ThreadWords};
+use hindsight_trace_format::container::Symbol;
+
+use crate::control::{
+    self, class_loader_unloading, guarded, raise_anomaly, shutdown, thread_exiting,
+    thread_in_foreground, thread_name_command, thread_renamed, thread_started, thread_woken,
+    trace_thread,
+};
+use crate::emitter::{self, emit, Emitted};
 
 #[cxx::bridge(namespace = "art::hindsight::bridge")]
 pub(crate) mod ffi {
@@ -78,7 +89,8 @@ pub(crate) mod ffi {
         /// Passes a method's name on.
         unsafe fn add<'a>(self: &mut SymbolSink<'a>, method: &MethodName);
 
-        fn start(configuration: &str, stubs: &StubTable) -> bool;
+        /// `obstacle`: why the process cannot be traced, or nothing.
+        fn start(configuration: &str, stubs: &StubTable, obstacle: &str) -> bool;
         fn shutdown();
         /// `words`: address of the calling thread's `ThreadWords`.
         fn thread_started(tid: u32, name: &str, words: usize);
@@ -116,8 +128,149 @@ pub(crate) mod ffi {
     }
 }
 
-use control::{
-    class_loader_unloading, raise_anomaly, shutdown, start, thread_exiting, thread_in_foreground,
-    thread_name_command, thread_renamed, thread_started, thread_woken, trace_thread,
-};
-use emitter::emit_trace_point;
+/// An action of the control thread for a thread that stands at a safepoint.
+pub(crate) struct SafepointRequest<'a> {
+    action: &'a mut (dyn FnMut() + Send),
+}
+
+impl SafepointRequest<'_> {
+    pub(crate) fn run(&mut self) {
+        guarded("a safepoint request", (), || (self.action)());
+    }
+}
+
+/// Receives the names of methods from ART.
+pub(crate) struct SymbolSink<'a> {
+    named: &'a mut dyn FnMut(Symbol),
+}
+
+impl SymbolSink<'_> {
+    pub(crate) fn add(&mut self, method: &ffi::MethodName<'_>) {
+        guarded("naming a method", (), || {
+            (self.named)(Symbol {
+                address: method.address,
+                valid_from: 0,
+                class: method.class_name.to_owned(),
+                name: method.name.to_owned(),
+                signature: method.signature.to_owned(),
+                source_file: method.source_file.to_owned(),
+                dex_checksum: method.dex_checksum,
+                dex_method_index: method.dex_method_index,
+            });
+        });
+    }
+}
+
+/// ART as the recorder's host.
+struct Art;
+
+impl Host for Art {
+    fn attach_control_thread(&self) -> bool {
+        ffi::AttachControlThread()
+    }
+
+    fn detach_control_thread(&self) {
+        ffi::DetachControlThread();
+    }
+
+    fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool {
+        ffi::RunAtSafepoint(tid, &mut SafepointRequest { action })
+    }
+
+    fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
+        ffi::RunsManagedCode(words as usize)
+    }
+
+    fn obstacle_to_lock_free(&self) -> Option<&'static str> {
+        Some(ffi::ObstacleToLockFree()).filter(|obstacle| !obstacle.is_empty())
+    }
+
+    fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol)) {
+        ffi::Symbolize(addresses, &mut SymbolSink { named });
+    }
+
+    fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
+        ffi::NameMethodsOfLoader(loader, &mut SymbolSink { named });
+    }
+
+    fn identity(&self) -> ProcessIdentity {
+        ProcessIdentity {
+            name: ffi::ProcessName(),
+            extra: vec![("art.release".into(), ffi::ArtRelease())],
+        }
+    }
+
+    fn log(&self, severity: Severity, message: &str) {
+        log(severity, message);
+    }
+}
+
+fn log(severity: Severity, message: &str) {
+    let severity = match severity {
+        Severity::Debug => 0,
+        Severity::Info => 1,
+        Severity::Warning => 2,
+        Severity::Error => 3,
+    };
+    ffi::Log(severity, message);
+}
+
+fn start(configuration: &str, stubs: &ffi::StubTable, obstacle: &str) -> bool {
+    let stubs_of = |stubs: &ffi::Stubs| hindsight_runtime::Stubs {
+        exit: stubs.exit,
+        leaf_entry: stubs.leaf_entry,
+        entry: stubs.entry,
+    };
+    let table = hindsight_runtime::StubTable {
+        recording: stubs_of(&stubs.recording),
+        asking: stubs_of(&stubs.asking),
+        entry_slot: stubs.entry_slot,
+    };
+    control::start(configuration, table, obstacle, Box::new(Art), log)
+}
+
+fn emit_trace_point(spec: &ffi::TracePointSpec) -> ffi::EmittedCode {
+    let emitted = request(spec).and_then(|request| match spec.isa {
+        ffi::Isa::X86_64 => emit::<X86_64>(&request),
+        ffi::Isa::Aarch64 => emit::<Aarch64>(&request),
+        ffi::Isa::Thumb2 => emit::<Thumb2>(&request),
+        isa => Err(format!("there is no instruction set {}", isa.repr)),
+    });
+    match emitted {
+        Ok(Emitted { bytes, shared_exit }) => ffi::EmittedCode {
+            bytes,
+            shared_exit: shared_exit
+                .and_then(|offset| i32::try_from(offset).ok())
+                .unwrap_or(-1),
+            error: String::new(),
+        },
+        Err(error) => ffi::EmittedCode {
+            bytes: Vec::new(),
+            shared_exit: -1,
+            error,
+        },
+    }
+}
+
+fn request(spec: &ffi::TracePointSpec) -> Result<emitter::Request, String> {
+    let site = match spec.site {
+        ffi::Site::InlineEntry => emitter::Site::InlineEntry {
+            method_register: spec.method_register,
+        },
+        ffi::Site::InlineExit => emitter::Site::InlineExit {
+            returns_core_value: spec.returns_core_value,
+        },
+        ffi::Site::LeafEntry => emitter::Site::Stub(StubSite::LeafEntry),
+        ffi::Site::TailExit => emitter::Site::Stub(StubSite::TailExit),
+        ffi::Site::LaterExit => emitter::Site::Stub(StubSite::LaterExit {
+            shared_exit: spec.shared_exit,
+        }),
+        ffi::Site::FramedExit => emitter::Site::Stub(StubSite::FramedExit),
+        site => return Err(format!("there is no trace point of kind {}", site.repr)),
+    };
+    Ok(emitter::Request {
+        site,
+        cursor_offset: spec.cursor_offset,
+        stub_offset: spec.stub_offset,
+    })
+}

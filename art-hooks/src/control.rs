@@ -6,149 +6,69 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use hindsight_runtime::config::Unloading;
-use hindsight_runtime::{
-    AnomalyOutcome, Config, Host, ProcessIdentity, Recorder, Severity, StubTable, Stubs,
-    ThreadWords,
-};
-use hindsight_trace_format::container::Symbol;
-
-use crate::bridge::ffi;
+use hindsight_runtime::{AnomalyOutcome, Config, Host, Recorder, Severity, StubTable, ThreadWords};
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// How long a Java caller waits for the file of its anomaly.
 const ANOMALY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Calls `f`; a panic is logged, and the result is then `fallback`. A panic that reached C++ would end
-/// the app.
-fn guarded<T>(what: &str, fallback: T, f: impl FnOnce() -> T) -> T {
+/// Writes to the host's log; set by [`start`].
+static LOG: OnceLock<fn(Severity, &str)> = OnceLock::new();
+
+fn log(severity: Severity, message: &str) {
+    if let Some(log) = LOG.get() {
+        log(severity, message);
+    }
+}
+
+/// Calls `f`; a panic is logged, and the result is then `fallback`. A panic that reached C++ would end the app.
+pub(crate) fn guarded<T>(what: &str, fallback: T, f: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| {
-        ffi::Log(3, &format!("internal error in {what}; please report it"));
+        let message = format!("internal error in {what}; please report it");
+        log(Severity::Error, &message);
         fallback
     })
 }
 
-/// What the control thread wants done at a safepoint.
-pub(crate) struct SafepointRequest<'a> {
-    action: &'a mut (dyn FnMut() + Send),
-}
-
-impl SafepointRequest<'_> {
-    pub(crate) fn run(&mut self) {
-        guarded("a safepoint request", (), || (self.action)());
-    }
-}
-
-/// Where ART puts the names of methods.
-pub(crate) struct SymbolSink<'a> {
-    named: &'a mut dyn FnMut(Symbol),
-}
-
-impl SymbolSink<'_> {
-    pub(crate) fn add(&mut self, method: &ffi::MethodName<'_>) {
-        guarded("naming a method", (), || {
-            (self.named)(Symbol {
-                address: method.address,
-                valid_from: 0,
-                class: method.class_name.to_owned(),
-                name: method.name.to_owned(),
-                signature: method.signature.to_owned(),
-                source_file: method.source_file.to_owned(),
-                dex_checksum: method.dex_checksum,
-                dex_method_index: method.dex_method_index,
-            });
-        });
-    }
-}
-
-/// ART, as the recorder sees it.
-struct Art;
-
-impl Host for Art {
-    fn attach_control_thread(&self) -> bool {
-        ffi::AttachControlThread()
-    }
-
-    fn detach_control_thread(&self) {
-        ffi::DetachControlThread();
-    }
-
-    fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool {
-        ffi::RunAtSafepoint(tid, &mut SafepointRequest { action })
-    }
-
-    fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
-        ffi::RunsManagedCode(words as usize)
-    }
-
-    fn obstacle_to_lock_free(&self) -> Option<&'static str> {
-        Some(ffi::ObstacleToLockFree()).filter(|obstacle| !obstacle.is_empty())
-    }
-
-    fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol)) {
-        ffi::Symbolize(addresses, &mut SymbolSink { named });
-    }
-
-    fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
-        ffi::NameMethodsOfLoader(loader, &mut SymbolSink { named });
-    }
-
-    fn identity(&self) -> ProcessIdentity {
-        ProcessIdentity {
-            name: ffi::ProcessName(),
-            extra: vec![("art.release".into(), ffi::ArtRelease())],
-        }
-    }
-
-    fn log(&self, severity: Severity, message: &str) {
-        let severity = match severity {
-            Severity::Debug => 0,
-            Severity::Info => 1,
-            Severity::Warning => 2,
-            Severity::Error => 3,
-        };
-        ffi::Log(severity, message);
-    }
-}
-
-/// Starts the recorder as configured; false if there is nothing to trace, or it cannot be.
-pub(crate) fn start(configuration: &str, stubs: &ffi::StubTable) -> bool {
+/// Starts the recorder as configured. Returns false if the configuration traces nothing or, with a line in the log, if
+/// the process cannot be traced. `obstacle` is the host's reason why it cannot, or empty.
+pub(crate) fn start(
+    configuration: &str,
+    stubs: StubTable,
+    obstacle: &str,
+    host: Box<dyn Host>,
+    log: fn(Severity, &str),
+) -> bool {
+    LOG.get_or_init(|| log);
+    let refuse = |reason: &str| {
+        log(Severity::Error, &format!("not tracing: {reason}"));
+        false
+    };
     guarded("start", false, || {
-        let from_bridge = |stubs: &ffi::Stubs| Stubs {
-            exit: stubs.exit,
-            leaf_entry: stubs.leaf_entry,
-            entry: stubs.entry,
-        };
-        hindsight_runtime::set_stubs(StubTable {
-            recording: from_bridge(&stubs.recording),
-            asking: from_bridge(&stubs.asking),
-            entry_slot: stubs.entry_slot,
-        });
+        hindsight_runtime::set_stubs(stubs);
         let config = match Config::parse(configuration) {
             Ok(config) => config,
             Err(e) => {
-                ffi::Log(
-                    3,
-                    &format!("not tracing, the configuration '{configuration}' is wrong: {e}"),
-                );
-                return false;
+                return refuse(&format!(
+                    "the configuration '{configuration}' is wrong: {e}"
+                ))
             }
         };
         if config.is_off() {
             return false;
         }
+        if !obstacle.is_empty() {
+            return refuse(obstacle);
+        }
         if config.unloading != Unloading::Journal {
             // Loaders are unloaded in the middle of a garbage collection, which cannot wait for threads
             // to reach a safepoint.
-            ffi::Log(3, "not tracing: of unload=, ART can only do journal");
-            return false;
+            return refuse("of unload=, ART can only do journal");
         }
-        match Recorder::start(config, Box::new(Art)) {
+        match Recorder::start(config, host) {
             Ok(recorder) => RECORDER.set(recorder).is_ok(),
-            Err(e) => {
-                ffi::Log(3, &format!("not tracing: {e}"));
-                false
-            }
+            Err(e) => refuse(&e.to_string()),
         }
     })
 }
@@ -202,7 +122,7 @@ pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
     };
     with_recorder("thread_name_command", false, |recorder| {
         if let Err(e) = recorder.nanoscope(tid, command, ANOMALY_PATIENCE) {
-            ffi::Log(3, &format!("{name}: {e}"));
+            log(Severity::Error, &format!("{name}: {e}"));
         }
         true
     })
@@ -212,7 +132,7 @@ pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
     with_recorder("trace_thread", false, |recorder| {
         let done = recorder.trace_thread(tid, trace, ANOMALY_PATIENCE);
         if let Err(e) = &done {
-            ffi::Log(2, e);
+            log(Severity::Warning, e);
         }
         done.is_ok()
     })
@@ -225,7 +145,8 @@ pub(crate) fn raise_anomaly(reason: String, tid: u32) -> String {
             AnomalyOutcome::Persisted(path) => path.to_string_lossy().into_owned(),
             AnomalyOutcome::Failed(_) => String::new(),
             AnomalyOutcome::TimedOut => {
-                ffi::Log(2, "the control thread is busy; the trace may still appear");
+                let message = "the control thread is busy; the trace may still appear";
+                log(Severity::Warning, message);
                 String::new()
             }
         }

@@ -5,33 +5,46 @@ use dynasmrt::aarch64::Aarch64Relocation;
 use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
 use hindsight_trace_format::slot::{SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY};
 
-use crate::{
-    Code, EncodeError, Form, Kind, Reg, RegSet, TracePoint, CURSOR_REGISTER, MAX_CURSOR_OFFSET,
-    PREFETCH_DISTANCES, SCRATCH_REGISTER, THREAD_REGISTER,
-};
+#[cfg(feature = "comparison")]
+use hindsight_codegen_core::Form;
+use hindsight_codegen_core::{Code, EncodeError, Isa, Kind, TracePoint};
 
-/// CNTVCT_EL0 as `mrs` has it: op0 (without its upper bit), op1, CRn, CRm, op2.
+use crate::isa::{Aarch64, CURSOR_REGISTER, SCRATCH_REGISTER, THREAD_REGISTER};
+use crate::regs::{Reg, RegSet};
+
+/// CNTVCT_EL0 as `mrs` encodes it: op0 (without its upper bit), op1, CRn, CRm, op2.
 const CNTVCT_EL0: u32 = 1 << 14 | 3 << 11 | 14 << 7 | 2;
-/// Prefetch for a store, into the first-level cache, streaming: a ring is written once a lap.
+/// `prfum` for a store, into the first-level cache, streaming: each byte of a ring is written once in a pass over it.
+#[cfg(feature = "comparison")]
 const PSTL1STRM: u32 = 0b10001;
 /// The number of the zero register.
 const ZR: u8 = 31;
 
-// The instructions below are what they are because of this.
+// The instructions below assume these values.
 const _: () = assert!(SLOT_BYTES == 8 && TAG_EXIT == 0 && TAG_WIDE_ENTRY == 1);
 
-/// A form whose numbers instructions can hold.
+/// A form, with its numbers in the ranges of the instructions.
 #[derive(Clone, Copy)]
 enum Checked {
     Inline,
-    Masked { bits: u32 },
-    Hubble { stop: u32, start: u32, end: u32 },
+    #[cfg(feature = "comparison")]
+    Masked {
+        bits: u32,
+    },
+    #[cfg(feature = "comparison")]
+    Hubble {
+        stop: u32,
+        start: u32,
+        end: u32,
+    },
+    #[cfg(feature = "comparison")]
     Nanoscope,
 }
 
+#[cfg(feature = "comparison")]
 impl Checked {
-    fn new(form: Form) -> Result<Self, EncodeError> {
-        // Loads have 12 bits for an offset, in units of what they load.
+    fn new(form: Form) -> Result<Self, EncodeError<Aarch64>> {
+        // Loads have 12 bits for an offset, in units of the size that they load.
         let word = |offset: i32, alignment: i32| match u32::try_from(offset) {
             Ok(word) if offset % alignment == 0 && offset <= 4095 * alignment => Ok(word),
             _ => Err(EncodeError::FormOffset {
@@ -62,41 +75,47 @@ impl Checked {
 struct Sequence {
     ops: VecAssembler<Aarch64Relocation>,
     form: Checked,
+    #[cfg(feature = "comparison")]
     barrier: bool,
 }
 
-pub(crate) fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
-    let TracePoint {
-        kind,
-        cursor_offset,
-        wide_pointers,
-        form,
-        barrier,
-        prefetch,
-    } = *point;
-    // All that the assembler would panic on is refused here.
-    let cursor = match u32::try_from(cursor_offset) {
-        Ok(cursor) if cursor % 8 == 0 && cursor_offset <= MAX_CURSOR_OFFSET => cursor,
-        _ => return Err(EncodeError::CursorOffset(cursor_offset)),
+pub(crate) fn emit(point: &TracePoint<Aarch64>) -> Result<Code<Aarch64>, EncodeError<Aarch64>> {
+    // The assembler panics on a value out of range: all of them are refused here.
+    let cursor = match u32::try_from(point.cursor_offset) {
+        Ok(cursor) if Aarch64::reaches_word(point.cursor_offset) => cursor,
+        _ => return Err(EncodeError::CursorOffset(point.cursor_offset)),
     };
-    if let Some(distance) = prefetch.filter(|d| !PREFETCH_DISTANCES.contains(d)) {
+    #[cfg(feature = "comparison")]
+    if let Some(distance) = point
+        .prefetch
+        .filter(|d| !Aarch64::PREFETCH_DISTANCES.contains(d))
+    {
         return Err(EncodeError::PrefetchDistance(distance));
     }
-    let method = match kind {
+    let method = match point.kind {
         Kind::Entry {
             method: method @ (CURSOR_REGISTER | SCRATCH_REGISTER | THREAD_REGISTER | Reg::Sp),
         } => return Err(EncodeError::MethodRegister(method)),
         Kind::Entry { method } => Some(method.number()),
         Kind::Exit => None,
     };
-    let form = Checked::new(form)?;
 
-    let ops = VecAssembler::new(0);
-    let mut sequence = Sequence { ops, form, barrier };
-    sequence.start(cursor, prefetch);
-    match (form, method) {
+    let mut sequence = Sequence {
+        ops: VecAssembler::new(0),
+        #[cfg(feature = "comparison")]
+        form: Checked::new(point.form)?,
+        #[cfg(not(feature = "comparison"))]
+        form: Checked::Inline,
+        #[cfg(feature = "comparison")]
+        barrier: point.barrier,
+    };
+    sequence.start(cursor);
+    #[cfg(feature = "comparison")]
+    sequence.prefetch_and_stop(cursor, point.prefetch);
+    match (sequence.form, method) {
+        #[cfg(feature = "comparison")]
         (Checked::Nanoscope, _) => sequence.long_event(method.unwrap_or(ZR)),
-        (_, Some(method)) if wide_pointers => {
+        (_, Some(method)) if point.wide_pointers => {
             sequence.wide(method);
             sequence.slot(method);
         }
@@ -121,14 +140,20 @@ pub(crate) fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
     reason = "the assembler macro converts every register number"
 )]
 impl Sequence {
-    /// Loads the cursor, and leaves if tracing is off or to be stopped.
-    fn start(&mut self, cursor: u32, prefetch: Option<i32>) {
+    /// Loads the cursor, and leaves if tracing is off.
+    fn start(&mut self, cursor: u32) {
         let ops = &mut self.ops;
         dynasm!(ops
             ; .arch aarch64
             ; ldr x16, [x19, cursor]
             ; cbz x16, >done
         );
+    }
+
+    /// Prefetches, and leaves if tracing is to be stopped.
+    #[cfg(feature = "comparison")]
+    fn prefetch_and_stop(&mut self, cursor: u32, prefetch: Option<i32>) {
+        let ops = &mut self.ops;
         if let Some(distance) = prefetch {
             dynasm!(ops; .arch aarch64; prfum PSTL1STRM, [x16, distance]);
         }
@@ -144,11 +169,12 @@ impl Sequence {
         }
     }
 
-    /// For a method that is not below 4 GiB: two slots, the first with the whole pointer.
+    /// If the method is not below 4 GiB: two slots, the first with the whole pointer.
     fn wide(&mut self, method: u8) {
         let ops = &mut self.ops;
         dynasm!(ops; .arch aarch64; lsr x17, X(method), 32; cbz x17, >narrow);
         self.store(method);
+        #[cfg(feature = "comparison")]
         self.advance();
         self.read_counter();
         let ops = &mut self.ops;
@@ -163,12 +189,14 @@ impl Sequence {
         self.read_counter();
         let ops = &mut self.ops;
         match self.form {
+            #[cfg(feature = "comparison")]
             Checked::Masked { .. } => dynasm!(ops; .arch aarch64; stp W(low), w17, [x16]),
             _ => dynasm!(ops; .arch aarch64; stp W(low), w17, [x16], 8),
         }
     }
 
     /// Two words, the second of them the counter.
+    #[cfg(feature = "comparison")]
     fn long_event(&mut self, first: u8) {
         self.read_counter();
         let ops = &mut self.ops;
@@ -184,12 +212,14 @@ impl Sequence {
     fn store(&mut self, register: u8) {
         let ops = &mut self.ops;
         match self.form {
+            #[cfg(feature = "comparison")]
             Checked::Masked { .. } => dynasm!(ops; .arch aarch64; str X(register), [x16]),
             _ => dynasm!(ops; .arch aarch64; str X(register), [x16], 8),
         }
     }
 
-    /// What is left to do of going on to the next slot.
+    /// Moves the cursor to the next slot, as far as the store has not done so.
+    #[cfg(feature = "comparison")]
     fn advance(&mut self) {
         let ops = &mut self.ops;
         match self.form {
@@ -199,7 +229,7 @@ impl Sequence {
                 ; add x17, x16, 8
                 ; bfi x16, x17, 0, bits
             ),
-            // (Not a comparison: the flags are kept.)
+            // (A subtraction in place of a comparison: it keeps the flags.)
             Checked::Hubble { start, end, .. } => dynasm!(ops
                 ; .arch aarch64
                 ; ldr x17, [x19, end]
@@ -211,10 +241,11 @@ impl Sequence {
         }
     }
 
-    /// Only now is what was stored part of the ring.
+    /// Stores the cursor, which makes the slots before it part of the ring.
     fn publish(&mut self, cursor: u32) {
         let ops = &mut self.ops;
         dynasm!(ops; .arch aarch64; publish:);
+        #[cfg(feature = "comparison")]
         self.advance();
         let ops = &mut self.ops;
         dynasm!(ops; .arch aarch64; str x16, [x19, cursor]; done:);
@@ -224,6 +255,7 @@ impl Sequence {
     fn read_counter(&mut self) {
         let ops = &mut self.ops;
         dynasm!(ops; .arch aarch64; mrs x17, CNTVCT_EL0);
+        #[cfg(feature = "comparison")]
         if self.barrier {
             dynasm!(ops; .arch aarch64; isb);
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Recognizing the stores of trace points that may run onto the guard page.
 
-use crate::{Reg, CURSOR_REGISTER, SCRATCH_REGISTER, THREAD_REGISTER};
+use crate::isa::{CURSOR_REGISTER, SCRATCH_REGISTER, THREAD_REGISTER};
+use crate::regs::Reg;
 
-/// As many bytes of code as [`wraps_at`] looks at: two instructions.
+/// The number of bytes of code that [`wraps_at`] needs at most: two instructions.
 pub const MAX_STORE_BYTES: usize = 8;
 
 const CURSOR: u32 = CURSOR_REGISTER as u32;
@@ -14,7 +15,7 @@ const THREAD: u32 = THREAD_REGISTER as u32;
 const PAIR: u32 = 0x2881_0000 | SCRATCH << 10 | CURSOR << 5;
 // str x?, [x16], #8
 const WORD: u32 = 0xf800_8400 | CURSOR << 5;
-/// Where both have the number of the register that is stored.
+/// The field of both that holds the number of the stored register.
 const STORED: u32 = 0x1f;
 
 // str x16, [x19, #?]
@@ -25,14 +26,14 @@ const READ_COUNTER: u32 = 0xd53b_e040 | SCRATCH;
 // b, over mrs and stp; over mrs, isb and stp
 const TO_PUBLISH: [u32; 2] = [0x1400_0003, 0x1400_0004];
 
-/// Whether `code` starts with a store of a trace point that may run onto the guard page, followed by
-/// what follows it there. `code` is what the program counter points at; [`MAX_STORE_BYTES`] suffice.
+/// Whether `code`, read at the program counter, starts with a trace point's store that may run onto the guard page,
+/// followed by the instruction that follows it in a trace point. [`MAX_STORE_BYTES`] bytes suffice.
 ///
-/// It may be cut short after the first instruction, by the end of a page that nobody dares to read
-/// across: then that instruction alone decides. That weakens the check where it is not the only one;
-/// the handler has compared the faulting address and the cursor register with the ring's end already.
+/// `code` may end after the first instruction, at the end of the last page known to be readable; then that instruction
+/// alone decides. The weaker check is not the only one: the fault handler has already compared the faulting address
+/// and the cursor register with the ring's end.
 ///
-/// Async-signal-safe: it only looks at the bytes.
+/// Async-signal-safe: it only reads the bytes.
 pub fn wraps_at(code: &[u8]) -> bool {
     let Some((store, rest)) = code.split_first_chunk() else {
         return false;
@@ -44,7 +45,7 @@ pub fn wraps_at(code: &[u8]) -> bool {
     let stored = store & STORED;
     match store & !STORED {
         PAIR => {
-            // The zero register, which closes a call, has the stack pointer's number.
+            // An exit stores the zero register, which has the stack pointer's number.
             (stored == Reg::Sp as u32 || may_hold_method(stored))
                 && follows(&|next| next & !PUBLISH_OFFSET == PUBLISH)
         }

@@ -6,13 +6,14 @@ mod common;
 use std::fmt::Write;
 
 use hindsight_codegen_aarch64::{
-    emit, wraps_at, EncodeError, Form, Kind, Reg, RegSet, TracePoint, MAX_CURSOR_OFFSET,
-    MAX_STORE_BYTES, PREFETCH_DISTANCES,
+    emit, wraps_at, Aarch64, EncodeError, Form, Isa as _, Kind, Reg, RegSet, TracePoint,
+    MAX_STORE_BYTES,
 };
 use hindsight_codegen_check::{assert_assemblers_agree, Disassembler, Isa};
 use proptest::prelude::*;
 
 const CURSOR: i32 = 0x58;
+const MAX_CURSOR_OFFSET: i32 = Aarch64::MAX_WORD_OFFSET;
 
 fn point(kind: Kind) -> TracePoint {
     TracePoint::new(kind, CURSOR)
@@ -633,13 +634,14 @@ proptest! {
         form in forms(),
     ) {
         let kind = Reg::from_number(register).map_or(Kind::Exit, |method| Kind::Entry { method });
-        let point = TracePoint { kind, cursor_offset, wide_pointers, form, barrier, prefetch };
+        let point =
+            TracePoint { wide_pointers, form, barrier, prefetch, ..TracePoint::new(kind, cursor_offset) };
         let offset_fits = (0..=4095).any(|words| words * 8 == cursor_offset);
         let register_fits = ![16, 17, 19, 31].contains(&register);
         match emit(&point) {
             Ok(code) => {
                 prop_assert!(offset_fits && register_fits && !unfit(form));
-                prop_assert!(prefetch.is_none_or(|d| PREFETCH_DISTANCES.contains(&d)));
+                prop_assert!(prefetch.is_none_or(|d| Aarch64::PREFETCH_DISTANCES.contains(&d)));
                 prop_assert_eq!(disassemble(&disassembler(), &code.bytes), reference_lines(&point));
             }
             Err(EncodeError::CursorOffset(refused)) => {

@@ -4,9 +4,12 @@
 use std::fmt::Write;
 
 use hindsight_codegen_aarch64::{
-    emit_stub_call, EncodeError, StubCall, StubSite, MAX_POLL_OFFSET, MAX_STUB_OFFSET,
-    MIN_SHARED_EXIT,
+    emit_stub_call, Aarch64, EncodeError, Isa as _, StubCall, StubSite,
 };
+
+const MAX_POLL_OFFSET: i32 = Aarch64::MAX_POLL_OFFSET;
+const MAX_STUB_OFFSET: i32 = Aarch64::MAX_WORD_OFFSET;
+const MIN_SHARED_EXIT: i32 = Aarch64::MIN_SHARED_EXIT;
 use hindsight_codegen_check::{assert_assemblers_agree, execute, Disassembler, Isa};
 use proptest::prelude::*;
 
@@ -38,7 +41,7 @@ fn the_table() {
     type Row<'a> = (StubSite, &'a [u32], &'a [&'a str]);
     let table: [Row; 7] = [
         (
-            StubSite::TailExit,
+            StubSite::PollTailExit,
             &[
                 0x3942_6670,
                 0x3500_0050,
@@ -55,7 +58,7 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::LaterExit { shared_exit: -8 },
+            StubSite::PollLaterExit { shared_exit: -8 },
             &[0x3942_6670, 0x35ff_ffb0, 0xd65f_03c0],
             &[
                 "ldrb w16, [x19, #0x99]",
@@ -64,7 +67,7 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::LaterExit {
+            StubSite::PollLaterExit {
                 shared_exit: MIN_SHARED_EXIT,
             },
             &[0x3942_6670, 0x3580_0010, 0xd65f_03c0],
@@ -80,12 +83,12 @@ fn the_table() {
             &["ldr x16, [x19, #0xa0]", "br x16"],
         ),
         (
-            StubSite::PointerTailExit,
+            StubSite::TailExit,
             &[0xf940_5270, 0xb500_0050, 0xd65f_03c0, 0xd61f_0200],
             &["ldr x16, [x19, #0xa0]", "cbnz x16, #0xc", "ret", "br x16"],
         ),
         (
-            StubSite::PointerLaterExit { shared_exit: -4 },
+            StubSite::LaterExit { shared_exit: -4 },
             &[0xf940_5270, 0xb5ff_ffd0, 0xd65f_03c0],
             &[
                 "ldr x16, [x19, #0xa0]",
@@ -94,7 +97,7 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::PointerLeafEntry,
+            StubSite::LeafEntry,
             &[0xf940_5270, 0xb400_0070, 0x1000_0051, 0xd61f_0200],
             &[
                 "ldr x16, [x19, #0xa0]",
@@ -108,7 +111,7 @@ fn the_table() {
         let code = emit_stub_call(&call(site)).unwrap();
         assert_eq!(words(&code.bytes), expected_words, "{site:?}");
         assert_eq!(text(&code.bytes), expected, "{site:?}");
-        let is_first = matches!(site, StubSite::TailExit | StubSite::PointerTailExit);
+        let is_first = matches!(site, StubSite::PollTailExit | StubSite::TailExit);
         let shared = is_first.then_some(12);
         assert_eq!(code.shared_exit, shared, "{site:?}");
     }
@@ -141,23 +144,23 @@ fn the_bytes_are_those_of_independent_assemblers() {
             emitted.extend([0; 64]);
             (shared.unwrap_or(0) as i32, emitted.len() as i32)
         };
-        let (shared, mut end) = add(format!("{test}shared{n}:\n{stub}"), StubSite::TailExit);
+        let (shared, mut end) = add(format!("{test}shared{n}:\n{stub}"), StubSite::PollTailExit);
         for _ in 0..9 {
             let shared_exit = shared - end;
-            (_, end) = add(test.clone(), StubSite::LaterExit { shared_exit });
+            (_, end) = add(test.clone(), StubSite::PollLaterExit { shared_exit });
         }
         add(stub, StubSite::JumpExit);
         let (shared, mut end) = add(
             format!("{pointer}pointer{n}:\nbr x16\n"),
-            StubSite::PointerTailExit,
+            StubSite::TailExit,
         );
         for _ in 0..9 {
             let shared_exit = shared - end;
-            (_, end) = add(pointer.clone(), StubSite::PointerLaterExit { shared_exit });
+            (_, end) = add(pointer.clone(), StubSite::LaterExit { shared_exit });
         }
         add(
             format!("{load}cbz x16, leaf{n}\nadr x17, leaf{n}\nbr x16\nleaf{n}:\n"),
-            StubSite::PointerLeafEntry,
+            StubSite::LeafEntry,
         );
     }
     let compared = assert_assemblers_agree(Isa::Aarch64, &source, &emitted);
@@ -183,14 +186,14 @@ fn sites() -> impl Strategy<Value = StubSite> {
         any::<i32>(),
     ];
     prop_oneof![
-        Just(StubSite::TailExit),
+        Just(StubSite::PollTailExit),
         distances
             .clone()
-            .prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
+            .prop_map(|shared_exit| StubSite::PollLaterExit { shared_exit }),
         Just(StubSite::JumpExit),
-        Just(StubSite::PointerTailExit),
-        distances.prop_map(|shared_exit| StubSite::PointerLaterExit { shared_exit }),
-        Just(StubSite::PointerLeafEntry),
+        Just(StubSite::TailExit),
+        distances.prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
+        Just(StubSite::LeafEntry),
     ]
 }
 
@@ -232,8 +235,8 @@ proptest! {
             }
             Err(EncodeError::SharedExitDistance(refused)) => {
                 let asked = match site {
+                    StubSite::PollLaterExit { shared_exit } => shared_exit,
                     StubSite::LaterExit { shared_exit } => shared_exit,
-                    StubSite::PointerLaterExit { shared_exit } => shared_exit,
                     _ => return Err(TestCaseError::fail("no later exit")),
                 };
                 prop_assert_eq!(asked, refused);
@@ -248,20 +251,20 @@ proptest! {
         let test = format!("ldrb w16, {}", address(poll_offset));
         let stub = [format!("ldr x16, {}", address(stub_offset)), "br x16".into()];
         let expected = match site {
-            StubSite::TailExit => [&[test, "cbnz w16, #0xc".into(), "ret".into()][..], &stub].concat(),
-            StubSite::LaterExit { shared_exit } => {
+            StubSite::PollTailExit => [&[test, "cbnz w16, #0xc".into(), "ret".into()][..], &stub].concat(),
+            StubSite::PollLaterExit { shared_exit } => {
                 prop_assert!(shared_exit < 0);
                 vec![test, format!("cbnz w16, #{}", spelled(shared_exit.into())), "ret".into()]
             }
-            StubSite::PointerTailExit => {
+            StubSite::TailExit => {
                 vec![stub[0].clone(), "cbnz x16, #0xc".into(), "ret".into(), "br x16".into()]
             }
-            StubSite::PointerLaterExit { shared_exit } => {
+            StubSite::LaterExit { shared_exit } => {
                 prop_assert!(shared_exit < 0);
                 let branch = format!("cbnz x16, #{}", spelled(shared_exit.into()));
                 vec![stub[0].clone(), branch, "ret".into()]
             }
-            StubSite::PointerLeafEntry => vec![
+            StubSite::LeafEntry => vec![
                 stub[0].clone(),
                 "cbz x16, #0x10".into(),
                 "adr x17, #0x10".into(),
@@ -279,19 +282,19 @@ fn refusals_say_what_to_do() {
         (
             StubCall {
                 poll_offset: 4096,
-                ..call(StubSite::TailExit)
+                ..call(StubSite::PollTailExit)
             },
             "from 0 to 4095",
         ),
         (
             StubCall {
                 stub_offset: 4,
-                ..call(StubSite::TailExit)
+                ..call(StubSite::PollTailExit)
             },
             "multiple of 8 from 0 to 32760",
         ),
         (
-            call(StubSite::LaterExit { shared_exit: -6 }),
+            call(StubSite::PollLaterExit { shared_exit: -6 }),
             "use StubSite::TailExit again",
         ),
     ] {
@@ -371,7 +374,7 @@ output: .fill 28, 8, 0
 #[test]
 fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
     let bytes = |site| emit_stub_call(&call(site)).unwrap().bytes;
-    let first = bytes(StubSite::TailExit);
+    let first = bytes(StubSite::PollTailExit);
     let mut source = PROGRAM.to_owned();
     let mut methods = Vec::new();
     let mut define = |name: String, code: &[u8], skipped: usize| {
@@ -387,25 +390,25 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         8,
     );
     define("first".into(), &[first.clone(), first.clone()].concat(), 20);
-    let pointer = bytes(StubSite::PointerTailExit);
+    let pointer = bytes(StubSite::TailExit);
     define(
         "pointer".into(),
         &[pointer.clone(), pointer.clone()].concat(),
         16,
     );
     // An entry, then a return.
-    let leaf = bytes(StubSite::PointerLeafEntry);
+    let leaf = bytes(StubSite::LeafEntry);
     let ret = 0xd65f_03c0_u32.to_le_bytes().to_vec();
     define("pointer_leaf".into(), &[ret.clone(), leaf, ret].concat(), 4);
     for gap in [0, 4, 4096] {
         let start = first.len() + gap;
-        let site = StubSite::LaterExit {
+        let site = StubSite::PollLaterExit {
             shared_exit: 12 - start as i32,
         };
         let code = [first.clone(), vec![0; gap], bytes(site)].concat();
         define(format!("later{gap}"), &code, start);
         let start = pointer.len() + gap;
-        let site = StubSite::PointerLaterExit {
+        let site = StubSite::LaterExit {
             shared_exit: 12 - start as i32,
         };
         let code = [pointer.clone(), vec![0; gap], bytes(site)].concat();

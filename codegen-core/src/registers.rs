@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Registers and sets of them. A macro, because constants of each emitter are made of them.
+//! Registers and sets of them. A macro, because each encoder needs constants of these types.
 
-/// Defines `Reg`, an instruction set's core registers in the order of their numbers from 0 on, and
-/// `RegSet`, a set of them as the bits of `$bits`. Names are printed in lower case.
+/// Defines `Reg`, an instruction set's core registers in the order of their numbers from 0 on, and `RegSet`, a set of
+/// them as the bits of `$bits`. Both implement the traits of this crate. Names are printed in lower case.
 #[macro_export]
 macro_rules! registers {
     ($bits:ty: $($(#[$doc:meta])* $name:ident),+ $(,)?) => {
         /// A core register, numbered as in the instruction set.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
-        #[allow(missing_docs, reason = "most are only named after the registers")]
+        #[allow(missing_docs, reason = "the variants' names are the registers' names")]
         pub enum Reg {
             $($(#[$doc])* $name),+
         }
 
         impl Reg {
-            /// All of them, in the order of their numbers.
+            /// All registers, in the order of their numbers.
             pub const ALL: [Reg; [$(Reg::$name),+].len()] = [$(Reg::$name),+];
 
             /// The register with this number, if there is one.
@@ -26,6 +26,16 @@ macro_rules! registers {
             /// Its number in the instruction set.
             pub const fn number(self) -> u8 {
                 self as u8
+            }
+        }
+
+        impl $crate::Register for Reg {
+            fn number(self) -> u8 {
+                Reg::number(self)
+            }
+
+            fn from_number(number: u8) -> Option<Reg> {
+                Reg::from_number(number)
             }
         }
 
@@ -59,7 +69,7 @@ macro_rules! registers {
                 RegSet(self.0 | 1 << register.number())
             }
 
-            /// This set but for `register`.
+            /// This set without `register`.
             pub const fn without(self, register: Reg) -> RegSet {
                 RegSet(self.0 & !(1 << register.number()))
             }
@@ -72,6 +82,14 @@ macro_rules! registers {
             /// Its registers, in the order of their numbers.
             pub fn iter(self) -> impl DoubleEndedIterator<Item = Reg> {
                 Reg::ALL.into_iter().filter(move |r| self.contains(*r))
+            }
+        }
+
+        impl $crate::RegisterSet<Reg> for RegSet {
+            const EMPTY: RegSet = RegSet::EMPTY;
+
+            fn contains(self, register: Reg) -> bool {
+                RegSet::contains(self, register)
             }
         }
 
@@ -101,7 +119,7 @@ macro_rules! registers {
 }
 
 #[cfg(test)]
-#[expect(unreachable_pub, reason = "an emitter makes them public")]
+#[expect(unreachable_pub, reason = "an encoder makes them public")]
 mod tests {
     crate::registers!(u16: A0, #[doc = "The second."] A1, Sp);
 

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The handful of T32 instructions that trace points are made of.
+//! The T32 instructions that trace points consist of.
 //!
-//! Every function encodes one instruction; the encodings' names (T1, …) are those of the Arm
-//! Architecture Reference Manual. What they cannot express is for the caller to have ruled out.
+//! Each function encodes one instruction. The names of the encodings (T1, …) are from the Arm Architecture Reference
+//! Manual. The caller has checked that the operands fit.
 
-use crate::Reg;
+use crate::regs::Reg;
 
-/// A branch whose target is still to come.
+/// A branch whose target is not known yet.
 #[must_use]
 pub(crate) struct Branch {
     at: usize,
     reach: Reach,
 }
 
-/// How a branch says where it goes.
+/// The field of a branch that holds the distance.
 enum Reach {
-    /// `cbz`, `cbnz`: up to 126 bytes, in two fields.
+    /// Of `cbz` and `cbnz`: up to 126 bytes, in two parts.
     Compare,
-    /// A condition: up to 254 bytes.
+    /// Of a conditional branch: up to 254 bytes.
+    #[cfg(feature = "comparison")]
     Condition,
-    /// None: up to 2046 bytes.
+    /// Of an unconditional branch: up to 2046 bytes.
+    #[cfg(feature = "comparison")]
     Always,
 }
 
-/// Code in the making. A 32-bit instruction is two little-endian halfwords, the upper one first.
+/// Code being assembled. A 32-bit instruction is two little-endian halfwords, the upper one first.
 pub(crate) struct Assembler {
     bytes: Vec<u8>,
 }
@@ -49,14 +51,15 @@ impl Assembler {
         self.halfword(lower);
     }
 
-    /// `ldr.w rt, [rn, #offset]` (T3; `rn` is not pc, `offset` less than 4096). With pc as `rt` a jump,
-    /// to Thumb code if the lowest bit of what is loaded is set.
+    /// `ldr.w rt, [rn, #offset]` (T3; `rn` is not pc, `offset` less than 4096). With pc as `rt` a jump, to Thumb code
+    /// if the lowest bit of the loaded word is set.
     pub(crate) fn ldr(&mut self, rt: Reg, rn: Reg, offset: u16) {
         debug_assert!(offset < 1 << 12 && rn != Reg::Pc);
         self.word(0xf8d0 | n(rn), n(rt) << 12 | offset);
     }
 
     /// `ldrb.w rt, [rn, #offset]` (T2; `rt` is neither sp nor pc, `rn` not pc, `offset` less than 4096).
+    #[cfg(feature = "comparison")]
     pub(crate) fn ldrb(&mut self, rt: Reg, rn: Reg, offset: u16) {
         debug_assert!(offset < 1 << 12 && rt != Reg::Sp && rt != Reg::Pc && rn != Reg::Pc);
         self.word(0xf890 | n(rn), n(rt) << 12 | offset);
@@ -79,6 +82,7 @@ impl Assembler {
     }
 
     /// `strd rt, rt2, [rn, #offset]` (T1; a multiple of 4 up to 1020; none is sp or pc).
+    #[cfg(feature = "comparison")]
     pub(crate) fn strd(&mut self, rt: Reg, rt2: Reg, rn: Reg, offset: u16) {
         debug_assert!(offset % 4 == 0 && offset <= 1020);
         self.word(
@@ -88,6 +92,7 @@ impl Assembler {
     }
 
     /// `str rt, [rn]`: 16 bits where both registers are low.
+    #[cfg(feature = "comparison")]
     pub(crate) fn str_bare(&mut self, rt: Reg, rn: Reg) {
         if rt.is_low() && rn.is_low() {
             self.halfword(0x6000 | n(rn) << 3 | n(rt));
@@ -97,6 +102,7 @@ impl Assembler {
     }
 
     /// `pldw [rn, #offset]` (T1, T2; from -255 to 4095; `rn` is not pc).
+    #[cfg(feature = "comparison")]
     pub(crate) fn pldw(&mut self, rn: Reg, offset: i16) {
         debug_assert!((-255..=4095).contains(&offset) && rn != Reg::Pc);
         match u16::try_from(offset) {
@@ -106,22 +112,26 @@ impl Assembler {
     }
 
     /// `add.w rd, rn, #value` (T3, which keeps the flags; less than 256).
+    #[cfg(feature = "comparison")]
     pub(crate) fn add(&mut self, rd: Reg, rn: Reg, value: u8) {
         self.word(0xf100 | n(rn), n(rd) << 8 | u16::from(value));
     }
 
     /// `bfi rd, rn, #0, #bits` (T1; from 1 to 32).
+    #[cfg(feature = "comparison")]
     pub(crate) fn bfi(&mut self, rd: Reg, rn: Reg, bits: u16) {
         debug_assert!((1..=32).contains(&bits));
         self.word(0xf360 | n(rn), n(rd) << 8 | (bits - 1));
     }
 
     /// `cmp.w rn, #0` (T2).
+    #[cfg(feature = "comparison")]
     pub(crate) fn compare_zero(&mut self, rn: Reg) {
         self.word(0xf1b0 | n(rn), 0x0f00);
     }
 
     /// `cmp rn, rm` (T1 where both are low, else T2).
+    #[cfg(feature = "comparison")]
     pub(crate) fn compare(&mut self, rn: Reg, rm: Reg) {
         if rn.is_low() && rm.is_low() {
             self.halfword(0x4280 | n(rm) << 3 | n(rn));
@@ -137,6 +147,7 @@ impl Assembler {
     }
 
     /// `isb sy` (T1).
+    #[cfg(feature = "comparison")]
     pub(crate) fn isb(&mut self) {
         self.word(0xf3bf, 0x8f6f);
     }
@@ -165,6 +176,7 @@ impl Assembler {
     }
 
     /// `beq …` (T1), forwards only.
+    #[cfg(feature = "comparison")]
     pub(crate) fn beq(&mut self) -> Branch {
         let at = self.bytes.len();
         self.halfword(0xd000);
@@ -173,6 +185,7 @@ impl Assembler {
     }
 
     /// `bne …` (T1), forwards only.
+    #[cfg(feature = "comparison")]
     pub(crate) fn bne(&mut self) -> Branch {
         let at = self.bytes.len();
         self.halfword(0xd100);
@@ -181,6 +194,7 @@ impl Assembler {
     }
 
     /// `b …` (T2), forwards only.
+    #[cfg(feature = "comparison")]
     pub(crate) fn b(&mut self) -> Branch {
         let at = self.bytes.len();
         self.halfword(0xe000);
@@ -205,13 +219,15 @@ impl Assembler {
         self.halfword(0x4780 | n(rm) << 3);
     }
 
-    /// The branch goes here: 4 bytes behind it or more.
+    /// Makes the end of the code, at least 4 bytes behind `branch`, its target.
     pub(crate) fn land(&mut self, branch: Branch) {
-        // Relative to the program counter, which reads as 4 bytes behind the instruction.
+        // From the program counter, which reads as 4 bytes behind the instruction.
         let distance = self.bytes.len() - branch.at - 4;
         let (limit, field) = match branch.reach {
             Reach::Compare => (126, (distance >> 6 & 1) << 9 | (distance >> 1 & 0x1f) << 3),
+            #[cfg(feature = "comparison")]
             Reach::Condition => (254, distance >> 1),
+            #[cfg(feature = "comparison")]
             Reach::Always => (2046, distance >> 1),
         };
         debug_assert!(distance <= limit && distance % 2 == 0);
@@ -225,7 +241,7 @@ impl Assembler {
 /// The upper halfword of [`Assembler::strd_post`], without `rn`: P = 0, U = 1, W = 1.
 pub(crate) const STRD_POST: u16 = 0xe8e0;
 
-/// The field of a `strd` that says how far it goes.
+/// The field of a `strd` that holds its offset.
 pub(crate) const fn strd_step(bytes: u16) -> u16 {
     bytes / 4
 }

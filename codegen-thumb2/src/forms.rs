@@ -1,29 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The code of each form.
 
+use hindsight_codegen_core::{Code, EncodeError, Isa, Kind, TracePoint};
+#[cfg(feature = "comparison")]
+use hindsight_codegen_core::{Counter, Form};
 use hindsight_trace_format::slot::{COUNTER_OFFSET, LOW_OFFSET, SLOT_BYTES, TAG_EXIT};
 
 use crate::encode::Assembler;
-use crate::{
-    Code, EncodeError, Form, Kind, Reg, RegSet, TracePoint, MAX_CURSOR_OFFSET, PREFETCH_DISTANCES,
-    RESERVED, THREAD_REGISTER,
-};
+use crate::isa::{Thumb2, RESERVED, THREAD_REGISTER};
+use crate::regs::{Reg, RegSet};
 
-// A slot is stored as a pair: what happened, then the counter's low half. An exit's first is a zero.
+// A slot is stored as a pair: the method or, at an exit, a zero; then the counter's lower half.
 const _: () = assert!(LOW_OFFSET == 0 && COUNTER_OFFSET == 4 && SLOT_BYTES == 8 && TAG_EXIT == 0);
 
-/// A form whose numbers instructions can hold.
+/// The first opcode of the `mrrc` that reads CNTVCT.
+const VIRTUAL_COUNTER: u16 = 1;
+/// The first opcode of the `mrrc` that reads CNTPCT.
+#[cfg(feature = "comparison")]
+const PHYSICAL_COUNTER: u16 = 0;
+
+/// A form, with its numbers in the ranges of the instructions.
 #[derive(Clone, Copy)]
 enum Checked {
     Inline,
-    Masked { bits: u16 },
-    Hubble { stop: u16, start: u16, end: u16 },
+    #[cfg(feature = "comparison")]
+    Masked {
+        bits: u16,
+    },
+    #[cfg(feature = "comparison")]
+    Hubble {
+        stop: u16,
+        start: u16,
+        end: u16,
+    },
+    #[cfg(feature = "comparison")]
     Nanoscope,
 }
 
+#[cfg(feature = "comparison")]
 impl Checked {
-    fn new(form: Form) -> Result<Self, EncodeError> {
-        let word = |offset| thread_word(offset).ok_or(EncodeError::FormOffset { form, offset });
+    fn new(form: Form) -> Result<Self, EncodeError<Thumb2>> {
+        let word = |offset| {
+            word_offset(offset).ok_or(EncodeError::FormOffset {
+                form,
+                offset,
+                alignment: Thumb2::WORD_BYTES,
+            })
+        };
         Ok(match form {
             Form::Inline => Checked::Inline,
             Form::Masked { ring_bytes } => {
@@ -44,23 +67,24 @@ impl Checked {
     }
 }
 
-/// The offset of a word in the thread that a load reaches.
-fn thread_word(offset: i32) -> Option<u16> {
-    let reached = u16::try_from(offset).ok()?;
-    (reached <= MAX_CURSOR_OFFSET && reached % 4 == 0).then_some(reached)
+/// The offset of a word in the thread, as instructions encode it, if they reach it.
+pub(crate) fn word_offset(offset: i32) -> Option<u16> {
+    u16::try_from(offset)
+        .ok()
+        .filter(|_| Thumb2::reaches_word(offset))
 }
 
-/// What each register is used for. `happened` differs from the others but for `upper`.
+/// The use of each register.
 struct Registers {
     cursor: Reg,
     ticks: Reg,
     upper: Reg,
-    /// The method; `None` at an exit, whose zero is put into `upper`.
+    /// The method; `None` at an exit, which puts a zero into `upper`.
     method: Option<Reg>,
 }
 
 impl Registers {
-    fn choose(kind: Kind, free: RegSet) -> Result<Self, EncodeError> {
+    fn choose(kind: Kind<Reg>, free: RegSet) -> Result<Self, EncodeError<Thumb2>> {
         if let Some(reserved) = RESERVED.iter().find(|r| free.contains(*r)) {
             return Err(EncodeError::ReservedFree(reserved));
         }
@@ -68,7 +92,7 @@ impl Registers {
             Kind::Entry { method } if RESERVED.contains(method) => {
                 return Err(EncodeError::MethodRegister(method));
             }
-            // It is still needed when the other registers have been written to.
+            // The method is still needed after the other registers were written.
             Kind::Entry { method } => (Some(method), free.without(method)),
             Kind::Exit => (None, free),
         };
@@ -90,8 +114,8 @@ impl Registers {
         })
     }
 
-    /// The register with what happened. At an exit, `upper` is not needed any more.
-    fn happened(&self, ops: &mut Assembler) -> Reg {
+    /// The register with the slot's first half: the method, or a zero. An exit overwrites `upper`.
+    fn first_half(&self, ops: &mut Assembler) -> Reg {
         self.method.unwrap_or_else(|| {
             ops.zero(self.upper);
             self.upper
@@ -99,80 +123,79 @@ impl Registers {
     }
 }
 
-pub(crate) fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
-    let TracePoint {
-        kind,
-        cursor_offset,
-        counter,
-        barrier,
-        prefetch,
-        form,
-        free,
-    } = *point;
-    let registers = Registers::choose(kind, free)?;
+pub(crate) fn emit(point: &TracePoint<Thumb2>) -> Result<Code<Thumb2>, EncodeError<Thumb2>> {
+    let registers = Registers::choose(point.kind, point.free)?;
     let Registers {
         cursor,
         ticks,
         upper,
         ..
     } = registers;
-    let offset = thread_word(cursor_offset).ok_or(EncodeError::CursorOffset(cursor_offset))?;
-    let distance = match prefetch {
-        Some(distance) if PREFETCH_DISTANCES.contains(&distance) => Some(distance as i16),
-        Some(distance) => return Err(EncodeError::PrefetchDistance(distance)),
-        None => None,
-    };
-    let form = Checked::new(form)?;
+    let offset =
+        word_offset(point.cursor_offset).ok_or(EncodeError::CursorOffset(point.cursor_offset))?;
+    #[cfg(feature = "comparison")]
+    let (distance, form, counter) = options(point)?;
+    #[cfg(not(feature = "comparison"))]
+    let (form, counter) = (Checked::Inline, VIRTUAL_COUNTER);
 
     let mut ops = Assembler::new();
     ops.ldr(cursor, THREAD_REGISTER, offset);
     let done = ops.cbz(cursor);
+    #[cfg(feature = "comparison")]
     if let Some(distance) = distance {
         ops.pldw(cursor, distance);
     }
-    let mut stopped = None;
-    if let Checked::Hubble { stop, .. } = form {
+    #[cfg(feature = "comparison")]
+    let stopped = if let Checked::Hubble { stop, .. } = form {
         ops.ldr(ticks, THREAD_REGISTER, stop);
         ops.compare_zero(ticks);
         let go = ops.beq();
         ops.zero(ticks);
         ops.str(ticks, THREAD_REGISTER, offset);
-        stopped = Some(ops.b());
+        let stopped = ops.b();
         ops.land(go);
-    }
-    ops.mrrc_timer(counter.opc1(), ticks, upper);
-    if barrier {
+        Some(stopped)
+    } else {
+        None
+    };
+    ops.mrrc_timer(counter, ticks, upper);
+    #[cfg(feature = "comparison")]
+    if point.barrier {
         ops.isb();
     }
     match form {
         Checked::Inline => {
-            let happened = registers.happened(&mut ops);
-            ops.strd_post(happened, ticks, cursor, SLOT_BYTES as u16);
+            let first = registers.first_half(&mut ops);
+            ops.strd_post(first, ticks, cursor, SLOT_BYTES as u16);
         }
+        #[cfg(feature = "comparison")]
         Checked::Masked { bits } => {
-            let happened = registers.happened(&mut ops);
-            ops.strd(happened, ticks, cursor, 0);
+            let first = registers.first_half(&mut ops);
+            ops.strd(first, ticks, cursor, 0);
             ops.add(upper, cursor, SLOT_BYTES as u8);
             ops.bfi(cursor, upper, bits);
         }
+        #[cfg(feature = "comparison")]
         Checked::Hubble { start, end, .. } => {
-            let happened = registers.happened(&mut ops);
-            ops.strd_post(happened, ticks, cursor, SLOT_BYTES as u16);
+            let first = registers.first_half(&mut ops);
+            ops.strd_post(first, ticks, cursor, SLOT_BYTES as u16);
             ops.ldr(ticks, THREAD_REGISTER, end);
             ops.compare(cursor, ticks);
             let inside = ops.bne();
             ops.ldr(cursor, THREAD_REGISTER, start);
             ops.land(inside);
         }
+        #[cfg(feature = "comparison")]
         Checked::Nanoscope => {
             ops.strd(ticks, upper, cursor, 8);
-            let happened = registers.happened(&mut ops);
-            ops.str_bare(happened, cursor);
+            let first = registers.first_half(&mut ops);
+            ops.str_bare(first, cursor);
             ops.add(cursor, cursor, 16);
         }
     }
     ops.str(cursor, THREAD_REGISTER, offset);
     ops.land(done);
+    #[cfg(feature = "comparison")]
     if let Some(stopped) = stopped {
         ops.land(stopped);
     }
@@ -180,4 +203,19 @@ pub(crate) fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
         bytes: ops.finish(),
         clobbers: RegSet::of(&[cursor, ticks, upper]),
     })
+}
+
+/// The prefetch, the form and the counter of `point`, as instructions encode them.
+#[cfg(feature = "comparison")]
+fn options(point: &TracePoint<Thumb2>) -> Result<(Option<i16>, Checked, u16), EncodeError<Thumb2>> {
+    let distance = match point.prefetch {
+        Some(distance) if Thumb2::PREFETCH_DISTANCES.contains(&distance) => Some(distance as i16),
+        Some(distance) => return Err(EncodeError::PrefetchDistance(distance)),
+        None => None,
+    };
+    let counter = match point.counter {
+        Counter::Physical => PHYSICAL_COUNTER,
+        _ => VIRTUAL_COUNTER,
+    };
+    Ok((distance, Checked::new(point.form)?, counter))
 }

@@ -4,23 +4,24 @@
 use hindsight_trace_format::slot::SLOT_BYTES;
 
 use crate::encode::{strd_step, STRD_POST};
-use crate::{Reg, RESERVED, THREAD_REGISTER};
+use crate::isa::{RESERVED, THREAD_REGISTER};
+use crate::regs::Reg;
 
-/// As many bytes of code as [`wraps_at`] looks at.
+/// The number of bytes of code that [`wraps_at`] needs at most.
 pub const MAX_STORE_BYTES: usize = 8;
 
-/// If `code` starts with the store of a trace point that may run onto the guard page, followed by
-/// what follows it there: the register that holds the cursor, to be set to the ring's start.
+/// The register that holds the cursor, if `code` starts with a trace point's store that may run onto the guard page,
+/// followed by the instruction that follows it in a trace point. The handler sets that register to the ring's start.
 ///
-/// `code` is what the program counter points at, whose lowest bit is clear also in Thumb state;
-/// [`MAX_STORE_BYTES`] suffice. The handler has to have looked at the state itself: in ARM state the
-/// same bytes are another instruction.
+/// `code` is read at the program counter, whose lowest bit is clear also in Thumb state; [`MAX_STORE_BYTES`] bytes
+/// suffice. The caller has checked that the processor was in Thumb state: in Arm state the same bytes are another
+/// instruction.
 ///
-/// It may be cut short, by the end of a page that nobody dares to read across: then what is there
-/// must match. That weakens the check where it is not the only one; the handler has to compare the
-/// faulting address and the cursor register with the ring's end as well.
+/// `code` may end anywhere, at the end of the last page known to be readable; then the bytes that are there must match.
+/// The weaker check is not the only one: the fault handler also compares the faulting address and the cursor register
+/// with the ring's end.
 ///
-/// Async-signal-safe: it only looks at the bytes.
+/// Async-signal-safe: it only reads the bytes.
 pub fn wraps_at(code: &[u8]) -> Option<Reg> {
     // strd method|zero, counter, [cursor], #8
     let [upper_low, upper_high] = STRD_POST.to_le_bytes();
@@ -39,12 +40,12 @@ pub fn wraps_at(code: &[u8]) -> Option<Reg> {
     (is_store && is_followed).then_some(cursor)
 }
 
-/// Whether a byte is as it should be, or cut off.
+/// Whether a byte is right, or cut off.
 fn at(code: &[u8], index: usize, is_right: impl Fn(u8) -> bool) -> bool {
     code.get(index).is_none_or(|byte| is_right(*byte))
 }
 
-/// Whether these can be the registers with the halves of a slot.
+/// Whether registers of these numbers can hold the halves of a slot.
 fn stores_slot(low: u8, counter: u8, cursor: Reg) -> bool {
     let usable =
         |number| Reg::from_number(number).is_some_and(|r| r != cursor && !RESERVED.contains(r));

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use hindsight_codegen_check::{assert_assemblers_agree, Disassembler, Instruction, Isa};
 use hindsight_codegen_thumb2::{
-    emit, wraps_at, Counter, EncodeError, Form, Kind, Reg, RegSet, TracePoint, MAX_STORE_BYTES,
-    PREFETCH_DISTANCES,
+    emit, wraps_at, Counter, EncodeError, Form, Isa as _, Kind, Reg, RegSet, Thumb2, TracePoint,
+    MAX_STORE_BYTES,
 };
 use proptest::prelude::*;
 
@@ -202,7 +202,7 @@ fn what_cannot_be_encoded_is_refused() {
             ..exit()
         });
         assert_eq!(error, Err(EncodeError::PrefetchDistance(distance)));
-        assert!(!PREFETCH_DISTANCES.contains(&distance));
+        assert!(!Thumb2::PREFETCH_DISTANCES.contains(&distance));
     }
     for (form, offset) in [
         (hubble(2, 0, 0), 2),
@@ -210,7 +210,14 @@ fn what_cannot_be_encoded_is_refused() {
         (hubble(0, 0, -4), -4),
     ] {
         let error = emit(&TracePoint { form, ..exit() });
-        assert_eq!(error, Err(EncodeError::FormOffset { form, offset }));
+        assert_eq!(
+            error,
+            Err(EncodeError::FormOffset {
+                form,
+                offset,
+                alignment: 4
+            })
+        );
     }
     for ring_bytes in [0, 2048, 4095, u32::MAX] {
         let form = Form::Masked { ring_bytes };
@@ -520,8 +527,6 @@ fn any_point() -> impl Strategy<Value = TracePoint> {
     )
         .prop_map(
             |(free, kind, cursor_offset, physical, barrier, (prefetch, form))| TracePoint {
-                kind,
-                cursor_offset,
                 counter: if physical {
                     Counter::Physical
                 } else {
@@ -531,6 +536,7 @@ fn any_point() -> impl Strategy<Value = TracePoint> {
                 prefetch,
                 form,
                 free: free.into_iter().collect(),
+                ..TracePoint::new(kind, cursor_offset)
             },
         )
 }

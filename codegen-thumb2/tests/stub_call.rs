@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use hindsight_codegen_check::{assert_assemblers_agree, execute, Disassembler, Isa};
 use hindsight_codegen_thumb2::{
-    emit_stub_call, EncodeError, Reg, StubCall, StubSite, MAX_POLL_OFFSET, MAX_STUB_OFFSET,
+    emit_stub_call, EncodeError, Isa as _, Reg, StubCall, StubSite, Thumb2,
 };
 use proptest::prelude::*;
 
@@ -13,13 +13,13 @@ const POLL: i32 = 0x99;
 const STUB: i32 = 0xa0;
 
 const SITES: [StubSite; 7] = [
+    StubSite::PollFramedExit,
+    StubSite::PollTailExit,
+    StubSite::JumpExit,
+    StubSite::PollLeafEntry,
     StubSite::FramedExit,
     StubSite::TailExit,
-    StubSite::JumpExit,
     StubSite::LeafEntry,
-    StubSite::PointerFramedExit,
-    StubSite::PointerTailExit,
-    StubSite::PointerLeafEntry,
 ];
 
 fn call(site: StubSite) -> StubCall {
@@ -41,7 +41,7 @@ fn the_table() {
     type Row<'a> = (StubSite, &'a [u16], &'a [&'a str]);
     let table: [Row; 7] = [
         (
-            StubSite::FramedExit,
+            StubSite::PollFramedExit,
             &[0xf899, 0x2099, 0xb112, 0xf8d9, 0xe0a0, 0x47f0],
             &[
                 "ldrb.w r2, [r9, #0x99]",
@@ -51,7 +51,7 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::TailExit,
+            StubSite::PollTailExit,
             &[0xf899, 0x2099, 0xb902, 0x4770, 0xf8d9, 0xf0a0],
             &[
                 "ldrb.w r2, [r9, #0x99]",
@@ -66,7 +66,7 @@ fn the_table() {
             &["ldr.w pc, [r9, #0xa0]"],
         ),
         (
-            StubSite::LeafEntry,
+            StubSite::PollLeafEntry,
             &[
                 0xf899, 0x4099, 0xb124, 0x4674, 0xf8d9, 0xc0a0, 0x47e0, 0x46a6,
             ],
@@ -80,17 +80,17 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::PointerFramedExit,
+            StubSite::FramedExit,
             &[0xf8d9, 0x20a0, 0xb102, 0x4790],
             &["ldr.w r2, [r9, #0xa0]", "cbz r2, #8", "blx r2"],
         ),
         (
-            StubSite::PointerTailExit,
+            StubSite::TailExit,
             &[0xf8d9, 0x20a0, 0xb902, 0x4770, 0x4710],
             &["ldr.w r2, [r9, #0xa0]", "cbnz r2, #8", "bx lr", "bx r2"],
         ),
         (
-            StubSite::PointerLeafEntry,
+            StubSite::LeafEntry,
             &[0xf8d9, 0x40a0, 0xb10c, 0x46f4, 0x47a0],
             &[
                 "ldr.w r4, [r9, #0xa0]",
@@ -116,19 +116,19 @@ fn reference(call: &StubCall, n: usize) -> String {
         ..
     } = call;
     match call.site {
-        StubSite::FramedExit => format!(
+        StubSite::PollFramedExit => format!(
             "ldrb.w r2, [r9, #{poll}]\ncbz r2, l{n}\nldr.w lr, [r9, #{stub}]\nblx lr\nl{n}:\n"
         ),
-        StubSite::TailExit => format!(
+        StubSite::PollTailExit => format!(
             "ldrb.w r2, [r9, #{poll}]\ncbnz r2, l{n}\nbx lr\nl{n}:\nldr.w pc, [r9, #{stub}]\n"
         ),
-        StubSite::PointerFramedExit => {
+        StubSite::FramedExit => {
             format!("ldr.w r2, [r9, #{stub}]\ncbz r2, l{n}\nblx r2\nl{n}:\n")
         }
-        StubSite::PointerTailExit => {
+        StubSite::TailExit => {
             format!("ldr.w r2, [r9, #{stub}]\ncbnz r2, l{n}\nbx lr\nl{n}:\nbx r2\n")
         }
-        StubSite::PointerLeafEntry => {
+        StubSite::LeafEntry => {
             format!("ldr.w r4, [r9, #{stub}]\ncbz r4, l{n}\nmov ip, lr\nblx r4\nl{n}:\n")
         }
         StubSite::JumpExit => format!("ldr.w pc, [r9, #{stub}]\n"),
@@ -143,11 +143,11 @@ fn reference(call: &StubCall, n: usize) -> String {
 fn the_bytes_are_those_of_independent_assemblers() {
     let mut source = String::new();
     let mut emitted = Vec::new();
-    for poll_offset in 0..=MAX_POLL_OFFSET {
+    for poll_offset in 0..=Thumb2::MAX_POLL_OFFSET {
         let call = StubCall {
             site: SITES[poll_offset as usize % SITES.len()],
             poll_offset,
-            stub_offset: MAX_STUB_OFFSET - poll_offset / 4 * 4,
+            stub_offset: Thumb2::MAX_WORD_OFFSET - poll_offset / 4 * 4,
         };
         source += &reference(&call, poll_offset as usize);
         emitted.extend(emit_stub_call(&call).unwrap().bytes);
@@ -164,9 +164,9 @@ fn disassembled(call: &StubCall) -> Vec<String> {
         _ => format!("[r9, #{offset:#x}]"),
     };
     let label = match call.site {
-        StubSite::FramedExit => "#0xc",
-        StubSite::TailExit | StubSite::PointerTailExit | StubSite::PointerFramedExit => "#8",
-        StubSite::PointerLeafEntry => "#0xa",
+        StubSite::PollFramedExit => "#0xc",
+        StubSite::PollTailExit | StubSite::TailExit | StubSite::FramedExit => "#8",
+        StubSite::LeafEntry => "#0xa",
         _ => "#0x10",
     };
     let is_code = |line: &&str| !line.ends_with(':');
@@ -222,7 +222,7 @@ proptest! {
 fn refusals_say_what_to_do() {
     for (poll_offset, stub_offset, part) in [(4096, 0, "from 0 to 4095"), (0, 4094, "0 to 4092")] {
         let error = emit_stub_call(&StubCall {
-            site: StubSite::TailExit,
+            site: StubSite::PollTailExit,
             poll_offset,
             stub_offset,
         });
@@ -315,10 +315,10 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         let code = text.join(", ");
         let body = match site {
             // In a frame, as a method has one.
-            StubSite::FramedExit | StubSite::PointerFramedExit => {
+            StubSite::PollFramedExit | StubSite::FramedExit => {
                 format!("push {{r4, lr}}\n.byte {code}\npop {{r4, pc}}")
             }
-            StubSite::LeafEntry | StubSite::PointerLeafEntry => format!(".byte {code}\nbx lr"),
+            StubSite::PollLeafEntry | StubSite::LeafEntry => format!(".byte {code}\nbx lr"),
             _ => format!(".byte {code}"),
         };
         writeln!(
@@ -331,12 +331,15 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
     source += ".globl _start\n.thumb_func\n_start:\n";
     for site in SITES {
         for poll in [0, 1, 0x80, 0xff] {
-            let is_pointer = format!("{site:?}").starts_with("Pointer");
+            let is_pointer = matches!(
+                site,
+                StubSite::FramedExit | StubSite::TailExit | StubSite::LeafEntry
+            );
             let stub = match site {
                 // These look at the stub's address, not at the byte.
                 _ if is_pointer && poll == 0 => "0",
-                StubSite::LeafEntry => "entry_stub",
-                StubSite::PointerLeafEntry => "pointer_entry_stub",
+                StubSite::PollLeafEntry => "entry_stub",
+                StubSite::LeafEntry => "pointer_entry_stub",
                 _ => "exit_stub",
             };
             writeln!(source, "run {site:?}, {poll}, {stub}").unwrap();

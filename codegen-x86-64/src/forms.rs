@@ -3,11 +3,15 @@
 
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
+#[cfg(feature = "comparison")]
+use hindsight_codegen_core::Form;
+use hindsight_codegen_core::{Code, EncodeError, Isa, Kind, TracePoint};
 use hindsight_trace_format::slot::{COUNTER_OFFSET, SLOT_BYTES, TAG_EXIT, TAG_WIDE_ENTRY};
 
-use crate::{Code, EncodeError, Form, Kind, Reg, RegSet, TracePoint, CURSOR_REGISTER};
+use crate::isa::{CURSOR_REGISTER, X86_64};
+use crate::regs::{Reg, RegSet};
 
-/// How a register that the trace point needs is brought through it.
+/// How a register that the trace point needs keeps its value.
 #[derive(Clone, Copy)]
 enum Saved {
     Free,
@@ -15,48 +19,44 @@ enum Saved {
     OnStack,
 }
 
-/// Which of the jumps to the end are in their long form. The short one reaches 127 bytes.
+/// The jumps to the end that have their long form. The short one reaches 127 bytes.
 #[derive(Clone, Copy)]
 struct Far {
     off: bool,
+    #[cfg(feature = "comparison")]
     stopped: bool,
 }
 
 struct Sequence {
     ops: VecAssembler<X64Relocation>,
-    form: Form,
     cursor: i32,
+    #[cfg(feature = "comparison")]
+    form: Form,
+    #[cfg(feature = "comparison")]
     barrier: bool,
 }
 
-pub(crate) fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
-    let TracePoint {
-        kind,
-        cursor_offset: cursor,
-        form,
-        free,
-        ..
-    } = *point;
-    if free.contains(Reg::Rsp) {
-        return Err(EncodeError::StackPointerFree);
+pub(crate) fn emit(point: &TracePoint<X86_64>) -> Result<Code<X86_64>, EncodeError<X86_64>> {
+    if point.free.contains(Reg::Rsp) {
+        return Err(EncodeError::ReservedFree(Reg::Rsp));
     }
-    if cursor < 0 || cursor % 8 != 0 {
-        return Err(EncodeError::CursorOffset(cursor));
+    if !X86_64::reaches_word(point.cursor_offset) {
+        return Err(EncodeError::CursorOffset(point.cursor_offset));
     }
-    let method = match kind {
+    let method = match point.kind {
         Kind::Entry { method } if matches!(method, Reg::Rsp | CURSOR_REGISTER) => {
             return Err(EncodeError::MethodRegister(method));
         }
         Kind::Entry { method } => Some(method),
         Kind::Exit => None,
     };
-    check(form)?;
-    let (saved, clobbers) = save(method, free);
+    #[cfg(feature = "comparison")]
+    check(point.form)?;
+    let (saved, clobbers) = save(method, point.free);
 
-    // Only the forms for comparison are ever too long for the short jumps.
     let mut why = String::new();
-    for (off, stopped) in [(false, false), (true, false), (true, true)] {
-        match assemble(point, method, saved, Far { off, stopped }) {
+    for far in FAR {
+        match assemble(point, method, saved, *far) {
             Ok(bytes) => return Ok(Code { bytes, clobbers }),
             Err(e) => why = e,
         }
@@ -67,8 +67,28 @@ pub(crate) fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
     })
 }
 
-/// Whether instructions can hold the form's numbers.
-fn check(form: Form) -> Result<(), EncodeError> {
+/// The lengths of jumps to try, in this order. The short jump always reaches the end of the inline form.
+#[cfg(not(feature = "comparison"))]
+const FAR: &[Far] = &[Far { off: false }];
+#[cfg(feature = "comparison")]
+const FAR: &[Far] = &[
+    Far {
+        off: false,
+        stopped: false,
+    },
+    Far {
+        off: true,
+        stopped: false,
+    },
+    Far {
+        off: true,
+        stopped: true,
+    },
+];
+
+/// Whether instructions can encode the form's numbers.
+#[cfg(feature = "comparison")]
+fn check(form: Form) -> Result<(), EncodeError<X86_64>> {
     let word = |offset: i32, alignment: i32| {
         if offset >= 0 && offset % alignment == 0 {
             return Ok(());
@@ -97,7 +117,7 @@ fn check(form: Form) -> Result<(), EncodeError> {
     }
 }
 
-/// What becomes of rdx and rax, which rdtsc writes; and all registers that may change.
+/// How rdx and rax, which rdtsc writes, keep their values; and all registers that may change.
 fn save(method: Option<Reg>, free: RegSet) -> ([(Reg, Saved); 2], RegSet) {
     let mut clobbers = RegSet::of(&[CURSOR_REGISTER]);
     let mut spare = free
@@ -105,7 +125,7 @@ fn save(method: Option<Reg>, free: RegSet) -> ([(Reg, Saved); 2], RegSet) {
         .without(Reg::Rdx)
         .without(CURSOR_REGISTER);
     if let Some(method) = method {
-        // It is still needed after the others were saved.
+        // The method is still needed after the others were saved.
         spare = spare.without(method);
     }
     let mut save = |register: Reg| {
@@ -113,7 +133,7 @@ fn save(method: Option<Reg>, free: RegSet) -> ([(Reg, Saved); 2], RegSet) {
             clobbers = clobbers.with(register);
             return Saved::Free;
         }
-        // The highest-numbered ones are the least likely to be wanted next.
+        // The following code is the least likely to use the registers with the highest numbers.
         match spare.iter().next_back() {
             Some(place) => {
                 spare = spare.without(place);
@@ -128,20 +148,25 @@ fn save(method: Option<Reg>, free: RegSet) -> ([(Reg, Saved); 2], RegSet) {
 }
 
 fn assemble(
-    point: &TracePoint,
+    point: &TracePoint<X86_64>,
     method: Option<Reg>,
     saved: [(Reg, Saved); 2],
     far: Far,
 ) -> Result<Vec<u8>, String> {
     let mut sequence = Sequence {
         ops: VecAssembler::new(0),
-        form: point.form,
         cursor: point.cursor_offset,
+        #[cfg(feature = "comparison")]
+        form: point.form,
+        #[cfg(feature = "comparison")]
         barrier: point.barrier,
     };
-    sequence.start(point.prefetch, far);
+    sequence.start(far);
+    #[cfg(feature = "comparison")]
+    sequence.prefetch_and_stop(point.prefetch, far);
     sequence.save(saved);
     match method {
+        #[cfg(feature = "comparison")]
         _ if point.form == Form::Nanoscope => sequence.long_event(method),
         Some(method) => {
             if point.wide_pointers {
@@ -163,8 +188,8 @@ fn assemble(
     reason = "the assembler macro converts every register number"
 )]
 impl Sequence {
-    /// Loads the cursor, and leaves if tracing is off or to be stopped.
-    fn start(&mut self, prefetch: Option<i32>, far: Far) {
+    /// Loads the cursor, and leaves if tracing is off.
+    fn start(&mut self, far: Far) {
         let (ops, cursor) = (&mut self.ops, self.cursor);
         dynasm!(ops; .arch x64; gs mov r11, QWORD [cursor]; test r11, r11);
         if far.off {
@@ -172,6 +197,12 @@ impl Sequence {
         } else {
             dynasm!(ops; .arch x64; je BYTE >done);
         }
+    }
+
+    /// Prefetches, and leaves if tracing is to be stopped.
+    #[cfg(feature = "comparison")]
+    fn prefetch_and_stop(&mut self, prefetch: Option<i32>, far: Far) {
+        let (ops, cursor) = (&mut self.ops, self.cursor);
         match prefetch.map(|distance| (i8::try_from(distance), distance)) {
             None => {}
             Some((Ok(0), _)) => dynasm!(ops; .arch x64; prefetchw [r11]),
@@ -179,7 +210,7 @@ impl Sequence {
             Some((Err(_), distance)) => dynasm!(ops; .arch x64; prefetchw [DWORD r11 + distance]),
         }
         if let Form::Hubble { stop_offset, .. } = self.form {
-            // cmp dword gs:[stop_offset], 0; the assembler macro has it with 32 bits for the 0 only.
+            // cmp dword gs:[stop_offset], 0; the assembler macro encodes the 0 in 32 bits only.
             dynasm!(ops
                 ; .arch x64
                 ; .bytes [0x65, 0x83, 0x3c, 0x25]
@@ -225,7 +256,7 @@ impl Sequence {
         }
     }
 
-    /// For a method that is not below 4 GiB: the slot with the whole pointer, and half of the next one.
+    /// If the method is not below 4 GiB: the slot with the whole pointer, and half of the next one.
     fn wide(&mut self, method: Reg) {
         let upper = match method {
             Reg::Rax => Reg::Rdx,
@@ -261,7 +292,7 @@ impl Sequence {
         self.counter();
     }
 
-    /// The other half of a slot.
+    /// The second half of a slot, and the step to the next one.
     fn counter(&mut self) {
         self.read_counter();
         let ops = &mut self.ops;
@@ -270,6 +301,7 @@ impl Sequence {
     }
 
     /// Two words, the second of them the counter.
+    #[cfg(feature = "comparison")]
     fn long_event(&mut self, method: Option<Reg>) {
         let ops = &mut self.ops;
         match method {
@@ -290,12 +322,21 @@ impl Sequence {
     fn read_counter(&mut self) {
         let ops = &mut self.ops;
         dynasm!(ops; .arch x64; rdtsc);
+        #[cfg(feature = "comparison")]
         if self.barrier {
             dynasm!(ops; .arch x64; lfence);
         }
     }
 
-    /// Goes on to the next slot; `scratch` is rax or rdx.
+    /// Moves the cursor to the next slot.
+    #[cfg(not(feature = "comparison"))]
+    fn advance(&mut self, _scratch: Reg) {
+        let ops = &mut self.ops;
+        dynasm!(ops; .arch x64; add r11, BYTE SLOT_BYTES as i8);
+    }
+
+    /// Moves the cursor to the next slot; `scratch` is rax or rdx.
+    #[cfg(feature = "comparison")]
     fn advance(&mut self, scratch: Reg) {
         let ops = &mut self.ops;
         let scratch = scratch.number();
@@ -318,7 +359,7 @@ impl Sequence {
                         ; and edx, mask
                     );
                 }
-                // Only the bits that tell where in the ring it is have changed.
+                // This changes only the bits of the offset in the ring.
                 dynasm!(ops; .arch x64; xor r11, Rq(scratch));
             }
             Form::Hubble {
@@ -337,7 +378,7 @@ impl Sequence {
         }
     }
 
-    /// Only now is what was stored part of the ring.
+    /// Stores the cursor, which makes the slots before it part of the ring.
     fn publish(&mut self) {
         let (ops, cursor) = (&mut self.ops, self.cursor);
         dynasm!(ops; .arch x64; gs mov QWORD [cursor], r11);

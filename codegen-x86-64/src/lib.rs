@@ -2,16 +2,11 @@
 //! Machine code of trace points for x86-64: a [`TracePoint`] in, position-independent bytes out.
 //!
 //! ```
-//! use hindsight_codegen_x86_64::{emit, Form, Kind, Reg, RegSet, TracePoint};
+//! use hindsight_codegen_x86_64::{emit, Kind, Reg, RegSet, TracePoint};
 //!
 //! let code = emit(&TracePoint {
-//!     kind: Kind::Entry { method: Reg::Rdi },
-//!     cursor_offset: 0x58,
-//!     wide_pointers: false,
-//!     form: Form::Inline,
-//!     barrier: false,
-//!     prefetch: None,
 //!     free: RegSet::of(&[Reg::Rax, Reg::R10]),
+//!     ..TracePoint::new(Kind::Entry { method: Reg::Rdi }, 0x58)
 //! })?;
 //! assert_eq!(code.bytes.len(), 42);
 //! # Ok::<(), hindsight_codegen_x86_64::EncodeError>(())
@@ -49,9 +44,10 @@
 //!     rdtsc
 //! ```
 //!
-//! A prefetch (`prefetchw`) stands behind the first `je`, a barrier (`lfence`) behind `rdtsc`.
-//!
 //! # The other forms
+//!
+//! With the feature `comparison`. A prefetch (`prefetchw`) stands behind the first `je`, a barrier (`lfence`) behind
+//! `rdtsc`.
 //!
 //! ```text
 //! Masked                       Hubble                              Nanoscope
@@ -78,133 +74,63 @@
 //!
 //! # The contract with the fault handler
 //!
-//! The first store into a slot may hit the guard page after the ring. It addresses memory through
-//! [`CURSOR_REGISTER`] alone, without a displacement, and the thread's registers are as before the
-//! instruction: after setting that register to the ring's start, resuming at the same instruction is
-//! right. [`wraps_at`] recognizes these stores. A second store to the same slot never faults: a slot
-//! does not cross a page.
+//! The first store into a slot may hit the guard page after the ring. The store addresses memory through
+//! [`CURSOR_REGISTER`] alone, without a displacement, and a store that faults changes no register. So the handler sets
+//! that register to the ring's start and resumes at the same instruction. [`wraps_at`] recognizes these stores. The
+//! second store into a slot never faults: a slot does not cross a page.
 //!
-//! # What it changes
+//! # Registers
 //!
-//! r11, the flags, the registers in [`TracePoint::free`], and while it runs up to 16 bytes below the
-//! stack pointer. Nothing else; nothing at all but r11 and the flags while tracing is off.
+//! Trace points change r11, the flags, the registers in `TracePoint::free`, and while they run up to 16 bytes below
+//! the stack pointer; while tracing is off, r11 and the flags only.
 
 mod forms;
+mod isa;
 mod regs;
 mod store;
 mod stub_call;
 
+use hindsight_codegen_core::Encoder;
+#[cfg(feature = "comparison")]
 pub use hindsight_codegen_core::{Form, MAX_RING_BYTES, MIN_RING_BYTES};
+pub use hindsight_codegen_core::{Isa, StubCall, StubSite};
+pub use isa::{CURSOR_REGISTER, X86_64};
 pub use regs::{Reg, RegSet};
 pub use store::{wraps_at, MAX_STORE_BYTES};
-pub use stub_call::{emit_stub_call, StubCall, StubCode, StubSite};
-
-/// The register that holds the address of the slot being written: ART's scratch register.
-pub const CURSOR_REGISTER: Reg = Reg::R11;
 
 /// Where in a method a trace point stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// The entry; `method` holds the `ArtMethod*`.
-    Entry {
-        /// Any register but rsp and r11. Kept, unless it is free.
-        method: Reg,
-    },
-    /// An exit.
-    Exit,
-}
+pub type Kind = hindsight_codegen_core::Kind<Reg>;
+/// A trace point that records in place.
+pub type TracePoint = hindsight_codegen_core::TracePoint<X86_64>;
+/// The code of a trace point that records in place.
+pub type Code = hindsight_codegen_core::Code<X86_64>;
+/// The code of a call of the stub.
+pub type StubCode = hindsight_codegen_core::StubCode<X86_64>;
+/// The reason why a trace point has no encoding.
+pub type EncodeError = hindsight_codegen_core::EncodeError<X86_64>;
 
-/// What to emit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TracePoint {
-    /// Entry or exit.
-    pub kind: Kind,
-    /// Byte offset of the cursor from the base of gs; a multiple of 8, not negative.
-    pub cursor_offset: i32,
-    /// Whether an `ArtMethod*` may be 4 GiB or higher. If not, its upper half is not looked at.
-    pub wide_pointers: bool,
-    /// The layout.
-    pub form: Form,
-    /// Whether a barrier (`lfence`) follows the read of the counter, so that nothing behind it starts
-    /// before. Costs tens of cycles.
-    pub barrier: bool,
-    /// How many bytes past the slot being written to prefetch; `None` for no prefetch. One that meets the
-    /// guard page does nothing.
-    pub prefetch: Option<i32>,
-    /// Registers whose values nobody needs any more. r11 always is; every other one is kept.
-    pub free: RegSet,
-}
+impl Encoder for X86_64 {
+    fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
+        forms::emit(point)
+    }
 
-impl TracePoint {
-    /// A trace point without any option, to start from: `TracePoint { free, ..TracePoint::new(…) }`.
-    pub const fn new(kind: Kind, cursor_offset: i32) -> Self {
-        TracePoint {
-            kind,
-            cursor_offset,
-            wide_pointers: false,
-            form: Form::Inline,
-            barrier: false,
-            prefetch: None,
-            free: RegSet::EMPTY,
-        }
+    fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
+        stub_call::emit(call)
     }
 }
 
-/// The code of a trace point.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Code {
-    /// Position-independent machine code; control falls out of its end.
-    pub bytes: Vec<u8>,
-    /// The registers that it may change (the flags too).
-    pub clobbers: RegSet,
-}
-
-/// Why a trace point cannot be encoded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EncodeError {
-    /// The method is in a register that a trace point cannot take it from.
-    #[error("the method cannot be in {0}: r11 holds the cursor and rsp the stack; ask the register allocator for another register")]
-    MethodRegister(Reg),
-    /// The stack pointer was given away.
-    #[error("rsp cannot be a free register; leave it out of `free`")]
-    StackPointerFree,
-    /// The cursor's offset is not that of a word in the thread.
-    #[error("the cursor cannot be at gs:{0}: the offset must not be negative and must be a multiple of 8; take it from the build's asm_defines")]
-    CursorOffset(i32),
-    /// A word of the form is not in the thread.
-    #[error("a word of {form:?} cannot be at gs:{offset}: the offset must not be negative and must be a multiple of {alignment}")]
-    FormOffset {
-        /// The form.
-        form: Form,
-        /// What cannot be.
-        offset: i32,
-        /// What it must be a multiple of: the word's size.
-        alignment: i32,
-    },
-    /// The ring's size is none that arithmetic can wrap.
-    #[error("a ring of {0} bytes cannot be wrapped by masking: its size must be a power of two from {MIN_RING_BYTES} to {MAX_RING_BYTES}")]
-    RingBytes(u32),
-    /// The poll byte's offset is not one of a byte in the thread.
-    #[error("the poll byte cannot be at gs:{0}: the offset must not be negative; take it from the build's asm_defines")]
-    PollOffset(i32),
-    /// The stub's offset is not that of a word in the thread.
-    #[error("the stub cannot be at gs:{0}: the offset must not be negative and must be a multiple of 8; take it from the build's asm_defines")]
-    StubOffset(i32),
-    /// A later exit cannot reach the first one.
-    #[error("the shared exit cannot be {0} bytes from a later one: it must be before it, within 2 GiB; use StubSite::TailExit again")]
-    SharedExitDistance(i32),
-    /// The assembler gave up, which would be a bug of this crate.
-    #[error("the assembler refused {what}: {why}; this is a bug in hindsight-codegen-x86-64")]
-    Assembler {
-        /// What was asked for.
-        what: String,
-        /// What the assembler says.
-        why: String,
-    },
-}
-
-/// Emits the code of a trace point.
+/// Emits the code of a trace point that records in place.
+///
+/// # Errors
+/// A value of `point` has no encoding.
 pub fn emit(point: &TracePoint) -> Result<Code, EncodeError> {
-    forms::emit(point)
+    X86_64::emit(point)
+}
+
+/// Emits a call of a stub that records.
+///
+/// # Errors
+/// A value of `call` has no encoding, or x86-64 has no such site.
+pub fn emit_stub_call(call: &StubCall) -> Result<StubCode, EncodeError> {
+    X86_64::emit_stub_call(call)
 }

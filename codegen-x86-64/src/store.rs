@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Recognizing the stores of trace points that may run onto the guard page.
 
-use crate::Reg;
+use crate::regs::Reg;
 
-/// As many bytes of code as [`wraps_at`] looks at.
+/// The number of bytes of code that [`wraps_at`] needs at most.
 pub const MAX_STORE_BYTES: usize = 9;
 
 // mov dword [r11], 0; rdtsc
@@ -15,14 +15,14 @@ const AFTER_METHOD: [u8; 2] = [0x0f, 0x31];
 // add r11, 8
 const AFTER_WIDE_METHOD: [u8; 4] = [0x49, 0x83, 0xc3, 0x08];
 
-/// Whether `code` starts with a store of a trace point that may run onto the guard page, followed by
-/// what follows it there. `code` is what the program counter points at; [`MAX_STORE_BYTES`] suffice.
+/// Whether `code`, read at the program counter, starts with a trace point's store that may run onto the guard page,
+/// followed by the instruction that follows it in a trace point. [`MAX_STORE_BYTES`] bytes suffice.
 ///
-/// It may be cut short, by the end of a page that nobody dares to read across: then what is there
-/// must match. That weakens the check where it is not the only one; the handler has compared the
-/// faulting address and the cursor register with the ring's end already.
+/// `code` may end anywhere, at the end of the last page known to be readable; then the bytes that are there must match.
+/// The weaker check is not the only one: the fault handler has already compared the faulting address and the cursor
+/// register with the ring's end.
 ///
-/// Async-signal-safe: it only looks at the bytes.
+/// Async-signal-safe: it only reads the bytes.
 pub fn wraps_at(code: &[u8]) -> bool {
     let Some(&rex) = code.first() else {
         return false;

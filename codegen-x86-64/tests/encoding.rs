@@ -171,7 +171,7 @@ fn what_cannot_be_encoded_is_refused() {
     }
     assert_eq!(
         emit(&point(Kind::Exit, &[Reg::Rsp])),
-        Err(EncodeError::StackPointerFree)
+        Err(EncodeError::ReservedFree(Reg::Rsp))
     );
     for cursor_offset in [-8, 4, i32::MIN] {
         let point = TracePoint {
@@ -489,13 +489,12 @@ fn any_point() -> impl Strategy<Value = TracePoint> {
     )
         .prop_map(
             |(kind, cursor_offset, form, free, prefetch, (wide_pointers, barrier))| TracePoint {
-                kind,
-                cursor_offset,
                 wide_pointers,
                 form,
                 barrier,
                 prefetch,
                 free: free.into_iter().collect(),
+                ..TracePoint::new(kind, cursor_offset)
             },
         )
 }

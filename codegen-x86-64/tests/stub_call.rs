@@ -31,34 +31,34 @@ fn the_table() {
     type Row<'a> = (StubSite, &'a [&'a [u8]], &'a [&'a str]);
     let table: [Row; 12] = [
         (
-            StubSite::TailExit,
+            StubSite::PollTailExit,
             &[&TEST, &[0x75, 1, 0xc3], &JUMP],
             &["cmpb $0, %gs:0x98", "jne 0xc", "retq", "jmpq *%gs:0xa0"],
         ),
         (
-            StubSite::LaterExit { shared_exit: -117 },
+            StubSite::PollLaterExit { shared_exit: -117 },
             &[&TEST, &[0x75, 0x80, 0xc3]],
             &["cmpb $0, %gs:0x98", "jne 0xffffffffffffff8b", "retq"],
         ),
         (
-            StubSite::LaterExit { shared_exit: -118 },
+            StubSite::PollLaterExit { shared_exit: -118 },
             &[&TEST, &[0x0f, 0x85, 0x7b, 0xff, 0xff, 0xff, 0xc3]],
             &["cmpb $0, %gs:0x98", "jne 0xffffffffffffff8a", "retq"],
         ),
         (
-            StubSite::LaterExit { shared_exit: -1 },
+            StubSite::PollLaterExit { shared_exit: -1 },
             &[&TEST, &[0x75, 0xf4, 0xc3]],
             &["cmpb $0, %gs:0x98", "jne 0xffffffffffffffff", "retq"],
         ),
         (StubSite::JumpExit, &[&JUMP], &["jmpq *%gs:0xa0"]),
         (
-            StubSite::LeafEntry,
+            StubSite::PollLeafEntry,
             &[&TEST, &[0x74, 8], &CALL],
             &["cmpb $0, %gs:0x98", "je 0x13", "callq *%gs:0xa0"],
         ),
         (StubSite::CallEntry, &[&CALL], &["callq *%gs:0xa0"]),
         (
-            StubSite::PointerTailExit,
+            StubSite::TailExit,
             &[&LOAD_RDX, &[0x48, 0x85, 0xd2, 0x75, 1, 0xc3, 0xff, 0xe2]],
             &[
                 "movq %gs:0xa0, %rdx",
@@ -69,7 +69,7 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::PointerLaterExit { shared_exit: -114 },
+            StubSite::LaterExit { shared_exit: -114 },
             &[&LOAD_RDX, &[0x48, 0x85, 0xd2, 0x75, 0x80, 0xc3]],
             &[
                 "movq %gs:0xa0, %rdx",
@@ -79,7 +79,7 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::PointerLaterExit { shared_exit: -115 },
+            StubSite::LaterExit { shared_exit: -115 },
             &[
                 &LOAD_RDX,
                 &[0x48, 0x85, 0xd2, 0x0f, 0x85, 0x7b, 0xff, 0xff, 0xff, 0xc3],
@@ -92,7 +92,7 @@ fn the_table() {
             ],
         ),
         (
-            StubSite::PointerExit,
+            StubSite::ShortExit,
             &[
                 &[0x65, 0x48, 0x8b, 0x0c, 0x25, 0xa0, 0, 0, 0],
                 &[0xe3, 2, 0xff, 0xe1, 0xc3],
@@ -100,7 +100,7 @@ fn the_table() {
             &["movq %gs:0xa0, %rcx", "jrcxz 0xd", "jmpq *%rcx", "retq"],
         ),
         (
-            StubSite::PointerLeafEntry,
+            StubSite::LeafEntry,
             &[
                 &[0x65, 0x4c, 0x8b, 0x1c, 0x25, 0xa0, 0, 0, 0],
                 &[0x4d, 0x85, 0xdb, 0x74, 3, 0x41, 0xff, 0xd3],
@@ -118,8 +118,8 @@ fn the_table() {
         assert_eq!(code.bytes, bytes.concat(), "{site:?}");
         assert_eq!(text(&code.bytes), expected, "{site:?}");
         let shared = match site {
-            StubSite::TailExit => Some(12),
-            StubSite::PointerTailExit => Some(15),
+            StubSite::PollTailExit => Some(12),
+            StubSite::TailExit => Some(15),
             _ => None,
         };
         assert_eq!(code.shared_exit, shared, "{site:?}");
@@ -149,12 +149,12 @@ fn the_bytes_are_those_of_independent_assemblers() {
         let test = format!("cmpb $0,%gs:{poll}\n");
         let (shared, mut end) = add(
             format!("{test}jne shared{n}\nret\nshared{n}:\njmp *%gs:{stub}\n"),
-            call(StubSite::TailExit),
+            call(StubSite::PollTailExit),
         );
         let shared = shared.unwrap() as i32;
         // Near at first, then far.
         for _ in 0..15 {
-            let site = StubSite::LaterExit {
+            let site = StubSite::PollLaterExit {
                 shared_exit: shared - end,
             };
             (_, end) = add(format!("{test}jne shared{n}\nret\n"), call(site));
@@ -162,27 +162,27 @@ fn the_bytes_are_those_of_independent_assemblers() {
         add(format!("jmp *%gs:{stub}\n"), call(StubSite::JumpExit));
         add(
             format!("{test}je done{n}\ncall *%gs:{stub}\ndone{n}:\n"),
-            call(StubSite::LeafEntry),
+            call(StubSite::PollLeafEntry),
         );
         add(format!("call *%gs:{stub}\n"), call(StubSite::CallEntry));
         let test = format!("mov %gs:{stub},%rdx\ntest %rdx,%rdx\n");
         let (shared, mut end) = add(
             format!("{test}jne pointer{n}\nret\npointer{n}:\njmp *%rdx\n"),
-            call(StubSite::PointerTailExit),
+            call(StubSite::TailExit),
         );
         for _ in 0..15 {
-            let site = StubSite::PointerLaterExit {
+            let site = StubSite::LaterExit {
                 shared_exit: shared.unwrap() as i32 - end,
             };
             (_, end) = add(format!("{test}jne pointer{n}\nret\n"), call(site));
         }
         add(
             format!("mov %gs:{stub},%rcx\njrcxz off{n}\njmp *%rcx\noff{n}:\nret\n"),
-            call(StubSite::PointerExit),
+            call(StubSite::ShortExit),
         );
         add(
             format!("mov %gs:{stub},%r11\ntest %r11,%r11\nje leaf{n}\ncall *%r11\nleaf{n}:\n"),
-            call(StubSite::PointerLeafEntry),
+            call(StubSite::LeafEntry),
         );
     }
     let compared = assert_assemblers_agree(Isa::X86_64, &source, &emitted);
@@ -201,15 +201,15 @@ fn distances() -> impl Strategy<Value = i32> {
 
 fn sites() -> impl Strategy<Value = StubSite> {
     prop_oneof![
+        Just(StubSite::PollTailExit),
+        distances().prop_map(|shared_exit| StubSite::PollLaterExit { shared_exit }),
+        Just(StubSite::JumpExit),
+        Just(StubSite::PollLeafEntry),
+        Just(StubSite::CallEntry),
         Just(StubSite::TailExit),
         distances().prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
-        Just(StubSite::JumpExit),
+        Just(StubSite::ShortExit),
         Just(StubSite::LeafEntry),
-        Just(StubSite::CallEntry),
-        Just(StubSite::PointerTailExit),
-        distances().prop_map(|shared_exit| StubSite::PointerLaterExit { shared_exit }),
-        Just(StubSite::PointerExit),
-        Just(StubSite::PointerLeafEntry),
     ]
 }
 
@@ -240,8 +240,8 @@ proptest! {
             Err(EncodeError::SharedExitDistance(refused)) => {
                 // The farthest jump goes 2 GiB back from its end, 15 or 18 bytes behind the start.
                 let end = match site {
-                    StubSite::LaterExit { shared_exit } if shared_exit == refused => 15,
-                    StubSite::PointerLaterExit { shared_exit } if shared_exit == refused => 18,
+                    StubSite::PollLaterExit { shared_exit } if shared_exit == refused => 15,
+                    StubSite::LaterExit { shared_exit } if shared_exit == refused => 18,
                     _ => return Err(TestCaseError::fail("no later exit")),
                 };
                 prop_assert!(!(i32::MIN + end..0).contains(&refused));
@@ -261,25 +261,25 @@ proptest! {
             lines
         };
         let expected = match site {
-            StubSite::TailExit => vec![test, "jne 0xc".into(), "retq".into(), format!("jmpq *%gs:{stub}")],
-            StubSite::LaterExit { shared_exit } => {
+            StubSite::PollTailExit => vec![test, "jne 0xc".into(), "retq".into(), format!("jmpq *%gs:{stub}")],
+            StubSite::PollLaterExit { shared_exit } => {
                 prop_assert!(shared_exit < 0);
                 vec![test, format!("jne {}", spelled(shared_exit.into())), "retq".into()]
             }
             StubSite::JumpExit => vec![format!("jmpq *%gs:{stub}")],
-            StubSite::PointerTailExit => pointer("rdx", &["jne 0xf", "retq", "jmpq *%rdx"]),
-            StubSite::PointerLaterExit { shared_exit } => {
+            StubSite::TailExit => pointer("rdx", &["jne 0xf", "retq", "jmpq *%rdx"]),
+            StubSite::LaterExit { shared_exit } => {
                 prop_assert!(shared_exit < 0);
                 pointer("rdx", &[&format!("jne {}", spelled(shared_exit.into())), "retq"])
             }
-            StubSite::PointerExit => vec![
+            StubSite::ShortExit => vec![
                 format!("movq %gs:{stub}, %rcx"),
                 "jrcxz 0xd".into(),
                 "jmpq *%rcx".into(),
                 "retq".into(),
             ],
-            StubSite::PointerLeafEntry => pointer("r11", &["je 0x11", "callq *%r11"]),
-            StubSite::LeafEntry => vec![test, "je 0x13".into(), format!("callq *%gs:{stub}")],
+            StubSite::LeafEntry => pointer("r11", &["je 0x11", "callq *%r11"]),
+            StubSite::PollLeafEntry => vec![test, "je 0x13".into(), format!("callq *%gs:{stub}")],
             _ => vec![format!("callq *%gs:{stub}")],
         };
         prop_assert_eq!(text(&code.bytes), expected);
@@ -292,19 +292,19 @@ fn refusals_say_what_to_do() {
         (
             StubCall {
                 poll_offset: -1,
-                ..call(StubSite::LeafEntry)
+                ..call(StubSite::PollLeafEntry)
             },
             "poll byte cannot be at gs:-1",
         ),
         (
             StubCall {
                 stub_offset: 4,
-                ..call(StubSite::LeafEntry)
+                ..call(StubSite::PollLeafEntry)
             },
             "multiple of 8",
         ),
         (
-            call(StubSite::LaterExit { shared_exit: 0 }),
+            call(StubSite::PollLaterExit { shared_exit: 0 }),
             "use StubSite::TailExit again",
         ),
     ] {
@@ -411,10 +411,10 @@ mod on_the_processor {
     fn is_pointer(site: StubSite) -> bool {
         matches!(
             site,
-            StubSite::PointerTailExit
-                | StubSite::PointerLaterExit { .. }
-                | StubSite::PointerExit
-                | StubSite::PointerLeafEntry
+            StubSite::TailExit
+                | StubSite::LaterExit { .. }
+                | StubSite::ShortExit
+                | StubSite::LeafEntry
         )
     }
 
@@ -423,8 +423,8 @@ mod on_the_processor {
     fn method(site: StubSite, filler: usize) -> Method {
         let bytes = |site| emit_stub_call(&call(site)).unwrap();
         let first = match site {
+            StubSite::PollLaterExit { .. } => bytes(StubSite::PollTailExit),
             StubSite::LaterExit { .. } => bytes(StubSite::TailExit),
-            StubSite::PointerLaterExit { .. } => bytes(StubSite::PointerTailExit),
             _ => {
                 let code = [bytes(site).bytes, vec![0xc3]].concat();
                 let start = 0;
@@ -436,8 +436,8 @@ mod on_the_processor {
         let start = code.len();
         let shared_exit = first.shared_exit.unwrap() as i32 - start as i32;
         let site = match site {
-            StubSite::LaterExit { .. } => StubSite::LaterExit { shared_exit },
-            _ => StubSite::PointerLaterExit { shared_exit },
+            StubSite::PollLaterExit { .. } => StubSite::PollLaterExit { shared_exit },
+            _ => StubSite::LaterExit { shared_exit },
         };
         code.extend(bytes(site).bytes);
         Method { code, start, site }
@@ -447,22 +447,19 @@ mod on_the_processor {
     fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         let before: Registers = std::array::from_fn(|i| 0x0101_0101_1010_1010 * (i as u64 + 1));
         let mut methods: Vec<Method> = [
-            StubSite::TailExit,
+            StubSite::PollTailExit,
             StubSite::JumpExit,
-            StubSite::LeafEntry,
+            StubSite::PollLeafEntry,
             StubSite::CallEntry,
-            StubSite::PointerTailExit,
-            StubSite::PointerExit,
-            StubSite::PointerLeafEntry,
+            StubSite::TailExit,
+            StubSite::ShortExit,
+            StubSite::LeafEntry,
         ]
         .map(|site| method(site, 0))
         .into();
         for filler in [0, 1, 80, 97, 98, 200, 70000] {
+            methods.push(method(StubSite::PollLaterExit { shared_exit: -1 }, filler));
             methods.push(method(StubSite::LaterExit { shared_exit: -1 }, filler));
-            methods.push(method(
-                StubSite::PointerLaterExit { shared_exit: -1 },
-                filler,
-            ));
         }
         for method in methods {
             let site = method.site;
@@ -488,8 +485,8 @@ mod on_the_processor {
     #[test]
     fn entries_say_what_the_stub_may_change() {
         for site in [
+            StubSite::PollLeafEntry,
             StubSite::LeafEntry,
-            StubSite::PointerLeafEntry,
             StubSite::CallEntry,
         ] {
             let clobbers = emit_stub_call(&call(site)).unwrap().clobbers;

@@ -12,11 +12,13 @@
 //! - [`runner`]: other programs, shown and not run with `--dry-run`.
 
 pub mod checks;
+pub mod links;
 pub mod locate;
 pub mod manifest;
 pub mod overlay;
 pub mod patch;
 pub mod patch_sets;
+pub mod pristine;
 pub mod project;
 pub mod release;
 pub mod runner;

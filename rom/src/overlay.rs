@@ -72,6 +72,13 @@ impl Overlay {
         self.files.keys().map(String::as_str)
     }
 
+    /// The files: their paths below [`PATH`], and the files of the checkout that they are copies of.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.files
+            .iter()
+            .map(|(path, from)| (path.as_str(), from.as_path()))
+    }
+
     /// Whether anything would be written or removed.
     ///
     /// # Errors

@@ -2,21 +2,19 @@
 //! `cargo xtask patches`: what the patch sets cost upstream, and whether they apply to it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::links;
 use crate::patch::{in_folder, Footprint, Patch};
+use crate::pristine::{unpack, Source, Sources, MIRROR};
 use crate::project::{patches, Project, State};
 use crate::release::Release;
 use crate::runner::output;
-use anyhow::{bail, ensure, Context as _, Result};
-use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
+use anyhow::{anyhow, ensure, Context as _, Result};
 
 /// How many lines ART's patches may add: more would be hard to carry from release to release.
-const ART_AIM: usize = 150;
-const MIRROR: &str = "http://deb.debian.org/debian";
-const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
+const ART_AIM: usize = 160;
 
 /// `cargo xtask patches …`.
 #[derive(clap::Subcommand)]
@@ -35,31 +33,6 @@ pub enum Patches {
         #[arg(long, default_value = MIRROR)]
         mirror: String,
     },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sources {
-    source: Vec<Source>,
-}
-
-/// A pristine project, see `aosp-patches/sources.toml`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Source {
-    release: u32,
-    project: String,
-    path: String,
-    sha256: String,
-    #[serde(default)]
-    strip: usize,
-}
-
-impl Source {
-    /// The tarball's name.
-    fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or(&self.path)
-    }
 }
 
 /// Builds the ART of a release with its patches, and says what was built.
@@ -182,38 +155,47 @@ fn check(
     builder: Option<Builder<'_>>,
     mirror: &str,
 ) -> Result<()> {
-    let file = checkout.join("aosp-patches/sources.toml");
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    let sources: Sources = toml::from_str(&text).with_context(|| format!("{}", file.display()))?;
+    let sources = Sources::load(checkout)?;
     let mut tried = Tried::default();
     for release in releases {
         let mut art_applies = false;
         for project in Project::all(checkout, Path::new("/"), *release)? {
             let path = &project.pinned.path;
+            let name = format!("{}, {path}", release.name());
             let source = sources.source.iter().find(|source| {
                 source.release == release.number() && source.project == project.pinned.path
             });
             let result = match source {
-                Some(source) => check_one(checkout, *release, path, source, mirror).map(|n| {
-                    let (n, tarball) = (patches(n), source.name());
-                    format!("{n}: in and out again, on {tarball}")
-                }),
-                None => Err(anyhow::anyhow!(
+                Some(source) => source
+                    .tarball()
+                    .fetch(mirror)
+                    .and_then(|tarball| check_one(checkout, *release, path, source, &tarball)),
+                None => Err(anyhow!(
                     "{} has no pristine source for it",
-                    file.display()
+                    Sources::path(checkout).display()
                 )),
             };
-            let applies = tried.note(&format!("{}, {path}", release.name()), result);
-            art_applies |= applies && path == "art";
+            let links = match result {
+                Ok(applied) => {
+                    let (n, tarball) = (patches(applied.patches), &applied.tarball);
+                    let how = format!("{n}: in and out again, on {tarball}");
+                    art_applies |= tried.note(&name, Ok(how)) && path == "art";
+                    applied.links
+                }
+                Err(error) => {
+                    tried.note(&name, Err(error));
+                    None
+                }
+            };
+            if let Some(links) = links {
+                tried.note(&format!("{name}, links"), links);
+            }
         }
         if let Some(build) = builder {
             let result = if art_applies {
                 build(*release)
             } else {
-                Err(anyhow::anyhow!(
-                    "not built, as there is no patched art to build"
-                ))
+                Err(anyhow!("not built, as there is no patched art to build"))
             };
             tried.note(&format!("{}, the lab's build", release.name()), result);
         }
@@ -233,16 +215,23 @@ fn check(
     Ok(())
 }
 
+/// A patch set that applies.
+struct Applied {
+    patches: usize,
+    tarball: String,
+    /// Of art: which links have the Rust library, see [`links`].
+    links: Option<Result<String>>,
+}
+
 /// Makes a git tree of the project's files that the patches touch, and has `scripts/rom`'s own code
-/// apply them, again, and undo them.
+/// apply them, again, and undo them. While art is patched, its links are checked.
 fn check_one(
     checkout: &Path,
     release: Release,
     path: &str,
     source: &Source,
-    mirror: &str,
-) -> Result<usize> {
-    let tarball = fetch(source, mirror)?;
+    tarball: &Path,
+) -> Result<Applied> {
     let tree = tempfile::tempdir()?;
     let project = Project::all(checkout, tree.path(), release)?
         .into_iter()
@@ -254,7 +243,10 @@ fn check_one(
             files.extend(change.old);
         }
     }
-    unpack(&tarball, source.strip, &files, &project.dir)?;
+    let is_art = path == "art";
+    // A file that the tarball lacks is left to git to complain about, in its words.
+    let wanted = |file: &str| files.contains(file) || (is_art && is_blueprint(file));
+    unpack(tarball, source.strip, &wanted, &project.dir)?;
     let git = |arguments: &[&str]| -> Result<String> {
         let identity = [
             "-c",
@@ -283,6 +275,7 @@ fn check_one(
         project.state()?.0 == State::Applied,
         "applied, but the state is another"
     );
+    let links = is_art.then(|| check_links(checkout, tree.path(), release));
     ensure!(project.undo()?, "undo found nothing");
     ensure!(
         git(&["rev-parse", "HEAD"])? == before,
@@ -292,90 +285,47 @@ fn check_one(
         git(&["status", "--porcelain"])?.is_empty(),
         "undo left changes behind"
     );
-    Ok(patches)
+    Ok(Applied {
+        patches,
+        tarball: source.tarball().name().to_owned(),
+        links,
+    })
 }
 
-/// The tarball, verified; downloaded unless it, or the lab's copy, is there.
-fn fetch(source: &Source, mirror: &str) -> Result<PathBuf> {
-    let name = source.name();
-    let cache = match (
-        std::env::var_os("HINDSIGHT_CACHE"),
-        std::env::var_os("HOME"),
-    ) {
-        (Some(dir), _) if !dir.is_empty() => PathBuf::from(dir),
-        (_, Some(home)) => Path::new(&home).join(".cache/hindsight"),
-        _ => bail!("neither HINDSIGHT_CACHE nor HOME is set: where to keep downloads?"),
-    };
-    let lab = cache
-        .join(format!("lab/android-{}/downloads", source.release))
-        .join(name);
-    let own = cache.join("pristine").join(name);
-    for file in [&lab, &own] {
-        if let Ok(bytes) = std::fs::read(file) {
-            if hex(&bytes) == source.sha256 {
-                return Ok(file.clone());
-            }
-        }
-    }
-    if !Path::new(APT_HELPER).exists() {
-        bail!("no {APT_HELPER}: the sources come from Debian's archive, with apt");
-    }
-    let dir = cache.join("pristine");
-    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let partial = dir.join(format!("{name}.partial"));
-    println!("downloading {name}");
-    let url = format!("{mirror}/{}", source.path);
-    output(
-        Command::new(APT_HELPER)
-            .args(["-o", "APT::Sandbox::User=root", "download-file", &url])
-            .arg(&partial)
-            .arg(format!("SHA256:{}", source.sha256)),
-    )?;
-    let bytes =
-        std::fs::read(&partial).with_context(|| format!("cannot read {}", partial.display()))?;
-    ensure!(
-        hex(&bytes) == source.sha256,
-        "{url} is not the file that sources.toml pins"
-    );
-    std::fs::rename(&partial, &own).with_context(|| format!("cannot write {}", own.display()))?;
-    Ok(own)
+fn is_blueprint(file: &str) -> bool {
+    file == "Android.bp" || file.ends_with("/Android.bp")
 }
 
-fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
+/// Whether every link of a patched art with our objects has the Rust library, and whether ours may go into
+/// the same APEXes.
+fn check_links(checkout: &Path, root: &Path, release: Release) -> Result<String> {
+    let tree = links::load(checkout, root, release)?;
+    let links = links::links(&tree, release)?;
+    let without: Vec<String> = links
         .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
-
-/// Unpacks these files; one that the tarball lacks is left to git to complain about, in its words.
-fn unpack(tarball: &Path, strip: usize, files: &BTreeSet<String>, to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    let list = output(Command::new("tar").arg("-tf").arg(tarball))?;
-    let mut members = Vec::new();
-    for member in list.lines() {
-        let plain = member.strip_prefix("./").unwrap_or(member);
-        let inside = plain.splitn(strip + 1, '/').nth(strip).unwrap_or("");
-        if files.contains(inside) {
-            members.push(member);
-        }
-    }
+        .filter(|link| !link.has_library)
+        .map(|link| format!("{} ({})", link.module, link.os))
+        .collect();
     ensure!(
-        !members.is_empty(),
-        "{} has none of the files that are patched",
-        tarball.display()
+        without.is_empty(),
+        "these have Hindsight's runtime objects and are linked without libhindsight_art_hooks; give it to them \
+         in aosp/{}/Android.bp, in defaults that they take: {}",
+        release.name(),
+        without.join(", ")
     );
-    let dots = usize::from(members[0].starts_with("./"));
-    let mut command = Command::new("tar");
-    command
-        .args(["--no-same-owner", "-xf"])
-        .arg(tarball)
-        .arg("-C")
-        .arg(to);
-    command
-        .arg(format!("--strip-components={}", strip + dots))
-        .args(members);
-    output(&mut command).map(drop)
+    let apexes = links::missing_apexes(&tree)?;
+    ensure!(
+        apexes.is_empty(),
+        "Soong would stop; correct apex_available in aosp/{}/Android.bp: {}",
+        release.name(),
+        apexes.join("; ")
+    );
+    let names: BTreeSet<&str> = links.iter().map(|link| link.module.as_str()).collect();
+    Ok(format!(
+        "{} links of {} modules have the runtime objects, and the Rust library",
+        links.len(),
+        names.len()
+    ))
 }
 
 #[cfg(test)]
@@ -426,7 +376,7 @@ mod tests {
             .collect();
         assert_eq!(
             lines[1],
-            ["android-11", "art", "2", "1", "6", "(150)", "2", "1"]
+            ["android-11", "art", "2", "1", "6", "(160)", "2", "1"]
         );
         assert_eq!(lines[2], ["android-11", "build/make", "none"]);
         assert_eq!(lines.len(), 3);
@@ -438,8 +388,8 @@ mod tests {
             let dir = checkout(added);
             table(&rows(dir.path(), &[Release::Android11]).unwrap())
         };
-        assert!(!text(75).contains("more than the aim"));
-        assert!(text(76).contains("android-11, art: 2 lines more than the aim are added"));
+        assert!(!text(80).contains("more than the aim"));
+        assert!(text(81).contains("android-11, art: 2 lines more than the aim are added"));
     }
 
     #[test]

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The build files of the overlay, with our own Blueprint parser and, where it is installed, bpfmt.
+//! The build files of the overlay: read by our own Blueprint parser, by GNU make (which stands in for Kati),
+//! and by bpfmt.
 
-use hindsight_blueprint::{parse, Module, Tree, Value};
+mod common;
+
+use common::{checkout, has_tools};
+use hindsight_blueprint::{parse, Module, Tree, Value, Variation};
 use hindsight_rom::overlay::{Overlay, PATH};
 use hindsight_rom::patch::{in_folder, Patch};
 use hindsight_rom::release::Release;
 use hindsight_rom::rust_libs::{LIBRARY, PREBUILT, TARGETS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn checkout() -> PathBuf {
-    Path::new(env!("HINDSIGHT_CHECKOUT"))
-        .canonicalize()
-        .unwrap()
-}
 
 /// The overlay of a release, copied to a tree.
 fn tree(release: Release) -> tempfile::TempDir {
@@ -84,12 +82,12 @@ fn all_modules_are_there_and_all_files_too() {
                         module.name
                     );
                 } else if let Some((before, _)) = text.split_once('*') {
-                    // What scripts/rom build makes is not there yet.
+                    // The files that 'scripts/rom build' makes are not there yet.
                     if !before.starts_with(PREBUILT) {
                         let found = walk(&folder.join(before))
                             .iter()
                             .any(|path| fits(path, text));
-                        // Stubs in assembly come with the instruction set.
+                        // A folder of an instruction set may be empty: x86 has no stubs.
                         assert!(
                             found || text.contains("/arch/"),
                             "{release}: {text} of {}",
@@ -99,7 +97,7 @@ fn all_modules_are_there_and_all_files_too() {
                 }
             }
         }
-        // Soong takes the library of every target from where it is put.
+        // 'scripts/rom build' puts each target's library where the Android.bp expects it.
         for target in TARGETS {
             let library = together.module("libhindsight_art_hooks").unwrap();
             let mut texts = Vec::new();
@@ -133,7 +131,7 @@ fn fits(path: &Path, pattern: &str) -> bool {
     path.extension().and_then(|e| e.to_str()) == pattern.rsplit('.').next()
 }
 
-/// The names that ART's own files refer to are those that the overlay defines.
+/// Every name of ours in the patched Android.bp files of art is a module or a folder of the overlay.
 #[test]
 fn what_the_patches_name_is_defined() {
     for release in Release::ALL {
@@ -152,10 +150,14 @@ fn what_the_patches_name_is_defined() {
                     .as_deref()
                     .is_some_and(|path| path.ends_with("Android.bp"))
                 {
-                    for (kind, line) in file.hunks.iter().flat_map(|hunk| &hunk.lines) {
-                        if *kind == '+' && line.contains("hindsight") {
-                            named.push(line.trim().trim_matches([',', '"']).to_owned());
-                        }
+                    let lines = file.hunks.iter().flat_map(|hunk| &hunk.lines);
+                    for (_, line) in lines.filter(|(kind, _)| *kind == '+') {
+                        let texts = line.split('"').skip(1).step_by(2);
+                        named.extend(
+                            texts
+                                .filter(|text| text.contains("hindsight"))
+                                .map(str::to_owned),
+                        );
                     }
                 }
             }
@@ -172,34 +174,83 @@ fn what_the_patches_name_is_defined() {
                 "{release}: {name}"
             );
         }
-        // Release by release, as their patches come.
-        if release == Release::Android10 {
-            assert_eq!(modules.len(), 2, "{named:?}");
+        // libart, libart-compiler, programs with a static libart; in 14 libart_headers, too.
+        let count = if release == Release::Android14 { 4 } else { 3 };
+        assert_eq!(modules.len(), count, "{release}: {named:?}");
+    }
+}
+
+/// The APEXes that libart is in, by their names in each release. Soong of Android 10 knows no such list.
+#[test]
+fn libraries_and_headers_are_available_to_the_apexes_of_art() {
+    for release in Release::ALL {
+        let expected: &[&str] = match release {
+            Release::Android10 => &[],
+            Release::Android11 => &["com.android.art.release", "com.android.art.debug"],
+            Release::Android14 => &["com.android.art", "com.android.art.debug"],
+        };
+        let dir = tree(release);
+        let mut together = Tree::new();
+        for file in blueprints(dir.path()) {
+            together
+                .load(dir.path(), file.strip_prefix(dir.path()).unwrap())
+                .unwrap();
+        }
+        for module in ["libhindsight_art_hooks", "hindsight_headers"] {
+            let apexes = together
+                .strings(module, "apex_available", &Variation::default())
+                .unwrap();
+            assert_eq!(apexes, expected, "{release}: {module}");
         }
     }
 }
 
+/// What a makefile that includes hindsight.mk so many times sets a variable to.
+fn made(tree: &Path, times: usize, variable: &str) -> Vec<String> {
+    let makefile = tree.join("product.mk");
+    let text = format!(
+        "TARGET_COPY_OUT_SYSTEM := system\n{variable} := vendor/sepolicy\n{}all: ; @echo $({variable})\n",
+        "include external/hindsight/hindsight.mk\n".repeat(times)
+    );
+    std::fs::write(&makefile, text).unwrap();
+    let make = Command::new("make")
+        .current_dir(tree)
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .args(["--no-print-directory", "--warn-undefined-variables", "-f"])
+        .arg(&makefile)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&make.stderr).into_owned();
+    assert!(make.status.success(), "{said}");
+    let values = String::from_utf8(make.stdout).unwrap();
+    values.split_whitespace().map(str::to_owned).collect()
+}
+
+/// build/make reads a product's makefiles twice where artifact path requirements apply. A policy folder that
+/// is named twice is compiled twice, and the policy's build stops at the second declaration.
 #[test]
-fn makefiles_include_what_is_there_and_name_the_policy_as_the_release_does() {
+fn makefiles_name_the_policy_folder_once_however_often_they_are_read() {
+    if !has_tools(
+        "makefiles_name_the_policy_folder_once_however_often_they_are_read",
+        &[("make", "make")],
+    ) {
+        return;
+    }
     for release in Release::ALL {
         let dir = tree(release);
-        let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).unwrap();
-        let mut all = read("external/hindsight/hindsight.mk");
-        for line in all.clone().lines() {
-            if let Some(path) = line.strip_prefix("include ") {
-                all += &read(path);
-            }
-        }
         let variable = match release {
             Release::Android10 | Release::Android11 => "BOARD_PLAT_PRIVATE_SEPOLICY_DIR",
             Release::Android14 => "SYSTEM_EXT_PRIVATE_SEPOLICY_DIRS",
         };
-        let set: Vec<&str> = all
-            .lines()
-            .filter(|line| !line.starts_with('#') && line.contains("SEPOLICY"))
-            .collect();
         let folder = "external/hindsight/sepolicy/private";
-        assert_eq!(set, [format!("{variable} += {folder}")], "{release}");
+        for times in [1, 2, 3] {
+            assert_eq!(
+                made(dir.path(), times, variable),
+                ["vendor/sepolicy", folder],
+                "{release}: included {times} times"
+            );
+        }
         assert!(dir.path().join(folder).join("hindsight.te").exists());
     }
 }
@@ -207,8 +258,10 @@ fn makefiles_include_what_is_there_and_name_the_policy_as_the_release_does() {
 #[test]
 fn they_are_formatted_as_bpfmt_does() {
     let bpfmt = std::env::var_os("BPFMT").unwrap_or_else(|| "bpfmt".into());
-    if Command::new(&bpfmt).arg("-help").output().is_err() {
-        eprintln!("skipped: no bpfmt (the Debian package blueprint-tools, or BPFMT=path)");
+    if !has_tools(
+        "they_are_formatted_as_bpfmt_does",
+        &[(&bpfmt, "blueprint-tools")],
+    ) {
         return;
     }
     for release in Release::ALL {

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_lab::{Execution, Framework, Isa, Variant};
+use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Variant};
 use serde::Deserialize;
 
 /// The demo's program, below `lab/demo`.
@@ -87,7 +87,10 @@ impl From<Mode> for Execution {
 
 /// Builds what is missing, runs the app, saves its trace, and has the tool explain it.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
-    let lab = crate::lab::build_for(options.isa, Variant::Hindsight)?;
+    let lab = build(&BuildOptions::from_environment(
+        options.isa,
+        Variant::Hindsight,
+    ))?;
     let framework = Framework::build(&lab, &|step| eprintln!("demo: building {step}"))?;
     let app = framework.compile_app("notes", &checkout.join("lab/demo"))?;
     let hindsight = hindsight_program(checkout)?;

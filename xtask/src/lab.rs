@@ -86,12 +86,12 @@ pub(crate) struct BuildArguments {
     sanitize: Option<Sanitizer>,
 }
 
-/// What checks a program while it runs.
+/// A tool that checks a program while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sanitizer {
     /// AddressSanitizer
     Address,
-    /// Nothing
+    /// None
     None,
 }
 
@@ -103,7 +103,7 @@ impl BuildArguments {
         }
     }
 
-    /// The finished build that the arguments mean.
+    /// The finished build that the arguments select.
     pub(crate) fn open(&self) -> hindsight_lab::Result<Lab> {
         Lab::open(self.release.release, self.isa, self.variant())
     }
@@ -115,21 +115,6 @@ fn variant(stock: bool) -> Variant {
     } else {
         Variant::Hindsight
     }
-}
-
-/// Builds what is missing of a variant for this machine, as `lab build` would.
-pub(crate) fn build_x86_64(variant: Variant) -> hindsight_lab::Result<Lab> {
-    build_for(Isa::X86_64, variant)
-}
-
-/// The same for any instruction set.
-pub(crate) fn build_for(isa: Isa, variant: Variant) -> hindsight_lab::Result<Lab> {
-    build(&BuildOptions {
-        release: Release::Android10,
-        isa,
-        variant,
-        art_source: std::env::var_os("HINDSIGHT_ART_SRC").map(PathBuf::from),
-    })
 }
 
 pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {

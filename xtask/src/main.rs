@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask`: the project's own commands.
 
-mod bench;
 mod demo;
 mod lab;
 mod patches;
 mod start;
-mod verify;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -27,31 +25,28 @@ enum Command {
     /// Traces an app with a stall in it, and says where the stall came from
     Demo(demo::Options),
     /// Measures, and writes target/bench/NAME.json
-    Bench {
-        /// What to measure
-        name: bench::Name,
-    },
+    #[command(disable_help_flag = true)]
+    Bench(start::Arguments),
     /// Counts and tries the patches to upstream's files
     #[command(subcommand)]
     Patches(patches::Patches),
     /// Checks dependencies between crates and modules, licence lines and links
     CheckLayout,
-    /// Checks what was built without trusting what built it; alone: by the oracle, by balance and under stress
-    Verify(verify::Arguments),
+    /// Checks compiled code and recordings; without a check: recordings by the oracle, by balance and under stress
+    #[command(disable_help_flag = true)]
+    Verify(start::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Lab(command) => lab::run(command),
         Command::Demo(options) => done(demo::run(&options, &checkout())),
-        Command::Bench { name } => done(bench::run(name, &checkout())),
+        Command::Bench(arguments) => start::program("hindsight-bench", &arguments),
         Command::Patches(what) => done(patches::run(&what, &checkout())),
-        Command::CheckLayout => start::program("hindsight-check-layout", &[]),
-        Command::Verify(what) => match verify::run(&what, &checkout()) {
-            Ok(true) => Ok(ExitCode::SUCCESS),
-            Ok(false) => Ok(ExitCode::FAILURE),
-            Err(error) => done(Err(error)),
-        },
+        Command::CheckLayout => {
+            start::program("hindsight-check-layout", &start::Arguments::default())
+        }
+        Command::Verify(arguments) => start::program("hindsight-verify", &arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");

@@ -16,7 +16,9 @@
 #include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "hindsight/runtime/art_services.h"
 #include "hindsight/runtime/thread_offsets.h"
+#include "hindsight/runtime/trace_point_form.h"
 #include "hindsight/runtime/trace_stubs.h"
+#include "hindsight/runtime/tracing_gate.h"
 #include "hindsight_class.h"
 #include "nativehelper/scoped_local_ref.h"
 #include "runtime.h"
@@ -68,7 +70,10 @@ void Start(JNIEnv* env) {
   if (configuration.empty() || runtime->IsAotCompiler()) {
     return;
   }
-  if (!bridge::start(configuration, Stubs())) {
+  const std::string obstacle =
+      ObstacleToTracing(kRuntimeISA, GetTracePointForm(kRuntimeISA), GetTracingGate());
+  if (!bridge::start(configuration, Stubs(), obstacle)) {
+    GetTracingGate()->WithdrawTracing();
     return;
   }
   started.store(true, std::memory_order_release);

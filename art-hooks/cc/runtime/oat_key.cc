@@ -8,6 +8,7 @@
 #include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_point_form.h"
+#include "hindsight/runtime/tracing_gate.h"
 #include "oat.h"
 
 namespace art {
@@ -54,15 +55,25 @@ bool HasMatchingTracePoints(const OatHeader& header,
     // Of a boot image in several files, only the first, which is checked, has keys.
     return true;
   }
-  // Any form will do; what may not differ is where the code looks for its thread's words.
+  // Either form of trace point will do, but the code must look for its thread's words where this runtime has them.
   const std::string offsets = Offsets(header.GetInstructionSet());
   const char* found = header.GetStoreValueByKey(kOatHeaderKey);
   if (found != nullptr && "inline-1/" + offsets == found) {
     inline_form_seen.store(true, std::memory_order_relaxed);
     return true;
   }
-  if (found != nullptr && ("shared-1/" + offsets == found || strcmp(found, "none") == 0)) {
+  if (found != nullptr && "shared-1/" + offsets == found) {
     return true;
+  }
+  if (found != nullptr && strcmp(found, "none") == 0) {
+    // Processes of an instruction set without trace points are never traced.
+    if (!HasTracePoints(header.GetInstructionSet()) || GetTracingGate()->AdmitUntracedCode()) {
+      return true;
+    }
+    *error_msg = StringPrintf("Oat file '%s' has no trace points, and this process is traced. Compile it again "
+                                  "with HINDSIGHT_TRACE_POINTS unset.",
+                              location.c_str());
+    return false;
   }
   *error_msg = StringPrintf("Oat file '%s' has other trace points than this runtime: '%s' instead of "
                                 "'shared-1/%s'. Compile it again with this build's dex2oat.",

@@ -47,10 +47,11 @@ bool HasEntrySuspendCheck(const CodeGenerator* codegen) {
 #endif
 }
 
-// Whether frames of the code behind `header` record their entry and their exit (see kOsrCodeRecordsExit).
+// Whether frames of the code behind `header` record their entry and their exit (see kOsrCodeRecordsExit). Code
+// without trace points does not run in a process that is traced: see TracingGate.
 template <typename OatQuickMethodHeader>
 bool HasTracedFrames(const OatQuickMethodHeader* header) {
-#if HINDSIGHT_ART >= 14 && !defined(__i386__)
+#if HINDSIGHT_ART >= 14
   return header->IsOptimized() || header->IsNterpMethodHeader();
 #else
   return header->IsOptimized();

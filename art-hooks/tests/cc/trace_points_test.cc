@@ -25,9 +25,12 @@
 #include "gtest/gtest.h"
 #include "hindsight/compat.h"
 #include "hindsight/compiler/trace_point_insertion.h"
+#include "hindsight/runtime/oat_key.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_point_form.h"
 #include "hindsight/runtime/trace_stubs.h"
+#include "hindsight/runtime/tracing_gate.h"
+#include "oat.h"
 #include "optimizing/code_generator.h"
 #include "optimizing/graph_checker.h"
 #include "optimizing/nodes.h"
@@ -430,6 +433,70 @@ TEST(TracePointsTest, TheSharedEntryTestsItsOwnWordAndTheLoopTheFlags) {
     EXPECT_EQ(tests(code, flags), 1u);
   }
 #endif
+}
+
+// --- Tracing and code without trace points exclude each other.
+
+TEST(TracingGateTest, UntracedCodeThatCameFirstKeepsTracingOut) {
+  TracingGate gate;
+  EXPECT_TRUE(gate.AdmitUntracedCode());
+  EXPECT_TRUE(gate.AdmitUntracedCode());
+  EXPECT_FALSE(gate.AdmitTracing());
+  gate.WithdrawTracing();
+  EXPECT_FALSE(gate.AdmitTracing());
+}
+
+TEST(TracingGateTest, TracingThatCameFirstKeepsUntracedCodeOut) {
+  TracingGate gate;
+  EXPECT_TRUE(gate.AdmitTracing());
+  EXPECT_FALSE(gate.AdmitUntracedCode());
+  gate.WithdrawTracing();
+  EXPECT_TRUE(gate.AdmitUntracedCode());
+}
+
+TEST(TracingGateTest, AnInstructionSetWithoutTracePointsIsNotTraced) {
+  for (TracePointForm form : {TracePointForm::kShared, TracePointForm::kNone}) {
+    TracingGate gate;
+    EXPECT_NE(ObstacleToTracing(InstructionSet::kX86, form, &gate).find("x86 has no trace points"),
+              std::string::npos);
+    EXPECT_TRUE(gate.AdmitUntracedCode()) << "it is not traced";
+  }
+}
+
+TEST(TracingGateTest, AProcessThatCompilesWithoutTracePointsIsNotTraced) {
+  for (InstructionSet isa : kIsas) {
+    TracingGate gate;
+    EXPECT_NE(ObstacleToTracing(isa, TracePointForm::kNone, &gate).find("HINDSIGHT_TRACE_POINTS=none"),
+              std::string::npos);
+    EXPECT_EQ(ObstacleToTracing(isa, TracePointForm::kInline, &gate), "");
+    EXPECT_NE(ObstacleToTracing(isa, TracePointForm::kShared, &gate), "") << "it is traced already";
+    EXPECT_FALSE(gate.AdmitUntracedCode());
+  }
+}
+
+std::unique_ptr<OatHeader> HeaderOf(InstructionSet isa, const std::string& trace_points) {
+  std::string error;
+  auto features = InstructionSetFeatures::FromVariant(isa, "default", &error);
+  CHECK(features != nullptr) << error;
+  SafeMap<std::string, std::string> keys;
+  keys.Put(kOatHeaderKey, trace_points);
+  return std::unique_ptr<OatHeader>(OatHeader::Create(isa, features.get(), 1u, &keys));
+}
+
+TEST(TracingGateTest, ATracedProcessOpensNoOatFileWithoutTracePoints) {
+  const InstructionSet isa = InstructionSet::kX86_64;
+  const auto none = HeaderOf(isa, "none");
+  const auto own = HeaderOf(isa, HasTracePointsHere() ? TracePointsId(isa) : "none");
+  const auto x86 = HeaderOf(InstructionSet::kX86, "none");
+  std::string error;
+  ASSERT_TRUE(GetTracingGate()->AdmitTracing());
+  EXPECT_FALSE(HasMatchingTracePoints(*none, "a.odex", &error));
+  EXPECT_NE(error.find("'a.odex' has no trace points"), std::string::npos) << error;
+  EXPECT_EQ(HasMatchingTracePoints(*own, "a.odex", &error), HasTracePointsHere());
+  EXPECT_TRUE(HasMatchingTracePoints(*x86, "a.odex", &error)) << "no process of x86 is traced";
+  GetTracingGate()->WithdrawTracing();
+  EXPECT_TRUE(HasMatchingTracePoints(*none, "a.odex", &error)) << error;
+  EXPECT_FALSE(GetTracingGate()->AdmitTracing());
 }
 
 // --- What it records. Only on x86-64, whose thread register can be set to anything.

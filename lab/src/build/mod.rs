@@ -44,6 +44,18 @@ pub struct BuildOptions {
     pub art_source: Option<PathBuf>,
 }
 
+impl BuildOptions {
+    /// Android 10 from the pinned sources, or from the work tree of ART that `HINDSIGHT_ART_SRC` names.
+    pub fn from_environment(isa: Isa, variant: Variant) -> Self {
+        Self {
+            release: Release::Android10,
+            isa,
+            variant,
+            art_source: std::env::var_os("HINDSIGHT_ART_SRC").map(PathBuf::from),
+        }
+    }
+}
+
 /// Downloads and verifies what a release needs.
 ///
 /// # Errors

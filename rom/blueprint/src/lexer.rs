@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Splits Blueprint text into tokens.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Turns tokens into modules and evaluates variables.
 
+use crate::error::{Error, Result};
 use crate::lexer::{tokens, Lexeme, Token};
-use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
 /// Properties by name.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The modules of many files, with defaults and variations merged.
 
-use crate::{parse, Error, Map, Module, Result, Value};
+use crate::error::{Error, Result};
+use crate::parser::{parse, Map, Module, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ pub struct Variation {
     pub target: Vec<String>,
     /// Values of ART's own `codegen: { … }`: the instruction sets to generate code for.
     pub codegen: Vec<String>,
+    /// `static` or `shared`: the library variant whose block of that name applies. Programs have none.
+    pub linkage: Option<&'static str>,
 }
 
 impl Variation {
@@ -92,6 +95,13 @@ impl Tree {
         Ok(())
     }
 
+    /// The names of all modules, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.modules.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// The module of this name.
     pub fn module(&self, name: &str) -> Option<&Module> {
         self.modules.get(name).map(|entry| &entry.module)
@@ -137,6 +147,36 @@ impl Tree {
             },
         )?;
         Ok(all)
+    }
+
+    /// A module's boolean property; the last block that sets it wins, in the order of [`Tree::strings`].
+    ///
+    /// # Errors
+    /// If the module doesn't exist or the property isn't a boolean.
+    pub fn flag(
+        &self,
+        module: &str,
+        property: &str,
+        variation: &Variation,
+    ) -> Result<Option<bool>> {
+        let mut last = None;
+        self.collect(
+            module,
+            "",
+            variation,
+            &mut Vec::new(),
+            &mut |entry, path, properties| {
+                match properties.get(property) {
+                    None => {}
+                    Some(Value::Bool(value)) => last = Some(*value),
+                    Some(other) => {
+                        return Err(wrong_type(entry, path, property, other, "a boolean"))
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        Ok(last)
     }
 
     /// The sources of a module (see [`Tree::strings`] for the order) without those in
@@ -228,14 +268,15 @@ impl Tree {
                 self.collect(default, module, variation, stack, visit)?;
             }
         }
-        visit(entry, "", &entry.module.properties)?;
+        visit_block(entry, "", &entry.module.properties, variation, visit)?;
         for (group, values) in variation.groups() {
             let Some(Value::Map(cases)) = entry.module.properties.get(group) else {
                 continue;
             };
             for value in values {
                 if let Some(Value::Map(properties)) = cases.get(value) {
-                    visit(entry, &format!("{group}.{value}."), properties)?;
+                    let path = format!("{group}.{value}.");
+                    visit_block(entry, &path, properties, variation, visit)?;
                 }
             }
         }
@@ -244,20 +285,30 @@ impl Tree {
     }
 }
 
+/// Visits a block of properties, then the `static` or `shared` block in it.
+fn visit_block(
+    entry: &Entry,
+    path: &str,
+    properties: &Map,
+    variation: &Variation,
+    visit: &mut dyn FnMut(&Entry, &str, &Map) -> Result<()>,
+) -> Result<()> {
+    visit(entry, path, properties)?;
+    if let Some(linkage) = variation.linkage {
+        if let Some(Value::Map(inner)) = properties.get(linkage) {
+            visit(entry, &format!("{path}{linkage}."), inner)?;
+        }
+    }
+    Ok(())
+}
+
 fn list<'a>(
     entry: &Entry,
     path: &str,
     properties: &'a Map,
     property: &str,
 ) -> Result<Vec<&'a str>> {
-    let wrong = |value: &Value, expected| Error::Type {
-        file: entry.file.clone(),
-        line: entry.module.line,
-        module: entry.module.name.clone(),
-        property: format!("{path}{property}"),
-        found: value.kind(),
-        expected,
-    };
+    let wrong = |value, expected| wrong_type(entry, path, property, value, expected);
     match properties.get(property) {
         None => Ok(Vec::new()),
         Some(Value::List(list)) => list
@@ -268,6 +319,23 @@ fn list<'a>(
             })
             .collect(),
         Some(other) => Err(wrong(other, "a list")),
+    }
+}
+
+fn wrong_type(
+    entry: &Entry,
+    path: &str,
+    property: &str,
+    found: &Value,
+    expected: &'static str,
+) -> Error {
+    Error::Type {
+        file: entry.file.clone(),
+        line: entry.module.line,
+        module: entry.module.name.clone(),
+        property: format!("{path}{property}"),
+        found: found.kind(),
+        expected,
     }
 }
 
@@ -288,6 +356,7 @@ mod tests {
             arch: vec!["x86_64".into()],
             target: vec!["linux".into()],
             codegen: vec!["arm".into(), "x86".into()],
+            linkage: None,
         }
     }
 
@@ -325,6 +394,30 @@ mod tests {
             ]
             .map(|f| format!("art/runtime/{f}"))
         );
+    }
+
+    #[test]
+    fn blocks_of_a_library_variant_apply_to_it_alone_and_the_last_flag_wins() {
+        let tree = tree(&[(
+            "Android.bp",
+            r#"
+            cc_defaults { name: "d", host_supported: true, static: { static_libs: ["s"] } }
+            cc_library { name: "lib", defaults: ["d"], static_libs: ["own"], shared: { static_libs: ["top"] },
+              target: { linux: { host_supported: false, shared: { static_libs: ["inner"] } } } }
+            "#,
+        )]);
+        let of = |linkage| {
+            let variation = Variation { linkage, ..linux() };
+            tree.strings("lib", "static_libs", &variation).unwrap()
+        };
+        assert_eq!(of(None), ["own"]);
+        assert_eq!(of(Some("static")), ["s", "own"]);
+        assert_eq!(of(Some("shared")), ["own", "top", "inner"]);
+        let flag = |variation| tree.flag("lib", "host_supported", &variation).unwrap();
+        assert_eq!(flag(Variation::default()), Some(true));
+        assert_eq!(flag(linux()), Some(false));
+        assert_eq!(tree.flag("lib", "x", &linux()).unwrap(), None);
+        assert!(tree.flag("lib", "static_libs", &linux()).is_err());
     }
 
     #[test]

@@ -36,6 +36,7 @@ fn linux() -> Variation {
             .map(String::from)
             .to_vec(),
         codegen: ["arm", "arm64", "x86", "x86_64"].map(String::from).to_vec(),
+        linkage: None,
     }
 }
 

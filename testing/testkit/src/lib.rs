@@ -26,7 +26,10 @@ mod art_trace;
 mod scenes;
 mod workload;
 pub use art_trace::{ArtEvent, ArtFile, ArtLayout};
-pub use scenes::{busy, stall, STALL_NS};
+pub use scenes::{
+    busy, cpu_bound, cut_file, damaged_ring, lock_chain, many_short_messages, no_stall,
+    repeated_tid, stall, untraced_owner, wrapped, Scene, SCENES, STALL_NS,
+};
 pub use workload::Workload;
 
 /// The counter of scripts ticks once a nanosecond, so that ticks and ns can be compared.
@@ -51,6 +54,8 @@ struct ThreadScript {
     header: RingHeader,
     slots: Vec<Slot>,
     anchors: Vec<Anchor>,
+    /// The counter when the thread ended.
+    ended: Option<u64>,
 }
 
 /// What happens in a process, and how its trace is written.
@@ -131,6 +136,7 @@ impl Script {
             },
             slots: Vec::new(),
             anchors: Vec::new(),
+            ended: None,
         });
         ThreadIndex(self.threads.len() - 1)
     }
@@ -151,12 +157,23 @@ impl Script {
         self
     }
 
+    /// When the rings are taken, ns after time 0.
+    pub fn stopped_ns(&self) -> u64 {
+        self.stopped.unwrap_or(self.now) - EPOCH
+    }
+
+    /// The thread ends `ns` after time 0, which takes its ring.
+    pub fn end_thread(&mut self, thread: ThreadIndex, ns: u64) -> &mut Self {
+        self.threads[thread.0].ended = Some(EPOCH + ns);
+        self
+    }
+
     /// Writes the sections of a file.
     pub fn sections<W: std::io::Write + std::io::Seek>(
         &self,
         writer: &mut Writer<W>,
     ) -> Result<()> {
-        let stopped = self.stopped.unwrap_or(self.now);
+        let stopped = EPOCH + self.stopped_ns();
         let mut process = self.process.clone();
         if process.pid == 0 {
             process.pid = self.threads.first().map_or(1, |t| t.header.tid);
@@ -213,7 +230,7 @@ impl ThreadScript {
                 laps: laps as u64,
                 offset: ((self.slots.len() % capacity) * SLOT_BYTES) as u64,
             },
-            stopped_counter: stopped,
+            stopped_counter: self.ended.unwrap_or(stopped),
             ..self.header.clone()
         };
         let mut raw = vec![0; header.stored_bytes()];

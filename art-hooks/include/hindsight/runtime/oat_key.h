@@ -22,8 +22,9 @@ static constexpr const char* kOatHeaderKey = "hindsight-trace-points";
 // offset of the cursor in Thread. `none` where methods get no trace points.
 std::string TracePointsId(InstructionSet isa);
 
-// Whether the code described by `header` has the trace points that this runtime expects. Otherwise
-// false, and `*error_msg` says what differs and what to do.
+// Whether the code described by `header` may run in this process: its trace points are those that this runtime
+// expects, or it has none and the process is not traced (see TracingGate). Otherwise false, and `*error_msg` says
+// what differs and what to do.
 bool HasMatchingTracePoints(const OatHeader& header,
                             const std::string& location,
                             std::string* error_msg);

@@ -8,7 +8,8 @@
 namespace art {
 namespace hindsight {
 
-// How the compiler lays out trace points. The runtime runs code of any form.
+// How the compiler lays out trace points. A process runs code of both forms mixed; code without trace points
+// excludes tracing (see TracingGate).
 enum class TracePointForm {
   // The entry shares the method's suspend check, and exits leave through a stub: the least code.
   kShared,

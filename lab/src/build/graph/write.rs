@@ -65,6 +65,7 @@ pub(crate) fn write(
             .iter()
             .map(|&isa| isa.to_owned())
             .collect(),
+        linkage: None,
     };
     let mut graph = Graph {
         spec,

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask bench NAME`: measurements, written to `target/bench/NAME.json`.
+
+mod code_size;
+mod control;
+mod floor;
+mod host;
+mod machine;
+mod sequences;
+mod statistics;
+mod subject;
+mod trace_point;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use serde::Serialize;
+
+use machine::Machine;
+
+/// Measures, and writes target/bench/NAME.json
+#[derive(Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    /// The measurement
+    name: Name,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Name {
+    /// The cost of a trace point in JIT-compiled code: Listing 1 of the Hubble paper
+    TracePoint,
+    /// The code that trace points add to a boot image, on every instruction set
+    CodeSize,
+    /// The instructions and the cost of each form of a trace point, next to other tracers
+    Sequences,
+    /// The speed of the host tools: decoding, exports, first output
+    Host,
+    /// For how long threads are held when they are started, saved and stopped
+    Control,
+}
+
+fn main() -> ExitCode {
+    let checkout = Path::new(env!("HINDSIGHT_CHECKOUT"))
+        .canonicalize()
+        .unwrap_or_else(|_| PathBuf::from("."));
+    match run(Arguments::parse().name, &checkout) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The contents of `target/bench/NAME.json`.
+#[derive(Serialize)]
+struct Report {
+    metrics: BTreeMap<String, f64>,
+    machine: Machine,
+}
+
+/// Measures, prints, and writes the report.
+fn run(name: Name, checkout: &Path) -> Result<()> {
+    let (file, metrics) = match name {
+        Name::Host => ("host.json", host::bench(checkout)?),
+        Name::Control => ("control.json", control::bench(checkout)?),
+        Name::Sequences => ("sequences.json", sequences::bench()?),
+        Name::CodeSize => ("code-size.json", code_size::bench(checkout)?),
+        Name::TracePoint => ("trace-point.json", trace_point::bench(checkout)?),
+    };
+    let report = Report {
+        metrics,
+        machine: Machine::current(),
+    };
+    let folder = checkout.join("target/bench");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = folder.join(file);
+    let temporary = path.with_extension("json.new");
+    fs::write(&temporary, serde_json::to_vec_pretty(&report)?)
+        .and_then(|()| fs::rename(&temporary, &path))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!("\nall metrics: target/bench/{file}");
+    Ok(())
+}

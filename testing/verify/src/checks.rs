@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The list of the checks.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{balance, graphs, oat, oracle, stress, unit};
+
+/// A check, with its options.
+#[derive(clap::Subcommand)]
+pub(crate) enum Check {
+    /// Disassembles the boot image: every method has its trace points, and nothing else has any
+    Oat(oat::Options),
+    /// Counts the instructions that trace points execute, by running compiled methods under qemu
+    Instructions(oat::instructions::Options),
+    /// Runs the C++ unit tests of the hooks
+    Unit(unit::Options),
+    /// Checks the assertions of lab/checker about the compiler's graphs
+    Checker(graphs::checker::Options),
+    /// Compares the compiler's graphs with those of a compiler without trace points
+    Graphs(graphs::Options),
+    /// Runs programs, and compares the recorded events with the trace of ART's own tracer
+    Oracle(oracle::Options),
+    /// Runs ART's run-tests traced: every thread ends with an empty stack
+    Balance(balance::Options),
+    /// Traces a program of many threads while tracing is started, stopped and saved at random
+    Stress(stress::Options),
+}
+
+impl Check {
+    /// Checks and prints the findings. Returns whether there is no problem.
+    pub(crate) fn run(&self, checkout: &Path) -> Result<bool> {
+        match self {
+            Check::Oat(options) => oat::run(options, checkout),
+            Check::Instructions(options) => oat::instructions::run(options, checkout),
+            Check::Unit(options) => unit::run(options, checkout),
+            Check::Checker(options) => graphs::checker::run(options, checkout),
+            Check::Graphs(options) => graphs::run(options, checkout),
+            Check::Oracle(options) => oracle::run(options, checkout),
+            Check::Balance(options) => balance::run(options, checkout),
+            Check::Stress(options) => stress::run(options, checkout),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The part of `cargo xtask verify` that `cargo xtask bench` uses, too.
+
+pub mod boot_images;

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask verify …`: checks of compiled code and of recordings, by means that share no code with their makers.
+
+mod balance;
+mod checks;
+mod graphs;
+mod oat;
+mod oracle;
+mod recording;
+mod stress;
+mod unit;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use checks::Check;
+
+/// Checks of compiled code and of recordings
+#[derive(Parser)]
+#[command(name = "cargo xtask verify", args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    check: Option<Check>,
+    #[command(flatten)]
+    recording: recording::Options,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse(), &checkout()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks and prints the findings. Returns whether there is no problem.
+fn run(arguments: &Arguments, checkout: &Path) -> Result<bool> {
+    match &arguments.check {
+        Some(check) => check.run(checkout),
+        None => recording::run(&arguments.recording, checkout),
+    }
+}
+
+fn checkout() -> PathBuf {
+    Path::new(env!("HINDSIGHT_CHECKOUT"))
+        .canonicalize()
+        .unwrap_or_else(|_| ".".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_check_the_recording_is_checked() {
+        let parsed = Arguments::try_parse_from(["verify", "--isa", "arm"]).unwrap();
+        assert!(parsed.check.is_none());
+        let parsed = Arguments::try_parse_from(["verify", "stress", "--isa", "arm"]).unwrap();
+        assert!(matches!(parsed.check, Some(Check::Stress(_))));
+        assert!(Arguments::try_parse_from(["verify", "--isa", "arm", "stress"]).is_err());
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What all runs of a check share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hindsight_lab::{BootImage, Lab};
+
+use super::inlining::Inlined;
+use super::programs::Exempt;
+
+/// The lab with its boot images, and the options of every run.
+pub(super) struct Context {
+    pub(super) lab: Lab,
+    pub(super) not_inlined: Option<BootImage>,
+    pub(super) inlined: Option<(BootImage, Inlined)>,
+    pub(super) exempt: Exempt,
+    /// What is preloaded into the VM.
+    pub(super) preload: Option<PathBuf>,
+    pub(super) timeout: Duration,
+    pub(super) keep: Option<PathBuf>,
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Options of `verify oracle`.
+
+use std::path::PathBuf;
+
+use hindsight_lab::Isa;
+
+use super::mode::Mode;
+
+/// Options of `verify oracle`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The instruction set: x86_64, or under qemu-user arm64 or arm
+    #[arg(long, default_value = "x86_64")]
+    pub(super) isa: Isa,
+    /// Only these programs: run-tests by name, our own by class
+    pub(super) names: Vec<String>,
+    /// Only our own programs, not ART's run-tests nor Debian's packages
+    #[arg(long)]
+    pub(super) own: bool,
+    /// Only programs of Debian's Java packages
+    #[arg(long, conflicts_with = "own")]
+    pub(super) debian: bool,
+    /// Only the run-tests listed in FILE, one a line, `#` starts a comment
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["own", "debian"])]
+    pub(super) set: Option<PathBuf>,
+    /// Only these ways of execution
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Mode::ALL)]
+    pub(super) mode: Vec<Mode>,
+    /// How many programs run at the same time
+    #[arg(long, default_value_t = 2)]
+    pub(super) jobs: usize,
+    /// How long a run may take, in seconds
+    #[arg(long, default_value_t = 60)]
+    pub(super) timeout: u64,
+    /// Keep the traces of differences in this folder
+    #[arg(long)]
+    pub(super) keep: Option<PathBuf>,
+    /// Run nothing: compare art.trace with the other traces in this folder, which --keep has made
+    #[arg(long, requires = "main")]
+    pub(super) kept: Option<PathBuf>,
+    /// The class of main in these
+    #[arg(long)]
+    pub(super) main: Option<String>,
+}
