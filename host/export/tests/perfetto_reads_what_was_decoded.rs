@@ -5,11 +5,11 @@
 //! Needs Node.js, and once the network (see `scripts/perfetto`). `HINDSIGHT_OFFLINE=1` leaves it out;
 //! `HINDSIGHT_TRACES=a.hindsight:b.hindsight` checks these traces too.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use hindsight_decoder::{Extension, Flags, Trace};
+use hindsight_decoder::{Damage, DamagedPart, Extension, Flags, Trace};
 use hindsight_export::{write_file, Format, Written, PERFETTO_MAX_DEPTH};
 use hindsight_testkit::Script;
 use serde_json::Value;
@@ -61,14 +61,15 @@ type Call = (u64, i64, i64, u64, String, Option<(i64, String)>);
 
 fn decoded(trace: &Trace) -> Vec<Call> {
     let mut calls = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let (mut seen, mut repeated) = (std::collections::HashSet::new(), 0);
     for thread in &trace.threads {
-        // Perfetto would merge the recordings of one thread id.
-        let tid = match seen.insert(thread.tid) {
-            true => thread.tid,
-            false => (1 << 22) + seen.len() as u32,
+        // A second recording of a thread id has a free one: Perfetto would merge the two.
+        let tid = if seen.insert(thread.tid) {
+            thread.tid
+        } else {
+            repeated += 1;
+            (1 << 22) + repeated
         };
-        seen.insert(tid);
         for call in thread.calls.iter() {
             let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
             let depth = call.depth % PERFETTO_MAX_DEPTH;
@@ -344,8 +345,7 @@ fn recordings_of_one_thread_id_are_tracks_of_their_own() {
         "select thread.name, tid, group_concat(slice.name, ' ') as calls from slice
          join thread_track t on t.id = slice.track_id join thread using (utid) group by utid order by utid",
     );
-    let track =
-        |name: &str, calls: &str| serde_json::json!({"name": name, "tid": 70, "calls": calls});
+    let track = |name: &str, tid: u32, calls: &str| serde_json::json!({"name": name, "tid": tid, "calls": calls});
     assert_eq!(
         tracks,
         [
@@ -361,15 +361,7 @@ fn damaged_rings_are_named_and_the_others_are_there() {
     if offline() {
         return;
     }
-    let mut bytes = hindsight_testkit::stall().encode();
-    // The end of the worker's ring: nothing newer is left to begin with.
-    let whole = Trace::decode("stall".as_ref(), &bytes).unwrap();
-    let slots = whole.threads[1].stats.slots as usize;
-    let newest = 8 * slots - 8;
-    let ring = last_ring(&bytes);
-    bytes[ring + newest..][..8].fill(0xff);
-    let trace = Trace::decode("stall".as_ref(), &bytes).unwrap();
-    assert_eq!(trace.damaged.len(), 1, "{:?}", trace.damaged);
+    let trace = damaged_stall();
     let (mut perfetto, _) = check(&trace);
     let reasons = perfetto.query(
         "select a.key, a.string_value as reason from slice join args a using (arg_set_id)
@@ -377,16 +369,60 @@ fn damaged_rings_are_named_and_the_others_are_there() {
     );
     assert_eq!(reasons.len(), 1, "{reasons:?}");
     assert!(reasons[0]["key"].as_str().unwrap().contains("notes-sync"));
-    assert_eq!(reasons[0]["reason"], trace.damaged[0].reason);
+    assert_eq!(reasons[0]["reason"], "its checksum is wrong");
 }
 
-/// Offset of the slots in the last ring of a file.
-fn last_ring(bytes: &[u8]) -> usize {
-    use hindsight_trace_format::container::Reader;
-    let reader = Reader::new(bytes).unwrap();
-    let index = reader.ring_indices().last().unwrap();
-    let ring = reader.ring(index).unwrap().unwrap();
-    ring.raw.as_ptr() as usize - bytes.as_ptr() as usize
+/// The stall, as it is decoded when the ring of "notes-sync" cannot be read.
+fn damaged_stall() -> Trace {
+    let mut trace = decode(&hindsight_testkit::stall());
+    let lost = trace.threads.remove(1);
+    let ring = DamagedPart::Ring {
+        thread: lost.key,
+        tid: Some(lost.tid),
+        name: Some(lost.name),
+        kept_slots: 0,
+        slots: Some(lost.stats.slots),
+    };
+    trace.damaged.push(Damage {
+        part: ring,
+        reason: "its checksum is wrong".into(),
+    });
+    trace
+}
+
+#[test]
+fn formats_with_a_place_for_it_name_the_data_that_is_missing() {
+    let trace = damaged_stall();
+    let folder = tempfile::tempdir().unwrap();
+    let missing = "damaged: thread \"notes-sync\" (tid 4217): its checksum is wrong; nothing of it is in the trace";
+    for format in Format::ALL {
+        let path = folder.path().join(format.extension());
+        write_file(&trace, format, &path).unwrap();
+        let contents = match format {
+            Format::Firefox | Format::Pprof => {
+                let mut unpacked = Vec::new();
+                let packed = std::fs::read(&path).unwrap();
+                flate2::read::MultiGzDecoder::new(&packed[..])
+                    .read_to_end(&mut unpacked)
+                    .unwrap();
+                unpacked
+            }
+            Format::Parquet => std::fs::read(path.join("missing.parquet")).unwrap(),
+            _ => std::fs::read(&path).unwrap(),
+        };
+        // In JSON the quotes are escaped.
+        let contents = String::from_utf8_lossy(&contents).replace("\\\"", "\"");
+        let has_no_place = matches!(
+            format,
+            Format::Speedscope | Format::Folded | Format::Nanoscope
+        );
+        let found = match format {
+            // Two fields; see above.
+            Format::Perfetto => contents.contains("damaged: thread \"notes-sync\" (tid 4217)"),
+            _ => contents.contains(missing),
+        };
+        assert_eq!(found, !has_no_place, "{format:?}");
+    }
 }
 
 /// Two threads that send messages to each other, wake each other, and count.
