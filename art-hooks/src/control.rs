@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process's one recorder, with ART as its host.
+//! The process's recorder.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hindsight_runtime::config::Unloading;
-use hindsight_runtime::{AnomalyOutcome, Config, Host, Recorder, Severity, StubTable, ThreadWords};
+use hindsight_runtime::{
+    Config, Host, Recorder, Severity, SnapshotOutcome, StubTable, ThreadWords,
+};
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
-/// How long a Java caller waits for the file of its anomaly.
-const ANOMALY_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a Java caller waits for the control thread.
+const CALLER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Writes to the host's log; set by [`start`].
 static LOG: OnceLock<fn(Severity, &str)> = OnceLock::new();
@@ -61,11 +62,6 @@ pub(crate) fn start(
         if !obstacle.is_empty() {
             return refuse(obstacle);
         }
-        if config.unloading != Unloading::Journal {
-            // Loaders are unloaded in the middle of a garbage collection, which cannot wait for threads
-            // to reach a safepoint.
-            return refuse("of unload=, ART can only do journal");
-        }
         match Recorder::start(config, host) {
             Ok(recorder) => RECORDER.set(recorder).is_ok(),
             Err(e) => refuse(&e.to_string()),
@@ -86,7 +82,7 @@ pub(crate) fn thread_started(tid: u32, name: &str, words: usize) {
 
 pub(crate) fn thread_exiting(words: usize) {
     with_recorder("thread_exiting", (), |recorder| {
-        // SAFETY: as above.
+        // SAFETY: ART's hook passes the calling thread's own words.
         unsafe { recorder.thread_exiting(words as *const ThreadWords) }
     });
 }
@@ -99,8 +95,7 @@ pub(crate) fn thread_renamed(tid: u32, name: &str) {
 
 pub(crate) fn class_loader_unloading(loader: usize) {
     with_recorder("class_loader_unloading", (), |recorder| {
-        // The journal, which `start` insists on, never waits.
-        recorder.loader_unloading(loader, Duration::ZERO);
+        recorder.loader_unloading(loader);
     });
 }
 
@@ -117,11 +112,11 @@ pub(crate) fn thread_in_foreground(tid: u32) {
 }
 
 pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
-    let Some(command) = hindsight_runtime::nanoscope::thread_name_command(name) else {
+    let Some(command) = hindsight_runtime::thread_name_command(name) else {
         return false;
     };
     with_recorder("thread_name_command", false, |recorder| {
-        if let Err(e) = recorder.nanoscope(tid, command, ANOMALY_PATIENCE) {
+        if let Err(e) = recorder.nanoscope(tid, command, CALLER_PATIENCE) {
             log(Severity::Error, &format!("{name}: {e}"));
         }
         true
@@ -130,7 +125,7 @@ pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
 
 pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
     with_recorder("trace_thread", false, |recorder| {
-        let done = recorder.trace_thread(tid, trace, ANOMALY_PATIENCE);
+        let done = recorder.trace_thread(tid, trace, CALLER_PATIENCE);
         if let Err(e) = &done {
             log(Severity::Warning, e);
         }
@@ -138,14 +133,14 @@ pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
     })
 }
 
-/// Persists the rings; the path of the file, or nothing (the log says why).
-pub(crate) fn raise_anomaly(reason: String, tid: u32) -> String {
-    with_recorder("raise_anomaly", String::new(), |recorder| {
-        match recorder.raise_anomaly(reason, tid, ANOMALY_PATIENCE) {
-            AnomalyOutcome::Persisted(path) => path.to_string_lossy().into_owned(),
-            AnomalyOutcome::Failed(_) => String::new(),
-            AnomalyOutcome::TimedOut => {
-                let message = "the control thread is busy; the trace may still appear";
+/// Writes the rings of all threads to a file. Returns its path, or an empty string: then the log says why.
+pub(crate) fn snapshot(reason: String, tid: u32) -> String {
+    with_recorder("snapshot", String::new(), |recorder| {
+        match recorder.snapshot(reason, tid, CALLER_PATIENCE) {
+            SnapshotOutcome::Written(path) => path.to_string_lossy().into_owned(),
+            SnapshotOutcome::Failed(_) => String::new(),
+            SnapshotOutcome::TimedOut => {
+                let message = "the control thread is busy; the snapshot may still appear";
                 log(Severity::Warning, message);
                 String::new()
             }

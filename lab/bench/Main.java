@@ -43,14 +43,14 @@ public final class Main {
             case "method-trace":
                 VMDebug.startMethodTracing(command[1], METHOD_TRACE_BUFFER_BYTES, 0, false, 0);
                 return "{\"method_tracing\":true}";
-            case "persist":
-                return persisted(Hindsight.anomaly(command[1]));
+            case "snapshot":
+                return saved(Hindsight.anomaly(command[1]));
             default:
                 return "{\"error\":\"unknown command " + command[0] + "\"}";
         }
     }
 
-    private static String persisted(String file) {
+    private static String saved(String file) {
         return "{\"file\":" + (file == null ? "null" : '"' + file + '"') + "}";
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starting, stopping and persisting threads of a real ART from outside, while they do what threads do. Run with
+//! Threads of a real ART are started, stopped and put into snapshots from outside, whatever they do. Run with
 //! `--ignored` after `cargo xtask lab build`.
 
 mod common;
@@ -95,13 +95,13 @@ fn a_swap_loses_no_call_and_adds_none() {
         (compiled, 12, "lock-free"),
         (interpreted, 4, "lock-free"),
     ] {
-        let configuration = format!("trace=all,ring=27,persist-at-exit=yes,protocol={protocol}");
+        let configuration = format!("trace=all,ring=27,snapshot-at-exit=yes,protocol={protocol}");
         let (mut program, mut socket, _) = control(&configuration, change);
         for name in NAMES {
             program.number(&format!("thread busy {name}"));
         }
         for i in 0..swaps {
-            socket.ok(&format!("anomaly {i}"));
+            socket.ok(&format!("snapshot {i}"));
         }
         assert_eq!(socket.status()["protocol"], protocol);
         let called = NAMES.map(|name| program.number(&format!("join {name}")));
@@ -142,7 +142,7 @@ fn a_sleep_across_wraps_of_the_counter_has_its_length() {
             Some((next(), next()))
         })
         .collect();
-    program.socket().ok("anomaly slept");
+    program.socket().ok("snapshot slept");
     let folder = program.finish();
     let trace = open(&traces(folder.path())[0]);
     let sleeper = trace.threads.iter().find(|t| t.name == "sleeper").unwrap();
@@ -247,7 +247,7 @@ fn memory_of_reclaimed_rings_is_returned() {
     program.finish();
 }
 
-/// Threads in every state are started, persisted and stopped, over and over, in any order.
+/// Threads in every state are started, put into snapshots and stopped, over and over, in any order.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn threads_in_every_state_are_started_and_stopped() {
@@ -288,7 +288,7 @@ fn threads_in_every_state_are_started_and_stopped() {
             .open(&fifo)
             .unwrap();
         let mut random = 1_u32;
-        let (mut done, mut persisted, mut others) = (0, 0, 0);
+        let (mut done, mut snapshots, mut others) = (0, 0, 0);
         while done < 400 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let any = (random >> 16) as usize;
@@ -306,13 +306,13 @@ fn threads_in_every_state_are_started_and_stopped() {
                 0..=3 => format!("start {tid}"),
                 4..=5 => format!("stop {tid}"),
                 6 => format!("foreground {tid}"),
-                _ => format!("anomaly {done}"),
+                _ => format!("snapshot {done}"),
             };
             let answer = socket.ask(&command);
             if let Some(path) = answer.strip_prefix("ok /") {
                 open(Path::new(&format!("/{path}")));
                 std::fs::remove_file(format!("/{path}")).unwrap();
-                persisted += 1;
+                snapshots += 1;
             } else if let Some(error) = answer.strip_prefix("error ") {
                 // Threads may be traced already, or not, or be none of ART's, or have ended.
                 let expected = ["traced", "registered", "has ended"];
@@ -327,7 +327,7 @@ fn threads_in_every_state_are_started_and_stopped() {
                 program.number("poke waiting");
             }
         }
-        assert!(persisted > 20 && others > 20, "{persisted} {others}");
+        assert!(snapshots > 20 && others > 20, "{snapshots} {others}");
         let status = socket.status();
         assert_eq!(status["protocol"], protocol);
         println!("{protocol}: {status}");
@@ -343,7 +343,7 @@ fn threads_in_every_state_are_started_and_stopped() {
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn a_thread_that_was_woken_says_by_whom() {
-    let (mut program, mut socket, main) = control("trace=all,persist-at-exit=yes", compiled);
+    let (mut program, mut socket, main) = control("trace=all,snapshot-at-exit=yes", compiled);
     for kind in ["waiting", "parked", "asleep"] {
         program.number(&format!("thread {kind} {kind}"));
     }
@@ -353,7 +353,7 @@ fn a_thread_that_was_woken_says_by_whom() {
             until(kind, || program.number(&format!("calls {kind}")) == calls);
         }
     }
-    socket.ok("anomaly woken");
+    socket.ok("snapshot woken");
     let folder = program.finish();
     let files = traces(folder.path());
     let wakers = |file: &Path, name: &str| -> Vec<u64> {
@@ -403,7 +403,7 @@ fn nanoscopes_property_starts_and_stops() {
     let mut socket = program.socket();
     let package = {
         socket.ok(&format!("start {main}"));
-        let path = socket.ok("anomaly for the name");
+        let path = socket.ok("snapshot for the name");
         socket.ok(&format!("stop {main}"));
         open(Path::new(&path)).process.name
     };
@@ -447,7 +447,7 @@ fn methods_of_unloaded_loaders_have_names() {
     for change in [compiled as fn(&mut Command, &Path), interpreted] {
         let mut program = Program::start("unload", "Unload", "", "trace=main", change);
         assert_eq!(program.line(), "unloaded");
-        let path = program.socket().ok("anomaly unloaded");
+        let path = program.socket().ok("snapshot unloaded");
         let trace = open(Path::new(&path));
         let main = trace.main_thread().unwrap();
         let calls = |class: &dyn Fn(&str) -> bool, name: &str| {

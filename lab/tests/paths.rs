@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ways in and out of managed code on a real ART that no run-test takes. Run with `--ignored` after
-//! `cargo xtask lab build`. docs/verification.md lists all paths, with the tests of each.
+//! `cargo xtask lab build`. testing/verify/README.md lists all paths, with the tests of each.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn balanced_threads(folder: &Path) -> usize {
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn native_code_attaches_throws_and_calls_back() {
     for mode in MODES {
-        let mut program = paths(mode, "native", "trace=all,ring=22,persist-at-exit=yes");
+        let mut program = paths(mode, "native", "trace=all,ring=22,snapshot-at-exit=yes");
         assert_eq!(program.line(), "done");
         let folder = program.finish();
         let trace = open(&traces(folder.path())[0]);
@@ -105,7 +105,7 @@ fn native_code_attaches_throws_and_calls_back() {
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn the_child_of_a_zygote_is_traced_and_the_zygote_is_not() {
     for mode in MODES {
-        let mut program = paths(mode, "zygote", "trace=all,persist-at-exit=yes");
+        let mut program = paths(mode, "zygote", "trace=all,snapshot-at-exit=yes");
         let line = program.line();
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!((words[0], words[2]), ("child", "0"), "{line}");
@@ -126,7 +126,7 @@ fn the_child_of_a_zygote_is_traced_and_the_zygote_is_not() {
     }
 }
 
-/// Threads that live for microseconds, while others persist.
+/// Threads that live for microseconds, while others take snapshots.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn short_lived_threads_are_complete() {
@@ -137,19 +137,19 @@ fn short_lived_threads_are_complete() {
         // It is there before main runs, but not before the process was started.
         until("the socket", || program.folder().join("socket").exists());
         let mut socket = program.socket();
-        let mut persisted = 0;
+        let mut snapshots = 0;
         let done = std::thread::scope(|scope| {
             let done = scope.spawn(|| program.line());
             while !done.is_finished() {
-                let path = socket.ok("anomaly short");
+                let path = socket.ok("snapshot short");
                 open(Path::new(&path));
                 std::fs::remove_file(path).unwrap();
-                persisted += 1;
+                snapshots += 1;
             }
             done.join().unwrap()
         });
         assert_eq!(done, "done");
-        assert!(persisted > 2, "{mode}: {persisted}");
+        assert!(snapshots > 2, "{mode}: {snapshots}");
         let folder = program.finish();
         assert!(balanced_threads(folder.path()) > THREADS, "{mode}");
     }
@@ -158,11 +158,11 @@ fn short_lived_threads_are_complete() {
 /// A thousand threads that are all alive, and all traced.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
-fn a_crowd_of_threads_is_persisted_in_one_file() {
+fn a_crowd_of_threads_is_in_one_file() {
     const THREADS: usize = 1000;
     let mut program = paths(MODES[1], &format!("crowd {THREADS}"), "trace=all,ring=12");
     assert_eq!(program.line(), "crowded");
-    let path = program.socket().ok("anomaly crowd");
+    let path = program.socket().ok("snapshot crowd");
     let trace = open(Path::new(&path));
     let crowd = trace.threads.iter().filter(|t| t.name == "crowd");
     assert_eq!(crowd.count(), THREADS);

@@ -332,7 +332,8 @@ fn check_links(checkout: &Path, root: &Path, release: Release) -> Result<String>
 mod tests {
     use super::*;
 
-    const HEAD: &str = "From 0 Mon Sep 17 00:00:00 2001\nSubject: [PATCH] x\n\n---\n";
+    const HEAD: &str = "From 0 Mon Sep 17 00:00:00 2001\nFrom: x <x@localhost.invalid>\n\
+                        Date: Sat, 21 Nov 2026 18:00:00 +0000\nSubject: [PATCH] x\n\n---\n";
 
     fn put(path: &Path, text: &str) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -410,5 +411,58 @@ mod tests {
             "2 of 2 failed: android-11, art; android-11, the lab's build"
         );
         assert!(!built.get());
+    }
+
+    /// A tarball with `a.cc` in it.
+    fn tarball(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        put(&dir.path().join("art/a.cc"), text);
+        let file = dir.path().join("art.tar");
+        let mut tar = Command::new("tar");
+        tar.current_dir(dir.path()).args(["-cf", "art.tar", "art"]);
+        output(&mut tar).unwrap();
+        (dir, file)
+    }
+
+    #[test]
+    fn a_patch_that_needs_fuzz_is_refused_by_name() {
+        let dir = checkout(3);
+        let patches = dir.path().join("aosp-patches/android-11/art");
+        std::fs::remove_file(patches.join("0002-y.patch")).unwrap();
+        let change = "diff --git a/a.cc b/a.cc\n--- a/a.cc\n+++ b/a.cc\n@@ -1,5 +1,6 @@\n one\n two\n three\n\
+                      +ours\n four\n five\n";
+        put(&patches.join("0001-x.patch"), &format!("{HEAD}{change}"));
+        for folder in [
+            "aosp/common",
+            "art-hooks/cc",
+            "art-hooks/include",
+            "art-hooks/java",
+        ] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        let source = Source {
+            release: 11,
+            project: "art".into(),
+            path: "art.tar".into(),
+            sha256: String::new(),
+            strip: 1,
+        };
+        let checked = |text: &str| {
+            let (_dir, file) = tarball(text);
+            check_one(dir.path(), Release::Android11, "art", &source, &file)
+        };
+        let text = "one\ntwo\nthree\nfour\nfive\n";
+        assert_eq!(checked(text).unwrap().patches, 1);
+        // patch(1) would take this with a fuzz of 1.
+        let error = checked(&text.replace("five", "5"))
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("0001-x.patch ('x') does not apply to art")
+                && error.contains("a.cc: hunk 1 (line 1)")
+                && error.contains("Check out the tag android-11.0.0_r48"),
+            "{error}"
+        );
     }
 }

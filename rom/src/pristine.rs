@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Debian's archive.
-pub const MIRROR: &str = "http://deb.debian.org/debian";
+pub(crate) const MIRROR: &str = "http://deb.debian.org/debian";
 const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 
 /// The list of pristine projects in a checkout: `aosp-patches/sources.toml`.
@@ -57,16 +57,16 @@ impl Source {
 
 /// A file of Debian's archive.
 #[derive(Clone, Debug)]
-pub struct Tarball {
+pub(crate) struct Tarball {
     /// Its path in the archive, `pool/…`.
-    pub path: String,
+    pub(crate) path: String,
     /// The SHA-256 sum of its bytes, in hexadecimal.
-    pub sha256: String,
+    pub(crate) sha256: String,
 }
 
 impl Tarball {
     /// The file's name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
@@ -74,7 +74,7 @@ impl Tarball {
     ///
     /// # Errors
     /// If no folder for the cache is known.
-    pub fn cached(&self) -> Result<Option<PathBuf>> {
+    fn cached(&self) -> Result<Option<PathBuf>> {
         let cache = cache()?;
         // The lab downloads some of the same files.
         let labs = std::fs::read_dir(cache.join("lab"))
@@ -93,7 +93,7 @@ impl Tarball {
     ///
     /// # Errors
     /// If it can't be downloaded, or has another sum.
-    pub fn fetch(&self, mirror: &str) -> Result<PathBuf> {
+    pub(crate) fn fetch(&self, mirror: &str) -> Result<PathBuf> {
         if let Some(file) = self.cached()? {
             return Ok(file);
         }

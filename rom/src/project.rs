@@ -5,8 +5,8 @@
 //! before any project is touched. The same trees then tell which patches are in: a project is in the
 //! state that its HEAD's tree says, whatever happened to the last run.
 
-use crate::locate::locate;
 use crate::manifest::Pinned;
+use crate::mismatch::explain;
 use crate::patch::{self, FileChange, Patch};
 use crate::release::Release;
 use crate::runner::{output, shown, try_output, write_atomic};
@@ -164,6 +164,8 @@ impl Project {
             "am.threeWay=false",
             "core.autocrlf=false",
             "apply.whitespace=nowarn",
+            // Context must match to the letter, whatever the user has configured.
+            "apply.ignoreWhitespace=no",
             "advice.detachedHead=false",
         ]) {
             command.args(["-c", setting]);
@@ -357,10 +359,7 @@ impl Project {
                 let patch = Patch::load(path)?;
                 let blob = |file: &str| try_output(git().args(["show", &format!(":{file}")]));
                 let files = output(git().args(["ls-files"]))?;
-                bail!(
-                    "{}",
-                    explain(&self.pinned.path, &patch, &said, &blob, &files)
-                );
+                bail!("{}", explain(&self.pinned, &patch, &said, &blob, &files));
             }
             trees.push(output(git().args(["write-tree"]))?);
         }
@@ -617,64 +616,4 @@ pub fn patches(n: usize) -> String {
 
 fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
-}
-
-/// What git made of a path in the scratch index: whether it is there, and its text.
-type Blob<'a> = dyn Fn(&str) -> Result<(bool, String, String)> + 'a;
-
-/// Says which hunks of a patch don't apply, and where their lines are now.
-fn explain(project: &str, patch: &Patch, said: &str, blob: &Blob<'_>, files: &str) -> String {
-    let mut text = format!(
-        "{} ('{}') does not apply to {project}; nothing has been touched",
-        patch.path.display(),
-        patch.subject
-    );
-    // git names the line of the first hunk of a file that fails, and stops there; the others fit or not.
-    let failed: Vec<(&str, usize)> = said
-        .lines()
-        .filter_map(|line| line.strip_prefix("error: patch failed: ")?.rsplit_once(':'))
-        .filter_map(|(file, line)| Some((file, line.parse().ok()?)))
-        .collect();
-    for file in &patch.files {
-        let Some(path) = &file.old else {
-            if let Some(new) = file
-                .new
-                .as_deref()
-                .filter(|new| files.lines().any(|name| name == *new))
-            {
-                text += &format!("\n  {new}: is in the tree already");
-            }
-            continue;
-        };
-        let content = match blob(path) {
-            Ok((true, content, _)) => content,
-            _ => {
-                let name = path.rsplit('/').next().unwrap_or(path);
-                let others: Vec<&str> = files
-                    .lines()
-                    .filter(|other| other.rsplit('/').next() == Some(name))
-                    .take(5)
-                    .collect();
-                text += &format!("\n  {path}: is not in the tree");
-                if !others.is_empty() {
-                    text += &format!("; of that name there is {}", others.join(", "));
-                }
-                continue;
-            }
-        };
-        for (i, hunk) in file.hunks.iter().enumerate() {
-            let place = locate(hunk, &content);
-            let blamed = failed
-                .iter()
-                .any(|(f, line)| f == path && *line == hunk.start);
-            // Elsewhere, but whole: git finds that by itself, unless it says otherwise.
-            if blamed || !matches!(place, crate::locate::Place::Exact { .. }) {
-                text += &format!("\n  {path}: hunk {} (line {}): {place}", i + 1, hunk.start);
-            }
-        }
-    }
-    for line in said.lines().filter(|line| line.starts_with("error: ")) {
-        text += &format!("\n  git: {}", &line["error: ".len()..]);
-    }
-    text
 }

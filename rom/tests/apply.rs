@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `scripts/rom apply`, `undo` and `status` on small trees, with everything that can be in the way.
 
+mod common;
+
+use common::has_tools;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -293,6 +296,65 @@ fn a_patch_that_does_not_fit_says_where_its_lines_went() {
         &["apply"],
         "runtime/thread.cc: is not in the tree; of that name there is thread.cc",
     );
+}
+
+/// patch(1) drops lines of context until a hunk fits, and then may put it in a wrong place. Here it would.
+#[test]
+fn a_hunk_that_needs_fuzz_is_refused_with_patch_file_and_remedy() {
+    if !has_tools(
+        "a_hunk_that_needs_fuzz_is_refused_with_patch_file_and_remedy",
+        &[("patch", "patch")],
+    ) {
+        return;
+    }
+    let world = World::new();
+    let text = numbered("thread", 30).replace("thread 5\n", "thread five\n");
+    put(&world.tree.join("art/runtime/thread.cc"), &text);
+    world.git("art", &["commit", "-q", "-a", "-m", "r37"]);
+    world.git("art", &["tag", "-f", TAG]);
+    let file = world
+        .checkout
+        .join("aosp-patches/android-10/art/0001-first.patch");
+    let fuzzy = |fuzz: &str| {
+        let patch = Command::new("patch")
+            .current_dir(world.tree.join("art"))
+            .args(["-p1", "--dry-run", "--batch", fuzz, "-i"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        (
+            patch.status.success(),
+            String::from_utf8(patch.stdout).unwrap(),
+        )
+    };
+    let (fits, said) = fuzzy("--fuzz=2");
+    assert!(fits && said.contains("with fuzz"), "{said}");
+    assert!(!fuzzy("--fuzz=0").0);
+
+    let before = world.snapshot();
+    let said = world.fails(
+        &["apply"],
+        "0001-first.patch ('First') does not apply to art",
+    );
+    assert!(
+        said.contains("runtime/thread.cc: hunk 1 (line 3): ") && said.contains("thread 5"),
+        "{said}"
+    );
+    let remedy = format!("Check out the tag {TAG} in art, or correct the patch");
+    assert!(said.contains(&remedy), "{said}");
+    assert_eq!(world.snapshot(), before);
+}
+
+/// Whatever git is configured to overlook.
+#[test]
+fn context_that_differs_in_white_space_is_refused() {
+    let world = World::new();
+    let text = numbered("thread", 30).replace("thread 5\n", "thread   5\n");
+    put(&world.tree.join("art/runtime/thread.cc"), &text);
+    world.git("art", &["commit", "-q", "-a", "-m", "r37"]);
+    world.git("art", &["tag", "-f", TAG]);
+    world.git("art", &["config", "apply.ignoreWhitespace", "change"]);
+    world.fails(&["apply"], "does not apply to art");
 }
 
 #[test]

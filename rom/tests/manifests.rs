@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The local manifests that are shipped.
+//! The local manifests of `manifests/`: read by our own strict reader, and by repo's.
 
+mod common;
+
+use common::checkout;
 use hindsight_rom::manifest::load;
 use hindsight_rom::project::Project;
 use hindsight_rom::release::Release;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn checkout() -> PathBuf {
-    Path::new(env!("HINDSIGHT_CHECKOUT"))
-        .canonicalize()
-        .unwrap()
-}
 
 #[test]
 fn each_pins_its_release_and_all_that_has_patches() {
@@ -30,17 +27,17 @@ fn each_pins_its_release_and_all_that_has_patches() {
     }
 }
 
-/// With repo's own parser, where its source is: `HINDSIGHT_REPO_SOURCE`, a checkout of git-repo, which
-/// every AOSP tree has as `.repo/repo`.
+/// With repo's own parser. No Debian package has its sources installed, so this test is not run by default.
 #[test]
+#[ignore = "needs repo's sources: HINDSIGHT_REPO_SOURCE names a checkout, such as .repo/repo of a tree"]
 fn repo_itself_reads_them() {
-    let Some(repo) = std::env::var_os("HINDSIGHT_REPO_SOURCE") else {
-        eprintln!("skipped: HINDSIGHT_REPO_SOURCE does not name a checkout of git-repo (.repo/repo of a tree)");
-        return;
-    };
+    let repo = std::env::var_os("HINDSIGHT_REPO_SOURCE")
+        .map(PathBuf::from)
+        .expect("HINDSIGHT_REPO_SOURCE names no checkout of repo");
     assert!(
-        Path::new(&repo).join("manifest_xml.py").exists(),
-        "{repo:?} is no checkout of git-repo"
+        repo.join("manifest_xml.py").exists(),
+        "{} is no checkout of repo",
+        repo.display()
     );
     for release in Release::ALL {
         let client = tempfile::tempdir().unwrap();
@@ -52,7 +49,7 @@ fn repo_itself_reads_them() {
             .arg(dir.join("manifests.git"))
             .status();
         assert!(git.unwrap().success());
-        // As AOSP's own manifest has the projects.
+        // Stands for AOSP's own manifest, which has the projects.
         let mut main = "<manifest><remote name=\"aosp\" fetch=\"..\"/><default revision=\"main\" remote=\"aosp\"/>".to_owned();
         let pinned = load(&release.manifest(&checkout())).unwrap();
         for project in &pinned {

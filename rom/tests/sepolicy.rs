@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The SELinux policy, compiled by checkpolicy with a base that has what it refers to, and those of
-//! Android 10's neverallow rules that are about what it allows. AOSP's whole policy is not needed for
-//! that, and its own build checks the rest.
+//! The SELinux policy, compiled by checkpolicy with a base policy: the types that ours refers to, and those of
+//! AOSP's allow and neverallow rules that concern them. Two questions: is each rule of ours *legal*, and are
+//! they *sufficient* for what an app does. AOSP's own build checks the whole policy.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+mod common;
 
-fn checkout() -> PathBuf {
-    Path::new(env!("HINDSIGHT_CHECKOUT"))
-        .canonicalize()
-        .unwrap()
-}
+use common::{checkout, has_tools};
+use std::process::Command;
 
-/// Macros as system/sepolicy has them, as far as they are used.
+const RELEASES: [&str; 3] = ["android-10", "android-11", "android-14"];
+
+/// Macros with the meaning that they have in system/sepolicy, as far as they are used.
 const MACROS: &str = r"
 define(`r_file_perms', `{ getattr open read map }')
 define(`w_file_perms', `{ open append write lock map }')
@@ -22,10 +20,17 @@ define(`get_prop', `allow $1 $2:file r_file_perms;')
 define(`set_prop', `unix_socket_connect($1, property, init) allow $1 $2:property_service set; get_prop($1, $2)')
 define(`system_internal_prop', `type $1, property_type, system_property_type, system_internal_property_type;')
 define(`userdebug_or_eng', ifelse(VARIANT, `user', `', `$1'))
+define(`compatible_property_only', ifelse(PROPERTIES, `compatible', `$1'))
+define(`not_compatible_property', ifelse(PROPERTIES, `compatible', `', `$1'))
 ";
 
-const BASE: &str = r"
-class process class file class dir class sock_file class unix_stream_socket class property_service
+const CLASSES: &str = r"
+class process
+class file
+class dir
+class sock_file
+class unix_stream_socket
+class property_service
 sid kernel
 common file { getattr open read write append create rename unlink lock map setattr link }
 class process { fork transition }
@@ -34,65 +39,111 @@ class dir inherits file { search add_name remove_name }
 class sock_file inherits file
 class unix_stream_socket { connectto }
 class property_service { set }
+sensitivity s0;
+dominance { s0 }
+category c0;
+level s0:c0;
+mlsconstrain file { create } (l1 eq l2 or l1 dom l2);
+";
+
+const TYPES: &str = r"
 attribute domain; attribute coredomain; attribute appdomain; attribute file_type; attribute property_type;
 attribute system_property_type; attribute system_internal_property_type;
+attribute core_property_type; attribute extended_core_property_type;
 type kernel, domain, coredomain;
 type init, domain, coredomain; type shell, domain, coredomain, appdomain; type su, domain, coredomain;
 type system_server, domain, coredomain; type zygote, domain, coredomain;
 type untrusted_app, domain, coredomain, appdomain; type isolated_app, domain, coredomain, appdomain;
-type vendor_hal, domain;
+type platform_app, domain, coredomain, appdomain;
+type vendor_init, domain; type vendor_hal, domain;
 type app_data_file, file_type; type method_trace_data_file, file_type; type system_data_file, file_type;
-type property_socket, file_type; type other_prop, property_type;
+type property_socket, file_type; type vendor_default_prop, property_type;
 allow init property_type:property_service set;
 ";
 
-/// From app_neverallows.te and domain.te of Android 10: apps set no properties, make files in few
-/// places, and link none.
-const NEVERALLOW: &str = r"
+/// Rules about properties, from property.te and vendor_init.te. The types with an attribute of the system's
+/// stand for the lists of types that Android 10 has in their place.
+const PROPERTIES: &str = r"
+not_compatible_property(`
+  allow vendor_init { property_type -system_internal_property_type }:property_service set;
+')
+compatible_property_only(`
+  neverallow { coredomain -init }
+    { property_type -system_property_type -core_property_type -extended_core_property_type -vendor_default_prop }
+    :property_service set;
+  neverallow { domain -coredomain -appdomain -vendor_init }
+    { core_property_type extended_core_property_type system_internal_property_type }:property_service set;
+')
+neverallow { domain -coredomain } system_internal_property_type:property_service set;
+neverallow { domain -coredomain } system_internal_property_type:file { open read };
+neverallow vendor_hal property_type:file { open read };
+";
+
+/// Rules about apps, from app_neverallows.te and domain.te: apps set no properties, create files in few places,
+/// and link none.
+const APPS: &str = r"
 define(`all_untrusted_apps', `{ untrusted_app isolated_app }')
 neverallow all_untrusted_apps property_socket:sock_file write;
 neverallow all_untrusted_apps property_type:property_service set;
 neverallow all_untrusted_apps file_type:file link;
 neverallow all_untrusted_apps { file_type -app_data_file userdebug_or_eng(`-method_trace_data_file') }:{ file dir sock_file } { create unlink };
-neverallow vendor_hal property_type:file { open read };
 ";
 
 const END: &str = r"
 role r; role r types domain;
-user u roles r level s0 range s0;
+user u roles r level s0 range s0 - s0:c0;
 sid kernel u:r:kernel:s0
 ";
 
-fn base(te: &str) -> String {
-    // MLS, as Android's policy has it: one sensitivity.
-    let (classes, types) = BASE.split_once("attribute domain").unwrap();
-    let classes = classes.replacen(" class ", "\nclass ", 10);
-    format!(
-        "{MACROS}{classes}\nsensitivity s0;\ndominance {{ s0 }}\ncategory c0;\nlevel s0:c0;\n\
-         mlsconstrain file {{ create }} (l1 eq l2 or l1 dom l2);\nattribute domain{types}{NEVERALLOW}{te}{}",
-        END.replace("level s0 range s0", "level s0 range s0 - s0:c0")
-    )
+/// How a policy is built.
+#[derive(Clone, Copy, Debug)]
+struct Build {
+    release: &'static str,
+    /// `user` or `userdebug`.
+    variant: &'static str,
+    /// PRODUCT_COMPATIBLE_PROPERTY. Of every product; but Android 10 checks its neverallow rules without it.
+    compatible: bool,
 }
 
-/// What checkpolicy says of the policy of a release in a build variant; nothing if it is fine.
-fn check(release: &str, variant: &str, more: &str) -> Result<(), String> {
+/// Every build of a release that its makefiles make.
+fn builds(release: &'static str) -> Vec<Build> {
+    let of = |variant, compatible| Build {
+        release,
+        variant,
+        compatible,
+    };
+    vec![
+        of("user", true),
+        of("userdebug", true),
+        // sepolicy_neverallows of Android 10: always user, always without compatible properties.
+        of("user", false),
+    ]
+}
+
+/// The errors that checkpolicy has about a policy with `more` rules at its end; none if it compiles.
+fn check(build: Build, more: &str) -> Result<(), String> {
     let root = checkout().join("aosp");
     let mut te = String::new();
-    for dir in [
-        format!("{release}/sepolicy/private"),
-        "common/sepolicy/private".to_owned(),
-    ] {
-        for name in ["hindsight_prop.te", "hindsight.te"] {
-            te += &std::fs::read_to_string(root.join(&dir).join(name)).unwrap_or_default();
-        }
+    for name in ["hindsight.te", "hindsight_prop.te"] {
+        let of_release = root.join(build.release).join("sepolicy/private").join(name);
+        let common = root.join("common/sepolicy/private").join(name);
+        // The file of the release takes the place of the common one.
+        let file = if of_release.exists() {
+            of_release
+        } else {
+            common
+        };
+        te += &std::fs::read_to_string(&file).unwrap();
     }
-    assert!(te.contains("hindsight_prop"), "{release}");
-    te += more;
     let dir = tempfile::tempdir().unwrap();
     let (input, conf) = (dir.path().join("policy.te"), dir.path().join("policy.conf"));
-    std::fs::write(&input, base(&te)).unwrap();
+    // In the order of AOSP's build: macros, all rules, then roles and users.
+    let text = [MACROS, CLASSES, TYPES, PROPERTIES, APPS, &te, more, END].concat();
+    std::fs::write(&input, text).unwrap();
+    let properties = if build.compatible { "compatible" } else { "" };
     let m4 = Command::new("m4")
-        .arg(format!("-DVARIANT={variant}"))
+        .arg(format!("-DVARIANT={}", build.variant))
+        .arg(format!("-DPROPERTIES={properties}"))
         .arg(&input)
         .output()
         .unwrap();
@@ -117,55 +168,140 @@ fn checkpolicy() -> std::ffi::OsString {
     std::env::var_os("CHECKPOLICY").unwrap_or_else(|| "checkpolicy".into())
 }
 
-fn can_check() -> bool {
-    let runs = |program: &std::ffi::OsStr| {
-        Command::new(program)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok()
-    };
-    let there = runs(&checkpolicy()) && runs("m4".as_ref());
-    if !there {
-        eprintln!("skipped: needs checkpolicy (the Debian package checkpolicy, or CHECKPOLICY=path) and m4");
-    }
-    there
+fn can_check(test: &str) -> bool {
+    has_tools(
+        test,
+        &[(&*checkpolicy(), "checkpolicy"), ("m4".as_ref(), "m4")],
+    )
 }
 
 #[test]
 fn it_compiles_and_violates_no_neverallow() {
-    if !can_check() {
+    if !can_check("it_compiles_and_violates_no_neverallow") {
         return;
     }
-    for release in ["android-10", "android-11", "android-14"] {
-        for variant in ["user", "userdebug"] {
-            check(release, variant, "")
-                .unwrap_or_else(|said| panic!("{release} {variant}: {said}"));
-        }
+    for build in RELEASES.into_iter().flat_map(builds) {
+        check(build, "").unwrap_or_else(|said| panic!("{build:?}: {said}"));
     }
 }
 
+/// The base policy forbids what it is here to forbid.
 #[test]
-fn our_own_neverallow_holds_in_user_builds() {
-    if !can_check() {
+fn forbidden_rules_are_found() {
+    if !can_check("forbidden_rules_are_found") {
         return;
     }
+    let build = |variant| Build {
+        release: "android-10",
+        variant,
+        compatible: true,
+    };
+    let refused = |variant, rule: &str, because: &str| {
+        let said = check(build(variant), rule).unwrap_err();
+        assert!(said.contains(because), "{rule}: {said}");
+    };
+    // Our own rule: in user builds nobody but init sets the property.
     let set = "allow shell hindsight_prop:property_service set;";
-    check("android-10", "userdebug", set).unwrap();
-    let said = check("android-10", "user", set).unwrap_err();
-    assert!(said.contains("neverallow"), "{said}");
-    // The base's own, so that the check above is known to check.
-    let create = "allow untrusted_app method_trace_data_file:file create;";
-    assert!(check("android-10", "user", create)
-        .unwrap_err()
-        .contains("neverallow"));
-    assert!(check(
-        "android-10",
+    check(build("userdebug"), set).unwrap();
+    refused("user", set, "neverallow");
+    refused(
+        "userdebug",
+        "allow platform_app hindsight_prop:property_service set;",
+        "neverallow",
+    );
+    // The base policy's rules.
+    refused(
         "user",
-        "allow untrusted_app nothing:file read;"
-    )
-    .is_err());
+        "allow untrusted_app method_trace_data_file:file create;",
+        "neverallow",
+    );
+    refused(
+        "userdebug",
+        "type vendor_x_prop, property_type; allow shell vendor_x_prop:property_service set;",
+        "neverallow",
+    );
+    refused(
+        "userdebug",
+        "allow vendor_hal hindsight_prop:file { open read };",
+        "neverallow",
+    );
+    refused("user", "allow untrusted_app nothing:file read;", "nothing");
+}
+
+/// What an app needs for a trace: it reads the property; creates, writes and syncs a hidden file; renames it, or
+/// removes it after an error.
+const NEEDS: [(&str, &str, &[&str]); 3] = [
+    (
+        "hindsight_prop",
+        "file",
+        &["getattr", "open", "read", "map"],
+    ),
+    (
+        "method_trace_data_file",
+        "dir",
+        &["search", "write", "add_name", "remove_name"],
+    ),
+    (
+        "method_trace_data_file",
+        "file",
+        &["create", "open", "write", "getattr", "rename", "unlink"],
+    ),
+];
+
+/// Which of these permissions (`domain type:class permission`) a policy gives. checkpolicy can't be asked for
+/// that, but it names every allow rule that violates a neverallow rule: so each of them is forbidden here.
+fn allowed(build: Build, permissions: &[String]) -> Vec<String> {
+    let forbidden: String = permissions
+        .iter()
+        .map(|permission| format!("neverallow {permission};\n"))
+        .collect();
+    let said = check(build, &forbidden).err().unwrap_or_default();
+    let given = permissions.iter().filter(|permission| {
+        let (object, name) = permission.rsplit_once(' ').unwrap();
+        said.contains(&format!("violated by allow {object} {{ {name} }};"))
+    });
+    let given: Vec<String> = given.cloned().collect();
+    // Nothing but these violations was found.
+    let failures = format!("{} neverallow failures occurred", given.len());
+    assert!(said.is_empty() || said.contains(&failures), "{said}");
+    given
+}
+
+fn needed_by(domain: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for (object, class, permissions) in NEEDS {
+        let of_class = permissions.iter();
+        all.extend(of_class.map(|permission| format!("{domain} {object}:{class} {permission}")));
+    }
+    all
+}
+
+#[test]
+fn apps_and_the_system_server_may_do_all_that_a_trace_needs() {
+    if !can_check("apps_and_the_system_server_may_do_all_that_a_trace_needs") {
+        return;
+    }
+    for release in RELEASES {
+        let build = |variant| Build {
+            release,
+            variant,
+            compatible: true,
+        };
+        for domain in ["untrusted_app", "isolated_app", "system_server"] {
+            let needed = needed_by(domain);
+            assert_eq!(allowed(build("userdebug"), &needed), needed, "{release}");
+            // In user builds the property can be read, and no file be written.
+            let of_property: Vec<String> = needed
+                .iter()
+                .filter(|permission| permission.contains("hindsight_prop"))
+                .cloned()
+                .collect();
+            assert_eq!(allowed(build("user"), &needed), of_property, "{release}");
+        }
+        // The answer depends on the domain: a vendor's process may do none of it.
+        let needed = needed_by("vendor_hal");
+        assert!(allowed(build("userdebug"), &needed).is_empty(), "{release}");
+    }
 }
 
 #[test]

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks that every recorded exit has an entry: how the recording itself is tested.
+//! Checks that every recorded exit has an entry: a test of the recording itself (`check-balance=DIR`).
 
 use std::collections::BTreeSet;
 
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{Event, Extension};
 
-use crate::thread_trace::TakenRing;
+use crate::thread::trace::TakenRing;
 
-/// What a ring that never wrapped says about its thread's calls.
+/// The calls in a ring that never wrapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
+struct Balance {
     /// Events of all kinds.
-    pub events: u64,
-    /// Entries.
-    pub entries: u64,
-    /// Frames that were left, by returning or by an exception, without having been entered.
-    pub unmatched_exits: u64,
-    /// Method of the newest entry before the first unmatched exit (0: there was none).
-    pub first_unmatched_after: u64,
-    /// Frames entered and not left.
-    pub open: u64,
-    /// Method of the innermost of them (0: there is none).
-    pub innermost_open: u64,
+    events: u64,
+    /// Method entries.
+    entries: u64,
+    /// Frames that were left, by a return or an exception, without an entry.
+    unmatched_exits: u64,
+    /// Method of the newest entry before the first unmatched exit (0: none).
+    first_unmatched_after: u64,
+    /// Frames that were entered and not left.
+    open: u64,
+    /// Method of the innermost open frame (0: none).
+    innermost_open: u64,
 }
 
 /// Follows the calls in `slots`, oldest first.
-pub fn check(slots: Slots<'_>) -> Balance {
+fn check(slots: Slots<'_>) -> Balance {
     let mut events: Vec<_> = slots.events().collect();
     events.reverse();
     let mut balance = Balance::default();
@@ -61,7 +61,7 @@ pub fn check(slots: Slots<'_>) -> Balance {
     balance
 }
 
-/// The sum of what `check-balance` found.
+/// The sum of the checks of all rings.
 #[derive(Default)]
 pub(crate) struct Report {
     threads: u64,
@@ -69,12 +69,12 @@ pub(crate) struct Report {
     events: u64,
     entries: u64,
     problems: Vec<(String, Balance)>,
-    /// All methods that were entered.
+    /// All methods entered.
     methods: BTreeSet<u64>,
 }
 
 impl Report {
-    /// Checks a ring that is not recorded into any more.
+    /// Checks a ring that no thread records into. `thread_ended`: all calls must have ended.
     pub(crate) fn add(&mut self, taken: &TakenRing, thread_ended: bool) {
         self.threads += 1;
         let wrapped = taken.header.position.laps != 0;
@@ -84,7 +84,7 @@ impl Report {
         self.entries += found.entries;
         let entered = taken.slots().events().filter_map(|e| e.entered_method());
         self.methods.extend(entered);
-        // Where a ring continues another, or itself, its first exits belong to entries that are not in it.
+        // If the ring continues another one, or has wrapped, its first exits belong to entries that are not in it.
         let unmatched = !taken.continues && !wrapped && found.unmatched_exits != 0;
         if unmatched || (thread_ended && found.open != 0) {
             let thread = format!("{} (tid {})", taken.header.name, taken.header.tid);
@@ -92,12 +92,12 @@ impl Report {
         }
     }
 
-    /// The methods that [`text`](Self::text) needs the names of, in order.
+    /// The methods whose names [`text`](Self::text) needs, sorted.
     pub(crate) fn addresses(&self) -> Vec<u64> {
         self.methods.iter().copied().collect()
     }
 
-    /// One line, one for each thread that is not balanced, and one for each method without a name.
+    /// A summary line, then a line for each method without a name and for each thread that is not balanced.
     pub(crate) fn text<'a>(&self, name: impl Fn(u64) -> Option<&'a str>) -> String {
         let unknown: Vec<u64> = (self.methods.iter().copied())
             .filter(|address| name(*address).is_none())

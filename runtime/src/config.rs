@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Configuration: one line of `key=value` pairs, separated by commas.
 //!
-//! In the lab it is the environment variable `HINDSIGHT`, on a device the property
-//! `persist.hindsight.trace`. The keys are listed in `docs/configuration.md`.
+//! In the lab it is the environment variable `HINDSIGHT`, on a device the property `persist.hindsight.trace`. The keys
+//! are listed in `docs/configuration.md`.
 
 use std::path::PathBuf;
 
 use crate::clock::Fallback;
 use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
 
-/// Which threads are traced.
+/// Which threads are traced from their start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadSelection {
-    /// None; nothing is started.
+    /// None.
     Off,
-    /// The main thread, and those that are started by request.
+    /// The main thread.
     Main,
     /// Every thread.
     All,
 }
 
-/// What happens to recorded events of methods whose class loader is unloaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unloading {
-    /// Their names are kept.
-    #[default]
-    Journal,
-    /// They are persisted before.
-    Persist,
-    /// They are thrown away, with all others.
-    Invalidate,
+impl ThreadSelection {
+    /// Whether the thread with this kernel id is selected in this process.
+    pub(crate) fn selects(self, tid: u32) -> bool {
+        match self {
+            ThreadSelection::Off => false,
+            ThreadSelection::Main => tid == std::process::id(),
+            ThreadSelection::All => true,
+        }
+    }
 }
 
-/// How threads are brought to give up their rings.
+/// The stop protocol: how the ring of a thread is changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// At a safepoint.
     #[default]
     Checkpoint,
-    /// Wherever they are, by the published [lock-free](crate::lock_free) protocol.
+    /// By a request word that the thread reads before it records (`handshake/request.rs`).
+    #[cfg(feature = "lock-free")]
     LockFree,
 }
 
-/// How many rings a process may have.
+/// The maximum number of rings in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingLimit {
     /// One for each traced thread.
     Unlimited,
-    /// So many at most.
+    /// At most this many.
     AtMost(usize),
 }
 
 impl RingLimit {
-    /// The most that can be asked for.
+    /// The largest limit.
     const MAX: usize = 1024;
 
     /// Parses a number from 1 to 1024, or `unlimited`; `None` for anything else.
@@ -66,7 +66,7 @@ impl RingLimit {
             .map(RingLimit::AtMost)
     }
 
-    /// What [`parse`](Self::parse) takes.
+    /// The values that [`parse`](Self::parse) takes, for error messages.
     pub(crate) const TAKES: &'static str = "1 to 1024, or unlimited";
 
     /// The number, `None` if there is no limit.
@@ -78,34 +78,33 @@ impl RingLimit {
     }
 }
 
-/// Rings for threads that were wanted most recently, where not all threads are to be traced.
+/// The maximum number of rings where not all threads are to be traced.
 const DEFAULT_RINGS: usize = 2;
 
-/// What was configured.
+/// The configuration of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// `trace=off|main|all`.
     pub threads: ThreadSelection,
     /// `ring=K`: a ring has `2^K` bytes.
     pub geometry: Geometry,
-    /// `dir=PATH`: where persisted rings go.
+    /// `dir=PATH`: the folder for snapshots.
     pub directory: PathBuf,
     /// `socket=PATH`: a Unix socket that takes commands.
     pub socket: Option<PathBuf>,
-    /// `persist-at-exit=yes|no`: persist the rings when the process ends in an orderly way.
-    pub persist_at_exit: bool,
-    /// `check-balance=DIR`: at the exit of every thread and of the process, check that each exit has
-    /// an entry, and write what was found to `DIR/<pid>.balance`.
+    /// `snapshot-at-exit=yes|no`: take a snapshot when the process ends in an orderly way.
+    pub snapshot_at_exit: bool,
+    /// `check-balance=DIR`: at the exit of every thread and of the process, check that each exit has an entry, and
+    /// write the result to `DIR/<pid>.balance`.
+    #[cfg(feature = "check-balance")]
     pub check_balance: Option<PathBuf>,
     /// `max-rings=N|unlimited`; see [`max_rings`](Self::max_rings).
     pub ring_limit: Option<RingLimit>,
-    /// `unload=journal|persist|invalidate`: what happens when a class loader is unloaded.
-    pub unloading: Unloading,
-    /// `counter=auto|native|emulate`: what to do where trace points cannot read the counter.
+    /// `counter=auto|native|emulate`: what to do where reading the counter is slow, or not allowed.
     pub counter: Fallback,
     /// `nanoscope=yes|no`: trace the main thread when the property `dev.nanoscope` says so.
     pub nanoscope: bool,
-    /// `protocol=checkpoint|lock-free`: how threads are started and stopped.
+    /// `protocol=checkpoint|lock-free`: how the ring of a thread is changed.
     pub protocol: Protocol,
 }
 
@@ -116,10 +115,10 @@ impl Default for Config {
             geometry: Geometry::default(),
             directory: std::env::temp_dir(),
             socket: None,
-            persist_at_exit: false,
+            snapshot_at_exit: false,
+            #[cfg(feature = "check-balance")]
             check_balance: None,
             ring_limit: None,
-            unloading: Unloading::Journal,
             counter: Fallback::Auto,
             nanoscope: false,
             protocol: Protocol::Checkpoint,
@@ -134,23 +133,46 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, persist-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
     BadValue {
         /// The key.
         key: &'static str,
-        /// What was given.
+        /// The value.
         value: String,
-        /// What would have been right.
+        /// The values that the key takes.
         takes: String,
+    },
+    /// A key that has a new name.
+    #[error("{old} is now called {new}")]
+    Renamed {
+        /// The old name.
+        old: &'static str,
+        /// The new name.
+        new: &'static str,
+    },
+    /// A value that no longer exists.
+    #[error("{item} was removed; {instead}")]
+    Removed {
+        /// Key and value.
+        item: String,
+        /// What to use instead.
+        instead: &'static str,
+    },
+    /// A part of Hindsight that this build was compiled without.
+    #[error("{item} is not in this build: it needs hindsight-runtime's cargo feature {feature}, which builds for the lab have")]
+    NotInThisBuild {
+        /// Key and value, or the key.
+        item: &'static str,
+        /// The feature.
+        feature: &'static str,
     },
 }
 
 impl Config {
-    /// How many rings there may be at most, those of ended threads that are kept included; `None` if as
-    /// many as there are threads.
+    /// The maximum number of rings, retired rings of ended threads included; `None` is unlimited.
     pub fn max_rings(&self) -> Option<usize> {
         match (self.ring_limit, self.threads) {
             (Some(limit), _) => limit.number(),
@@ -159,7 +181,7 @@ impl Config {
         }
     }
 
-    /// Whether there is nothing to trace, and nobody who could ask for it.
+    /// Whether nothing is to be traced, and nobody can ask for it.
     pub fn is_off(&self) -> bool {
         self.threads == ThreadSelection::Off && self.socket.is_none() && !self.nanoscope
     }
@@ -198,28 +220,37 @@ impl Config {
                 }
                 "dir" => config.directory = absolute("dir", value)?,
                 "socket" => config.socket = Some(absolute("socket", value)?),
-                "persist-at-exit" => config.persist_at_exit = yes_or_no("persist-at-exit", value)?,
-                "check-balance" => {
-                    config.check_balance = Some(absolute("check-balance", value)?);
+                "snapshot-at-exit" => {
+                    config.snapshot_at_exit = yes_or_no("snapshot-at-exit", value)?;
                 }
+                "persist-at-exit" => {
+                    return Err(ConfigError::Renamed {
+                        old: "persist-at-exit",
+                        new: "snapshot-at-exit",
+                    })
+                }
+                "check-balance" => check_balance(&mut config, value)?,
                 "max-rings" => {
                     let limit = RingLimit::parse(value)
                         .ok_or_else(|| bad("max-rings", value, RingLimit::TAKES))?;
                     config.ring_limit = Some(limit);
                 }
                 "unload" => {
-                    config.unloading = match value {
-                        "journal" => Unloading::Journal,
-                        "persist" => Unloading::Persist,
-                        "invalidate" => Unloading::Invalidate,
-                        _ => return Err(bad("unload", value, "journal, persist or invalidate")),
+                    match value {
+                        "journal" => {}
+                        "persist" | "invalidate" => return Err(ConfigError::Removed {
+                            item: item.to_owned(),
+                            instead:
+                                "unload=journal, the default, keeps the names of unloaded methods",
+                        }),
+                        _ => return Err(bad("unload", value, "journal")),
                     }
                 }
                 "counter" => {
                     config.counter = match value {
                         "auto" => Fallback::Auto,
-                        "native" => Fallback::Refuse,
-                        "emulate" => Fallback::Emulate,
+                        "native" => Fallback::Native,
+                        "emulate" => emulate()?,
                         _ => return Err(bad("counter", value, "auto, native or emulate")),
                     }
                 }
@@ -227,7 +258,7 @@ impl Config {
                 "protocol" => {
                     config.protocol = match value {
                         "checkpoint" => Protocol::Checkpoint,
-                        "lock-free" => Protocol::LockFree,
+                        "lock-free" => lock_free()?,
                         _ => return Err(bad("protocol", value, "checkpoint or lock-free")),
                     }
                 }
@@ -236,6 +267,46 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+#[cfg(feature = "lock-free")]
+fn lock_free() -> Result<Protocol, ConfigError> {
+    Ok(Protocol::LockFree)
+}
+
+#[cfg(not(feature = "lock-free"))]
+fn lock_free() -> Result<Protocol, ConfigError> {
+    Err(ConfigError::NotInThisBuild {
+        item: "protocol=lock-free",
+        feature: "lock-free",
+    })
+}
+
+#[cfg(feature = "counter-emulation")]
+fn emulate() -> Result<Fallback, ConfigError> {
+    Ok(Fallback::Emulate)
+}
+
+#[cfg(not(feature = "counter-emulation"))]
+fn emulate() -> Result<Fallback, ConfigError> {
+    Err(ConfigError::NotInThisBuild {
+        item: "counter=emulate",
+        feature: "counter-emulation",
+    })
+}
+
+#[cfg(feature = "check-balance")]
+fn check_balance(config: &mut Config, value: &str) -> Result<(), ConfigError> {
+    config.check_balance = Some(absolute("check-balance", value)?);
+    Ok(())
+}
+
+#[cfg(not(feature = "check-balance"))]
+fn check_balance(_config: &mut Config, _value: &str) -> Result<(), ConfigError> {
+    Err(ConfigError::NotInThisBuild {
+        item: "check-balance",
+        feature: "check-balance",
+    })
 }
 
 fn bad(key: &'static str, value: &str, takes: &str) -> ConfigError {
@@ -254,7 +325,7 @@ fn yes_or_no(key: &'static str, value: &str) -> Result<bool, ConfigError> {
     }
 }
 
-/// Absolute, because the process may change its directory before the path is used.
+/// Absolute, because the process may change its working directory before the path is used.
 fn absolute(key: &'static str, value: &str) -> Result<PathBuf, ConfigError> {
     let path = PathBuf::from(value);
     if path.is_absolute() {
@@ -274,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_two_rings_unless_all_threads_are_wanted() {
+    fn there_are_two_rings_unless_all_threads_are_traced() {
         let max_rings = |text| Config::parse(text).unwrap().max_rings();
         assert_eq!(max_rings("trace=main"), Some(2));
         assert_eq!(max_rings("trace=all"), None);
@@ -284,7 +355,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,persist-at-exit=yes,check-balance=/c,max-rings=3,unload=persist,counter=native,nanoscope=yes,protocol=lock-free";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -292,19 +363,73 @@ mod tests {
                 geometry: Geometry::new(16).unwrap(),
                 directory: "/a/b".into(),
                 socket: Some("/s".into()),
-                persist_at_exit: true,
-                check_balance: Some("/c".into()),
+                snapshot_at_exit: true,
                 ring_limit: Some(RingLimit::AtMost(3)),
-                unloading: Unloading::Persist,
-                counter: Fallback::Refuse,
+                counter: Fallback::Native,
                 nanoscope: true,
-                protocol: Protocol::LockFree,
+                protocol: Protocol::Checkpoint,
+                ..Config::default()
             }
         );
     }
 
+    /// The outcome where the build has the feature, and the error where it does not.
+    fn needs(text: &str, feature: &str, compiled: bool, check: impl Fn(Config) -> bool) {
+        match Config::parse(text) {
+            Ok(config) => assert!(compiled && check(config), "{text}"),
+            Err(e) => {
+                let message = e.to_string();
+                assert!(!compiled, "{message}");
+                let (item, rest) = message.split_once(" is not in this build: ").unwrap();
+                assert!(text.starts_with(item), "{message}");
+                assert!(
+                    rest.contains(&format!("cargo feature {feature},")),
+                    "{message}"
+                );
+            }
+        }
+    }
+
     #[test]
-    fn it_is_off_if_nobody_can_ask_for_anything() {
+    fn parts_that_the_build_lacks_are_named() {
+        needs(
+            "protocol=lock-free",
+            "lock-free",
+            cfg!(feature = "lock-free"),
+            |c| c.protocol != Protocol::Checkpoint,
+        );
+        let emulation = cfg!(feature = "counter-emulation");
+        needs("counter=emulate", "counter-emulation", emulation, |c| {
+            c.counter == Fallback::Emulate
+        });
+        let balance = cfg!(feature = "check-balance");
+        needs("check-balance=/c", "check-balance", balance, |c| {
+            c != Config::default()
+        });
+    }
+
+    #[test]
+    fn options_that_were_renamed_or_removed_name_their_replacement() {
+        for (text, message) in [
+            (
+                "trace=main,persist-at-exit=yes",
+                "persist-at-exit is now called snapshot-at-exit",
+            ),
+            (
+                "unload=persist",
+                "unload=persist was removed; unload=journal, the default, keeps the names of unloaded methods",
+            ),
+            (
+                "unload=invalidate",
+                "unload=invalidate was removed; unload=journal, the default, keeps the names of unloaded methods",
+            ),
+        ] {
+            assert_eq!(Config::parse(text).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn it_is_off_if_nothing_is_traced_and_nobody_can_ask_for_it() {
         let is_off = |text| Config::parse(text).unwrap().is_off();
         assert!(is_off("") && is_off("trace=off,dir=/d"));
         assert!(!is_off("trace=main") && !is_off("socket=/s") && !is_off("nanoscope=yes"));
@@ -331,8 +456,8 @@ mod tests {
                 "'0' is no value for max-rings: it takes 1 to 1024, or unlimited",
             ),
             (
-                "persist-at-exit=1",
-                "'1' is no value for persist-at-exit: it takes yes or no",
+                "snapshot-at-exit=1",
+                "'1' is no value for snapshot-at-exit: it takes yes or no",
             ),
             (
                 "protocol=none",

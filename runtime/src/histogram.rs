@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A histogram of times in fixed memory.
 
-/// Buckets a power of two: a quantile is too large by at most an eighth.
+use std::time::Duration;
+
+/// Buckets for each power of two; a percentile is too large by at most 1/8.
 const STEPS: usize = 8;
 
-/// Counts values of any `u64` size; smaller than 8 exactly, larger ones in steps of an eighth of a power
-/// of two.
+/// Counts values: below 8 exactly, larger ones in buckets of 1/8 of a power of two.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     counts: [u64; 62 * STEPS],
@@ -50,18 +51,22 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// How many values there are.
+    /// Counts a time, in ns.
+    pub(crate) fn add_time(&mut self, time: Duration) {
+        self.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// The number of values.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The largest one; 0 if there is none.
+    /// The largest value; 0 if there is none.
     pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
-    /// A value that at least `percent` of all are not above of, at most an eighth too large; 0 if there
-    /// is none.
+    /// The p-th percentile, rounded up to its bucket's limit (error ≤ 12.5 %); 0 if there is no value.
     pub(crate) fn percentile(&self, percent: u32) -> u64 {
         let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100) as u64;
         let mut seen = 0;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of methods whose class loader is gone.
+//! Names of methods whose class loader was unloaded.
 //!
-//! A ring names methods by address. When a loader is unloaded, its methods' memory is freed and may become
-//! that of other methods, while events of the old ones are still in the rings. So their names are captured
-//! at the unloading, and kept until no ring can have events from before it. An address then has a name for
-//! each stretch of time between two unloadings, which is what [`Symbol::valid_from`] expresses.
+//! A ring names methods by address. When a loader is unloaded, its methods' memory is freed and may become the memory
+//! of other methods, while events of the old ones are still in the rings. So the names are captured at the unloading,
+//! and kept until no ring can have events from before it. An address then has one name for each interval between two
+//! unloadings, which [`Symbol::valid_from`] expresses.
 //!
-//! Capturing at the unloading, rather than at the linking of each class, costs nothing as long as no
-//! loader goes, which in most apps is never.
+//! Capturing at the unloading, instead of at the linking of each class, costs nothing as long as no loader is unloaded,
+//! which in most apps is never.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use hindsight_trace_format::container::Symbol;
 
-/// Methods that are kept: some 10 MiB of names. The oldest go first, and are counted.
+/// Maximum number of methods kept: about 10 MiB of names. The oldest are dropped first, and counted.
 const MAX_METHODS: usize = 1 << 16;
 
-/// A method that is gone.
+/// A method of an unloaded class loader.
 #[derive(Debug)]
 struct Method {
     address: u64,
@@ -44,26 +44,26 @@ impl Method {
     }
 }
 
-/// What went with one loader.
+/// The methods of one unloaded class loader.
 #[derive(Debug)]
 struct Unloading {
-    /// The counter then: the methods ran before it, and whatever came to their addresses runs after it.
+    /// The counter at the unloading: the methods ran before, later methods at their addresses run after.
     at: u64,
-    /// By address.
+    /// Sorted by address.
     methods: Vec<Method>,
 }
 
-/// The names captured, oldest first.
+/// The captured names, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     unloadings: VecDeque<Unloading>,
     methods: usize,
-    /// Methods that were dropped for want of room.
+    /// Methods dropped for lack of room.
     dropped: u64,
 }
 
 impl Journal {
-    /// Keeps the names of the methods of a loader that is unloaded when the counter is at `at`.
+    /// Adds the methods of a loader that is unloaded when the counter is at `at`.
     pub(crate) fn add(&mut self, at: u64, symbols: Vec<Symbol>) {
         let mut strings: HashMap<String, Arc<str>> = HashMap::new();
         let mut share = |s: String| -> Arc<str> {
@@ -91,7 +91,7 @@ impl Journal {
             .collect();
         methods.sort_by_key(|m| m.address);
         self.methods += methods.len();
-        // Two loaders may be unloaded at a time, and come here in another order.
+        // Two threads that unload loaders may arrive here in a different order.
         let place = self.unloadings.partition_point(|u| u.at <= at);
         self.unloadings.insert(place, Unloading { at, methods });
         while self.methods > MAX_METHODS {
@@ -103,7 +103,7 @@ impl Journal {
         }
     }
 
-    /// Forgets what no ring needs, if no ring has events older than `oldest_event`.
+    /// Drops the names that no ring needs if no ring has events older than `oldest_event`.
     pub(crate) fn forget_before(&mut self, oldest_event: u64) {
         while let Some(oldest) = self.unloadings.front().filter(|u| u.at < oldest_event) {
             self.methods -= oldest.methods.len();
@@ -111,14 +111,14 @@ impl Journal {
         }
     }
 
-    /// Methods that were dropped for want of room, so far.
+    /// Methods dropped so far for lack of room.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Adds the names that these addresses (in order) had to those that they have now.
+    /// Adds the former names of these addresses (sorted) to `symbols`, their current names.
     pub(crate) fn add_names(&self, addresses: &[u64], symbols: &mut Vec<Symbol>) {
-        // From when on the name that follows an address's last one so far is valid.
+        // The counter from which on the next name of an address is valid.
         let mut valid_from: HashMap<u64, u64> = HashMap::new();
         let mut gone = Vec::new();
         for unloading in &self.unloadings {
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The name at these times, as readers find it.
+    /// The names at these addresses and times, as readers find them.
     fn names(journal: &Journal, live: &[Symbol], asked: &[(u64, u64)]) -> Vec<String> {
         let mut addresses: Vec<u64> = asked.iter().map(|(address, _)| *address).collect();
         addresses.sort_unstable();
@@ -191,7 +191,7 @@ mod tests {
         ];
         let expected = ["a", "second", "third", "b", "always", "?"];
         assert_eq!(names(&journal, &live, &asked), expected);
-        // The order in which two threads come here does not matter.
+        // The order of arrival does not matter.
         let mut journal = Journal::default();
         journal.add(200, vec![symbol(0x1000, "second")]);
         journal.add(100, vec![symbol(0x2000, "b"), symbol(0x1000, "a")]);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_ring_needs_is_forgotten() {
+    fn names_that_no_ring_needs_are_dropped() {
         let mut journal = Journal::default();
         journal.add(100, vec![symbol(0x1000, "first")]);
         journal.add(200, vec![symbol(0x1000, "second")]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_bounded_and_what_goes_is_counted() {
+    fn the_memory_is_bounded_and_dropped_names_are_counted() {
         let mut journal = Journal::default();
         let many = |n: usize| (0..n as u64).map(|i| symbol(i * 8, "m")).collect();
         journal.add(1, many(MAX_METHODS - 1));

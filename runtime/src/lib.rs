@@ -1,54 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records trace points into per-thread rings, all the time, and keeps the rings when something goes
-//! wrong.
+//! Records method entries and exits into per-thread rings, all the time, and writes the rings to a file (a *snapshot*)
+//! on request.
 //!
-//! This crate knows nothing of ART: what it needs of a managed runtime is the [`Host`] trait. Compiled
-//! trace points write to a ring directly, through the thread's *cursor* (see `hindsight_trace_format`);
-//! everything else goes through here:
+//! This crate does not depend on ART: the [`Host`] trait is all that it needs of a managed runtime. Compiled trace
+//! points write to a ring directly, through the thread's *cursor* (see `hindsight_trace_format`); everything else goes
+//! through this crate:
 //!
 //! ```text
-//! traced threads ──slots──► Ring ◄──swap at a safepoint── control thread ──► x.hindsight
-//!       ▲ ThreadTrace::append                                   ▲ Recorder::raise_anomaly, socket
+//! traced threads ──slots──► Ring ◄──handshake── control thread ──► x.hindsight
+//!       ▲ TracedThread::record_…                     ▲ Recorder::snapshot, control socket
 //! ```
 //!
-//! The control thread is the only one that persists, symbolizes, and starts or stops other threads.
-//! Memory of a ring is touched by its thread alone, until that thread has passed the safepoint at which
-//! the ring was taken from it.
+//! The control thread is the only thread that takes snapshots, asks for method names, and starts or stops other
+//! threads. Only a thread itself writes to its ring, until it has agreed to the ring's change by a *handshake*:
+//! usually at a safepoint.
+//!
+//! The layers, from top to bottom; a module only uses modules below it:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `recorder` | the interface for the managed runtime |
+//! | `control` | the control thread: snapshots, status, retention of rings, and where its commands come from |
+//! | `session`, `registry`, `journal` | the state that all threads share |
+//! | `handshake` | how a thread agrees to a change of its ring |
+//! | `thread` | one thread's ring, cursor, words and anchors |
+//! | `clock` | the counter that trace points read |
+//! | `host`, `command`, `config` | interfaces and plain data |
+//!
+//! Cargo features add parts that a phone does not need; builds for the lab have all of them:
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `lock-free` | `protocol=lock-free`: a handshake without safepoints |
+//! | `counter-emulation` | `counter=emulate`: on ARM, traces although the counter cannot be read |
+//! | `check-balance` | `check-balance=DIR`: checks at a thread's end that each exit has an entry |
+//! | `lab` | all of these |
+//! | `loom` | the model checks in `models/` |
 
-pub mod anchors;
-pub mod balance;
+#[cfg(feature = "check-balance")]
+mod balance;
 pub mod clock;
+mod command;
 pub mod config;
-mod control_socket;
-mod control_thread;
-#[cfg(any(target_arch = "arm", target_arch = "aarch64"))]
-mod counter_emulation;
-#[cfg(any(target_arch = "arm", target_arch = "aarch64", test))]
-mod counter_trap;
+mod control;
+mod handshake;
 mod histogram;
+mod host;
 mod journal;
-pub mod lock_free;
-#[cfg(all(test, feature = "loom"))]
-mod model;
 #[cfg(feature = "loom")]
-mod model_clock;
-pub mod nanoscope;
-mod persist;
-mod property_watch;
-pub mod quota;
+mod models;
 mod recorder;
-#[cfg(feature = "loom")]
-#[path = "ring_model.rs"]
-mod ring;
-#[cfg(not(feature = "loom"))]
-mod ring;
-mod sampler;
+mod registry;
+mod session;
 mod sync;
-mod thread_trace;
-mod thread_words;
+mod thread;
 
+pub use command::{NanoscopeCommand, SnapshotOutcome};
 pub use config::{Config, ConfigError, ThreadSelection};
-pub use recorder::{AnomalyOutcome, Host, ProcessIdentity, Recorder, Severity};
-pub use ring::{Ring, RingPool};
-pub use thread_trace::{StartReason, ThreadTrace};
-pub use thread_words::{set_stubs, StubTable, Stubs, ThreadWords, POLL_SUSPEND, POLL_TRACING};
+pub use control::nanoscope::thread_name_command;
+pub use handshake::TracedThread;
+pub use host::{Host, ProcessIdentity, Severity};
+pub use recorder::Recorder;
+pub use thread::anchors;
+pub use thread::ring::{Ring, RingPool};
+pub use thread::trace::StartReason;
+pub use thread::words::{set_stubs, StubTable, Stubs, ThreadWords, POLL_SUSPEND, POLL_TRACING};

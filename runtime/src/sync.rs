@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The primitives that the state machines are made of: the standard library's, or those of loom, which
-//! tries all interleavings (feature `loom`; see `model`).
+//! The primitives of the code that models check: the standard library's or, with the feature `loom`, those of loom,
+//! which tries all interleavings.
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::{
@@ -15,9 +15,16 @@ pub(crate) use loom::sync::{
 };
 
 /// Lets another thread run.
+#[cfg(feature = "lock-free")]
 pub(crate) fn spin() {
     #[cfg(not(feature = "loom"))]
     std::thread::yield_now();
     #[cfg(feature = "loom")]
     loom::thread::yield_now();
+}
+
+/// Locks one of the standard library's mutexes. A panic of an earlier owner does not matter: panics are caught where
+/// they end tracing, and the data is valid between any two statements.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -49,7 +49,7 @@ impl Client {
 }
 
 #[test]
-fn a_thread_is_started_persisted_and_stopped() {
+fn a_thread_is_started_in_a_snapshot_and_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(folder.path(), "");
     let mut client = Client::new(folder.path());
@@ -65,15 +65,15 @@ fn a_thread_is_started_persisted_and_stopped() {
         assert_eq!(again, format!("error thread {tid} is traced already"));
         let status = thread.native(|| client.ask("status\n"));
         let expected = format!(
-            r#"ok {{"pid":{},"threads":1,"traced":[{tid}],"ring_bytes":4096,"max_rings":2,"finished_rings":0,"#,
+            r#"ok {{"pid":{},"threads":1,"traced":[{tid}],"ring_bytes":4096,"max_rings":2,"retired_rings":0,"#,
             std::process::id()
         );
         assert!(status.starts_with(&expected), "{status}");
-        let held = r#""persisted":0,"held_ns":{"count":1,"#;
+        let held = r#""snapshots":0,"held_ns":{"count":1,"#;
         assert!(status.contains(held), "{status}");
 
         thread.enter(0x1000);
-        let answer = thread.native(|| client.ask("anomaly dropped frame\n"));
+        let answer = thread.native(|| client.ask("snapshot dropped frame\n"));
         let bytes = std::fs::read(answer.strip_prefix("ok ").unwrap()).unwrap();
         let reader = Reader::new(&bytes).unwrap();
         assert_eq!(reader.process().unwrap().reason, "dropped frame");
@@ -86,7 +86,7 @@ fn a_thread_is_started_persisted_and_stopped() {
         );
         let status = thread.native(|| client.ask("status\n"));
         assert!(
-            status.contains(r#""persisted":1,"held_ns":{"count":2,"#),
+            status.contains(r#""snapshots":1,"held_ns":{"count":2,"#),
             "{status}"
         );
 
@@ -97,7 +97,7 @@ fn a_thread_is_started_persisted_and_stopped() {
     });
     recorder.shutdown();
     assert!(!folder.path().join("control").exists());
-    // A client that stays is told so if it was being waited for, and is let go in any case.
+    // A client that stays gets an error for a command that it has sent, and is cut off in any case.
     let mut rest = String::new();
     if client.answers.get_mut().write_all(b"status\n").is_ok() {
         let _ = client.answers.read_line(&mut rest);
@@ -117,25 +117,25 @@ fn bad_input_is_answered_with_what_is_wrong() {
     for (line, answer) in [
         (
             "dance\n",
-            "error unknown command 'dance' (known: anomaly, start, stop, foreground, max-rings, property, status)",
+            "error unknown command 'dance' (known: snapshot, start, stop, foreground, max-rings, property, status)",
         ),
         (
             "\n",
-            "error unknown command '' (known: anomaly, start, stop, foreground, max-rings, property, status)",
+            "error unknown command '' (known: snapshot, start, stop, foreground, max-rings, property, status)",
         ),
         (
             "start\n",
-            "error '' is no thread id; say for instance 'start 1234'",
+            "error '' is no thread id; an example: 'start 1234'",
         ),
         (
             "stop -1\n",
-            "error '-1' is no thread id; say for instance 'stop 1234'",
+            "error '-1' is no thread id; an example: 'stop 1234'",
         ),
         (
             "start 1\n",
             "error no thread 1 is registered with the runtime",
         ),
-        ("foreground x\n", "error 'x' is no thread id; say for instance 'foreground 1234'"),
+        ("foreground x\n", "error 'x' is no thread id; an example: 'foreground 1234'"),
         ("max-rings 0\n", "error '0': max-rings takes 1 to 1024, or unlimited"),
         (
             "property x=y\n",
@@ -147,10 +147,14 @@ fn bad_input_is_answered_with_what_is_wrong() {
         ),
         ("property dev.nanoscope=other.app:file\n", "ok"),
         ("property dev.nanoscope=\n", "ok"),
-        ("anomaly\n", "error say why: anomaly REASON"),
+        ("snapshot\n", "error the reason is missing: snapshot REASON"),
         (
             "anomaly x\n",
-            "error nothing to persist: no thread is traced (is trace=main or all?)",
+            "error 'anomaly' is now called 'snapshot': snapshot REASON",
+        ),
+        (
+            "snapshot x\n",
+            "error nothing to write: no thread is traced (is trace=main or all?)",
         ),
     ] {
         assert_eq!(client.ask(line), answer);

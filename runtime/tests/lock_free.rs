@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that are started and stopped by the lock-free protocol, in each of the ways that it has.
-#![cfg(not(miri))]
+//! Threads that are started and stopped by the lock-free protocol, in each of its ways.
+#![cfg(all(feature = "lock-free", not(miri)))]
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A limited number of rings, for the threads wanted most recently. Tests here measure the memory of the
-//! whole process, so they run one after the other.
+//! A limited number of rings, for the threads wanted most recently. The tests measure the memory of the whole process, so
+//! they run one after the other.
 
 mod common;
 
@@ -11,8 +11,10 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{AnomalyOutcome, Config, Recorder, ThreadWords};
+use hindsight_runtime::{Config, Recorder, SnapshotOutcome, ThreadWords};
 use hindsight_trace_format::container::Reader;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -32,16 +34,16 @@ fn resident() -> usize {
     pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
 }
 
-/// What a worker is asked for.
+/// A task for a worker.
 enum Task {
     /// Record until the ring is full.
     Fill,
-    /// Say whether it is traced.
+    /// Report whether the thread is traced.
     Look,
     End,
 }
 
-/// A managed thread that does one task after the other, and is in native code in between.
+/// A managed thread that executes tasks, and is in native code in between.
 struct Worker {
     tid: u32,
     tasks: Sender<Task>,
@@ -88,22 +90,25 @@ impl Worker {
     }
 }
 
-/// Waits for the control thread to have done what it was told so far.
+/// Waits until the control thread has executed all commands so far.
 fn settled(recorder: &Recorder) {
-    let outcome = recorder.raise_anomaly(String::new(), 0, Duration::from_secs(60));
-    assert!(!matches!(outcome, AnomalyOutcome::TimedOut));
+    let outcome = recorder.snapshot(String::new(), 0, Duration::from_secs(60));
+    assert!(!matches!(outcome, SnapshotOutcome::TimedOut));
 }
 
 #[test]
-fn memory_of_a_ring_that_is_taken_away_is_returned() {
+fn memory_of_an_evicted_ring_is_returned() {
     const RING: usize = 1 << 24;
-    // Nothing is persisted, for want of the folder: that too needs memory.
+    // Snapshots fail, as the folder does not exist: a file would need memory, too.
     let (_alone, recorder, world) = start("trace=off,ring=24,max-rings=2,dir=/nonexistent");
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3)
             .map(|_| Worker::start(scope, &recorder, &world, RING))
             .collect();
-        let want = |n: usize| recorder.thread_in_foreground(workers[n].tid);
+        let want = |n: usize| {
+            let tid = workers[n].tid;
+            recorder.trace_thread(tid, true, PATIENCE).unwrap();
+        };
         let traced = || -> Vec<bool> { workers.iter().map(|w| w.ask(Task::Look)).collect() };
         let nothing = resident();
 
@@ -123,16 +128,15 @@ fn memory_of_a_ring_that_is_taken_away_is_returned() {
         settled(&recorder);
         assert_eq!(traced(), [true, false, true]);
         let one = resident().saturating_sub(nothing);
-        // `settled` persisted, and with that took the rings' contents, but for the memory of nobody.
+        // `settled` took a snapshot, which returned the memory of all rings.
         assert!(one < RING / 5, "{one}");
         workers[0].ask(Task::Fill);
         workers[2].ask(Task::Fill);
         let two = resident();
         assert!(two - nothing > RING * 18 / 10, "{two} {nothing}");
 
-        // Without a persist: only the ring that is taken away is returned.
-        recorder.thread_in_foreground(workers[1].tid);
-        while !workers[1].ask(Task::Look) {}
+        // Without a snapshot: only the memory of the evicted ring is returned.
+        want(1);
         let one = resident() - nothing;
         assert!((RING * 8 / 10..RING * 12 / 10).contains(&one), "{one}");
         assert_eq!(traced(), [false, true, true]);
@@ -143,15 +147,15 @@ fn memory_of_a_ring_that_is_taken_away_is_returned() {
 }
 
 #[test]
-fn a_thread_takes_no_ring_by_being_born_and_an_ended_ones_goes_first() {
+fn starting_a_thread_evicts_no_ring_and_a_retired_ring_goes_first() {
     let folder = tempfile::tempdir().unwrap();
     let (_alone, recorder, world) = start(&format!(
         "trace=all,ring=12,max-rings=2,dir={}",
         folder.path().display()
     ));
-    let persist = || {
-        let outcome = recorder.raise_anomaly("x".into(), 0, Duration::from_secs(60));
-        let AnomalyOutcome::Persisted(path) = outcome else {
+    let snapshot = || {
+        let outcome = recorder.snapshot("x".into(), 0, Duration::from_secs(60));
+        let SnapshotOutcome::Written(path) = outcome else {
             panic!("{outcome:?}");
         };
         let bytes = std::fs::read(path).unwrap();
@@ -170,12 +174,12 @@ fn a_thread_takes_no_ring_by_being_born_and_an_ended_ones_goes_first() {
         assert!(!third.ask(Task::Look));
 
         first.tasks.send(Task::End).unwrap();
-        // Ended threads are forgotten after their ring was put aside.
+        // A worker's channel is closed after its ring was retired.
         while first.tasks.send(Task::Look).is_ok() {}
         recorder.thread_in_foreground(third.tid);
         while !third.ask(Task::Look) {}
-        assert!(second.ask(Task::Look), "the ended one's was enough");
-        let (tids, losses) = persist();
+        assert!(second.ask(Task::Look), "the retired ring was enough");
+        let (tids, losses) = snapshot();
         let mut expected = [second.tid, third.tid];
         expected.sort_unstable();
         assert_eq!(tids, expected);
@@ -211,7 +215,7 @@ fn a_thread_that_gets_the_id_of_one_that_is_being_stopped_keeps_its_ring() {
     let (done, is_done) = channel();
     let at_work = Arc::clone(&recorder);
     *world.before_safepoint.lock().unwrap() = Some(Box::new(move |_| {
-        // SAFETY: as above.
+        // SAFETY: this test is all the threads.
         unsafe {
             at_work.thread_exiting(&*ended.0);
             at_work.thread_started(TID, "successor", &*successor.0);
@@ -222,11 +226,11 @@ fn a_thread_that_gets_the_id_of_one_that_is_being_stopped_keeps_its_ring() {
     assert_eq!(stopped, Err(format!("thread {TID} is not traced")));
     let successor = is_done.recv().unwrap();
     assert!(has_ring(&successor));
-    // That is one ring, the ended thread's another, which leaves none.
-    // SAFETY: as above.
+    // The successor has one ring, the ended thread's is retired: there is no room for a third.
+    // SAFETY: this test is all the threads.
     unsafe { recorder.thread_started(TID + 1, "other", &*other.0) };
     assert!(!has_ring(&other));
-    // SAFETY: as above.
+    // SAFETY: this test is all the threads.
     unsafe {
         recorder.thread_exiting(&*successor.0);
         recorder.thread_exiting(&*other.0);

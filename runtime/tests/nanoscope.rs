@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nanoscope's two ways of asking for a trace.
+//! Nanoscope's two interfaces.
 
 mod common;
 
@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::nanoscope::{thread_name_command, Command};
-use hindsight_runtime::{Config, Recorder};
+use hindsight_runtime::{thread_name_command, Config, NanoscopeCommand, Recorder};
 use hindsight_trace_format::container::Reader;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,7 +55,7 @@ fn a_thread_asks_by_its_name_and_gets_its_own_trace_only() {
         scope.spawn(move || {
             Managed::run(recorder, world, |thread| {
                 thread
-                    .native(|| recorder.nanoscope(gettid(), Command::Start, PATIENCE))
+                    .native(|| recorder.nanoscope(gettid(), NanoscopeCommand::Start, PATIENCE))
                     .unwrap();
                 thread.enter(0x9000);
                 ready.send(()).unwrap();
@@ -102,10 +101,10 @@ fn a_thread_that_was_traced_anyway_goes_on_being_traced() {
     let path = folder.path().join("out.hindsight");
     Managed::run(&recorder, &world, |thread| {
         let mut ask = |command| thread.native(|| recorder.nanoscope(gettid(), command, PATIENCE));
-        ask(Command::Start).unwrap();
-        ask(Command::Stop(path.clone())).unwrap();
+        ask(NanoscopeCommand::Start).unwrap();
+        ask(NanoscopeCommand::Stop(path.clone())).unwrap();
         assert!(thread.is_traced());
-        let nowhere = Command::Stop("/nonexistent/x".into());
+        let nowhere = NanoscopeCommand::Stop("/nonexistent/x".into());
         let error = thread.native(|| recorder.nanoscope(gettid(), nowhere, PATIENCE));
         assert!(error.unwrap_err().contains("/nonexistent/x"));
         assert!(thread.is_traced());

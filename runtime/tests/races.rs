@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that record while all that can happen to them does, from several sides at a time. Made for ThreadSanitizer,
-//! see docs/verification.md; without it, it still checks that no ring has an event too many or too few.
+//! Threads record while several others start, stop and end threads, take snapshots and unload loaders at random. Made
+//! for ThreadSanitizer, see testing/verify/README.md; without it, the test still checks that no ring has an event too many or
+//! too few.
 //!
 //! Every thread goes through the same cycle of entries and exits, so any stretch of a ring can be checked.
 #![cfg(not(miri))]
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{nanoscope, Config, Recorder, Severity};
+use hindsight_runtime::{Config, NanoscopeCommand, Recorder, Severity};
 use hindsight_trace_format::container::{Reader, Symbol};
 use hindsight_trace_format::slot::Event;
 
@@ -138,7 +139,7 @@ fn command(dice: &mut Dice, threads: &Mutex<Vec<u32>>, file: u64) -> String {
         0..=4 => format!("start {}", thread(dice)),
         5..=8 => format!("stop {}", thread(dice)),
         9..=11 => format!("foreground {}", thread(dice)),
-        12..=15 => "anomaly races".to_owned(),
+        12..=15 => "snapshot races".to_owned(),
         16 => "status".to_owned(),
         17 => format!("max-rings {}", 1 + dice.below(6)),
         18 => "max-rings unlimited".to_owned(),
@@ -173,13 +174,13 @@ fn race(configuration: &str, seed: u64) {
                         let cycles = 1 + dice.below(200) as u64;
                         work(thread, |n| n < cycles);
                         thread.native(|| match dice.below(24) {
-                            0 => drop(recorder.raise_anomaly("a thread".into(), tid, PATIENCE)),
+                            0 => drop(recorder.snapshot("a thread".into(), tid, PATIENCE)),
                             1 => recorder.thread_in_foreground(tid),
                             2 => recorder.thread_renamed(tid, "another name"),
                             3 => {
                                 let file = folder.join(format!("n{tid}.hindsight"));
-                                let start = nanoscope::Command::Start;
-                                let stop = nanoscope::Command::Stop(file);
+                                let start = NanoscopeCommand::Start;
+                                let stop = NanoscopeCommand::Stop(file);
                                 // Others may have taken the ring meanwhile.
                                 let _ = recorder.nanoscope(tid, start, PATIENCE);
                                 let _ = recorder.nanoscope(tid, stop, PATIENCE);
@@ -228,7 +229,7 @@ fn race(configuration: &str, seed: u64) {
                                 };
                                 let loader = round as usize + 1;
                                 world.loaders.lock().unwrap().insert(loader, vec![symbol]);
-                                recorder.loader_unloading(loader, PATIENCE);
+                                recorder.loader_unloading(loader);
                                 events.fetch_add(check_all(folder), Ordering::Relaxed);
                             }
                             _ => {
@@ -264,7 +265,7 @@ fn race(configuration: &str, seed: u64) {
 
 #[test]
 fn nothing_is_torn_with_every_thread_traced() {
-    race("trace=all,persist-at-exit=yes", 1);
+    race("trace=all,snapshot-at-exit=yes", 1);
 }
 
 #[test]
@@ -272,15 +273,9 @@ fn nothing_is_torn_with_few_rings() {
     race("trace=off,max-rings=3", 2);
 }
 
-#[test]
-fn nothing_is_torn_when_loaders_persist_or_invalidate() {
-    race("trace=all,unload=persist", 3);
-    race("trace=all,unload=invalidate", 4);
-}
-
+#[cfg(feature = "lock-free")]
 #[test]
 fn nothing_is_torn_without_safepoints() {
-    race("trace=all,persist-at-exit=yes,protocol=lock-free", 5);
+    race("trace=all,snapshot-at-exit=yes,protocol=lock-free", 5);
     race("trace=off,max-rings=3,protocol=lock-free", 6);
-    race("trace=all,unload=persist,protocol=lock-free", 7);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The recorder as a whole, with threads that record while others persist.
+//! The recorder as a whole: threads record while others take snapshots.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{AnomalyOutcome, Config, Recorder, Severity};
+use hindsight_runtime::{Config, Recorder, Severity, SnapshotOutcome};
 use hindsight_trace_format::container::{Reader, Ring};
 use hindsight_trace_format::slot::Event;
 
@@ -25,9 +25,9 @@ fn start(configuration: &str) -> (Recorder, Arc<World>) {
     (recorder, world)
 }
 
-fn persisted(outcome: AnomalyOutcome) -> PathBuf {
+fn written(outcome: SnapshotOutcome) -> PathBuf {
     match outcome {
-        AnomalyOutcome::Persisted(path) => path,
+        SnapshotOutcome::Written(path) => path,
         other => panic!("{other:?}"),
     }
 }
@@ -41,7 +41,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The methods entered, oldest first; checks what every ring must fulfil.
+/// The methods entered, oldest first. Checks that all events lie within the time of the recording.
 fn entries(ring: &Ring<'_>) -> Vec<u64> {
     let mut events = ring.slots().events();
     let mut entries = Vec::new();
@@ -62,21 +62,22 @@ fn entries(ring: &Ring<'_>) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_when_rings_are_persisted_while_threads_record() {
-    persist_while_threads_record("checkpoint");
+fn nothing_is_lost_or_doubled_by_snapshots_while_threads_record() {
+    snapshots_while_threads_record("checkpoint");
 }
 
+#[cfg(feature = "lock-free")]
 #[test]
-fn nothing_is_lost_or_doubled_when_that_is_done_lock_free() {
-    persist_while_threads_record("lock-free");
+fn nothing_is_lost_or_doubled_by_lock_free_snapshots() {
+    snapshots_while_threads_record("lock-free");
 }
 
-fn persist_while_threads_record(protocol: &str) {
+fn snapshots_while_threads_record(protocol: &str) {
     const THREADS: u64 = 3;
     const CALLS: u64 = 60_000;
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(&format!(
-        "trace=all,ring=21,dir={},persist-at-exit=yes,protocol={protocol}",
+        "trace=all,ring=21,dir={},snapshot-at-exit=yes,protocol={protocol}",
         folder.path().display()
     ));
 
@@ -107,12 +108,12 @@ fn persist_while_threads_record(protocol: &str) {
                 break;
             }
             // No thread may be between being registered and the first of its calls at the first try.
-            match recorder.raise_anomaly(format!("try {n}"), 0, PATIENCE) {
-                AnomalyOutcome::Persisted(_) => {}
-                AnomalyOutcome::Failed(why) => {
-                    assert!(why.starts_with("nothing to persist"), "{why}")
+            match recorder.snapshot(format!("try {n}"), 0, PATIENCE) {
+                SnapshotOutcome::Written(_) => {}
+                SnapshotOutcome::Failed(why) => {
+                    assert!(why.starts_with("nothing to write"), "{why}")
                 }
-                AnomalyOutcome::TimedOut => panic!("timed out"),
+                SnapshotOutcome::TimedOut => panic!("timed out"),
             }
         }
         tids.extend(threads.into_iter().map(|t| t.join().unwrap()));
@@ -156,7 +157,7 @@ fn a_file_says_who_was_traced_why_and_what_is_missing() {
     ));
     let path = Managed::run(&recorder, &world, |thread| {
         recorder.thread_renamed(gettid(), "main");
-        recorder.loader_unloading(0, PATIENCE);
+        recorder.loader_unloading(0);
         for method in [FIRST, FIRST + 1, FIRST + 2] {
             thread.enter(method);
         }
@@ -166,7 +167,7 @@ fn a_file_says_who_was_traced_why_and_what_is_missing() {
             thread.enter(FIRST);
         }
         let tid = gettid();
-        thread.native(|| persisted(recorder.raise_anomaly("slow frame".into(), tid, PATIENCE)))
+        thread.native(|| written(recorder.snapshot("slow frame".into(), tid, PATIENCE)))
     });
     recorder.shutdown();
     assert!(world.logged(Severity::Info, "slow frame"));
@@ -228,7 +229,7 @@ fn methods_that_the_host_cannot_name_are_counted() {
         for method in [FIRST, FIRST + 1, FIRST + 3, FIRST + 3] {
             thread.enter(method);
         }
-        thread.native(|| persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
+        thread.native(|| written(recorder.snapshot("x".into(), 0, PATIENCE)))
     });
     let bytes = std::fs::read(path).unwrap();
     let losses = Reader::new(&bytes).unwrap().losses().unwrap();
@@ -242,25 +243,25 @@ fn a_folder_that_is_not_there_costs_the_trace_but_not_the_tracing() {
     let (recorder, world) = start(&format!("trace=all,ring=12,dir={}", missing.display()));
     Managed::run(&recorder, &world, |thread| {
         thread.enter(FIRST);
-        let outcome = thread.native(|| recorder.raise_anomaly("x".into(), 0, PATIENCE));
-        let AnomalyOutcome::Failed(why) = outcome else {
+        let outcome = thread.native(|| recorder.snapshot("x".into(), 0, PATIENCE));
+        let SnapshotOutcome::Failed(why) = outcome else {
             panic!("{outcome:?}")
         };
         assert!(why.contains(missing.to_str().unwrap()), "{why}");
         assert!(thread.is_traced());
         std::fs::create_dir(&missing).unwrap();
         thread.exit();
-        thread.native(|| persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE)));
+        thread.native(|| written(recorder.snapshot("x".into(), 0, PATIENCE)));
     });
-    assert!(world.logged(Severity::Error, "cannot persist"));
+    assert!(world.logged(Severity::Error, "cannot write the snapshot"));
     assert_eq!(files(&missing).len(), 1, "no temporary file is left");
 }
 
 #[test]
-fn shutdown_persists_stops_and_can_be_repeated() {
+fn shutdown_takes_a_snapshot_stops_and_can_be_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(&format!(
-        "trace=all,ring=12,dir={},persist-at-exit=yes",
+        "trace=all,ring=12,dir={},snapshot-at-exit=yes",
         folder.path().display()
     ));
     Managed::run(&recorder, &world, |thread| {
@@ -268,8 +269,8 @@ fn shutdown_persists_stops_and_can_be_repeated() {
         thread.native(|| recorder.shutdown());
         assert!(!thread.is_traced());
         thread.native(|| recorder.shutdown());
-        let outcome = recorder.raise_anomaly("late".into(), 0, PATIENCE);
-        assert!(matches!(outcome, AnomalyOutcome::Failed(_)), "{outcome:?}");
+        let outcome = recorder.snapshot("late".into(), 0, PATIENCE);
+        assert!(matches!(outcome, SnapshotOutcome::Failed(_)), "{outcome:?}");
     });
     // A thread that comes late is not traced, and comes to no harm.
     Managed::run(&recorder, &world, |thread| assert!(!thread.is_traced()));
@@ -282,7 +283,7 @@ fn shutdown_persists_stops_and_can_be_repeated() {
 }
 
 #[test]
-fn the_rings_of_threads_that_have_ended_are_persisted_too() {
+fn the_newest_retired_rings_are_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(&format!(
         "trace=all,ring=12,dir={}",
@@ -293,7 +294,7 @@ fn the_rings_of_threads_that_have_ended_are_persisted_too() {
             scope.spawn(|| Managed::run(&recorder, &world, |thread| thread.enter(FIRST + n)));
         });
     }
-    let path = persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE));
+    let path = written(recorder.snapshot("x".into(), 0, PATIENCE));
     let bytes = std::fs::read(path).unwrap();
     let reader = Reader::new(&bytes).unwrap();
     let mut methods: Vec<u64> = reader
@@ -318,11 +319,11 @@ fn a_panic_on_the_control_thread_ends_tracing_and_nothing_else() {
     Managed::run(&recorder, &world, |thread| {
         thread.enter(FIRST);
         world.panic_in_symbolize.store(true, Ordering::SeqCst);
-        let outcome = thread.native(|| recorder.raise_anomaly("x".into(), 0, PATIENCE));
-        assert!(matches!(outcome, AnomalyOutcome::Failed(_)), "{outcome:?}");
+        let outcome = thread.native(|| recorder.snapshot("x".into(), 0, PATIENCE));
+        assert!(matches!(outcome, SnapshotOutcome::Failed(_)), "{outcome:?}");
         // Tracing ends after the answer; the next answer comes after that.
-        let outcome = thread.native(|| recorder.raise_anomaly("y".into(), 0, PATIENCE));
-        assert!(matches!(outcome, AnomalyOutcome::Failed(_)), "{outcome:?}");
+        let outcome = thread.native(|| recorder.snapshot("y".into(), 0, PATIENCE));
+        assert!(matches!(outcome, SnapshotOutcome::Failed(_)), "{outcome:?}");
         assert!(!thread.is_traced());
     });
     assert!(world.logged(Severity::Error, "internal error"));
@@ -330,16 +331,17 @@ fn a_panic_on_the_control_thread_ends_tracing_and_nothing_else() {
     assert!(files(folder.path()).is_empty());
 }
 
+#[cfg(feature = "check-balance")]
 #[test]
-fn check_balance_reports_what_does_not_match_but_not_what_a_persist_cut() {
+fn check_balance_reports_what_does_not_match_but_not_what_a_snapshot_cut() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(&format!(
-        "trace=all,ring=12,dir={0},check-balance={0},persist-at-exit=yes",
+        "trace=all,ring=12,dir={0},check-balance={0},snapshot-at-exit=yes",
         folder.path().display()
     ));
     Managed::run(&recorder, &world, |thread| {
         thread.enter(FIRST);
-        thread.native(|| persisted(recorder.raise_anomaly("x".into(), 0, PATIENCE)));
+        thread.native(|| written(recorder.snapshot("x".into(), 0, PATIENCE)));
         thread.exit();
     });
     std::thread::scope(|scope| {
@@ -368,10 +370,10 @@ fn check_balance_reports_what_does_not_match_but_not_what_a_persist_cut() {
     );
 }
 
-/// What the next test runs in a child process.
+/// The child process of the next test.
 #[test]
 #[ignore = "runs only as a child of a_process_killed_at_any_moment_leaves_whole_files"]
-fn child_that_persists_until_it_is_killed() {
+fn child_that_takes_snapshots_until_it_is_killed() {
     let Some(folder) = std::env::var_os("HINDSIGHT_TEST_FOLDER") else {
         return;
     };
@@ -382,7 +384,7 @@ fn child_that_persists_until_it_is_killed() {
             thread.enter(FIRST + call);
             thread.exit();
         }
-        thread.native(|| recorder.raise_anomaly("again".into(), 0, PATIENCE));
+        thread.native(|| recorder.snapshot("again".into(), 0, PATIENCE));
     });
 }
 
@@ -395,13 +397,13 @@ fn a_process_killed_at_any_moment_leaves_whole_files() {
             .args([
                 "--ignored",
                 "--exact",
-                "child_that_persists_until_it_is_killed",
+                "child_that_takes_snapshots_until_it_is_killed",
             ])
             .env("HINDSIGHT_TEST_FOLDER", folder.path())
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // Until it has persisted; then a little longer each time, to hit different moments of the next.
+        // Until the first file is there; then a little longer each time, to hit different moments of the next one.
         let is_whole = |path: &PathBuf| path.extension().is_some_and(|e| e == "hindsight");
         while !files(folder.path()).iter().any(is_whole) {
             assert!(
@@ -430,7 +432,7 @@ fn a_process_killed_at_any_moment_leaves_whole_files() {
 #[test]
 fn an_anchor_is_no_older_than_the_slots_before_it() {
     use hindsight_runtime::clock::counter_in_order;
-    use hindsight_runtime::{Ring as Memory, StartReason, ThreadTrace, ThreadWords};
+    use hindsight_runtime::{Ring as Memory, StartReason, ThreadWords, TracedThread};
     use hindsight_trace_format::ring::Geometry;
     use hindsight_trace_format::slot::Extension;
 
@@ -439,8 +441,8 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
     let words = ThreadWords::new();
     let cursor = words.cursor().as_ptr();
     // SAFETY: the words outlive the trace; this thread is the traced one.
-    let trace = unsafe { ThreadTrace::new(1, "busy", &words) };
-    // SAFETY: as above.
+    let trace = unsafe { TracedThread::new(1, "busy", &words) };
+    // SAFETY: this test is the thread.
     assert!(unsafe { trace.begin(Memory::new(geometry).unwrap(), StartReason::Request) }.is_ok());
     // Goes up as events are recorded.
     let progress = AtomicU64::new(0);
@@ -450,18 +452,18 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
     let mut log: Vec<(u64, u64)> = Vec::new();
     let anchors = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Anchors that may differ: not those of a moment in which the other thread stood still.
+            // Counts only anchors taken after the other thread has recorded.
             let (mut different, mut seen) = (0, 0);
             while different < 300 {
                 let now = progress.load(Ordering::Relaxed);
-                if trace.sample_anchor() && now != seen {
+                if trace.take_anchor() && now != seen {
                     seen = now;
                     different += 1;
                 }
             }
             stop.store(true, Ordering::Relaxed);
         });
-        // What says that tracing started.
+        // The start event.
         let mut slots = 2;
         // SAFETY: this is the traced thread.
         unsafe {
@@ -499,7 +501,7 @@ fn a_thread_that_ends_while_rings_are_taken_is_in_the_file() {
     for last in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let (recorder, world) = start(&format!(
-            "trace=all,ring=12,persist-at-exit=yes,dir={}",
+            "trace=all,ring=12,snapshot-at-exit=yes,dir={}",
             folder.path().display()
         ));
         std::thread::scope(|scope| {
@@ -532,7 +534,7 @@ fn a_thread_that_ends_while_rings_are_taken_is_in_the_file() {
             if last {
                 recorder.shutdown();
             } else {
-                persisted(recorder.raise_anomaly("now".into(), 0, PATIENCE));
+                written(recorder.snapshot("now".into(), 0, PATIENCE));
             }
             drop(is_done.recv().unwrap());
         });
@@ -545,4 +547,63 @@ fn a_thread_that_ends_while_rings_are_taken_is_in_the_file() {
         assert_eq!(rings, [[FIRST], [FIRST]], "last: {last}");
         recorder.shutdown();
     }
+}
+
+/// The child process of the next test.
+#[test]
+#[ignore = "runs only as a child of a_snapshot_in_a_folder_that_cannot_be_read_succeeds"]
+fn child_that_writes_to_a_folder_that_it_cannot_read() {
+    let Some(folder) = std::env::var_os("HINDSIGHT_TEST_FOLDER") else {
+        return;
+    };
+    let folder = Path::new(&folder);
+    assert!(std::fs::read_dir(folder).is_err(), "it can be read");
+    let (recorder, world) = start(&format!("trace=all,ring=12,dir={}", folder.display()));
+    Managed::run(&recorder, &world, |thread| {
+        thread.enter(FIRST);
+        thread.native(|| written(recorder.snapshot("x".into(), 0, PATIENCE)));
+    });
+    assert!(!world.logged(Severity::Error, ""));
+}
+
+/// As on a device, where the folder has mode 0773: apps may create files in it, but not list it.
+#[test]
+fn a_snapshot_in_a_folder_that_cannot_be_read_succeeds() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let outer = tempfile::tempdir().unwrap();
+    set_mode(outer.path(), 0o755);
+    let folder = outer.path().join("trace");
+    std::fs::create_dir(&folder).unwrap();
+    // A copy, because nobody may not be able to reach this program.
+    let program = outer.path().join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut child = std::process::Command::new(&program);
+    // SAFETY: no precondition.
+    if unsafe { libc::geteuid() } == 0 {
+        child.uid(NOBODY).gid(NOBODY);
+        set_mode(&folder, 0o773);
+    } else {
+        // Root alone can become another user; an owner without the right to read is in the same situation.
+        set_mode(&folder, 0o300);
+    }
+    let child = child
+        .args([
+            "--ignored",
+            "--exact",
+            "child_that_writes_to_a_folder_that_it_cannot_read",
+        ])
+        .env("HINDSIGHT_TEST_FOLDER", &folder)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    set_mode(&folder, 0o700);
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}");
+    assert!(output.contains("1 passed"), "{output}");
+    assert_eq!(files(&folder).len(), 1);
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{FakeHost, Managed, World};
-use hindsight_runtime::{AnomalyOutcome, Config, Recorder};
+use hindsight_runtime::{Config, Recorder, SnapshotOutcome};
 use hindsight_trace_format::container::{Reader, Symbol};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,9 +35,9 @@ fn load(world: &World, loader: usize, class: &str) {
     world.loaders.lock().unwrap().insert(loader, methods);
 }
 
-fn bytes(outcome: AnomalyOutcome) -> Vec<u8> {
+fn bytes(outcome: SnapshotOutcome) -> Vec<u8> {
     match outcome {
-        AnomalyOutcome::Persisted(path) => std::fs::read(path).unwrap(),
+        SnapshotOutcome::Written(path) => std::fs::read(path).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -79,11 +79,11 @@ fn every_method_has_the_name_of_its_time() {
             load(&world, loader, class);
             thread.enter(METHOD);
             thread.exit();
-            thread.native(|| recorder.loader_unloading(loader, PATIENCE));
+            thread.native(|| recorder.loader_unloading(loader));
         }
         // What is there now is a method that is alive; the host knows it as Test.
         thread.enter(METHOD);
-        thread.native(|| bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
+        thread.native(|| bytes(recorder.snapshot("x".into(), 0, PATIENCE)))
     });
     assert_eq!(classes(&file), ["First", "Second", "Test"]);
     let names = Reader::new(&file).unwrap().symbols().unwrap().symbols;
@@ -95,14 +95,14 @@ fn every_method_has_the_name_of_its_time() {
 #[test]
 fn a_loader_that_is_unloaded_during_the_shutdown_has_names_in_the_last_file() {
     let folder = tempfile::tempdir().unwrap();
-    let (recorder, world) = start(folder.path(), ",persist-at-exit=yes");
+    let (recorder, world) = start(folder.path(), ",snapshot-at-exit=yes");
     let recorder = Arc::new(recorder);
     Managed::run(&recorder, &world, |thread| {
         load(&world, 1, "First");
         thread.enter(METHOD);
         let unloading = Arc::clone(&recorder);
         *world.meanwhile.lock().unwrap() = Some(Box::new(move || {
-            unloading.loader_unloading(1, PATIENCE);
+            unloading.loader_unloading(1);
         }));
         thread.native(|| recorder.shutdown());
     });
@@ -120,11 +120,11 @@ fn names_are_forgotten_when_no_ring_needs_them() {
     let files = Managed::run(&recorder, &world, |thread| {
         load(&world, 1, "First");
         thread.enter(METHOD);
-        thread.native(|| recorder.loader_unloading(1, PATIENCE));
-        let persist = || bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE));
-        let first = thread.native(persist);
+        thread.native(|| recorder.loader_unloading(1));
+        let snapshot = || bytes(recorder.snapshot("x".into(), 0, PATIENCE));
+        let first = thread.native(snapshot);
         thread.enter(METHOD);
-        (first, thread.native(persist))
+        (first, thread.native(snapshot))
     });
     assert_eq!(classes(&files.0), ["First"]);
     // In the second ring, it can only be what is alive.
@@ -134,37 +134,13 @@ fn names_are_forgotten_when_no_ring_needs_them() {
 }
 
 #[test]
-fn what_was_recorded_can_be_persisted_before_or_thrown_away() {
-    for (how, persisted) in [("persist", 1), ("invalidate", 0)] {
-        let folder = tempfile::tempdir().unwrap();
-        let (recorder, world) = start(folder.path(), &format!(",unload={how}"));
-        let file = Managed::run(&recorder, &world, |thread| {
-            load(&world, 1, "First");
-            thread.enter(METHOD);
-            thread.native(|| recorder.loader_unloading(1, PATIENCE));
-            assert!(thread.is_traced());
-            let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
-            assert_eq!(files.len(), persisted, "{how}");
-            if let [Ok(first)] = files.as_slice() {
-                assert_eq!(classes(&std::fs::read(first.path()).unwrap()), ["First"]);
-            }
-            thread.enter(METHOD);
-            thread.native(|| bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
-        });
-        assert_eq!(classes(&file), ["Test"], "{how}");
-        let invalidated = loss(&file, "invalidated");
-        assert_eq!(invalidated, (how == "invalidate").then_some(1));
-    }
-}
-
-#[test]
-fn a_loader_whose_methods_nobody_can_name_is_counted_if_it_matters() {
+fn a_loader_whose_methods_nobody_can_name_is_counted_if_there_are_rings() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(folder.path(), "");
-    recorder.loader_unloading(7, PATIENCE);
+    recorder.loader_unloading(7);
     let file = Managed::run(&recorder, &world, |thread| {
-        thread.native(|| recorder.loader_unloading(7, PATIENCE));
-        thread.native(|| bytes(recorder.raise_anomaly("x".into(), 0, PATIENCE)))
+        thread.native(|| recorder.loader_unloading(7));
+        thread.native(|| bytes(recorder.snapshot("x".into(), 0, PATIENCE)))
     });
     assert_eq!(loss(&file, "loaders unloaded"), Some(1));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process that is killed while it writes a file: at every single system call, and in between.
+//! `write_file` and the processes that call it: killed at every single system call, or without the right to
+//! read the folder.
 
 #![cfg(target_os = "linux")]
 
@@ -109,4 +110,50 @@ fn a_finished_write_leaves_one_file_for_its_user_only() {
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o600
     );
+}
+
+/// The user and group `nobody`, which have no rights of their own.
+const NOBODY: u32 = 65534;
+
+/// Writes `path` in a child process, which belongs to nobody if this process may change its user.
+fn write_as_nobody(path: &Path) -> bool {
+    // SAFETY: as in `killed_at_call`.
+    unsafe {
+        let child = libc::fork();
+        assert_ne!(child, -1);
+        if child == 0 {
+            if libc::geteuid() == 0 && (libc::setgid(NOBODY) != 0 || libc::setuid(NOBODY) != 0) {
+                libc::_exit(2);
+            }
+            libc::_exit(i32::from(write(path).is_err()));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert!(libc::WIFEXITED(status), "{status:x}");
+        assert_ne!(libc::WEXITSTATUS(status), 2, "could not become nobody");
+        libc::WEXITSTATUS(status) == 0
+    }
+}
+
+/// The folder that apps write to on a device has mode 0773: they may create files in it, but not list it.
+#[test]
+fn a_folder_that_cannot_be_read_gets_a_whole_file_and_no_error() {
+    use std::os::unix::fs::PermissionsExt;
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let outer = tempfile::tempdir().unwrap();
+    set_mode(outer.path(), 0o755);
+    let folder = outer.path().join("trace");
+    fs::create_dir(&folder).unwrap();
+    // SAFETY: no precondition.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    // As nobody, this process is neither the folder's owner nor in its group; otherwise it is its owner.
+    set_mode(&folder, if is_root { 0o773 } else { 0o300 });
+    let path = folder.join("x.hindsight");
+    let written = write_as_nobody(&path);
+    set_mode(&folder, 0o700);
+    assert!(written, "published, but reported as an error");
+    assert!(is_new(&path));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
 }

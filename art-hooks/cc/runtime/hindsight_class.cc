@@ -24,14 +24,14 @@ namespace {
 
 constexpr const char* kDescriptor = "Ldev/hindsight/Hindsight;";
 
-// Hindsight.nativeAnomaly: the path of the file, or null if nothing was persisted.
+// Hindsight.nativeAnomaly: the path of the file, or null if no file was written.
 jstring NativeAnomaly(JNIEnv* env, jclass, jstring java_reason) {
   ScopedUtfChars reason(env, java_reason);
   if (reason.c_str() == nullptr) {
     return nullptr;  // NullPointerException is pending.
   }
   const rust::String path =
-      bridge::raise_anomaly(rust::String::lossy(reason.c_str()), Thread::Current()->GetTid());
+      bridge::snapshot(rust::String::lossy(reason.c_str()), Thread::Current()->GetTid());
   return path.empty() ? nullptr : env->NewStringUTF(std::string(path).c_str());
 }
 
@@ -51,7 +51,7 @@ const JNINativeMethod kMethods[] = {
     {"nativeTrace", "(Z)Z", reinterpret_cast<void*>(NativeTrace)},
 };
 
-// Asked first, because a failed look-up would leave an exception and a trace of itself in the runtime.
+// Called before the look-up, because a look-up that fails would leave an exception and an entry in ART's log.
 bool IsOnBootClassPath(const char* descriptor) REQUIRES_SHARED(Locks::mutator_lock_) {
   const size_t hash = ComputeModifiedUtf8Hash(descriptor);
   for (const DexFile* dex_file : Runtime::Current()->GetClassLinker()->GetBootClassPath()) {

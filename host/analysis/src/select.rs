@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A part of a trace: some threads, some time, the outermost calls.
 
-use hindsight_decoder::{Calls, Extension, Flags, Thread, Trace, NO_PARENT};
+use hindsight_decoder::{Calls, Extension, Flags, Thread, ThreadKey, Trace, NO_PARENT};
 
 /// A stretch of time, CLOCK_BOOTTIME, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Its beginning.
     pub from_ns: u64,
-    /// Its end, which no longer belongs to it.
+    /// Its end, which does not belong to it.
     pub to_ns: u64,
 }
 
 impl Window {
-    /// Whether a call from `start_ns` to `end_ns` ran in it. One that took no time did so if it lies inside.
+    /// Whether a call from `start_ns` to `end_ns` ran in it. A call that took no time ran in it if it lies inside.
     #[inline]
     pub fn meets(&self, start_ns: u64, end_ns: u64) -> bool {
         start_ns < self.to_ns && (end_ns > self.from_ns || start_ns >= self.from_ns)
@@ -23,22 +23,22 @@ impl Window {
 /// Which part of a trace a question is about. The default is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only these threads, by id.
-    pub tids: Option<Vec<u32>>,
-    /// Only this time: calls that reach out of it are cut, and flagged as such.
+    /// Only these threads.
+    pub threads: Option<Vec<ThreadKey>>,
+    /// Only this time. Calls that reach out of it are cut, and flagged as open at that end; they keep their names.
     pub window: Option<Window>,
-    /// Only so many levels of calls, the outermost first; deeper calls count as time of their callers.
+    /// The number of levels of calls to keep, the outermost first; deeper calls count as time of their callers.
     pub depth: Option<u32>,
 }
 
 impl Selection {
-    /// The part of `trace` that is asked for. [`Thread::stats`] still describes the whole rings.
+    /// The selected part of `trace`. [`Thread::stats`] still describes the whole rings.
     ///
     /// [`Thread::stats`]: hindsight_decoder::Thread::stats
     #[must_use]
     pub fn apply(&self, mut trace: Trace) -> Trace {
-        if let Some(tids) = &self.tids {
-            trace.threads.retain(|t| tids.contains(&t.tid));
+        if let Some(threads) = &self.threads {
+            trace.threads.retain(|t| threads.contains(&t.key));
         }
         if self.window.is_some() || self.depth.is_some() {
             for thread in &mut trace.threads {
@@ -235,10 +235,29 @@ mod tests {
         assert_eq!((depth(0), depth(1), depth(2), depth(3)), (0, 1, 3, 4));
     }
 
+    /// The kernel reuses ids: two rings of one id are two threads.
+    #[test]
+    fn a_thread_is_selected_by_its_ring_not_by_its_id() {
+        let mut s = Script::new("p");
+        let f = s.method("C.f", "()V");
+        for name in ["main", "Shutdown thread"] {
+            let t = s.thread(7, name);
+            s.at(t, 0).call(f, 10);
+        }
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let selection = Selection {
+            threads: Some(vec![trace.threads[1].key]),
+            ..Selection::default()
+        };
+        let threads = selection.apply(trace).threads;
+        let names: Vec<&str> = threads.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["Shutdown thread"]);
+    }
+
     #[test]
     fn only_the_threads_asked_for_remain() {
         let selection = Selection {
-            tids: Some(vec![2]),
+            threads: Some(vec![trace().threads[1].key]),
             ..Selection::default()
         };
         assert_eq!(selection.apply(trace()).threads[0].name, "other");

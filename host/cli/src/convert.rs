@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight convert`
+//! `hindsight convert`: part of a trace, or the trace of another tool, as a `.hindsight` file or in any other format.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use clap::Args;
 use hindsight_export::Format;
 
 use crate::input::Input;
-use crate::input::Select;
-use crate::{export, progress};
+use crate::select::Select;
+use crate::{damage, export, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// What to write: a name that ends with .hindsight, with that of a format of `hindsight export`, or with .ring
+    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
     #[arg(value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     #[command(flatten)]
@@ -31,10 +31,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     ensure!(
         !is_same_file(from, to),
-        "{}: this is the input: give the output another name",
+        "{}: this is the input: choose another name for the output",
         to.display()
     );
-    let trace = arguments.select.apply(arguments.input.read()?, from)?;
+    let trace = arguments.input.read()?;
+    damage::note(&trace, from);
+    let trace = arguments.select.apply(trace, from)?;
     let spinner = progress::spinner(format!("writing {}", to.display()));
     if as_ring {
         let thread = trace.main_thread().or(trace.threads.first());
@@ -51,13 +53,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     export::say(to, &summary);
     if format == Format::Nanoscope && trace.threads.len() > 1 {
         anstream::eprintln!(
-            "note: the format holds one thread; the others are left out: choose one with --thread"
+            "note: this format holds one thread, the others are left out: choose a thread with --thread"
         );
     }
     Ok(())
 }
 
-/// Whether both names are of one file that exists.
+/// Whether both paths lead to the same existing file.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A managed runtime for tests: threads that can be brought to a safepoint, and pass trace points like those of
-//! compiled code and of the interpreter.
+//! A managed runtime for tests: its threads can be brought to a safepoint, and pass trace points like those of compiled
+//! code and of the interpreter.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hindsight_runtime::{
     clock, set_stubs, Host, ProcessIdentity, Recorder, Severity, StubTable, Stubs, ThreadWords,
+    TracedThread,
 };
 use hindsight_trace_format::container::Symbol;
 use hindsight_trace_format::slot::{Slot, SLOT_BYTES};
@@ -18,26 +19,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// How a thread is held: it owns `running` while it runs managed code.
+/// How a thread is held at a safepoint: it owns `running` while it runs managed code.
 #[derive(Default)]
 struct Gate {
-    /// Somebody wants to act while the thread is not running.
+    /// The host wants to act while the thread is not running.
     requested: AtomicBool,
     running: Mutex<()>,
     released: Condvar,
-    /// Whether it does, for who does not want to stop it there.
+    /// Whether the thread runs managed code, for requests that do not stop it.
     runs_managed_code: AtomicBool,
 }
 
 /// The stubs of compiled code, as numbers.
 const RECORDING: usize = 1;
-const ASKING: usize = 2;
+const SLOW_PATH: usize = 2;
 
 /// A thread object.
 #[repr(C)]
 struct ThreadObject {
     words: ThreadWords,
-    /// What entries call that have found something to do.
+    /// Address of the stub for entries of methods with a suspend check.
     entry: AtomicUsize,
 }
 
@@ -47,23 +48,23 @@ const LEAF_ENTRY: usize = 4;
 
 type BeforeSafepoint = Box<dyn FnOnce(u32) + Send>;
 
-/// What the tests share with the recorder's host.
+/// The state that the tests share with the recorder's host.
 #[derive(Default)]
 pub(crate) struct World {
     gates: Mutex<HashMap<u32, Arc<Gate>>>,
-    /// The same by the address of the thread's words.
+    /// As `gates`, by the address of the thread's words.
     gates_by_words: Mutex<HashMap<usize, Arc<Gate>>>,
     /// How often a thread was brought to a safepoint.
     pub(crate) safepoints: AtomicUsize,
-    /// The host cannot do without.
+    /// The host has an objection to the lock-free protocol.
     pub(crate) needs_safepoints: AtomicBool,
     pub(crate) log: Mutex<Vec<(Severity, String)>>,
     pub(crate) panic_in_symbolize: AtomicBool,
-    /// What else happens while the host is asked for names, once.
+    /// Runs once, while the host is asked for names.
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// What else happens before a thread, whose id it is given, is held at a safepoint, once.
+    /// Runs once, before a thread is held at a safepoint; it is given the thread's id.
     pub(crate) before_safepoint: Mutex<Option<BeforeSafepoint>>,
-    /// Methods of the loader with this number; they are no longer alive when it has been unloaded.
+    /// The methods of the loader with this number.
     pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
 }
 
@@ -182,7 +183,7 @@ impl Managed<'_> {
         };
         set_stubs(StubTable {
             recording: stubs(RECORDING),
-            asking: stubs(ASKING),
+            slow_path: stubs(SLOW_PATH),
             entry_slot: std::mem::offset_of!(ThreadObject, entry) as isize,
         });
         let gate = Arc::new(Gate::default());
@@ -206,7 +207,7 @@ impl Managed<'_> {
         // SAFETY: this is the thread, and the words live until `thread_exiting` below.
         unsafe { recorder.thread_started(tid, "worker", words) };
         let result = f(&mut managed);
-        // SAFETY: as above.
+        // SAFETY: this is the thread, with the same words.
         unsafe { recorder.thread_exiting(words) };
         assert_eq!(object.words.cursor().load(Ordering::Relaxed), 0);
         assert!(!object.words.is_marked_traced());
@@ -232,7 +233,7 @@ impl Managed<'_> {
             _ if self.is_traced() => {
                 let words = &self.object.words;
                 // SAFETY: this is the thread, with its own words.
-                unsafe { (*words.state()).record_entry(words.cursor().as_ptr(), method) };
+                unsafe { self.state().record_entry(words.cursor().as_ptr(), method) };
             }
             _ => {}
         }
@@ -243,43 +244,48 @@ impl Managed<'_> {
             self.compiled(self.stub(EXIT), 0);
         } else if self.is_traced() {
             let words = &self.object.words;
-            // SAFETY: as above.
-            unsafe { (*words.state()).record_exit(words.cursor().as_ptr()) };
+            // SAFETY: this is the thread, with its own words.
+            unsafe { self.state().record_exit(words.cursor().as_ptr()) };
         }
+    }
+
+    /// The recorder's object for the thread.
+    fn state(&self) -> &TracedThread {
+        // SAFETY: the thread is registered, so its words hold a reference to such an object.
+        unsafe { &*self.object.words.state().cast() }
     }
 
     fn next_point(&mut self) -> usize {
         self.points += 1;
-        // In no pattern that the tests' methods have.
+        // A pattern of its own, which no test's methods have.
         self.points * 7 / 5
     }
 
     /// One of the words that compiled code reads.
     fn stub(&self, word: usize) -> usize {
         let words = std::ptr::from_ref(&self.object.words).cast::<AtomicUsize>();
-        // SAFETY: the layout of `ThreadWords`.
+        // SAFETY: `ThreadWords` documents its layout, and `word` is within it.
         unsafe { &*words.add(word) }.load(Ordering::Relaxed)
     }
 
-    /// Calls the stub: the entry of a method, or an exit if that is 0.
+    /// Calls the stub: for the entry of `method`, or for an exit if that is 0.
     fn compiled(&self, stub: usize, method: u64) {
         let words = &self.object.words;
         match stub {
             RECORDING => {
                 let at = words.cursor().load(Ordering::Relaxed);
-                assert_ne!(at, 0, "only asking stubs do without");
+                assert_ne!(at, 0, "only slow-path stubs do without");
                 let slot = match method {
                     0 => Slot::exit(clock::counter()),
                     _ => Slot::entry(method as u32, clock::counter()),
                 };
-                // SAFETY: the thread is registered.
-                let at = unsafe { &*words.state() }.wrap(at, at).unwrap_or(at);
-                // SAFETY: a slot of the thread's ring.
+                let at = self.state().wrap(at, at).unwrap_or(at);
+                // SAFETY: `at` is a slot of the thread's ring.
                 unsafe { (at as *mut u64).write(slot.0.to_le()) };
                 words.cursor().store(at + SLOT_BYTES, Ordering::Relaxed);
             }
             // SAFETY: this is the thread.
-            ASKING => unsafe { (*words.state()).trace_point(method) },
+            SLOW_PATH => unsafe { self.state().trace_point(method) },
             _ => {}
         }
     }

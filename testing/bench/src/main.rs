@@ -40,7 +40,7 @@ enum Name {
     Sequences,
     /// The speed of the host tools: decoding, exports, first output
     Host,
-    /// For how long threads are held when they are started, saved and stopped
+    /// The time for which a start, a snapshot and a stop hold a thread
     Control,
 }
 

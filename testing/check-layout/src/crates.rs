@@ -141,6 +141,8 @@ pub(crate) fn check(packages: &[&Package], checkout: &Path) -> Result<Vec<Proble
         for dependency in &package.dependencies {
             let line = line_of(&text, &dependency.name);
             let fault = match &dependency.path {
+                // A crate's tests may depend on the crate itself, for its features.
+                Some(path) if relative(path.as_std_path(), checkout) == folder => None,
                 Some(path) => wrong_direction(
                     layer,
                     &relative(path.as_std_path(), checkout),

@@ -24,7 +24,7 @@ pub(crate) enum Check {
     Oracle(oracle::Options),
     /// Runs ART's run-tests traced: every thread ends with an empty stack
     Balance(balance::Options),
-    /// Traces a program of many threads while tracing is started, stopped and saved at random
+    /// Traces a program of many threads while tracing is started, stopped and put into snapshots at random
     Stress(stress::Options),
 }
 

@@ -148,11 +148,18 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Writes a `.hindsight` file so that `path` names either a whole file or what it named before.
+/// Writes a `.hindsight` file so that `path` names either the whole new file or the file it named before.
 ///
-/// `sections` writes into a hidden file in the same folder, which is then synced and renamed. On an
-/// error the hidden file is removed; if the process dies, only the hidden file is left. Errors name
-/// the path.
+/// `sections` writes into a hidden file in the same folder, which is then synced and renamed to `path`. If
+/// the process dies before the rename, the hidden file is left behind.
+///
+/// After the rename the folder is synced, so that the new name survives a power failure. This is best
+/// effort: a folder that its user may write but not read (mode 0773, as `/data/misc/trace` has on a
+/// device) cannot be opened for that, and the file is published already.
+///
+/// # Errors
+/// If the file cannot be created, written, synced or renamed: then the hidden file is removed, and `path`
+/// is as before. The error names the path.
 pub fn write_file(
     path: &Path,
     sections: impl FnOnce(&mut Writer<File>) -> io::Result<()>,
@@ -187,8 +194,7 @@ pub fn write_file(
     drop(file);
     fs::rename(&name, path).map_err(during("rename the finished file to", path))?;
     temporary.keep = true;
-    let directory = directory_of(path);
-    File::open(directory)
-        .and_then(|d| d.sync_all())
-        .map_err(during("sync the folder", directory))
+    // Best effort: see above.
+    let _ = File::open(directory_of(path)).and_then(|folder| folder.sync_all());
+    Ok(())
 }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Requests to the control thread, and their replies.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+/// The outcome of a request for a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotOutcome {
+    /// The rings are in this file.
+    Written(PathBuf),
+    /// No file was written; the text says why.
+    Failed(String),
+    /// The control thread did not answer in time. The file may still appear.
+    TimedOut,
+}
+
+/// What Nanoscope's interfaces can ask of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NanoscopeCommand {
+    /// Trace the thread.
+    Start,
+    /// Stop tracing the thread, and write its trace to this file.
+    Stop(PathBuf),
+}
+
+/// Where the reply to a command goes. The error is a message for the user.
+pub(crate) type Reply = mpsc::Sender<Result<(), String>>;
+
+/// A request to the control thread.
+pub(crate) enum Command {
+    /// Write the rings of all threads to a file.
+    Snapshot {
+        /// The trigger, in words for the reader of the trace.
+        reason: String,
+        /// Kernel id of the thread that triggered it; 0 if it came from outside.
+        triggered_by: u32,
+        reply: mpsc::Sender<SnapshotOutcome>,
+    },
+    /// Start tracing a thread that is not traced.
+    Start { tid: u32, reply: Reply },
+    /// Stop tracing a thread. It stays untraced until somebody asks for it again.
+    Stop { tid: u32, reply: Reply },
+    /// Start tracing a thread, or mark it as the one wanted most recently if it is traced already.
+    Prefer { tid: u32, reply: Reply },
+    /// A thread came to the foreground: as `Prefer`, but only within what the configuration traces. No reply.
+    CameToForeground { tid: u32 },
+    /// Change the maximum number of rings; `None` is unlimited.
+    MaxRings { limit: Option<usize>, reply: Reply },
+    /// A command that came by one of Nanoscope's interfaces.
+    Nanoscope {
+        tid: u32,
+        command: NanoscopeCommand,
+        reply: Reply,
+    },
+    /// Nanoscope's property has this value now.
+    Property { value: String, reply: Reply },
+    /// Describe the state of tracing as one line of JSON.
+    Status { reply: mpsc::Sender<String> },
+    /// End the control thread.
+    Shutdown,
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The control thread: receives commands, and executes one after the other. It is the only thread that writes
+//! snapshots, and that starts or stops other threads.
+
+pub(crate) mod anchor_scheduler;
+pub(crate) mod nanoscope;
+pub(crate) mod property;
+pub(crate) mod retention;
+pub(crate) mod snapshot;
+pub(crate) mod socket;
+pub(crate) mod status;
+
+use std::collections::HashSet;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::Arc;
+
+use anchor_scheduler::AnchorScheduler;
+
+use crate::clock;
+use crate::command::{Command, NanoscopeCommand, SnapshotOutcome};
+use crate::handshake::checkpoint::Checkpoint;
+#[cfg(feature = "lock-free")]
+use crate::handshake::lock_free::LockFree;
+use crate::handshake::{Handshake, TracedThread};
+use crate::host::Severity;
+use crate::session::Session;
+use crate::thread::trace::TakenRing;
+
+/// The control thread's own state.
+pub(crate) struct ControlThread<'a> {
+    session: &'a Session,
+    handshake: Box<dyn Handshake + 'a>,
+    anchors: AnchorScheduler<'a>,
+    /// Snapshots written so far.
+    snapshots: u32,
+    /// Rings taken from threads, or no longer kept, for the sake of others.
+    evicted: u64,
+    property: nanoscope::Property,
+    /// Threads that Nanoscope's commands started.
+    started_for_nanoscope: HashSet<u32>,
+}
+
+/// The handshake that the threads of this session take part in.
+fn handshake(session: &Session) -> Box<dyn Handshake + '_> {
+    #[cfg(feature = "lock-free")]
+    if session.is_lock_free() {
+        return Box::new(LockFree::new(&*session.host));
+    }
+    Box::new(Checkpoint::new(&*session.host))
+}
+
+impl<'a> ControlThread<'a> {
+    pub(crate) fn new(session: &'a Session) -> Self {
+        ControlThread {
+            session,
+            handshake: handshake(session),
+            anchors: AnchorScheduler::new(session),
+            snapshots: 0,
+            evicted: 0,
+            property: nanoscope::Property::default(),
+            started_for_nanoscope: HashSet::new(),
+        }
+    }
+
+    /// Executes commands until one ends the control thread, or no sender is left.
+    pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
+        loop {
+            let pause = self.anchors.take_if_due();
+            let command = match commands.recv_timeout(pause) {
+                Err(RecvTimeoutError::Timeout) => continue,
+                Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(command) => command,
+            };
+            self.guarded("a command", |control| {
+                control.taking_anchors(|control| control.execute(command));
+            });
+        }
+        if self.session.config.snapshot_at_exit {
+            self.guarded("the last snapshot", |control| {
+                control.taking_anchors(|control| control.snapshot("the process ends", 0, true));
+            });
+        }
+        self.guarded("the end of tracing", |control| {
+            retention::stop_all(control.session, &mut *control.handshake);
+            #[cfg(feature = "check-balance")]
+            write_balance_report(control.session);
+        });
+    }
+
+    /// Runs `work`, which may wait for a thread, a garbage collection or a disk. Threads record meanwhile and need
+    /// anchors, which another thread takes.
+    fn taking_anchors<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let mut anchors = self.anchors;
+        let result = anchors.take_during(|| work(self));
+        self.anchors = anchors;
+        result
+    }
+
+    /// Runs `f`; a panic in it ends tracing, but not the app.
+    fn guarded(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
+        self.session.registry.set_in_control(true);
+        if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
+            let message = format!("internal error in {what}, tracing ends; please report it");
+            self.session.host.log(Severity::Error, &message);
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                retention::stop_all(self.session, &mut *self.handshake);
+            }));
+        }
+        self.session.registry.set_in_control(false);
+    }
+
+    /// Executes a command and replies. A reply that nobody waits for any more is dropped.
+    fn execute(&mut self, command: Command) {
+        match command {
+            Command::Snapshot {
+                reason,
+                triggered_by,
+                reply,
+            } => {
+                let _ = reply.send(self.snapshot(&reason, triggered_by, false));
+            }
+            Command::Start { tid, reply } => {
+                self.session.registry.set_stopped_by_request(tid, false);
+                let _ = reply.send(self.start_thread(tid));
+            }
+            Command::Stop { tid, reply } => {
+                let _ = reply.send(self.stop_thread(tid));
+            }
+            Command::Prefer { tid, reply } => {
+                let _ = reply.send(self.prefer(tid));
+            }
+            Command::CameToForeground { tid } => self.came_to_foreground(tid),
+            Command::Nanoscope {
+                tid,
+                command,
+                reply,
+            } => {
+                let _ = reply.send(self.nanoscope(tid, command));
+            }
+            Command::Property { value, reply } => {
+                let done = self.property(&value).inspect_err(|message| {
+                    self.session.host.log(Severity::Error, message);
+                });
+                let _ = reply.send(done);
+            }
+            Command::MaxRings { limit, reply } => {
+                self.session.registry.set_limit(limit);
+                self.make_room(0);
+                let _ = reply.send(Ok(()));
+            }
+            Command::Status { reply } => {
+                let status = status::status(self.session, &*self.handshake, self.snapshots);
+                let _ = reply.send(status);
+            }
+            Command::Shutdown => {}
+        }
+    }
+
+    /// Writes the rings of all threads to a file. With `last` set, the threads are not traced any more afterwards.
+    fn snapshot(&mut self, reason: &str, triggered_by: u32, last: bool) -> SnapshotOutcome {
+        let (rings, losses) = snapshot::take_rings(self.session, &mut *self.handshake, last);
+        let outcome = self.write(
+            rings,
+            snapshot::Request {
+                reason,
+                triggered_by,
+                losses,
+                path: None,
+            },
+        );
+        retention::forget_names(self.session);
+        outcome
+    }
+
+    /// Writes the rings to a file, and returns their memory.
+    fn write(
+        &mut self,
+        rings: Vec<TakenRing>,
+        mut request: snapshot::Request<'_>,
+    ) -> SnapshotOutcome {
+        if self.evicted != 0 {
+            request.losses.push((
+                "rings taken from threads for the sake of others (max-rings)".into(),
+                self.evicted,
+            ));
+        }
+        let written = snapshot::write(self.session, rings, request);
+        match written {
+            Ok(path) => {
+                self.snapshots += 1;
+                SnapshotOutcome::Written(path)
+            }
+            Err(message) => {
+                self.session.host.log(Severity::Error, &message);
+                SnapshotOutcome::Failed(message)
+            }
+        }
+    }
+
+    fn find(&self, tid: u32) -> Result<Arc<TracedThread>, String> {
+        (self.session.registry.find(tid))
+            .ok_or_else(|| format!("no thread {tid} is registered with the runtime"))
+    }
+
+    fn make_room(&mut self, more: usize) {
+        self.evicted += retention::make_room(self.session, &mut *self.handshake, more);
+    }
+
+    fn start_thread(&mut self, tid: u32) -> Result<(), String> {
+        let thread = self.find(tid)?;
+        let registry = &self.session.registry;
+        if thread.trace().is_traced() {
+            return Err(format!("thread {tid} is traced already"));
+        }
+        self.make_room(1);
+        if !registry.reserve_ring(tid, clock::boottime_ns()) {
+            return Err("there is no room for a ring: other threads took it just now".into());
+        }
+        self.begin(&thread)
+            .inspect_err(|_| registry.release_ring(tid))
+    }
+
+    /// Gives the thread a ring.
+    fn begin(&mut self, thread: &TracedThread) -> Result<(), String> {
+        let ring = self.session.pool.take();
+        let ring = ring.map_err(|e| format!("no memory for a ring: {e}"))?;
+        self.handshake.begin(thread, ring).map_err(|unused| {
+            self.session.pool.put(unused);
+            let tid = thread.trace().tid();
+            if thread.trace().is_traced() {
+                format!("thread {tid} is traced already")
+            } else {
+                format!("thread {tid} has ended")
+            }
+        })
+    }
+
+    fn stop_thread(&mut self, tid: u32) -> Result<(), String> {
+        let thread = self.find(tid)?;
+        self.session.registry.set_stopped_by_request(tid, true);
+        let taken = retention::take_ring(self.session, &mut *self.handshake, &thread, &mut None)
+            .ok_or_else(|| format!("thread {tid} is not traced"))?;
+        retention::discard(self.session, taken);
+        Ok(())
+    }
+
+    /// Starts tracing a thread, or marks it as the one wanted most recently.
+    fn prefer(&mut self, tid: u32) -> Result<(), String> {
+        let registry = &self.session.registry;
+        registry.set_stopped_by_request(tid, false);
+        if registry.touch(tid, clock::boottime_ns()) {
+            return Ok(());
+        }
+        self.start_thread(tid)
+    }
+
+    /// Nobody has asked for the thread: it is started only if the configuration selects it, and nobody has asked to
+    /// stop it.
+    fn came_to_foreground(&mut self, tid: u32) {
+        let registry = &self.session.registry;
+        if registry.touch(tid, clock::boottime_ns())
+            || !self.session.config.threads.selects(tid)
+            || registry.is_stopped_by_request(tid)
+        {
+            return;
+        }
+        if let Err(message) = self.start_thread(tid) {
+            let message = format!("not traced in the foreground: {message}");
+            self.session.host.log(Severity::Warning, &message);
+        }
+    }
+
+    fn nanoscope(&mut self, tid: u32, command: NanoscopeCommand) -> Result<(), String> {
+        match command {
+            NanoscopeCommand::Start => {
+                if self.session.registry.touch(tid, clock::boottime_ns()) {
+                    // An earlier thread may have had the id.
+                    self.started_for_nanoscope.remove(&tid);
+                } else {
+                    self.start_thread(tid)?;
+                    self.started_for_nanoscope.insert(tid);
+                }
+                Ok(())
+            }
+            NanoscopeCommand::Stop(path) => self.nanoscope_stop(tid, path),
+        }
+    }
+
+    fn nanoscope_stop(&mut self, tid: u32, path: PathBuf) -> Result<(), String> {
+        let thread = self.find(tid)?;
+        // A thread that was traced before Nanoscope's start stays traced.
+        let mut replacement = None;
+        if !self.started_for_nanoscope.remove(&tid) {
+            replacement = self.session.pool.take().ok();
+        }
+        let handshake = &mut *self.handshake;
+        let taken = retention::take_ring(self.session, handshake, &thread, &mut replacement);
+        if let Some(unused) = replacement {
+            self.session.pool.put(unused);
+        }
+        let taken = taken.ok_or_else(|| format!("thread {tid} is not traced"))?;
+        self.session.check_balance(&taken, false);
+        let request = snapshot::Request {
+            reason: "requested by Nanoscope's interface",
+            triggered_by: tid,
+            losses: Vec::new(),
+            path: Some(path),
+        };
+        match self.write(vec![taken], request) {
+            SnapshotOutcome::Written(_) => Ok(()),
+            SnapshotOutcome::Failed(message) => Err(message),
+            SnapshotOutcome::TimedOut => Err("the control thread does not answer".into()),
+        }
+    }
+
+    fn property(&mut self, value: &str) -> Result<(), String> {
+        let package = self.session.host.identity().name;
+        let directory = &self.session.config.directory;
+        match self.property.changed(value, &package, directory)? {
+            Some(command) => {
+                let done = self.nanoscope(std::process::id(), command);
+                if done.is_err() {
+                    self.property = nanoscope::Property::default();
+                }
+                done
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes the results of the checks to the configured folder.
+#[cfg(feature = "check-balance")]
+fn write_balance_report(session: &Session) {
+    let Some(directory) = &session.config.check_balance else {
+        return;
+    };
+    // Not locked while the host is asked for names: it may wait for threads that want to add to the report.
+    let report = session.take_balance_report();
+    let addresses = report.addresses();
+    let mut symbols = Vec::new();
+    session
+        .host
+        .symbolize(&addresses, &mut |symbol| symbols.push(symbol));
+    session.journal().add_names(&addresses, &mut symbols);
+    let names: std::collections::HashMap<u64, String> = (symbols.into_iter())
+        .map(|s| (s.address, format!("{}.{}", s.class, s.name)))
+        .collect();
+    let text = report.text(|address| names.get(&address).map(String::as_str));
+    let path = directory.join(format!("{}.balance", std::process::id()));
+    if let Err(e) = std::fs::write(&path, text) {
+        let message = format!("cannot write {}: {e}", path.display());
+        session.host.log(Severity::Error, &message);
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Takes the rings of all threads, and writes them to a `.hindsight` file.
+
+use std::path::{Path, PathBuf};
+
+use hindsight_trace_format::container::{
+    write_file, Anchor, Losses, ProcessFacts, SectionKind, Symbol, Symbols,
+};
+
+use crate::clock;
+use crate::control::retention;
+use crate::handshake::Handshake;
+use crate::host::Severity;
+use crate::session::Session;
+use crate::thread::trace::TakenRing;
+
+/// The name of this instruction set, as in [`ProcessFacts::isa`].
+const ISA: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "aarch64") {
+    "arm64"
+} else if cfg!(target_arch = "arm") {
+    "arm"
+} else {
+    "unknown"
+};
+
+/// What a file says besides the rings.
+pub(crate) struct Request<'a> {
+    /// The trigger, in words.
+    pub(crate) reason: &'a str,
+    /// Kernel id of the thread that triggered the snapshot; 0 if it came from outside.
+    pub(crate) triggered_by: u32,
+    /// Each kind of loss, with its number.
+    pub(crate) losses: Vec<(String, u64)>,
+    /// The file; `None` for a new one in the configured folder.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// Takes the rings of all threads and the retired rings, with the losses that this causes. With `last` set, no thread
+/// is traced any more afterwards; otherwise all go on in other rings.
+pub(crate) fn take_rings(
+    session: &Session,
+    handshake: &mut dyn Handshake,
+    last: bool,
+) -> (Vec<TakenRing>, Vec<(String, u64)>) {
+    let mut rings = session.registry.take_retired(|_| true);
+    let mut without_memory = 0;
+    for thread in session.registry.threads() {
+        if !thread.trace().is_traced() {
+            continue;
+        }
+        let mut replacement = None;
+        if !last {
+            match session.pool.take() {
+                Ok(ring) => replacement = Some(ring),
+                Err(e) => {
+                    let tid = thread.trace().tid();
+                    let message =
+                        format!("tracing of thread {tid} ends: no memory for a ring: {e}");
+                    session.host.log(Severity::Warning, &message);
+                    without_memory += 1;
+                }
+            }
+        }
+        let taken = retention::take_ring(session, handshake, &thread, &mut replacement);
+        if let Some(taken) = &taken {
+            session.check_balance(taken, false);
+        }
+        rings.extend(taken);
+        if let Some(unused) = replacement {
+            session.pool.put(unused);
+        }
+    }
+    // Threads that ended meanwhile: there may be no later file for their rings. If there is one, a file has one ring
+    // of each thread.
+    let ended = session
+        .registry
+        .take_retired(|ended| last || rings.iter().all(|r| r.header.tid != ended.header.tid));
+    rings.extend(ended);
+    let mut losses = Vec::new();
+    if without_memory != 0 {
+        losses.push((
+            "threads no longer traced, for want of memory".into(),
+            without_memory,
+        ));
+    }
+    (rings, losses)
+}
+
+/// Writes the rings to a file, returns their memory, and logs and returns the file's path.
+///
+/// # Errors
+/// A message for the user, with the remedy. There is no file then.
+pub(crate) fn write(
+    session: &Session,
+    mut rings: Vec<TakenRing>,
+    request: Request<'_>,
+) -> Result<PathBuf, String> {
+    // The thread that triggered the snapshot first, then the main thread, then by id: readers show them in this order.
+    let main = std::process::id();
+    rings.sort_by_key(|r| {
+        let tid = r.header.tid;
+        (tid != request.triggered_by, tid != main, tid)
+    });
+    let reason = request.reason.to_owned();
+    let written = write_rings(session, &rings, request);
+    for taken in rings {
+        session.pool.put(taken.ring);
+    }
+    if let Ok(path) = &written {
+        let message = format!("wrote {}: {reason}", path.display());
+        session.host.log(Severity::Info, &message);
+    }
+    written
+}
+
+fn write_rings(
+    session: &Session,
+    rings: &[TakenRing],
+    request: Request<'_>,
+) -> Result<PathBuf, String> {
+    if rings.is_empty() {
+        return Err("nothing to write: no thread is traced (is trace=main or all?)".into());
+    }
+    let Request {
+        reason,
+        triggered_by,
+        mut losses,
+        path,
+    } = request;
+    let refused = session.refused_rings();
+    if refused != 0 {
+        losses.push((
+            "threads not traced from their start, for want of a ring (max-rings)".into(),
+            refused,
+        ));
+    }
+    let unnamed_loaders = session.unnamed_loaders();
+    if unnamed_loaders != 0 {
+        losses.push((
+            "class loaders unloaded, with the names of their methods".into(),
+            unnamed_loaders,
+        ));
+    }
+    let clocks = clock::clocks_since(session.started);
+    let symbols = symbols(session, rings, &mut losses);
+    let identity = session.host.identity();
+    let facts = ProcessFacts {
+        pid: std::process::id(),
+        // SAFETY: no precondition.
+        uid: unsafe { libc::getuid() },
+        name: identity.name,
+        isa: ISA.into(),
+        reason: reason.into(),
+        raised_by: triggered_by,
+        extra: identity.extra,
+    };
+    let path = path.unwrap_or_else(|| file_name(&session.config.directory, &facts.name, facts.pid));
+    let written = write_file(&path, |writer| {
+        writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
+        writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+        for (index, taken) in (0..).zip(rings) {
+            let header = taken.header.encode();
+            writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
+            writer.section(
+                SectionKind::Anchors,
+                index,
+                &[&Anchor::encode_all(&taken.anchors)],
+            )?;
+        }
+        writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
+        writer.section(
+            SectionKind::Losses,
+            0,
+            &[&Losses { counts: losses }.encode()],
+        )
+    });
+    match written {
+        Ok(()) => Ok(path),
+        Err(e) => Err(format!(
+            "cannot write the snapshot {}: {e}. Does the folder exist, is it writable, and has it {} MiB free?",
+            path.display(),
+            rings.iter().map(|r| r.written_bytes().len()).sum::<usize>() >> 20
+        )),
+    }
+}
+
+/// The names of all methods entered in the rings. Adds the methods without a name to `losses`.
+fn symbols(session: &Session, rings: &[TakenRing], losses: &mut Vec<(String, u64)>) -> Vec<Symbol> {
+    let addresses = method_addresses(rings);
+    let mut symbols: Vec<Symbol> = Vec::with_capacity(addresses.len());
+    (session.host).symbolize(&addresses, &mut |symbol| symbols.push(symbol));
+    {
+        let journal = session.journal();
+        journal.add_names(&addresses, &mut symbols);
+        if journal.dropped() != 0 {
+            losses.push((
+                "names of unloaded methods, for want of memory".into(),
+                journal.dropped(),
+            ));
+        }
+    }
+    symbols.sort_unstable();
+    let named = symbols.chunk_by(|a, b| a.address == b.address).count();
+    if named < addresses.len() {
+        let unnamed = addresses.len() - named;
+        losses.push(("methods without a name".into(), unnamed as u64));
+    }
+    symbols
+}
+
+/// `<dir>/<process>-<pid>-<number>.hindsight`, with the first free number: the system reuses process ids, and the file
+/// of an older process must stay.
+fn file_name(directory: &Path, process: &str, pid: u32) -> PathBuf {
+    let safe: String = process
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(64)
+        .collect();
+    let safe = safe.trim_start_matches('.');
+    let mut number = 1_u32;
+    loop {
+        let path = directory.join(format!("{safe}-{pid}-{number}.hindsight"));
+        if !path.exists() || number == u32::MAX {
+            return path;
+        }
+        number += 1;
+    }
+}
+
+/// The addresses of all methods entered in the rings, sorted, without duplicates.
+fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
+    /// Removing duplicates at this length keeps the list near the number of methods instead of calls.
+    const COMPACT_AT: usize = 1 << 16;
+    let mut addresses = Vec::with_capacity(COMPACT_AT);
+    let mut compact_at = COMPACT_AT;
+    for event in rings.iter().flat_map(|ring| ring.slots().events()) {
+        if let Some(method) = event.entered_method() {
+            addresses.push(method);
+            if addresses.len() == compact_at {
+                addresses.sort_unstable();
+                addresses.dedup();
+                compact_at = COMPACT_AT.max(addresses.len() * 2);
+            }
+        }
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_safe() {
+        let name = |process| file_name(Path::new("/d"), process, 7).display().to_string();
+        assert_eq!(
+            name("com.example.app:remote"),
+            "/d/com.example.app_remote-7-1.hindsight"
+        );
+        assert_eq!(name("../../etc/passwd"), "/d/_.._etc_passwd-7-1.hindsight");
+        assert_eq!(name(""), "/d/-7-1.hindsight");
+    }
+
+    #[test]
+    fn an_older_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = file_name(folder.path(), "app", 7);
+        std::fs::write(&first, "old").unwrap();
+        let second = file_name(folder.path(), "app", 7);
+        assert_eq!(first.file_name().unwrap(), "app-7-1.hindsight");
+        assert_eq!(second.file_name().unwrap(), "app-7-2.hindsight");
+    }
+}

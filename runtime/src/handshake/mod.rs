@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How the control thread and a traced thread agree on a change of the thread's ring.
+//!
+//! Either the thread is at a safepoint meanwhile ([`checkpoint`]), or it reads a request word before it records
+//! (`lock_free`, a feature of builds for the lab). Both are a [`Handshake`]; a [`TracedThread`] is the thread's side
+//! of both.
+
+pub(crate) mod checkpoint;
+#[cfg(feature = "lock-free")]
+pub(crate) mod lock_free;
+#[cfg(feature = "lock-free")]
+pub(crate) mod request;
+
+use hindsight_trace_format::slot::Extension;
+
+use crate::histogram::Histogram;
+use crate::thread::ring::Ring;
+use crate::thread::trace::{Inner, StartReason, TakenRing, ThreadTrace};
+use crate::thread::words::{HookMode, ThreadWords};
+
+#[cfg(feature = "lock-free")]
+use request::Request;
+
+/// The control thread's side of a stop protocol.
+pub(crate) trait Handshake {
+    /// The protocol in use now, by its name in the configuration.
+    fn name(&self) -> &'static str;
+    /// Gives the thread a ring to record into. The ring is given back if the thread has one already, or has ended.
+    fn begin(&mut self, thread: &TracedThread, ring: Ring) -> Result<(), Ring>;
+    /// Takes the thread's ring. With a `replacement` the thread goes on in that; without one it stops recording.
+    /// `None`, with the replacement left in place, if the thread does not record.
+    fn take(&mut self, thread: &TracedThread, replacement: &mut Option<Ring>) -> Option<TakenRing>;
+    /// What the handshakes so far cost the threads.
+    fn costs(&self) -> &Costs;
+}
+
+/// What handshakes cost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Costs {
+    /// How long a thread was held for a change of its ring, ns.
+    pub(crate) held: Histogram,
+    /// Time from a request to its completion, ns.
+    pub(crate) waited: Histogram,
+    /// Requests by the lock-free protocol that were completed at a safepoint, because the thread passed no trace
+    /// point in time.
+    pub(crate) fallbacks: u64,
+}
+
+/// A thread that is registered with the managed runtime.
+///
+/// The `record_` functions, [`trace_point`](Self::trace_point), [`wrap`](Self::wrap) and
+/// [`is_at_guard`](Self::is_at_guard) are called by the thread itself.
+pub struct TracedThread {
+    trace: ThreadTrace,
+    /// `None` if the thread's ring only changes at safepoints.
+    #[cfg(feature = "lock-free")]
+    request: Option<Request>,
+}
+
+impl TracedThread {
+    /// A registered thread, not traced yet, whose ring only changes at safepoints.
+    ///
+    /// # Safety
+    /// `words` are the aligned words that the thread's trace points use, and stay valid until
+    /// [`retire`](Self::retire).
+    pub unsafe fn new(tid: u32, name: &str, words: *const ThreadWords) -> Self {
+        TracedThread {
+            // SAFETY: the caller fulfils the same conditions.
+            trace: unsafe { ThreadTrace::new(tid, name, words) },
+            #[cfg(feature = "lock-free")]
+            request: None,
+        }
+    }
+
+    /// A registered thread, not traced yet, whose ring changes by the lock-free protocol.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new). Besides, the caller is the thread, or the thread does not run yet; and its words are part
+    /// of the thread object that [`StubTable::entry_slot`](crate::StubTable::entry_slot) describes.
+    #[cfg(feature = "lock-free")]
+    pub(crate) unsafe fn new_lock_free(tid: u32, name: &str, words: *const ThreadWords) -> Self {
+        TracedThread {
+            // SAFETY: the caller fulfils the same conditions.
+            trace: unsafe { ThreadTrace::new(tid, name, words) },
+            // SAFETY: the caller fulfils the same conditions.
+            request: Some(unsafe { Request::new(words) }),
+        }
+    }
+
+    /// The thread's trace.
+    pub(crate) fn trace(&self) -> &ThreadTrace {
+        &self.trace
+    }
+
+    /// The thread's request word, if its ring changes by the lock-free protocol.
+    #[cfg(feature = "lock-free")]
+    pub(crate) fn request(&self) -> Option<&Request> {
+        self.request.as_ref()
+    }
+
+    /// Starts recording into `ring`, with an event that says so. Gives the ring back if the thread already records,
+    /// or has retired.
+    ///
+    /// # Safety
+    /// The thread is at a safepoint, or is the caller.
+    pub unsafe fn begin(&self, ring: Ring, reason: StartReason) -> Result<(), Ring> {
+        let mut inner = self.trace.lock();
+        // SAFETY: the caller guarantees that the thread does not record.
+        unsafe { self.trace.begin(&mut inner, ring, reason) }?;
+        // SAFETY: the thread has not retired, or `begin` would have failed.
+        unsafe { self.ring_changed(&inner) };
+        Ok(())
+    }
+
+    /// Takes the ring. With a `replacement` recording goes on in that, without a gap. Without one recording stops,
+    /// and the ring's last event says so. `None`, with the replacement left in place, if the thread does not record.
+    ///
+    /// # Safety
+    /// The thread is at a safepoint, or is the caller.
+    pub unsafe fn take(&self, replacement: &mut Option<Ring>) -> Option<TakenRing> {
+        let mut inner = self.trace.lock();
+        // SAFETY: the caller guarantees that the thread does not record.
+        let taken = unsafe { self.trace.take(&mut inner, replacement) }?;
+        // SAFETY: the thread has not retired, or it would have had no ring.
+        unsafe { self.ring_changed(&inner) };
+        Some(taken)
+    }
+
+    /// Takes the ring of the thread, which records no more, and whose words are about to become invalid.
+    ///
+    /// # Safety
+    /// Called by the thread itself.
+    pub unsafe fn retire(&self) -> Option<TakenRing> {
+        let mut inner = self.trace.lock();
+        // SAFETY: the caller is the thread.
+        let taken = unsafe { self.trace.take(&mut inner, &mut None) };
+        if taken.is_some() {
+            // SAFETY: the thread has not retired, or it would have had no ring.
+            unsafe { self.ring_changed(&inner) };
+        }
+        self.trace.retire(&mut inner);
+        #[cfg(feature = "lock-free")]
+        if let Some(request) = &self.request {
+            request.publish(&inner);
+        }
+        taken
+    }
+
+    /// Tells compiled code, and what else records, whether the thread has a ring.
+    ///
+    /// # Safety
+    /// `inner` belongs to this thread, which has not retired and does not record meanwhile.
+    unsafe fn ring_changed(&self, inner: &Inner) {
+        #[cfg(feature = "lock-free")]
+        if let Some(request) = &self.request {
+            // SAFETY: the caller fulfils the same conditions.
+            return unsafe { request.ring_changed(&self.trace, inner) };
+        }
+        let mode = if inner.has_ring() {
+            HookMode::Record
+        } else {
+            HookMode::Off
+        };
+        // SAFETY: the lock is held, and the caller guarantees that the thread has not retired.
+        unsafe { self.trace.words() }.set_hook_mode(mode);
+    }
+
+    /// Whether the thread, which is the caller and at a trace point, may record. First gives up its ring if the
+    /// control thread has requested that.
+    #[inline]
+    fn may_record(&self) -> bool {
+        #[cfg(feature = "lock-free")]
+        if let Some(request) = &self.request {
+            return request.may_record(&self.trace);
+        }
+        true
+    }
+
+    /// A compiled trace point that calls its slow-path stub: the entry of `method`, or an exit if that is 0.
+    ///
+    /// # Safety
+    /// Called by the thread itself, in managed code.
+    pub unsafe fn trace_point(&self, method: u64) {
+        if !self.may_record() {
+            return;
+        }
+        #[cfg(feature = "lock-free")]
+        if let Some(request) = &self.request {
+            if !request.record_from_here(&self.trace) {
+                return;
+            }
+        }
+        // SAFETY: the caller is the thread, which may record.
+        unsafe { self.trace.record_point(method) };
+    }
+
+    /// Records the entry of the method at this address: one slot, or two above 4 GiB.
+    ///
+    /// # Safety
+    /// Called by the thread itself; `cursor` is the address of the cursor in the words given to [`new`](Self::new).
+    pub unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
+        if self.may_record() {
+            // SAFETY: the caller fulfils the same conditions, and the thread may record.
+            unsafe { self.trace.record_entry(cursor, method) }
+        }
+    }
+
+    /// Records a method exit.
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_exit(&self, cursor: *mut usize) {
+        if self.may_record() {
+            // SAFETY: the caller fulfils the same conditions, and the thread may record.
+            unsafe { self.trace.record_exit(cursor) }
+        }
+    }
+
+    /// Records an extension event with one word of payload.
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_extension(&self, cursor: *mut usize, extension: Extension, payload: u64) {
+        if self.may_record() {
+            // SAFETY: the caller fulfils the same conditions, and the thread may record.
+            unsafe { self.trace.record_extension(cursor, extension, payload) }
+        }
+    }
+
+    /// Records that the thread is about to wait for a lock. `owner_tid` is the kernel id of the lock's owner (0:
+    /// unknown), `lock` a number that identifies the lock as long as it lives.
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_lock_wait(&self, cursor: *mut usize, owner_tid: u32, lock: u64) {
+        if self.may_record() {
+            // SAFETY: the caller fulfils the same conditions, and the thread may record.
+            unsafe { self.trace.record_lock_wait(cursor, owner_tid, lock) }
+        }
+    }
+
+    /// The thread begins to wait: its waker is not known yet.
+    pub fn forget_waker(&self) {
+        self.trace.forget_waker();
+    }
+
+    /// Records which thread ended this thread's wait, if one did since [`forget_waker`](Self::forget_waker).
+    ///
+    /// # Safety
+    /// As [`record_entry`](Self::record_entry).
+    pub unsafe fn record_woken(&self, cursor: *mut usize) {
+        if let Some(waker) = self.trace.take_waker() {
+            // SAFETY: the caller fulfils the same conditions.
+            unsafe { self.record_extension(cursor, Extension::WokenBy, u64::from(waker)) }
+        }
+    }
+
+    /// Whether a fault at this address, with `cursor` in the cursor register, is a store onto this thread's guard
+    /// page. Async-signal-safe.
+    pub fn is_at_guard(&self, fault_address: usize, cursor: usize) -> bool {
+        self.trace.is_at_guard(fault_address, cursor)
+    }
+
+    /// For the fault handler: if a trace point with `cursor` in its cursor register ran onto this thread's guard
+    /// page, counts the lap and returns the address at which to go on. Async-signal-safe.
+    pub fn wrap(&self, fault_address: usize, cursor: usize) -> Option<usize> {
+        self.trace.wrap(fault_address, cursor)
+    }
+
+    /// Takes an anchor: notes the position of the cursor together with the counter. False if the thread recorded so
+    /// often that no moment between two events was found.
+    pub fn take_anchor(&self) -> bool {
+        self.trace.take_anchor()
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The services that the recorder needs from the managed runtime.
+
+use hindsight_trace_format::container::Symbol;
+
+use crate::thread::words::ThreadWords;
+
+/// How serious a log message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// For developers of Hindsight.
+    Debug,
+    /// An action was completed.
+    Info,
+    /// The trace is incomplete, or slower to record than it should be.
+    Warning,
+    /// Tracing, or a request, failed.
+    Error,
+}
+
+/// Facts about the process that only the managed runtime knows.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessIdentity {
+    /// Process or package name.
+    pub name: String,
+    /// Further facts for [`hindsight_trace_format::container::ProcessFacts::extra`].
+    pub extra: Vec<(String, String)>,
+}
+
+/// The managed runtime. Only [`log`](Self::log), [`name_methods_of_loader`](Self::name_methods_of_loader) and
+/// [`obstacle_to_lock_free`](Self::obstacle_to_lock_free) are called on threads other than the control thread.
+pub trait Host: Send + Sync + 'static {
+    /// Registers the calling thread with the managed runtime; false if the runtime is shutting down.
+    fn attach_control_thread(&self) -> bool;
+    /// Undoes [`attach_control_thread`](Self::attach_control_thread).
+    fn detach_control_thread(&self);
+    /// Runs `action` while the thread `tid` is at a safepoint, suspended or in native code. The host decides
+    /// which thread runs it. Returns false, without having run it, if there is no such thread.
+    fn run_at_safepoint(&self, tid: u32, action: &mut (dyn FnMut() + Send)) -> bool;
+    /// Whether the thread with these words runs managed code now, and so may be at a trace point. The thread is
+    /// registered, and stays registered during the call.
+    fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
+        let _ = words;
+        true
+    }
+    /// Why the lock-free protocol cannot be used, if it cannot; threads are then stopped at safepoints. The
+    /// protocol needs [`runs_managed_code`](Self::runs_managed_code), and trace points that call the stubs set by
+    /// [`set_stubs`](crate::set_stubs).
+    fn obstacle_to_lock_free(&self) -> Option<&'static str> {
+        Some("it does not tell which threads run managed code")
+    }
+    /// Passes the names of the methods at `addresses` to `named`; addresses without a live method are left out.
+    fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol));
+    /// Passes the names of a class loader's methods to `named`. The loader is the one given to
+    /// [`Recorder::loader_unloading`](crate::Recorder::loader_unloading), which makes this call on the same thread,
+    /// before the methods are freed.
+    fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
+        let _ = (loader, named);
+    }
+    /// The process's name, and facts for the trace.
+    fn identity(&self) -> ProcessIdentity;
+    /// Writes to the log.
+    fn log(&self, severity: Severity, message: &str);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Replaces `thread::ring` in models: a ring of a few slots, each of which loom watches for races.
+
+use std::io;
+
+use hindsight_trace_format::ring::Geometry;
+use loom::cell::UnsafeCell;
+
+/// Distance between the addresses of two neighbouring slots, bytes.
+pub(crate) const SLOT_STRIDE: usize = std::mem::size_of::<UnsafeCell<u64>>();
+/// Number of slots of a ring.
+pub(crate) const SLOTS: usize = 3;
+
+/// A ring of [`SLOTS`] slots.
+#[derive(Debug)]
+pub struct Ring {
+    slots: Box<[UnsafeCell<u64>; SLOTS]>,
+    geometry: Geometry,
+}
+
+// SAFETY: as for the real ring, ThreadTrace decides which thread writes; loom reports a race if it errs.
+unsafe impl Send for Ring {}
+// SAFETY: a shared reference only gives read access; loom reports a race with a writer.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// A ring of [`SLOTS`] slots; the geometry is only stored.
+    pub fn new(geometry: Geometry) -> io::Result<Self> {
+        Ok(Ring {
+            slots: Box::new(std::array::from_fn(|_| UnsafeCell::new(0))),
+            geometry,
+        })
+    }
+
+    /// Address of the first slot.
+    pub fn base(&self) -> usize {
+        self.slots.as_ptr() as usize
+    }
+
+    /// Address after the last slot.
+    pub fn end(&self) -> usize {
+        self.base() + SLOTS * SLOT_STRIDE
+    }
+
+    /// The geometry given to [`new`](Self::new).
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The number of slots.
+    pub(crate) fn slots(&self) -> u64 {
+        SLOTS as u64
+    }
+
+    /// A copy of the slots, as bytes of a real ring.
+    pub(crate) fn snapshot(&self) -> Vec<u8> {
+        self.slots
+            .iter()
+            // SAFETY: loom reports a race with a writer.
+            .flat_map(|slot| slot.with(|p| unsafe { *p }).to_le_bytes())
+            .collect()
+    }
+
+    /// A copy of the ring's bytes.
+    ///
+    /// # Safety
+    /// No thread may record into the ring.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        Box::leak(self.snapshot().into_boxed_slice())
+    }
+}
+
+/// Writes a slot.
+///
+/// # Safety
+/// `at` is the address of a slot of a ring that the calling thread records into.
+pub(crate) unsafe fn write_slot(at: usize, word: u64) {
+    // SAFETY: the caller passes the address of a slot.
+    let slot = unsafe { &*(at as *const UnsafeCell<u64>) };
+    // SAFETY: loom reports a race with any other use.
+    slot.with_mut(|p| unsafe { *p = word });
+}
+
+/// Makes a new ring for each request.
+#[derive(Debug)]
+pub struct RingPool {
+    geometry: Geometry,
+}
+
+impl RingPool {
+    /// A pool of rings of this geometry.
+    pub fn new(geometry: Geometry) -> Self {
+        RingPool { geometry }
+    }
+
+    /// A new ring.
+    pub fn take(&self) -> io::Result<Ring> {
+        Ring::new(self.geometry)
+    }
+
+    /// Drops the ring.
+    pub fn put(&self, ring: Ring) {
+        drop(ring);
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The state that all threads of the process share while it is traced.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use hindsight_trace_format::container::ClockSample;
+
+#[cfg(feature = "check-balance")]
+use crate::balance;
+use crate::clock;
+use crate::config::Config;
+use crate::handshake::TracedThread;
+use crate::host::Host;
+#[cfg(feature = "lock-free")]
+use crate::host::Severity;
+use crate::journal::Journal;
+use crate::registry::Registry;
+use crate::sync::lock;
+use crate::thread::ring::RingPool;
+use crate::thread::trace::TakenRing;
+use crate::thread::words::ThreadWords;
+
+/// A traced process.
+pub(crate) struct Session {
+    pub(crate) host: Box<dyn Host>,
+    pub(crate) config: Config,
+    pub(crate) pool: RingPool,
+    /// When recording started.
+    pub(crate) started: ClockSample,
+    pub(crate) registry: Registry,
+    /// Names of methods whose class loader was unloaded.
+    journal: Mutex<Journal>,
+    /// Class loaders unloaded so far whose methods could not be named.
+    unnamed_loaders: AtomicU64,
+    /// Threads that were to be traced from their start, when there was no room for a ring.
+    refused_rings: AtomicU64,
+    #[cfg(feature = "check-balance")]
+    balance: Mutex<balance::Report>,
+    /// New threads get a request word.
+    #[cfg(feature = "lock-free")]
+    lock_free: bool,
+}
+
+impl Session {
+    pub(crate) fn new(config: Config, host: Box<dyn Host>) -> Self {
+        Session {
+            #[cfg(feature = "lock-free")]
+            lock_free: config.protocol == crate::config::Protocol::LockFree
+                && can_be_lock_free(&*host),
+            pool: RingPool::new(config.geometry),
+            started: clock::sample(),
+            registry: Registry::new(config.max_rings()),
+            journal: Mutex::default(),
+            unnamed_loaders: AtomicU64::new(0),
+            refused_rings: AtomicU64::new(0),
+            #[cfg(feature = "check-balance")]
+            balance: Mutex::default(),
+            host,
+            config,
+        }
+    }
+
+    /// A registered thread, not traced yet.
+    ///
+    /// # Safety
+    /// Called by the thread itself. `words` are its aligned words, part of its thread object, and valid until the thread
+    /// retires.
+    pub(crate) unsafe fn new_thread(
+        &self,
+        tid: u32,
+        name: &str,
+        words: *const ThreadWords,
+    ) -> TracedThread {
+        #[cfg(feature = "lock-free")]
+        if self.lock_free {
+            // SAFETY: the caller fulfils the same conditions.
+            return unsafe { TracedThread::new_lock_free(tid, name, words) };
+        }
+        // SAFETY: the caller fulfils the same conditions.
+        unsafe { TracedThread::new(tid, name, words) }
+    }
+
+    /// Whether threads have request words.
+    #[cfg(feature = "lock-free")]
+    pub(crate) fn is_lock_free(&self) -> bool {
+        self.lock_free
+    }
+
+    /// The names of unloaded methods.
+    pub(crate) fn journal(&self) -> std::sync::MutexGuard<'_, Journal> {
+        lock(&self.journal)
+    }
+
+    /// A class loader was unloaded whose methods could not be named.
+    pub(crate) fn count_unnamed_loader(&self) {
+        self.unnamed_loaders.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Class loaders unloaded so far whose methods could not be named.
+    pub(crate) fn unnamed_loaders(&self) -> u64 {
+        self.unnamed_loaders.load(Ordering::Relaxed)
+    }
+
+    /// A thread was to be traced from its start, and there was no room for a ring.
+    pub(crate) fn count_refused_ring(&self) {
+        self.refused_rings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Threads so far that were to be traced from their start, when there was no room for a ring.
+    pub(crate) fn refused_rings(&self) -> u64 {
+        self.refused_rings.load(Ordering::Relaxed)
+    }
+
+    /// Checks the calls in a ring, if that is configured. `thread_ended`: all of them must have ended.
+    #[cfg(feature = "check-balance")]
+    pub(crate) fn check_balance(&self, taken: &TakenRing, thread_ended: bool) {
+        if self.config.check_balance.is_some() {
+            lock(&self.balance).add(taken, thread_ended);
+        }
+    }
+
+    /// Nothing: this build has no check.
+    #[cfg(not(feature = "check-balance"))]
+    pub(crate) fn check_balance(&self, _taken: &TakenRing, _thread_ended: bool) {}
+
+    /// Takes the results of the checks so far.
+    #[cfg(feature = "check-balance")]
+    pub(crate) fn take_balance_report(&self) -> balance::Report {
+        std::mem::take(&mut *lock(&self.balance))
+    }
+}
+
+/// Whether the lock-free protocol can be used; logs the obstacle if not.
+#[cfg(feature = "lock-free")]
+fn can_be_lock_free(host: &dyn Host) -> bool {
+    let obstacle = crate::handshake::lock_free::obstacle(host);
+    if let Some(obstacle) = &obstacle {
+        let message =
+            format!("protocol=lock-free cannot be used, threads stop at checkpoints: {obstacle}");
+        host.log(Severity::Warning, &message);
+    }
+    obstacle.is_none()
+}

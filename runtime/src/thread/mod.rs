@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One traced thread: the words of its thread object, its ring, and the record of its calls. Nothing here knows how
+//! a thread is brought to give up its ring; that is [`handshake`](crate::handshake).
+
+pub mod anchors;
+#[cfg(not(feature = "loom"))]
+pub(crate) mod ring;
+#[cfg(feature = "loom")]
+#[path = "../models/ring.rs"]
+pub(crate) mod ring;
+pub(crate) mod trace;
+pub(crate) mod words;

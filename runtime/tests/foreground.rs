@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A thread that comes to the foreground is traced only if the configuration selects it, and nobody has stopped it.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{gettid, FakeHost, Managed, World};
+use hindsight_runtime::{Config, NanoscopeCommand, Recorder, SnapshotOutcome};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The thread of a test, and the recorder.
+struct Subject<'a, 'r> {
+    thread: &'a mut Managed<'r>,
+    recorder: &'a Recorder,
+}
+
+impl Subject<'_, '_> {
+    /// Brings the thread to the foreground; returns whether it is traced then.
+    fn foreground(&mut self) -> bool {
+        let (tid, recorder) = (gettid(), self.recorder);
+        self.thread.native(|| {
+            recorder.thread_in_foreground(tid);
+            // The reply comes after the command before it was executed.
+            let outcome = recorder.snapshot(String::new(), 0, PATIENCE);
+            assert!(!matches!(outcome, SnapshotOutcome::TimedOut));
+        });
+        self.thread.is_traced()
+    }
+
+    fn trace(&mut self, trace: bool) -> Result<(), String> {
+        let (tid, recorder) = (gettid(), self.recorder);
+        self.thread
+            .native(|| recorder.trace_thread(tid, trace, PATIENCE))
+    }
+
+    fn nanoscope(&mut self, command: NanoscopeCommand) -> Result<(), String> {
+        let (tid, recorder) = (gettid(), self.recorder);
+        self.thread
+            .native(|| recorder.nanoscope(tid, command, PATIENCE))
+    }
+}
+
+fn run(configuration: &str, test: impl FnOnce(&mut Subject<'_, '_>)) {
+    let world = Arc::new(World::default());
+    let config = Config::parse(&format!("{configuration},ring=12,dir=/nonexistent")).unwrap();
+    let recorder = Recorder::start(config, Box::new(FakeHost(Arc::clone(&world)))).unwrap();
+    Managed::run(&recorder, &world, |thread| {
+        test(&mut Subject {
+            thread,
+            recorder: &recorder,
+        });
+    });
+    recorder.shutdown();
+}
+
+#[test]
+fn off_means_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = format!("socket={}/control", folder.path().display());
+    // This thread is not the main thread, which `main` selects.
+    for configuration in ["trace=off", "nanoscope=yes", &socket, "trace=main"] {
+        run(configuration, |subject| {
+            assert!(!subject.foreground(), "{configuration}");
+            // A thread that somebody has asked for stays traced.
+            subject.trace(true).unwrap();
+            assert!(subject.foreground(), "{configuration}");
+            subject.trace(false).unwrap();
+            assert!(!subject.foreground(), "{configuration}");
+        });
+    }
+}
+
+#[test]
+fn a_stopped_thread_stays_stopped_until_somebody_asks_for_it() {
+    run("trace=all", |subject| {
+        assert!(subject.foreground());
+        subject.trace(false).unwrap();
+        assert!(!subject.foreground());
+        subject.trace(true).unwrap();
+        assert!(subject.foreground());
+    });
+}
+
+#[test]
+fn nanoscope_changes_nothing_about_the_foreground() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = NanoscopeCommand::Stop(folder.path().join("out.hindsight"));
+    run("trace=all", |subject| {
+        subject.trace(false).unwrap();
+        subject.nanoscope(NanoscopeCommand::Start).unwrap();
+        subject.nanoscope(stop.clone()).unwrap();
+        assert!(!subject.foreground(), "stopped before");
+        subject.trace(true).unwrap();
+        subject.nanoscope(NanoscopeCommand::Start).unwrap();
+        subject.nanoscope(stop).unwrap();
+        assert!(subject.foreground());
+    });
+}
