@@ -10,8 +10,10 @@ use hindsight_trace_format::container::{Reader, HEADER_BYTES, TABLE_ENTRY_BYTES}
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    // Unchanged, and with correct checksums.
-    let _ = Trace::decode(Path::new("fuzz"), data);
+    // Unchanged, which is a damaged file in most cases, and with correct checksums.
+    if let Ok(trace) = Trace::decode(Path::new("fuzz"), data) {
+        hindsight_fuzz::check(&trace);
+    }
     let mut bytes = data.to_vec();
     if mend(&mut bytes).is_none() {
         return;
