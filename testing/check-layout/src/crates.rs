@@ -84,7 +84,7 @@ const LAYERS: &[Layer] = &[
 const FOR_TESTS: &[&str] = &["testing/testkit", "testing/codegen-check"];
 /// Folders of crates that tests of host crates may use in addition: test machinery proves one side by the other.
 const FOR_HOST_TESTS: &[&str] = &[
-    "host/decoder",
+    "host/*",
     "rom/blueprint",
     "runtime",
     "trace-format",
