@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ways in and out of managed code on a real ART that no run-test takes. Run with `--ignored` after
-//! `cargo xtask lab build`. docs/verification.md lists all paths, with the tests of each.
+//! `cargo xtask lab build`. testing/verify/README.md lists all paths, with the tests of each.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Threads record while several others start, stop and end threads, take snapshots and unload loaders at random. Made
-//! for ThreadSanitizer, see docs/verification.md; without it, the test still checks that no ring has an event too many or
+//! for ThreadSanitizer, see testing/verify/README.md; without it, the test still checks that no ring has an event too many or
 //! too few.
 //!
 //! Every thread goes through the same cycle of entries and exits, so any stretch of a ring can be checked.

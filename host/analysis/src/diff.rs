@@ -12,12 +12,11 @@ use crate::statistics::{
     LEAST_RANKED,
 };
 
-/// A difference is more than chance if such a one would be found in at most this part of the cases in which
-/// nothing has changed.
+/// Significance level: the largest corrected p of a difference that is called slower or faster.
 pub const SIGNIFICANT: f64 = 0.05;
-/// Single calls decide if one is so many times longer than any on the other side,
+/// A call is an outlier if it took this many times as long as the longest call of the other side.
 const OUTLIER: f64 = 5.0;
-/// and makes up this part of the difference.
+/// An outlier explains a change of the mean if it makes up this part of the difference.
 const DECISIVE: f64 = 0.5;
 
 /// Which side of a comparison.
@@ -33,15 +32,15 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compare {
-    /// That in the method itself: it tells where the time goes.
+    /// Time in the method itself, which shows where the time goes.
     #[default]
     #[serde(rename = "self")]
     SelfTime,
-    /// That with what it called.
+    /// Time in the method and in the calls it made.
     Total,
 }
 
-/// Traces to be compared, boiled down to what that takes.
+/// The traces of both sides, reduced to the numbers that a comparison needs.
 #[derive(Debug, Default)]
 pub struct Comparison {
     compare: Compare,
@@ -52,7 +51,7 @@ pub struct Comparison {
     after: Vec<Sample>,
 }
 
-/// A trace, boiled down.
+/// One trace, reduced to the numbers that a comparison needs.
 #[derive(Debug, Default)]
 struct Sample {
     /// By method: the times of its whole calls, ns, sorted.
@@ -66,7 +65,7 @@ struct Sample {
     unnamed_calls: u64,
 }
 
-/// What differs.
+/// The differences between two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diff {
     /// The traces before the change.
@@ -75,13 +74,13 @@ pub struct Diff {
     pub after: SideFacts,
     /// Which time of a call is compared.
     pub compare: Compare,
-    /// What the tests count as independent: single calls, or whole traces.
+    /// The independent samples of the tests: single calls, or whole traces.
     pub unit: Unit,
     /// Methods called on both sides.
     pub compared_methods: usize,
-    /// Those of them with enough calls, or traces, for a test.
+    /// The number of them with enough calls, or traces, for a test.
     pub tested_methods: usize,
-    /// Methods whose calls take another time, by how much that adds, in either direction.
+    /// Methods whose calls take longer or shorter; largest effect first.
     pub methods: Vec<MethodChange>,
     /// Calls, by caller and callee, that only the traces after the change hold; longest first.
     pub new_calls: Vec<CallChange>,
@@ -94,7 +93,7 @@ pub struct Diff {
 pub struct SideFacts {
     /// How many traces.
     pub traces: usize,
-    /// What their threads' traces span together, ns.
+    /// The spans of their threads' rings, added up, ns.
     pub span_ns: u64,
     /// All calls in them.
     pub calls: u64,
@@ -102,35 +101,35 @@ pub struct SideFacts {
     pub unnamed_calls: u64,
 }
 
-/// What tests count as independent.
+/// The independent samples of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Single calls: what differs, differs between these runs. Whether the next two would, nobody knows.
+    /// Single calls. The result does not generalise to other runs.
     Calls,
     /// Whole traces.
     Traces,
 }
 
-/// What can be said of a method's change.
+/// The result of the test of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Slower than by chance.
+    /// Slower, and chance does not explain it.
     Slower,
-    /// Faster than by chance.
+    /// Faster, and chance does not explain it.
     Faster,
-    /// Within what chance does.
+    /// Chance explains the difference.
     Chance,
-    /// Single calls are much longer than any on the other side; the others aren't.
+    /// Single calls took much longer than any on the other side, and explain the difference.
     SingleCalls,
     /// On average slower, but most calls got faster, or the other way round.
     Contradictory,
-    /// Too few calls, or traces, to say.
+    /// Too few calls, or traces, for a test.
     TooFew,
 }
 
-/// A method whose calls take another time.
+/// A method whose calls take longer or shorter than before.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodChange {
     /// `class.name`.
@@ -139,27 +138,27 @@ pub struct MethodChange {
     pub signature: String,
     /// Types of its parameters, as in Java.
     pub parameters: String,
-    /// What can be said.
+    /// The result of the test.
     pub verdict: Verdict,
     /// Before the change.
-    pub before: Calls,
+    pub before: CallTimes,
     /// After it.
-    pub after: Calls,
+    pub after: CallTimes,
     /// Mean after, divided by mean before.
     pub ratio: f64,
     /// The 95 % interval of the ratio.
     pub interval: Option<(f64, f64)>,
-    /// The chance of such a difference if nothing has changed.
+    /// Probability of such a difference if nothing has changed.
     pub p: Option<f64>,
     /// The same, corrected for the number of methods that were tested.
     pub corrected_p: Option<f64>,
-    /// What the change of the mean adds to the calls of a trace, ns; negative where it saves.
+    /// The time that the change of the mean adds to a trace, ns; negative where it saves time.
     pub effect_ns: i64,
 }
 
 /// Whole calls of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Calls {
+pub struct CallTimes {
     /// Traces that hold some.
     pub traces: usize,
     /// How many.
@@ -175,9 +174,9 @@ pub struct Calls {
 /// Calls that only one side holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CallChange {
-    /// `class.name` of the caller; `None` if nothing that is traced called it.
+    /// `class.name` of the caller; `None` without a traced caller.
     pub caller: Option<String>,
-    /// `class.name` of what is called.
+    /// `class.name` of the called method.
     pub callee: String,
     /// Types of its parameters, as in Java.
     pub parameters: String,
@@ -189,7 +188,7 @@ pub struct CallChange {
     pub calls: u64,
     /// How long they took together, ns.
     pub ns: u64,
-    /// The chance that the other side merely missed them, if they come at the same rate, independently.
+    /// Probability that the other side merely missed them, if they come independently and at the same rate.
     pub missed_by_chance: f64,
 }
 
@@ -202,7 +201,7 @@ impl Comparison {
         }
     }
 
-    /// Takes what it needs from a trace.
+    /// Adds a trace to a side.
     pub fn add(&mut self, side: Side, trace: &Trace) {
         let ids: Vec<Option<u32>> = trace
             .methods
@@ -228,7 +227,7 @@ impl Comparison {
         }
     }
 
-    /// What differs by at least `least_change` (0.05 are 5 %).
+    /// The differences of at least `least_change` (0.05 is 5 %).
     pub fn diff(&self, least_change: f64) -> Diff {
         let enough = |side: &[Sample]| side.len() >= LEAST_MEANS;
         let unit = if enough(&self.before) && enough(&self.after) {
@@ -280,7 +279,7 @@ impl Comparison {
         if times_a.is_empty() || times_b.is_empty() {
             return None;
         }
-        let calls = |side: &[Sample], times: &[u64]| Calls {
+        let calls = |side: &[Sample], times: &[u64]| CallTimes {
             traces: side.iter().filter(|s| s.times.contains_key(&id)).count(),
             calls: times.len() as u64,
             mean_ns: times.iter().map(|&t| t as f64).sum::<f64>() / times.len() as f64,
@@ -295,7 +294,7 @@ impl Comparison {
         } else {
             after.mean_ns / before.mean_ns
         };
-        // The chance of a longer call after the change, where that can be told.
+        // Probability that a call after the change takes longer than one before; only of single calls.
         let mut superiority = None;
         let (interval, p) = match unit {
             Unit::Calls if times_a.len().min(times_b.len()) < LEAST_RANKED => (None, None),
@@ -363,8 +362,8 @@ impl Comparison {
         })
     }
 
-    /// Calls that the traces of `here` hold and those of `there` don't. Calls by methods that are only here
-    /// themselves aren't told: that they are called says it all.
+    /// Calls that only the traces of `here` hold. Calls by methods that are themselves only here are not listed: the
+    /// call of such a method is.
     fn only_in(&self, here: &[Sample], there: &[Sample]) -> Vec<CallChange> {
         let known_there = |id: u32| there.iter().any(|s| s.calls.contains_key(&id));
         let span = |side: &[Sample]| side.iter().map(|s| s.span_ns as f64).sum::<f64>();
@@ -381,7 +380,7 @@ impl Comparison {
             .filter(|((caller, callee), _)| {
                 let edge = (*caller, *callee);
                 let is_here_only = there.iter().all(|s| !s.edges.contains_key(&edge));
-                // That a known method has nobody above it may only mean that its caller was cut.
+                // A method of both sides may have no caller because its caller was cut.
                 let tells = match caller {
                     Some(caller) => known_there(*caller),
                     None => !known_there(*callee),
@@ -408,7 +407,7 @@ impl Comparison {
 }
 
 impl MethodChange {
-    /// More digits than anyone can use would only differ between machines.
+    /// Rounds all numbers: further digits differ between machines.
     fn round(&mut self) {
         let numbers = [
             &mut self.ratio,
@@ -444,7 +443,7 @@ impl SideFacts {
 }
 
 impl Sample {
-    /// `ids`: what the trace's methods are called here, where they have a name.
+    /// `ids` has the comparison's id of each method of the trace that has a name.
     fn new(trace: &Trace, ids: &[Option<u32>], names: usize, compare: Compare) -> Self {
         const CUT: u8 = Flags::OPEN_START.0 | Flags::OPEN_END.0;
         let mut sample = Sample::default();
@@ -484,9 +483,9 @@ impl Sample {
                 *edge = (edge.0 + 1, edge.1 + duration);
             }
         }
-        for (id, (mut times, calls)) in times.into_iter().zip(counts).enumerate() {
-            if calls > 0 {
-                sample.calls.insert(id as u32, calls);
+        for (id, (mut times, count)) in times.into_iter().zip(counts).enumerate() {
+            if count > 0 {
+                sample.calls.insert(id as u32, count);
             }
             if !times.is_empty() {
                 times.sort_unstable();
@@ -553,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn the_method_that_got_slower_is_told_alone() {
+    fn only_the_method_that_got_slower_is_listed() {
         let d = diff(
             &[frames(50, |i| 1_000 + noise(i))],
             &[frames(60, |i| 1_500 + noise(i + 3))],
@@ -580,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn few_calls_say_nothing_and_single_ones_are_no_trend() {
+    fn few_calls_are_too_few_and_single_ones_are_no_trend() {
         let few = diff(&[frames(7, |_| 100)], &[frames(7, |_| 900)]);
         assert_eq!(
             (few.methods[0].verdict, few.methods[0].p),
@@ -608,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn of_sets_traces_are_compared() {
+    fn in_sets_each_trace_is_a_sample() {
         // Runs differ by 20 % and more; calls within a run are alike.
         let set = |scale: u64, runs: [u64; 4]| {
             runs.map(|run| frames(30, |i| scale * run + noise(i) / 10))
@@ -639,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn new_calls_are_told_where_known_code_makes_them() {
+    fn new_calls_are_listed_where_known_code_makes_them() {
         let calls = |with: bool| {
             let mut s = Script::new("p");
             let names = ["C.f", "C.g", "C.h", "C.k"];
@@ -676,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_is_not_compared() {
+    fn calls_that_were_cut_are_not_compared() {
         let calls = |called_by_g: bool, still_running: bool| {
             let mut s = Script::new("p");
             let (f, g) = (s.method("C.f", "()V"), s.method("C.g", "()V"));

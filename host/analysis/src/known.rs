@@ -4,13 +4,32 @@
 use hindsight_decoder::Method;
 
 /// Runs the messages of a thread, one after the other: each of its callees is a message, or the wait for
-/// the next one.
+/// the next one. Since Android 12, `loop` leaves that to `loopOnce`.
 pub(crate) fn is_message_loop(method: &Method) -> bool {
-    (method.class.as_str(), method.name.as_str()) == ("android.os.Looper", "loop")
+    method.class == "android.os.Looper" && matches!(method.name.as_str(), "loop" | "loopOnce")
 }
 
-/// Waits for work. A thread in one of these holds nobody up.
+/// Belongs to the machinery that runs messages: a thread that calls it has a looper.
+pub(crate) fn handles_messages(method: &Method) -> bool {
+    is_message_loop(method)
+        || matches!(
+            (method.class.as_str(), method.name.as_str()),
+            ("android.os.MessageQueue", "next" | "nativePollOnce")
+                | ("android.os.Handler", "dispatchMessage")
+        )
+}
+
+/// Waits for work, or for another thread. A thread in one of these holds nobody up, unless it owns a lock.
 pub(crate) fn waits_for_work(method: &Method) -> bool {
+    is_idle(method)
+        || matches!(
+            (method.class.as_str(), method.name.as_str()),
+            ("java.lang.Object", "wait") | ("java.lang.Daemons$Daemon", "run")
+        )
+}
+
+/// Waits for work, and for nothing else.
+pub(crate) fn is_idle(method: &Method) -> bool {
     matches!(
         (method.class.as_str(), method.name.as_str()),
         ("android.os.MessageQueue", "next" | "nativePollOnce")
@@ -26,25 +45,38 @@ pub(crate) fn waits_for_work(method: &Method) -> bool {
                     | "java.util.concurrent.ScheduledThreadPoolExecutor$DelayedWorkQueue",
                 "take" | "poll" | "takeFirst" | "pollFirst"
             )
-            | ("java.lang.Daemons$Daemon", "run")
-            | ("java.lang.Object", "wait")
+            | ("dalvik.system.VMRuntime", "runHeapTasks")
     )
 }
 
-/// Stops the thread for a while, on purpose.
-pub(crate) fn sleeps_or_waits(method: &Method) -> bool {
+/// Belongs to a thread of the language itself, such as the one that runs finalizers: if it waits, then for work.
+pub(crate) fn is_daemon(method: &Method) -> bool {
+    method.class.starts_with("java.lang.Daemons$")
+}
+
+/// Sleeps for a time that its caller chose.
+pub(crate) fn sleeps(method: &Method) -> bool {
     matches!(
         (method.class.as_str(), method.name.as_str()),
-        ("java.lang.Thread", "sleep" | "join")
+        ("java.lang.Thread", "sleep")
             | ("android.os.SystemClock", "sleep")
-            | ("java.lang.Object", "wait")
-            | (
-                "java.util.concurrent.locks.LockSupport",
-                "park" | "parkNanos" | "parkUntil"
-            )
-            | ("sun.misc.Unsafe" | "jdk.internal.misc.Unsafe", "park")
             | ("java.util.concurrent.TimeUnit", "sleep")
     )
+}
+
+/// Stops the thread until a time has passed, or another thread wakes it.
+pub(crate) fn sleeps_or_waits(method: &Method) -> bool {
+    sleeps(method)
+        || matches!(
+            (method.class.as_str(), method.name.as_str()),
+            ("java.lang.Thread", "join")
+                | ("java.lang.Object", "wait")
+                | (
+                    "java.util.concurrent.locks.LockSupport",
+                    "park" | "parkNanos" | "parkUntil"
+                )
+                | ("sun.misc.Unsafe" | "jdk.internal.misc.Unsafe", "park")
+        )
 }
 
 /// Belongs to the platform and the language, rather than to the program.
@@ -66,7 +98,7 @@ pub(crate) fn is_platform(method: &Method) -> bool {
     PREFIXES.iter().any(|p| method.class.starts_with(p))
 }
 
-/// The class, without what the compiler added: `a.B$1` and `a.B$Inner` belong to `a.B`.
+/// The outermost class around a nested or anonymous one: `a.B` for `a.B$1` and `a.B$Inner`.
 pub(crate) fn outer_class(class: &str) -> &str {
     class.split('$').next().unwrap_or(class)
 }

@@ -1,41 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a decoded trace says: which methods took the time ([`top`]), which chain of calls held a
-//! thread up, and what other threads did meanwhile ([`chains`]).
+//! Answers from a decoded trace: which methods took the time ([`top`]), which chain of calls stalled a thread and who
+//! it waited for ([`stalls`]), whether known bad behaviour is in it ([`Signature`]), what is slower than before
+//! ([`Comparison`]), and statistics that may leave the device ([`Summary`]).
 //!
-//! Results hold names and numbers; [`explain`] puts a chain into plain words.
+//! Results hold names and numbers. The program `hindsight` puts them into words.
 //!
 //! ```no_run
+//! use hindsight_analysis::{stalls, Question};
+//!
 //! let trace = hindsight_decoder::Trace::open("demo.hindsight".as_ref())?;
 //! let main = trace.main_thread().expect("the main thread was traced");
-//! for chain in hindsight_analysis::chains(&trace, main, 1) {
-//!     println!("{}", hindsight_analysis::explain(&chain, hindsight_analysis::Palette::PLAIN));
+//! for chain in stalls(&trace, main, &Question::default()).chains {
+//!     println!("{} ns, culprit: {:?}", chain.held_ns, chain.culprit);
 //! }
 //! # Ok::<(), hindsight_decoder::Error>(())
 //! ```
 
+mod callees;
 mod chains;
 mod diff;
-mod explain;
+mod evidence;
 mod known;
+mod path;
 mod select;
 mod signatures;
 mod statistics;
 mod summary;
+mod time;
 mod top;
-mod words;
 
-pub use chains::{
-    chains, chains_in, Callee, Chain, ChainCall, Evidence, LastCall, LockOwner, Others,
-};
+pub use callees::{Callee, Others};
+pub use chains::{stalls, Activity, Chain, LastCall, Question, Reason, Stalls, STALL_NS};
 pub use diff::{
-    CallChange, Calls, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
+    CallChange, CallTimes, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
     SIGNIFICANT,
 };
-pub use explain::{explain, explain_with, Layout, Palette};
+pub use evidence::{Evidence, LockOwner, Waker};
+pub use path::ChainCall;
 pub use select::{Selection, Window};
 pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError,
 };
 pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};
+pub use time::parse_duration;
 pub use top::{top, By, Totals};
-pub use words::{count, duration, parse_duration, shorten, wrap};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Known bad behaviour, written down as patterns of call stacks with thresholds. The format is described in
-//! `docs/signatures.md`.
+//! Known bad behaviour, described by patterns of call stacks with thresholds. `docs/signatures.md` describes the format.
 
 use std::ops::Range;
 
@@ -9,29 +8,29 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use wildmatch::WildMatch;
 
-use crate::words::{count, duration, parse_duration};
+use crate::time::parse_duration;
 
-/// In a stack: any number of calls, also none.
+/// Stands in a stack for any number of calls, also none.
 const ANY: &str = "...";
-/// Patterns of a stack are bits of a word.
+/// Most patterns of a stack: each is a bit of a word.
 const MAX_PATTERNS: usize = 64;
 
 /// Why a file of signatures cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct SignatureError {
-    /// What the file is called.
+    /// Name of the file.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// The mistake, and the remedy.
     pub what: String,
 }
 
-/// A pattern of call stacks, and what its calls must have taken.
+/// A pattern of call stacks, and conditions on the time of its calls.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// What to do about it; may be empty.
     pub help: String,
@@ -45,23 +44,23 @@ struct Frame {
     pattern: WildMatch,
     /// Whether the pattern names the types of parameters.
     has_parameters: bool,
-    /// Whether any calls may lie between this one and that of the pattern before.
+    /// Whether any calls may lie between this call and the call of the pattern before it.
     after_any: bool,
 }
 
-/// What is measured of the calls that match.
+/// A quantity of the calls that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
-    /// How many there are.
+    /// Their number.
     Calls,
-    /// What they took on average, ns.
+    /// Their average time, ns.
     Mean,
-    /// What the longest took, ns.
+    /// Time of the longest, ns.
     Max,
-    /// What they took together, ns.
+    /// Their time together, ns.
     Total,
-    /// What they took together, of the time that the traces of their threads span, in percent.
+    /// Their time together, relative to the time that the rings of their threads cover, in percent.
     Share,
 }
 
@@ -110,7 +109,10 @@ struct RawConditions {
     share: Option<Spanned<String>>,
 }
 
-/// Reads a file of signatures; `file` is what errors call it.
+/// Parses a file of signatures; `file` is its name in errors.
+///
+/// # Errors
+/// At the first mistake, with its line and the remedy.
 pub fn parse_signatures(file: &str, text: &str) -> Result<Vec<Signature>, SignatureError> {
     let line = |span: Range<usize>| {
         let before = text.get(..span.start).unwrap_or(text);
@@ -122,7 +124,7 @@ pub fn parse_signatures(file: &str, text: &str) -> Result<Vec<Signature>, Signat
         what,
     };
     let raw: RawFile = toml::from_str(text).map_err(|e| {
-        // The message may go over several lines; the place is said already.
+        // The message may have several lines; the error has the place already.
         let what = e.message().trim().replace('\n', "; ");
         error(e.span().unwrap_or(0..0), what)
     })?;
@@ -163,7 +165,7 @@ type Wrong = (Range<usize>, String);
 
 fn frames(stack: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<Frame>, Wrong> {
     let mut frames = Vec::new();
-    // Whatever called the outermost method of a pattern doesn't matter.
+    // Any method may call the first one of the pattern.
     let mut after_any = true;
     for pattern in stack.get_ref() {
         let wrong = |what: &str| Err((pattern.span(), what.to_owned()));
@@ -268,24 +270,24 @@ impl Condition {
     }
 }
 
-/// What a signature found in a trace.
+/// The result of looking for a signature in a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The signature's name.
+    /// Name of the signature.
     pub signature: String,
     /// Whether calls of its stack were found, and all conditions hold.
     pub matched: bool,
     /// What to do about it; may be empty.
     pub help: String,
-    /// Calls of the stack. One inside another of the same signature doesn't count.
+    /// Number of calls of the stack. A call inside another one of the same signature doesn't count.
     pub calls: u64,
-    /// What they took together, ns.
+    /// Their time together, ns.
     pub total_ns: u64,
-    /// What they took on average, ns.
+    /// Their average time, ns.
     pub mean_ns: u64,
-    /// What the longest took, ns.
+    /// Time of the longest, ns.
     pub max_ns: u64,
-    /// What they took together, of the time that the traces of their threads span, in percent.
+    /// Their time together, relative to the time that the rings of their threads cover, in percent.
     pub share: f64,
     /// The conditions, and whether they hold.
     pub conditions: Vec<Checked>,
@@ -296,25 +298,14 @@ pub struct Finding {
 /// A condition, checked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
-    /// What is measured.
+    /// The quantity.
     pub measure: Measure,
-    /// What it was to be: `>= 100 ms`.
+    /// The condition as written: `>= 100 ms`.
     pub wanted: String,
-    /// What it is, in ns, percent, or calls.
+    /// The value, in ns, percent, or calls.
     pub value: f64,
     /// Whether the condition holds.
     pub holds: bool,
-}
-
-impl Checked {
-    /// The value as people say it.
-    pub fn value_text(&self) -> String {
-        match self.measure {
-            Measure::Calls => count(self.value as u64),
-            Measure::Share => format!("{:.1} %", self.value),
-            _ => duration(self.value as u64),
-        }
-    }
 }
 
 /// A call that matched.
@@ -322,15 +313,17 @@ impl Checked {
 pub struct Example {
     /// Thread id.
     pub tid: u32,
+    /// The thread's ring, which identifies it: ids and names may repeat.
+    pub ring: u32,
     /// Thread name.
     pub thread: String,
-    /// How long after the beginning of the trace it began, ns.
+    /// When it began, ns after the beginning of the trace.
     pub at_ns: u64,
-    /// How long it took, ns.
+    /// Its duration, ns.
     pub ns: u64,
-    /// Whether its end was seen.
+    /// Whether its end is in the trace.
     pub ended: bool,
-    /// Who called it, outermost first, and itself.
+    /// Its callers, outermost first, and itself.
     pub stack: Vec<String>,
 }
 
@@ -378,7 +371,7 @@ impl Signature {
                     measure: c.measure,
                     wanted: c.text.clone(),
                     value,
-                    // Of no calls, only the number is known.
+                    // Without calls there is no time to compare.
                     holds: (calls > 0 || c.measure == Measure::Calls) && c.holds(value),
                 }
             })
@@ -398,7 +391,7 @@ impl Signature {
         }
     }
 
-    /// For each method, and for calls whose entry isn't in the ring: which patterns it matches.
+    /// The patterns that each method matches; the last entry is for calls whose entry is not in the ring.
     fn masks(&self, methods: &Methods) -> Vec<u64> {
         let mask = |name: &str, parameters: &dyn Fn() -> String| {
             let mut mask = 0;
@@ -419,12 +412,12 @@ impl Signature {
         of_methods.chain([unknown]).collect()
     }
 
-    /// The calls whose stacks match, less those inside of others.
+    /// Calls `found` with each call whose stack matches, except calls inside another one that does.
     fn matches(&self, calls: &Calls, masks: &[u64], mut found: impl FnMut(usize)) {
         let last = 1u64 << (self.stack.len() - 1);
         let after_any = self.stack.iter().enumerate();
         let after_any: u64 = after_any.map(|(i, f)| u64::from(f.after_any) << i).sum();
-        // Of each running call: which patterns it can stand for, and those which it or a caller can.
+        // For each running call: the patterns that it can stand for, and the ones that it or a caller can.
         let mut stack: Vec<(u64, u64)> = Vec::new();
         let mut inside_of = u32::MAX;
         for i in 0..calls.len() {
@@ -452,6 +445,7 @@ fn example(trace: &Trace, t: usize, i: usize, ns: u64) -> Example {
     let calls = &thread.calls;
     Example {
         tid: thread.tid,
+        ring: thread.key.ring,
         thread: thread.name.clone(),
         at_ns: calls.start_ns[i] - trace.start_ns().min(calls.start_ns[i]),
         ns,
@@ -558,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_calls_can_be_asked_for() {
+    fn a_signature_may_ask_for_a_missing_call() {
         let trace = nested();
         let matched = |stack: &str, when: &str| {
             let toml =

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests of whether differences are more than chance.
+//! Statistical tests of differences.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// From so many values a side on, the ranks' sum is close enough to normal.
+/// Fewest values per side for which the rank sum is close enough to a normal distribution.
 pub(crate) const LEAST_RANKED: usize = 8;
-/// From so many values a side on, a spread can be told.
+/// Fewest values per side from which a spread can be estimated.
 pub(crate) const LEAST_MEANS: usize = 3;
 /// Resamplings for an interval.
 const RESAMPLINGS: usize = 2_000;
 
-/// The Mann–Whitney U test of sorted values: the chance that a value of `b` is greater than one of `a`
+/// The Mann–Whitney U test of sorted values: the probability that a value of `b` is greater than one of `a`
 /// (ties count half), and the two-sided p by the normal approximation, corrected for ties and continuity.
 pub(crate) fn mann_whitney(a: &[u64], b: &[u64]) -> (f64, f64) {
     let (n, m) = (a.len() as f64, b.len() as f64);
@@ -56,7 +56,7 @@ pub(crate) fn welch(a: &[f64], b: &[f64]) -> f64 {
     let (error_a, error_b) = (error(a, mean_a), error(b, mean_b));
     let sum = error_a + error_b;
     if sum.is_nan() || sum <= f64::EPSILON * mean_a.abs().max(mean_b.abs()).powi(2) {
-        // No spread: the same, or not.
+        // Without a spread, the means are equal or they are not.
         return if mean_a == mean_b { 1.0 } else { 0.0 };
     }
     let t = (mean_b - mean_a) / sum.sqrt();
@@ -68,8 +68,8 @@ pub(crate) fn welch(a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// p values, corrected for there being many (Benjamini and Hochberg): of those below a limit, at most that
-/// part is expected to be chance.
+/// p values, corrected for multiple tests (Benjamini and Hochberg): of the tests below a limit, at most this part
+/// is expected to be chance.
 pub(crate) fn corrected(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
@@ -83,14 +83,14 @@ pub(crate) fn corrected(p: &[f64]) -> Vec<f64> {
     out
 }
 
-/// A trace's calls of a method.
+/// The calls of a method in one trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) sum: f64,
     pub(crate) calls: f64,
 }
 
-/// The 95 % interval of the ratio of the mean of `b` to that of `a`, by resampling whole traces, since calls
+/// The 95 % interval of the ratio of the two means, `b` to `a`, by resampling whole traces, since calls
 /// of one trace have much in common. The same input gives the same interval.
 pub(crate) fn ratio_interval(a: &[Cluster], b: &[Cluster]) -> Option<(f64, f64)> {
     let mut random = fastrand::Rng::with_seed(0x6869_6e64_7369_6768);
@@ -116,7 +116,7 @@ pub(crate) fn ratio_interval(a: &[Cluster], b: &[Cluster]) -> Option<(f64, f64)>
     Some((at(0.025), at(0.975)))
 }
 
-/// The 95 % interval of the ratio of the mean of `b` to that of `a`, from the spread of the calls.
+/// The 95 % interval of the ratio of the two means, `b` to `a`, from the spread of the calls.
 pub(crate) fn ratio_interval_of_calls(a: &[u64], b: &[u64]) -> Option<(f64, f64)> {
     // Mean, and the square of its relative standard error.
     let moments = |x: &[u64]| {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_differs_by_chance() {
+    fn equal_values_differ_by_chance() {
         let a = [5; 10];
         assert_eq!(mann_whitney(&a, &a), (0.5, 1.0));
         let b: Vec<u64> = (0..100).map(|i| i % 7).collect::<Vec<_>>();

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may leave a device when the trace may not: sums and distributions by method, without names of threads,
-//! texts, paths, ids or times of day. Summaries can be added up. The format is described in `docs/summary.md`.
+//! Per-method statistics without personal data, safe to upload: sums and distributions by method, without names of
+//! threads, texts, paths, ids or times of day. Summaries can be added up. `docs/summary.md` describes the format.
 
 use std::collections::{BTreeMap, HashMap};
 
 use hindsight_decoder::{MethodId, Trace};
 use serde::{Deserialize, Serialize};
 
-use crate::chains;
+use crate::chains::{stalls, Question, STALL_NS};
 
-/// What the `schema` of a [`Summary`] says.
+/// The `schema` of a [`Summary`].
 pub const SUMMARY_SCHEMA: &str = "hindsight-summary/1";
-/// In place of names that are none.
+/// Stands for names that are unknown, or that are not let out.
 const UNNAMED: &str = "<unnamed>";
-/// Shorter chains are no stalls.
-const STALL_NS: u64 = 100_000_000;
-/// So many stalls of a trace are listed.
+/// Most stalls listed of one trace.
 const MAX_STALLS: usize = 10;
-/// So many calls of a stall's chain are listed, the innermost.
+/// Most calls listed of a stall's chain, the innermost ones.
 const MAX_CHAIN: usize = 32;
 
 /// Sums over the calls of one or more traces.
@@ -25,30 +23,33 @@ const MAX_CHAIN: usize = 32;
 pub struct Summary {
     /// [`SUMMARY_SCHEMA`].
     pub schema: String,
-    /// How many traces are added up.
+    /// Number of traces.
     pub traces: u64,
-    /// Of which programs, with numbers of traces.
+    /// Number of traces of each program.
     pub programs: BTreeMap<String, u64>,
-    /// On which instruction sets, with numbers of traces.
+    /// Number of traces of each instruction set.
     pub isas: BTreeMap<String, u64>,
     /// Main threads.
     pub main: Part,
     /// All other threads.
     pub others: Part,
-    /// What held main threads up for 100 ms or more.
+    /// Parts of traces that could not be read, so that their calls are missing here.
+    #[serde(default)]
+    pub damaged: u64,
+    /// Stalls of main threads, of 100 ms or more.
     pub stalls: Vec<Stall>,
 }
 
 /// Threads of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// How many threads.
+    /// Number of threads.
     pub threads: u64,
-    /// What their traces span together, ns.
+    /// Time that their rings cover, added up, ns.
     pub span_ns: u64,
     /// Their methods; longest self time first.
     pub methods: Vec<MethodSummary>,
-    /// Methods that are not listed, together.
+    /// All other methods, added up.
     pub unlisted: Unlisted,
 }
 
@@ -66,27 +67,28 @@ pub struct Unlisted {
 pub struct MethodSummary {
     /// `class.name`.
     pub method: String,
-    /// How many calls.
+    /// Number of calls.
     pub calls: u64,
     /// Time in the method itself, ns.
     pub self_ns: u64,
-    /// How long whole calls took.
+    /// Durations of the calls whose entry and exit were both recorded.
     pub durations: Histogram,
 }
 
-/// What held a main thread up.
+/// A stall of a main thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     /// The methods of the chain, outermost first.
     pub chain: Vec<String>,
-    /// The method that is to blame as far as the trace shows; may be another thread's.
+    /// The method of another thread that was waited for, where the trace records that thread as the owner of the lock
+    /// or as the waker; never a guess.
     pub culprit: Option<String>,
-    /// How often, and how long.
+    /// One duration for each time that it happened.
     pub durations: Histogram,
 }
 
-/// A distribution of durations. Bucket `4 e + f` counts those from `2^e (1 + f / 4)` ns to the next bucket's;
-/// 0 is counted as 1 ns.
+/// A distribution of durations. Bucket `4 e + f` counts durations from `2^e (1 + f / 4)` ns up to the lower limit of the
+/// next bucket; 0 is counted as 1 ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Histogram {
@@ -102,7 +104,7 @@ impl Histogram {
         (4 * e + f as u32) as u16
     }
 
-    /// Smallest duration of a bucket, rounded down, ns.
+    /// Smallest duration in a bucket, rounded down, ns.
     fn least(bucket: u16) -> u64 {
         let (e, f) = (u32::from(bucket / 4).min(63), u64::from(bucket % 4));
         if e >= 2 {
@@ -117,12 +119,12 @@ impl Histogram {
         *self.buckets.entry(Self::bucket(ns)).or_default() += 1;
     }
 
-    /// How many durations there are.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// The duration, to a quarter of an octave, that `part` (0 ..= 1) of all don't exceed; 0 if there is none.
+    /// The quantile `part` (0 ..= 1) of the durations, ns, to a quarter of an octave; 0 if there is none.
     pub fn quantile(&self, part: f64) -> u64 {
         let rank = (self.count() as f64 * part).ceil().max(1.0) as u64;
         let mut seen: u64 = 0;
@@ -145,9 +147,10 @@ impl Histogram {
 }
 
 impl Summary {
-    /// Of one trace, the `limit` methods of each kind of threads with the longest self time listed.
+    /// The summary of one trace. Of the main thread and of the others, it lists the `limit` methods with the longest
+    /// self time.
     pub fn of(trace: &Trace, limit: usize) -> Self {
-        // Names are those of packages or system processes; a path or command line is not let out.
+        // Names of packages and system processes may leave; a path or a command line may not.
         let plain = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
         let name = |text: &str| {
             if !text.is_empty() && text.chars().all(plain) {
@@ -161,6 +164,7 @@ impl Summary {
             traces: 1,
             programs: [(name(&trace.process.name), 1)].into(),
             isas: [(name(&trace.process.isa), 1)].into(),
+            damaged: trace.damaged.len() as u64,
             ..Summary::default()
         };
         let main = trace.main_thread();
@@ -171,8 +175,8 @@ impl Summary {
         for is_main in [true, false] {
             let mut sums: HashMap<MethodId, MethodSummary> = HashMap::new();
             let mut part = Part::default();
-            let is_of_kind = |tid: u32| main.is_some_and(|m| m.tid == tid) == is_main;
-            for thread in trace.threads.iter().filter(|t| is_of_kind(t.tid)) {
+            let is_of_kind = |key| main.is_some_and(|m| m.key == key) == is_main;
+            for thread in trace.threads.iter().filter(|t| is_of_kind(t.key)) {
                 let calls = &thread.calls;
                 part.threads += 1;
                 part.span_ns += thread.end_ns - thread.start_ns;
@@ -202,10 +206,12 @@ impl Summary {
             }) = part;
         }
         if let Some(main) = main {
-            for chain in chains(trace, main, MAX_STALLS) {
-                if chain.held_ns < STALL_NS {
-                    continue;
-                }
+            let question = Question {
+                limit: MAX_STALLS,
+                stall_ns: STALL_NS,
+            };
+            let found = stalls(trace, main, &question);
+            for chain in found.chains.into_iter().filter(|_| found.stall) {
                 let shown = |name: &str| {
                     if name.starts_with('<') {
                         UNNAMED.to_owned()
@@ -231,7 +237,7 @@ impl Summary {
         summary
     }
 
-    /// Adds another one. The order in which summaries are added doesn't matter.
+    /// Adds another summary. The order in which summaries are added does not matter.
     pub fn merge(&mut self, other: &Summary) {
         if self.schema.is_empty() {
             self.schema = SUMMARY_SCHEMA.to_owned();
@@ -246,6 +252,7 @@ impl Summary {
                 *sum = sum.saturating_add(*traces);
             }
         }
+        self.damaged = self.damaged.saturating_add(other.damaged);
         self.main.merge(&other.main);
         self.others.merge(&other.others);
         for stall in &other.stalls {
@@ -358,12 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn the_stall_is_told() {
+    fn a_stall_is_listed_without_a_guess() {
         let (summary, all) = (of(&stall(), 5), of(&stall(), 1_000));
         assert_eq!(summary.stalls.len(), 1);
         let stall = &summary.stalls[0];
-        let culprit = stall.culprit.as_deref();
-        assert_eq!(culprit, Some("com.example.notes.NoteFile.syncToFlash"));
+        let last = stall.chain.last().map(String::as_str);
+        assert_eq!(last, Some("com.example.notes.NoteStore.find"));
+        // Who owned the lock is not in that trace: times alone are no fact that a fleet may add up.
+        assert_eq!(stall.culprit, None);
         assert_eq!(stall.durations.count(), 1);
         assert!((600_000_000..800_000_000).contains(&stall.durations.quantile(0.5)));
         assert_eq!((summary.main.threads, summary.others.threads), (1, 1));

@@ -8,44 +8,44 @@ use serde::Serialize;
 
 use crate::known;
 
-/// What calls are added up by.
+/// The groups that calls are added up by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// The method that was called.
+    /// Methods.
     #[default]
     Method,
-    /// Its class; a nested class is a class of its own.
+    /// Their classes; a nested class is a class of its own.
     Class,
-    /// The package of its class.
+    /// The packages of their classes.
     Package,
 }
 
-/// What all calls of a method, or of the methods of a class or package, took together.
+/// The calls of a method, or of the methods of a class or package, added up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// `class.name`, the class, or the package.
     pub name: String,
-    /// Of a method, as in the dex file; empty if unknown.
+    /// Signature of a method, as in the dex file; empty if unknown.
     pub signature: String,
-    /// Of a method, the types of its parameters, as in Java: `(long, String)`; empty if unknown.
+    /// Types of a method's parameters, as in Java: `(long, String)`; empty if unknown.
     pub parameters: String,
-    /// Calls seen, whole or in part.
+    /// Number of calls, whole or cut.
     pub calls: u64,
     /// Time in the method itself, or in the methods themselves, ns.
     pub self_ns: u64,
-    /// Time with what was called, ns. Of calls inside each other the outermost one counts.
+    /// Time with the calls they made, ns. Of calls inside each other the outermost one counts.
     pub total_ns: u64,
     /// The longest call, ns.
     pub max_ns: u64,
-    /// Whether it is a method that waits for work: its time is not the program's fault.
+    /// Whether it is a method that waits for work, which need not be made faster.
     pub waits_for_work: bool,
 }
 
-/// Name for methods without a symbol, where they are added up by class or package.
+/// Group of the methods without a symbol, by class or package.
 const UNNAMED: &str = "<methods without a symbol>";
 
-/// The group of each method, and the groups' names, signatures and parameters. The last group is for calls
+/// The group of each method; and the name, signature and parameters of each group. The last group is for calls
 /// whose entry is not in the ring.
 struct Groups {
     of: Vec<u32>,
@@ -100,7 +100,7 @@ impl Groups {
     }
 }
 
-/// Totals of all that `threads` called, in no particular order.
+/// Adds up the calls of `threads`, in no particular order.
 pub fn top<'a>(
     methods: &Methods,
     threads: impl IntoIterator<Item = &'a Thread>,
@@ -112,12 +112,12 @@ pub fn top<'a>(
         self_ns: u64,
         total_ns: u64,
         max_ns: u64,
-        /// Calls of it that are running.
+        /// Number of its calls that are running.
         running: u32,
     }
     struct Running {
         group: usize,
-        /// What its callees took.
+        /// Time of the calls it made.
         callees_ns: u64,
         duration_ns: u64,
     }
@@ -131,7 +131,7 @@ pub fn top<'a>(
     };
     for thread in threads {
         let s = &thread.calls;
-        // Times are added up on the way, so that the calls are read once.
+        // Self times are added up in the same pass.
         for i in 0..s.len() {
             while stack.len() > s.depth[i] as usize {
                 let Some(left) = stack.pop() else { break };

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight convert`
+//! `hindsight convert`: part of a trace, or the trace of another tool, as a `.hindsight` file or in any other format.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{ensure, Context, Result};
 use clap::Args;
-use hindsight_export::{Format, Options};
+use hindsight_export::Format;
 
 use crate::input::Input;
-use crate::input::Select;
-use crate::{export, progress};
+use crate::select::Select;
+use crate::{damage, export, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// What to write: a name that ends with .hindsight, with that of a format of `hindsight export`, or with .ring
+    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
     #[arg(value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     #[command(flatten)]
@@ -31,10 +31,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     ensure!(
         !is_same_file(from, to),
-        "{}: this is the input: give the output another name",
+        "{}: this is the input: choose another name for the output",
         to.display()
     );
-    let trace = arguments.select.apply(arguments.input.read()?, from)?;
+    let trace = arguments.input.read()?;
+    damage::note(&trace, from);
+    let trace = arguments.select.apply(trace, from)?;
     let spinner = progress::spinner(format!("writing {}", to.display()));
     if as_ring {
         let thread = trace.main_thread().or(trace.threads.first());
@@ -42,22 +44,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         // The layout is made from the bytes of a ring, so there must be one first.
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let ring = folder.path().join("part.hindsight");
-        hindsight_export::write_file(&trace, format, &Options::default(), &ring)?;
+        hindsight_export::write_file(&trace, format, &ring)?;
         hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
         return Ok(());
     }
-    let summary = hindsight_export::write_file(&trace, format, &Options::default(), to)?;
+    let summary = hindsight_export::write_file(&trace, format, to)?;
     drop(spinner);
     export::say(to, &summary);
     if format == Format::Nanoscope && trace.threads.len() > 1 {
         anstream::eprintln!(
-            "note: the format holds one thread; the others are left out: choose one with --thread"
+            "note: this format holds one thread, the others are left out: choose a thread with --thread"
         );
     }
     Ok(())
 }
 
-/// Whether both names are of one file that exists.
+/// Whether both paths lead to the same existing file.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight diff`
+//! `hindsight diff`: which methods got slower between two traces, or two sets of traces.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,22 +8,27 @@ use std::process::ExitCode;
 use anyhow::{ensure, Context, Result};
 use clap::{Args, ValueEnum};
 use hindsight_analysis::{
-    duration, CallChange, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
+    CallChange, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
     SIGNIFICANT,
 };
+use serde::Serialize;
 
-use crate::input::{read, Mapping, Select};
+use crate::batch::Failure;
+use crate::damage::{self, DamageReport};
+use crate::input::Reading;
+use crate::output::{unless_closed, write_json};
+use crate::page::{column, Cell, Kind, Look, Page};
 use crate::progress;
-use crate::text::{self, column, Cell, Kind, Look, Page};
-use crate::write_json;
+use crate::select::Select;
+use crate::words::{self, duration};
 
 /// Narrower pages have no room for intervals.
 const ROOM_FOR_INTERVALS: usize = 110;
 
 #[derive(Args)]
 #[command(
-    after_help = "A folder stands for all .hindsight files in it. From three traces a side on, whole traces are \
-                  compared, which tells what differs between versions from what differs between any two runs.\n\
+    after_help = "A folder stands for all .hindsight files in it. With three traces per side or more, each trace \
+                  counts as one sample, which separates changes of the program from differences between any two runs.\n\
                   Exit codes: 0 done; 1 a file cannot be read; 2 wrong usage; with --exit-code: 0 nothing got \
                   slower, 1 something did, 2 something is wrong."
 )]
@@ -35,26 +40,26 @@ pub(crate) struct Arguments {
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     after: PathBuf,
     #[command(flatten)]
-    mapping: Mapping,
+    reading: Reading,
     #[command(flatten)]
     select: Select,
-    /// Which time of a call to compare
+    /// The time of a call to compare
     #[arg(long, value_enum, default_value_t = Time::SelfTime)]
     time: Time,
-    /// Changes of a method's mean time below this don't count
+    /// The smallest change of a method's mean time to report
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
     min_change: f64,
-    /// How many rows of each kind to show
-    #[arg(long, short = 'n', default_value_t = 10, value_name = "ROWS")]
-    limit: usize,
+    /// The number of rows of each kind to show
+    #[arg(long, short = 'n', default_value_t = 10, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
     /// Also show differences that chance explains
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     all: bool,
     /// Exit with code 1 if a method got slower
     #[arg(long)]
     pub(crate) exit_code: bool,
     /// Write JSON; times are in ns
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -84,31 +89,78 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
         Time::Total => Compare::Total,
     });
     let bar = progress::bar(before.len() + after.len());
+    let mut damaged = Vec::new();
+    let mut failed = Vec::new();
     for (side, files) in [(Side::Before, &before), (Side::After, &after)] {
+        let mut added = 0;
         for file in files {
             bar.set_message(file.display().to_string());
-            let trace = read(file, &arguments.mapping)?;
-            let trace = arguments.select.apply(trace, file)?;
-            comparison.add(side, &trace);
+            let trace = arguments.reading.read(file);
+            match trace.and_then(|trace| arguments.select.apply(trace, file)) {
+                Ok(trace) => {
+                    comparison.add(side, &trace);
+                    added += 1;
+                    damaged.extend(damage::reports(&trace).into_iter().map(|damage| Damaged {
+                        file: file.display().to_string(),
+                        damage,
+                    }));
+                }
+                Err(e) => failed.push(Failure::report(file, &e)),
+            }
             bar.inc(1);
         }
+        // A comparison with nothing would say that everything is new, or gone.
+        ensure!(
+            added > 0,
+            "no trace can be read on the side {}: see above",
+            match side {
+                Side::Before => arguments.before.display(),
+                Side::After => arguments.after.display(),
+            }
+        );
     }
     bar.finish_and_clear();
     let diff = comparison.diff(arguments.min_change);
     let slower = diff.methods.iter().any(|m| m.verdict == Verdict::Slower);
-    let code = ExitCode::from(u8::from(arguments.exit_code && slower));
-    let shown = if arguments.json {
-        write_json(&diff)
-    } else {
-        write(&mut Page::new(look), &diff, arguments).map_err(Into::into)
+    let code = match arguments.exit_code {
+        _ if !failed.is_empty() => failure(arguments.exit_code),
+        asked => ExitCode::from(u8::from(asked && slower)),
     };
-    match shown {
-        Err(e) if !crate::is_broken_pipe(&e) => Err(e),
-        _ => Ok(code),
-    }
+    let shown = if arguments.json {
+        write_json(&Report {
+            diff: &diff,
+            damaged,
+            failed,
+        })
+    } else {
+        Page::new(look).show(|page| write(page, &diff, arguments, &damaged))
+    };
+    unless_closed(shown)?;
+    Ok(code)
 }
 
-/// The traces that a path stands for.
+/// The exit code on failure: with --exit-code, 1 is an answer.
+pub(crate) fn failure(exit_code: bool) -> ExitCode {
+    ExitCode::from(if exit_code { 2 } else { 1 })
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    diff: &'a Diff,
+    damaged: Vec<Damaged>,
+    failed: Vec<Failure>,
+}
+
+/// A damaged part of one of the files.
+#[derive(Serialize)]
+struct Damaged {
+    file: String,
+    #[serde(flatten)]
+    damage: DamageReport,
+}
+
+/// The trace files that a path stands for.
 fn traces(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -130,7 +182,13 @@ fn traces(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn write(page: &mut Page, diff: &Diff, arguments: &Arguments) -> io::Result<()> {
+fn write(
+    page: &mut Page,
+    diff: &Diff,
+    arguments: &Arguments,
+    damaged: &[Damaged],
+) -> io::Result<()> {
+    let limit = arguments.limit as usize;
     let of = |wanted: &[Verdict]| -> Vec<&MethodChange> {
         let is_wanted = |m: &&MethodChange| wanted.contains(&m.verdict);
         diff.methods.iter().filter(is_wanted).collect()
@@ -145,9 +203,9 @@ fn write(page: &mut Page, diff: &Diff, arguments: &Arguments) -> io::Result<()> 
     let chance = of(&[Verdict::Chance]);
     let (new, gone) = (&diff.new_calls, &diff.gone_calls);
 
-    let methods = |n: usize| text::counted(n as u64, "method", "methods");
-    let calls = |n: usize| text::counted(n as u64, "call", "calls");
-    let number = |n: usize| text::count(n as u64);
+    let methods = |n: usize| words::counted(n as u64, "method", "methods");
+    let calls = |n: usize| words::counted(n as u64, "call", "calls");
+    let number = |n: usize| words::count(n as u64);
     let verdict = if slower.len() + faster.len() + new.len() + gone.len() == 0 {
         "No method got slower or faster; no call is new or gone.".to_owned()
     } else {
@@ -167,10 +225,10 @@ fn write(page: &mut Page, diff: &Diff, arguments: &Arguments) -> io::Result<()> 
     ])?;
     let unit = match diff.unit {
         Unit::Calls => {
-            "One or two traces a side: what differs, differs between these runs. To learn whether \
-             the program differs, compare folders of three or more traces."
+            "With one or two traces per side this only compares these runs; to compare the programs, use folders of \
+             three traces or more."
         }
-        Unit::Traces => "Whole traces are compared: differences are more than those between runs.",
+        Unit::Traces => "Each trace counts as one sample.",
     };
     page.dim(unit)?;
 
@@ -184,63 +242,54 @@ fn write(page: &mut Page, diff: &Diff, arguments: &Arguments) -> io::Result<()> 
         (format!("Faster, by {time} of a call"), faster, good),
     ];
     for (title, changes, style) in &groups {
-        write_methods(page, title, changes, Some(style), arguments.limit)?;
+        write_methods(page, title, changes, Some(style), limit)?;
     }
-    write_calls(page, "New calls", new, diff.after.traces, arguments.limit)?;
-    write_calls(
-        page,
-        "Gone calls",
-        gone,
-        diff.before.traces,
-        arguments.limit,
-    )?;
-    write_methods(
-        page,
-        "Different, but not for sure",
-        &unsure,
-        None,
-        arguments.limit,
-    )?;
+    write_calls(page, "New calls", new, diff.after.traces, limit)?;
+    write_calls(page, "Gone calls", gone, diff.before.traces, limit)?;
+    write_methods(page, "Inconclusive", &unsure, None, limit)?;
     if arguments.all {
-        write_methods(page, "Within chance", &chance, None, arguments.limit)?;
+        write_methods(page, "Within chance", &chance, None, limit)?;
     }
     writeln!(page)?;
     let hidden = match chance.len() {
         0 => String::new(),
-        1 => " One other difference is no more than chance.".to_owned(),
         n => format!(
-            " {} other differences are no more than chance.",
-            text::count(n as u64)
+            " Chance explains {}.",
+            words::counted(n as u64, "other difference", "other differences")
         ),
     };
     page.dim(&format!(
-        "{} on both sides, {} with enough calls for a test; changes from {} % on count, at a corrected p of \
-         {SIGNIFICANT}.{hidden}",
+        "{} on both sides, {} with enough calls for a test. Listed: changes of {} % or more with a corrected p of at \
+         most {SIGNIFICANT}.{hidden}",
         methods(diff.compared_methods),
-        text::count(diff.tested_methods as u64),
+        words::count(diff.tested_methods as u64),
         (arguments.min_change * 1_000.0).round() / 10.0
     ))?;
     let unnamed = diff.before.unnamed_calls + diff.after.unnamed_calls;
     if unnamed > 0 {
         page.dim(&format!(
-            "{} of methods without a symbol could not be compared.",
-            text::counted(unnamed, "call", "calls")
+            "{} of methods without a symbol cannot be compared.",
+            words::counted(unnamed, "call", "calls")
         ))?;
     }
-    page.flush()
+    for Damaged { file, damage } in damaged {
+        page.dim(&format!("{file} is damaged: not in the trace: {damage}"))?;
+    }
+    Ok(())
 }
 
 fn side(path: &Path, facts: &SideFacts) -> String {
     format!(
         "{}: {}, {} in {} of threads' time",
         path.display(),
-        text::counted(facts.traces as u64, "trace", "traces"),
-        text::counted(facts.calls, "call", "calls"),
+        words::counted(facts.traces as u64, "trace", "traces"),
+        words::counted(facts.calls, "call", "calls"),
         duration(facts.span_ns)
     )
 }
 
-/// `proven`: how what got slower or faster for sure is shown; other rows say why it isn't sure.
+/// `proven` is the style of rows that are slower or faster beyond chance; other rows give the reason why they are
+/// inconclusive.
 fn write_methods(
     page: &mut Page,
     title: &str,
@@ -263,7 +312,7 @@ fn write_methods(
         column("change", Kind::Number),
     ];
     if intervals {
-        columns.push(column("95 % sure", Kind::Number));
+        columns.push(column("95 % interval", Kind::Number));
     }
     columns.push(column("calls", Kind::Number));
     columns.push(column("method", Kind::Name));
@@ -295,10 +344,10 @@ fn write_methods(
         })
         .collect();
     page.table(&columns, &rows)?;
-    more(page, changes.len(), limit)
+    page.more(changes.len().saturating_sub(limit))
 }
 
-/// Why a difference is not told as slower or faster.
+/// Why a difference is inconclusive.
 fn reason(m: &MethodChange) -> Option<&'static str> {
     match m.verdict {
         Verdict::TooFew => Some("too few"),
@@ -311,9 +360,9 @@ fn reason(m: &MethodChange) -> Option<&'static str> {
 fn calls(m: &MethodChange) -> String {
     let (before, after) = (m.before.calls, m.after.calls);
     if before == after {
-        text::count(before)
+        words::count(before)
     } else {
-        format!("{} → {}", text::count(before), text::count(after))
+        format!("{} → {}", words::count(before), words::count(after))
     }
 }
 
@@ -351,30 +400,24 @@ fn write_calls(
         .iter()
         .take(limit)
         .map(|c| {
-            let mut row: Vec<Cell> = vec![duration(c.ns).into(), text::count(c.calls).into()];
+            let mut row: Vec<Cell> = vec![duration(c.ns).into(), words::count(c.calls).into()];
             if traces > 1 {
                 row.push(format!("{} of {traces}", c.traces).into());
             }
             row.push(c.callee.clone().into());
             let caller = c.caller.clone();
-            row.push(caller.unwrap_or_else(|| "nobody".to_owned()).into());
+            row.push(
+                caller
+                    .unwrap_or_else(|| "(outermost call)".to_owned())
+                    .into(),
+            );
             let by_chance = c.missed_by_chance > SIGNIFICANT;
             row.push(if by_chance { "maybe chance" } else { "" }.into());
             row
         })
         .collect();
     page.table(&columns, &rows)?;
-    more(page, changes.len(), limit)
-}
-
-fn more(page: &mut Page, all: usize, limit: usize) -> io::Result<()> {
-    if all <= limit {
-        return Ok(());
-    }
-    let more = text::count((all - limit) as u64);
-    page.dim(&format!(
-        "… and {more} more; --limit says how many are shown"
-    ))
+    page.more(changes.len().saturating_sub(limit))
 }
 
 /// `+12.0 ms`, `-3.40 µs`
@@ -388,7 +431,7 @@ fn ratio(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match ratio {
         r if !r.is_finite() => "from 0".to_owned(),
-        r if r >= 99.5 => format!("×{}", text::count(r.round() as u64)),
+        r if r >= 99.5 => format!("×{}", words::count(r.round() as u64)),
         r if r >= 1.995 => format!("×{r:.1}"),
         _ if percent.abs() < 9.95 => format!("{percent:+.1} %"),
         _ => format!("{percent:+.0} %"),
@@ -400,7 +443,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_read_as_people_say_them() {
+    fn changes_are_percentages_or_factors() {
         let expected = [
             (1.0, "+0.0 %"),
             (1.123, "+12 %"),

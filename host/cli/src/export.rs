@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight export`
+//! `hindsight export`: a trace in the format of another tool.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Result};
 use clap::{Args, ValueEnum};
-use hindsight_export::{Options, Summary, MAX_LEVELS, PERFETTO_MAX_DEPTH};
+use hindsight_export::{Written, MAX_LEVELS, PERFETTO_MAX_DEPTH};
 use serde::Serialize;
 
+use crate::damage;
 use crate::input::Input;
-use crate::input::Select;
-use crate::{progress, text, write_json};
+use crate::output::{write_json, OutputError};
+use crate::progress;
+use crate::select::Select;
+use crate::words;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
-    /// For which tool; by default what the name of OUTPUT says, or Perfetto
-    #[arg(long, short, value_enum)]
+    /// The format; default: the one that the name of OUTPUT says, or Perfetto
+    #[arg(long, short, value_enum, help_heading = "Output")]
     format: Option<Format>,
-    /// Where to write, or - for standard output; next to FILE by default
-    #[arg(long, short, value_hint = clap::ValueHint::FilePath)]
+    /// The file to write, or - for standard output; default: next to FILE
+    #[arg(long, short, help_heading = "Output", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     #[command(flatten)]
     select: Select,
-    /// Say what was written as JSON
-    #[arg(long)]
+    /// Report what was written as JSON
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -48,7 +51,7 @@ pub(crate) enum Format {
     Parquet,
     /// Nanoscope's text format: one thread (.nanoscope.txt)
     Nanoscope,
-    /// Our own, for part of a trace (.hindsight)
+    /// Hindsight's own format, for part of a trace (.hindsight)
     Hindsight,
 }
 
@@ -68,7 +71,7 @@ impl From<Format> for hindsight_export::Format {
     }
 }
 
-/// What was written.
+/// The contents of the output.
 #[derive(Serialize)]
 struct Report {
     output: PathBuf,
@@ -81,7 +84,7 @@ struct Report {
     bytes: u64,
 }
 
-/// The format that is asked for, by name or by the name of the output.
+/// The format: by its name, or by the name of the output.
 fn format_of(arguments: &Arguments) -> Result<hindsight_export::Format> {
     match (arguments.format, &arguments.output) {
         (Some(format), _) => Ok(format.into()),
@@ -100,21 +103,27 @@ pub(crate) fn format_of_name(output: &Path) -> Result<hindsight_export::Format> 
         .map(|f| format!(".{}", f.extension()))
         .collect();
     bail!(
-        "{}: the name doesn't say which format is wanted: choose one that ends with one of {} (or, with hindsight export, use --format)",
+        "{}: no format has this extension: use one of {}, or hindsight export with --format",
         output.display(),
         known.join(", ")
     )
 }
 
+/// The name of a format, as `--format` takes it.
+fn format_name(format: hindsight_export::Format) -> String {
+    format!("{format:?}").to_lowercase()
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let file = &arguments.input.file;
     let format = format_of(arguments)?;
-    let trace = arguments.select.apply(arguments.input.read()?, file)?;
+    let trace = arguments.input.read()?;
+    damage::note(&trace, file);
+    let trace = arguments.select.apply(trace, file)?;
     let output = match &arguments.output {
         Some(output) => output.clone(),
         None => file.with_extension(format.extension()),
     };
-    let options = Options::default();
     ensure!(
         output != *file,
         "{}: this is the input: name another output with --output",
@@ -123,23 +132,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if output == Path::new("-") {
         ensure!(
             !arguments.json,
-            "--json says what was written on standard output, where the export goes too: choose a file as the output"
+            "--json writes its report to standard output, where the export goes too: choose a file as the output"
         );
-        hindsight_export::write(&trace, format, &options, &mut io::stdout().lock())?;
-        return Ok(());
+        let mut out = io::stdout().lock();
+        ensure!(
+            format.is_text() || !out.is_terminal(),
+            "the {} format is binary, and standard output is a terminal: choose a file with --output, or a pipe",
+            format_name(format)
+        );
+        let written = hindsight_export::write(&trace, format, &mut out);
+        return match written {
+            Err(hindsight_export::Error::Write(e)) => Err(OutputError(e).into()),
+            written => Ok(written.map(drop)?),
+        };
     }
     let spinner = progress::spinner(format!("writing {}", output.display()));
-    let summary = hindsight_export::write_file(&trace, format, &options, &output)?;
+    let summary = hindsight_export::write_file(&trace, format, &output)?;
     drop(spinner);
     if arguments.json {
         return write_json(&Report {
             output,
-            format: format!("{format:?}").to_lowercase(),
+            format: format_name(format),
             threads: summary.threads,
             calls: summary.calls,
             calls_deeper_than_a_track: summary.deep_calls,
             calls_left_out: summary.left_out_calls,
-            chains: summary.records,
+            chains: summary.chains,
             bytes: summary.bytes,
         });
     }
@@ -147,39 +165,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Says what was written, and what the reader should know about it.
-pub(crate) fn say(output: &Path, summary: &Summary) {
+/// Reports on standard error what was written, and what its reader should know.
+pub(crate) fn say(output: &Path, summary: &Written) {
     anstream::eprintln!(
-        "{}: {} calls of {} {}{}, {}",
+        "{}: {} of {}{}, {}",
         output.display(),
-        text::count(summary.calls),
-        summary.threads,
-        if summary.threads == 1 {
-            "thread"
-        } else {
-            "threads"
-        },
-        match summary.records {
+        words::counted(summary.calls, "call", "calls"),
+        words::counted(summary.threads, "thread", "threads"),
+        match summary.chains {
             0 => String::new(),
-            records => format!(" in {} chains", text::count(records)),
+            records => format!(" in {} chains", words::count(records)),
         },
-        text::bytes(summary.bytes)
+        words::bytes(summary.bytes)
     );
     note_deep_calls(summary);
 }
 
-/// Says so if calls are not where one would look for them.
-pub(crate) fn note_deep_calls(summary: &Summary) {
+/// A note if calls are missing, or on tracks of their own.
+pub(crate) fn note_deep_calls(summary: &Written) {
     if summary.left_out_calls > 0 {
         anstream::eprintln!(
-            "note: {} calls are deeper than {MAX_LEVELS} levels; they are left out, and their time is that of their callers",
-            text::count(summary.left_out_calls)
+            "note: {} calls are deeper than {MAX_LEVELS} levels: they are left out, and their time counts as time of their callers",
+            words::count(summary.left_out_calls)
         );
     }
     if summary.deep_calls > 0 {
         anstream::eprintln!(
-            "note: {} calls are deeper than the {PERFETTO_MAX_DEPTH} levels that Perfetto shows on one track; they are on tracks of their own below the thread's",
-            text::count(summary.deep_calls)
+            "note: {} calls are deeper than the {PERFETTO_MAX_DEPTH} levels that Perfetto shows on one track: they are on tracks of their own below the thread's",
+            words::count(summary.deep_calls)
         );
     }
 }

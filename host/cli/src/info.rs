@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight info`
+//! `hindsight info`: the process, why and when its trace was saved, its threads, and what is not in the trace.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
-use hindsight_analysis::duration;
-use hindsight_decoder::{Stats, Trace};
+use hindsight_decoder::{Stats, Thread, ThreadKey, Trace};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::input::{Input, Select};
-use crate::text::{self, column, Cell, Kind, Look, Page};
-use crate::write_json;
+use crate::damage::{self, DamageReport};
+use crate::input::Input;
+use crate::output::write_json;
+use crate::page::{column, Cell, Kind, Look, Page};
+use crate::select::Select;
+use crate::words::{self, duration};
+
+/// A full ring that covers less than this, ns, is too short for most questions.
+const SHORT_NS: u64 = 1_000_000_000;
+/// The methods called most, whose share of a short ring is told.
+const FREQUENT: usize = 10;
+/// log2 of the largest ring, bytes.
+const MAX_RING_LOG2: u32 = 30;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -21,7 +31,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     select: Select,
     /// Write JSON; times are in ns
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -39,30 +49,95 @@ struct Report {
     counter_read_traps: bool,
     file_bytes: u64,
     span_ns: u64,
-    /// What --from and --to ask about, ns after the beginning of the trace.
+    /// The stretch between --from and --to, ns after the beginning of the trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     window_ns: Option<(u64, u64)>,
     points: u64,
     methods: usize,
     threads: Vec<ThreadReport>,
     losses: Vec<Loss>,
+    damaged: Vec<DamageReport>,
     extra: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
 struct ThreadReport {
     tid: u32,
+    /// Identifies the thread: ids and names may repeat.
+    ring: u32,
     name: String,
     main: bool,
     points: u64,
     span_ns: u64,
-    /// In what is asked about.
+    /// Calls in the selected part.
     calls: u64,
-    /// Levels of calls, in what is asked about.
+    /// Levels of calls in the selected part.
     levels: u32,
     ring_bytes: u64,
     ring_used_bytes: u64,
     overwritten_slots: u64,
+    /// Of a full ring that covers less than a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    short: Option<Short>,
+}
+
+/// Why a full ring covers so little time.
+#[derive(Serialize)]
+struct Short {
+    /// The ring's part of all slots that the thread wrote, 0 ..= 1.
+    kept: f64,
+    /// Trace points in a second, in this ring.
+    points_per_second: u64,
+    /// Space that a second of this takes, bytes.
+    bytes_per_second: u64,
+    /// The methods called most.
+    frequent: Vec<Frequent>,
+}
+
+/// A method that is called often.
+#[derive(Serialize)]
+struct Frequent {
+    method: String,
+    calls: u64,
+    /// Its part of the ring's trace points, 0 ..= 1.
+    share: f64,
+}
+
+impl Short {
+    fn of(trace: &Trace, thread: &Thread) -> Option<Self> {
+        let span_ns = thread.end_ns - thread.start_ns;
+        let stats = &thread.stats;
+        if stats.overwritten_slots == 0 || span_ns == 0 || span_ns >= SHORT_NS {
+            return None;
+        }
+        let per_second = |n: u64| (n as f64 * 1e9 / span_ns as f64) as u64;
+        let mut by_method: Vec<u64> = vec![0; trace.methods.len()];
+        for method in &thread.calls.method {
+            if let Some(count) = by_method.get_mut(method.0 as usize) {
+                *count += 1;
+            }
+        }
+        let mut frequent: Vec<Frequent> = trace
+            .methods
+            .iter()
+            .zip(by_method)
+            .filter(|(_, calls)| *calls > 0)
+            .map(|((_, method), calls)| Frequent {
+                method: method.full_name(),
+                calls,
+                // An entry and an exit.
+                share: (2 * calls) as f64 / stats.trace_points.max(1) as f64,
+            })
+            .collect();
+        frequent.sort_by(|a, b| b.calls.cmp(&a.calls).then(a.method.cmp(&b.method)));
+        frequent.truncate(FREQUENT);
+        Some(Short {
+            kept: stats.slots as f64 / (stats.slots + stats.overwritten_slots) as f64,
+            points_per_second: per_second(stats.trace_points),
+            bytes_per_second: per_second(stats.slots * 8),
+            frequent,
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -71,14 +146,16 @@ struct Loss {
     count: u64,
 }
 
-/// What could not be told, over all threads.
+/// What is not in the trace, over all threads, by kind.
 fn losses(trace: &Trace) -> Vec<Loss> {
     type Get = fn(&Stats) -> u64;
     const FOUND: [(&str, Get); 11] = [
-        ("slots overwritten by newer ones, as rings do", |s| {
+        ("older slots, overwritten because the ring was full", |s| {
             s.overwritten_slots
         }),
-        ("slots of events cut by the wrap-around", |s| s.cut_slots),
+        ("slots of an event that was half overwritten", |s| {
+            s.cut_slots
+        }),
         ("calls that began before the trace", |s| s.open_starts),
         ("calls whose end was not seen", |s| s.open_ends),
         ("calls of methods without a symbol", |s| s.unnamed_entries),
@@ -93,11 +170,11 @@ fn losses(trace: &Trace) -> Vec<Loss> {
             s.contradicting_times
         }),
         ("anchors that contradict the others", |s| s.anchors_ignored),
-        ("frames that an exception cannot have left", |s| {
+        ("frames left by exceptions, more than credible", |s| {
             s.incredible_frames
         }),
         (
-            "calls that exceptions left, from before the trace, too many to show",
+            "calls from before the trace that exceptions left, too many to show",
             |s| s.unshown_frames,
         ),
     ];
@@ -119,37 +196,33 @@ fn losses(trace: &Trace) -> Vec<Loss> {
 fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
     let (start_ns, end_ns) = (trace.start_ns(), trace.end_ns());
     let selection = arguments.select.selection(&trace, &arguments.input.file)?;
-    let whole: Vec<(u64, u64)> = trace
-        .threads
-        .iter()
-        .map(|t| (u64::from(t.tid), t.end_ns - t.start_ns))
-        .collect();
-    let main_tid = trace.main_thread().map(|t| t.tid);
+    let of_ring = |t: &Thread| (t.key, (t.end_ns - t.start_ns, Short::of(&trace, t)));
+    let mut whole: HashMap<ThreadKey, (u64, Option<Short>)> =
+        trace.threads.iter().map(of_ring).collect();
+    let main = trace.main_thread().map(|t| t.key);
+    let damaged = damage::reports(&trace);
     let all_losses = losses(&trace);
     let trace = selection.apply(trace);
     let facts = &trace.process;
     let taken = i64::try_from(trace.clock.reference().realtime_ns).ok();
     let taken = taken.and_then(|ns| Timestamp::from_nanosecond(ns.into()).ok());
-    let span_of = |tid: u32| {
-        whole
-            .iter()
-            .find(|w| w.0 == u64::from(tid))
-            .map_or(0, |w| w.1)
-    };
     let threads: Vec<ThreadReport> = trace
         .threads
         .iter()
-        .map(|t| ThreadReport {
+        .map(|t| (t, whole.remove(&t.key).unwrap_or_default()))
+        .map(|(t, (span_ns, short))| ThreadReport {
             tid: t.tid,
+            ring: t.key.ring,
             name: t.name.clone(),
-            main: Some(t.tid) == main_tid,
+            main: Some(t.key) == main,
             points: t.stats.trace_points,
-            span_ns: span_of(t.tid),
+            span_ns,
             calls: t.calls.len() as u64,
             levels: t.calls.depth.iter().max().map_or(0, |d| d + 1),
             ring_bytes: t.ring_bytes,
             ring_used_bytes: t.stats.slots * 8,
             overwritten_slots: t.stats.overwritten_slots,
+            short,
         })
         .collect();
     Ok(Report {
@@ -172,6 +245,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
         methods: trace.methods.len(),
         threads,
         losses: all_losses,
+        damaged,
         extra: facts.extra.clone(),
     })
 }
@@ -181,10 +255,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
     if arguments.json {
         return write_json(&report);
     }
-    let mut page = Page::new(look);
-    write(&mut page, &report)?;
-    page.flush()?;
-    Ok(())
+    Page::new(look).show(|page| write(page, &report))
 }
 
 fn write(page: &mut Page, r: &Report) -> io::Result<()> {
@@ -202,7 +273,7 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
         format!("{:.1} MHz", hz / 1e6)
     };
     let traps = if r.counter_read_traps {
-        ", whose reading traps to the kernel"
+        ", which traps to the kernel when it is read"
     } else {
         ""
     };
@@ -225,10 +296,10 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
             "holds",
             format!(
                 "{} of {} in {}, {}",
-                text::counted(r.points, "trace point", "trace points"),
-                text::counted(r.methods as u64, "method", "methods"),
+                words::counted(r.points, "trace point", "trace points"),
+                words::counted(r.methods as u64, "method", "methods"),
                 duration(r.span_ns),
-                text::bytes(r.file_bytes)
+                words::bytes(r.file_bytes)
             ),
         ),
     ];
@@ -240,10 +311,14 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     }
     if let Some((from, to)) = r.window_ns {
         let window = format!("{} to {} after the beginning", duration(from), duration(to));
-        facts.push(("asked about", window));
+        facts.push(("selected", window));
     }
     page.facts(&facts)?;
     writeln!(page)?;
+    // Rings are named where ids don't tell threads apart.
+    let mut tids: Vec<u32> = r.threads.iter().map(|t| t.tid).collect();
+    tids.sort_unstable();
+    let repeated = tids.windows(2).any(|pair| pair[0] == pair[1]);
     let rows: Vec<Vec<Cell>> = r
         .threads
         .iter()
@@ -254,39 +329,106 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
                 100 if t.overwritten_slots > 0 => "all".to_owned(),
                 percent => format!("{percent} %"),
             };
-            vec![
-                t.tid.to_string().into(),
+            let ring = repeated.then(|| Cell::from(format!("ring:{}", t.ring)));
+            let mut row = vec![Cell::from(t.tid.to_string())];
+            row.extend(ring);
+            row.extend([
                 t.name.clone().into(),
                 duration(t.span_ns).into(),
-                text::count(t.points).into(),
-                text::count(t.calls).into(),
+                words::count(t.points).into(),
+                words::count(t.calls).into(),
                 t.levels.to_string().into(),
-                format!("{used} of {}", text::bytes(t.ring_bytes)).into(),
-            ]
+                format!("{used} of {}", words::bytes(t.ring_bytes)).into(),
+            ]);
+            row
         })
         .collect();
-    let columns = [
-        column("tid", Kind::Number),
+    let mut columns = vec![column("tid", Kind::Number)];
+    columns.extend(repeated.then(|| column("ring", Kind::Text)));
+    columns.extend([
         column("thread", Kind::Name),
-        column("the last", Kind::Number),
+        column("covers", Kind::Number),
         column("points", Kind::Number),
         column("calls", Kind::Number),
         column("levels", Kind::Number),
         column("ring used", Kind::Text),
-    ];
+    ]);
     page.table(&columns, &rows)?;
-    writeln!(page)?;
-    if r.losses.is_empty() {
-        return writeln!(page, "Nothing was lost.");
+    for thread in &r.threads {
+        write_short(page, thread)?;
     }
+    if r.losses.is_empty() {
+        if r.damaged.is_empty() {
+            writeln!(page)?;
+            page.plain("Nothing was lost.")?;
+        }
+        return damage::write(page, &r.damaged);
+    }
+    writeln!(page)?;
     let rows: Vec<Vec<Cell>> = r
         .losses
         .iter()
-        .map(|l| vec![text::count(l.count).into(), l.what.clone().into()])
+        .map(|l| vec![words::count(l.count).into(), l.what.clone().into()])
         .collect();
     let columns = [
         column("count", Kind::Number),
         column("not in the trace", Kind::Prose),
+    ];
+    page.table(&columns, &rows)?;
+    damage::write(page, &r.damaged)
+}
+
+/// Says of a full ring how short its history is, why, and what to do.
+fn write_short(page: &mut Page, t: &ThreadReport) -> io::Result<()> {
+    let Some(short) = &t.short else {
+        return Ok(());
+    };
+    writeln!(page)?;
+    let kept = match short.kept * 100.0 {
+        percent if percent < 0.1 => "less than 0.1 %".to_owned(),
+        percent => format!("{percent:.1} %"),
+    };
+    let (name, tid) = (&t.name, t.tid);
+    let mut text = format!(
+        "The ring of thread \"{name}\" (tid {tid}) is full: it covers the last {}, {kept} of all slots that the thread \
+         wrote. It has {} trace points per second, so a second takes {}.",
+        duration(t.span_ns),
+        words::count(short.points_per_second),
+        words::bytes(short.bytes_per_second)
+    );
+    let wanted = short.bytes_per_second.checked_next_power_of_two();
+    let log2 = wanted.map_or(MAX_RING_LOG2, u64::ilog2).min(MAX_RING_LOG2);
+    if 1 << log2 > t.ring_bytes {
+        let keeps = t.span_ns as f64 * (1u64 << log2) as f64 / t.ring_bytes as f64;
+        text += &format!(
+            " A ring of {} (ring={log2}) would cover about {} of this.",
+            words::bytes(1 << log2),
+            duration(keeps as u64)
+        );
+    }
+    page.plain(&text)?;
+    let share: f64 = short.frequent.iter().map(|f| f.share).sum();
+    let methods = words::counted(short.frequent.len() as u64, "method", "methods");
+    page.plain(&format!(
+        "The {methods} called most are {:.0} % of its trace points:",
+        (share * 100.0).min(100.0)
+    ))?;
+    let rows: Vec<Vec<Cell>> = short
+        .frequent
+        .iter()
+        .map(|f| {
+            let share = format!("{:.1} %", (f.share * 100.0).min(100.0));
+            vec![
+                words::count(f.calls).into(),
+                share.into(),
+                f.method.clone().into(),
+            ]
+        })
+        .collect();
+    let columns = [
+        column("calls", Kind::Number),
+        column("of points", Kind::Number),
+        column("method", Kind::Name),
     ];
     page.table(&columns, &rows)
 }

@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight`: looks into traces that were saved, and turns them into files for other tools.
+//! `hindsight`: answers questions about saved traces, and turns traces into files for other tools.
 
-mod chains;
+mod batch;
 mod convert;
+mod damage;
 mod diff;
+mod explain;
 mod export;
 mod info;
 mod input;
 mod man;
+mod matching;
 mod open;
+mod output;
+mod page;
 mod progress;
-mod signatures;
+mod select;
 mod summary;
-mod text;
 mod top;
+mod why;
+mod words;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 
-/// Looks into traces of the moments before something went wrong.
+use crate::output::OutputError;
+
+/// Answers questions about traces of the moments before a problem.
 #[derive(Parser)]
 #[command(
     name = "hindsight",
@@ -35,55 +40,48 @@ use signal_hook::low_level::emulate_default_handler;
 )]
 struct Cli {
     #[command(flatten)]
-    look: text::Look,
+    look: page::Look,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Says what a trace is of: the process, why and when it was saved, its threads, and what was lost
+    /// Describes a trace: the process, why and when it was saved, its threads, and what is not in it
     Info(info::Arguments),
+    /// Explains a stall: which chain of calls took the time, and which thread it waited for
+    Why(why::Arguments),
+    /// The old name of why
+    #[command(hide = true)]
+    Chains(why::Arguments),
+    /// Ranks methods, classes or packages by the time they took
+    Top(top::Arguments),
+    /// Searches traces for known bad behaviour: call stacks with thresholds, from a TOML file
+    Match(matching::Arguments),
+    /// Compares traces before and after a change: which methods got slower, which calls are new
+    Diff(diff::Arguments),
+    /// Per-method statistics without personal data, safe to upload
+    Summary(summary::Arguments),
+    /// Shows a trace in the Perfetto UI
+    Open(open::Arguments),
     /// Writes a trace in the format of another tool, such as Perfetto
     Export(export::Arguments),
     /// Writes part of a trace, or the trace of another tool, as a .hindsight file or in any other format
     Convert(convert::Arguments),
-    /// Shows a trace in the Perfetto UI
-    Open(open::Arguments),
-    /// Ranks methods by the time they took
-    Top(top::Arguments),
-    /// Says in plain words which chain of calls held a thread up, and what other threads did meanwhile
-    #[command(visible_alias = "why")]
-    Chains(chains::Arguments),
-    /// Looks for known bad behaviour: call stacks with thresholds, from a TOML file
-    Match(signatures::Arguments),
-    /// Compares traces before and after a change: which methods got slower, which calls are new
-    Diff(diff::Arguments),
-    /// Sums a trace up so that the sum may leave the device when the trace may not
-    Summary(summary::Arguments),
     /// Writes completions for a shell
     Completions {
-        /// For which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Writes manual pages into a folder
     Man(man::Arguments),
 }
 
-fn write_json(value: &impl serde::Serialize) -> Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-    writeln!(out)?;
-    out.flush()?;
-    Ok(())
-}
-
-/// The code with which a command ends that could not do what it was asked for. Where code 1 is an answer,
-/// that is another one.
+/// Exit code on failure: 2 for `match` and `diff --exit-code`, whose 1 means "found"; else 1.
 fn failure(command: &Command) -> ExitCode {
     match command {
-        Command::Match(_) => ExitCode::from(2),
-        Command::Diff(diff) if diff.exit_code => ExitCode::from(2),
+        Command::Match(_) => ExitCode::from(matching::FAILED),
+        Command::Diff(diff) => diff::failure(diff.exit_code),
         _ => ExitCode::FAILURE,
     }
 }
@@ -95,84 +93,38 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Open(arguments) => open::run(&arguments),
         Command::Top(arguments) => top::run(&arguments, &cli.look),
-        Command::Chains(arguments) => chains::run(&arguments, &cli.look),
-        Command::Match(arguments) => return signatures::run(&arguments, &cli.look),
+        Command::Why(arguments) => why::run(&arguments, &cli.look),
+        Command::Chains(arguments) => {
+            anstream::eprintln!("note: hindsight chains is now called hindsight why");
+            why::run(&arguments, &cli.look)
+        }
+        Command::Match(arguments) => return matching::run(&arguments, &cli.look),
         Command::Diff(arguments) => return diff::run(&arguments, &cli.look),
-        Command::Summary(arguments) => summary::run(&arguments, &cli.look),
+        Command::Summary(arguments) => return summary::run(&arguments, &cli.look),
         Command::Completions { shell } => {
             // Into memory first: the generator panics if its output is closed.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hindsight", &mut script);
-            io::stdout().lock().write_all(&script)?;
-            Ok(())
+            let written = io::stdout().lock().write_all(&script);
+            written.map_err(|e| OutputError(e).into())
         }
         Command::Man(arguments) => man::run(&arguments, Cli::command()),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// A signal that ends the program leaves nothing half-written behind, not even under a hidden name.
-fn remove_unfinished_when_interrupted() {
-    // Without the handler there is no harm but a hidden file.
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
-        return;
-    };
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            hindsight_export::remove_unfinished();
-            let _ = emulate_default_handler(signal);
-        }
-    });
-}
-
 fn main() -> ExitCode {
-    // Wrong usage has ended with exit code 2 in here.
+    // On wrong usage, this ends the program with exit code 2.
     let cli = Cli::parse();
     cli.look.color.write_global();
     let failure = failure(&cli.command);
-    remove_unfinished_when_interrupted();
     match run(cli) {
         Ok(code) => code,
-        // Whoever read our output has seen enough.
-        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        // The reader of our output has seen enough.
+        Err(e) if output::is_closed_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            // Files that cannot be written are named where that fails: what remains is standard output.
-            let e = match e.is::<io::Error>() {
-                true => e.context("cannot write the result"),
-                false => e,
-            };
-            let style = text::palette(&io::stderr());
-            // Who closed standard error doesn't want to know.
-            let _ = writeln!(
-                io::stderr(),
-                "{}hindsight:{} {}",
-                style.strong,
-                style.reset,
-                with_causes(&e)
-            );
+            batch::print_error(&e);
             failure
         }
     }
-}
-
-/// The error and its causes in one line, without those that the error before has told already.
-fn with_causes(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io_kind =
-        |e: &(dyn std::error::Error + 'static)| Some(e.downcast_ref::<io::Error>()?.kind());
-    error
-        .chain()
-        .any(|e| io_kind(e) == Some(io::ErrorKind::BrokenPipe))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight man`
+//! `hindsight man`: manual pages.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use clap::{Args, Command};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Where to write hindsight.1, hindsight-top.1, …; made if it isn't there
+    /// The folder for hindsight.1, hindsight-top.1 and so on; created if it does not exist
     #[arg(value_hint = clap::ValueHint::DirPath)]
     folder: PathBuf,
 }

@@ -17,20 +17,21 @@ use std::time::Duration;
 
 use anyhow::{anyhow, ensure, Context, Result};
 use clap::Args;
-use hindsight_export::{Format, Options};
+use hindsight_export::Format;
 use tiny_http::{Header, Method, Request, Response, Server, StatusCode};
 
 use crate::input::Input;
-use crate::input::Select;
-use crate::progress;
+use crate::output::OutputError;
+use crate::select::Select;
+use crate::{damage, progress};
 
 /// Where the UI lives on the network.
 const ONLINE: &str = "https://ui.perfetto.dev";
-/// The only port of this machine that ui.perfetto.dev may fetch from, by its content security policy.
+/// The only local port that ui.perfetto.dev may fetch from, by its content security policy.
 const ONLINE_PORT: u16 = 9001;
-/// With `--once`: so long nothing more must have been asked for after the trace.
+/// With `--once`: the server ends when no request came for this long after the trace.
 const QUIET: Duration = Duration::from_secs(2);
-/// A browser asks for several files at once.
+/// Threads that answer requests: a browser asks for several files at once.
 const WORKERS: usize = 4;
 
 #[derive(Args)]
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     input: Input,
     #[command(flatten)]
     select: Select,
-    /// Folder of a Perfetto UI; by default the one that scripts/perfetto/setup has put into the cache, if any
+    /// Folder of a Perfetto UI; default: the one that scripts/perfetto/setup has put into the cache, if any
     #[arg(long, value_name = "FOLDER", env = "HINDSIGHT_PERFETTO_UI", value_hint = clap::ValueHint::DirPath)]
     ui: Option<PathBuf>,
     /// Use ui.perfetto.dev even if there is a UI on this machine
@@ -48,20 +49,21 @@ pub(crate) struct Arguments {
     /// Only print the address
     #[arg(long)]
     no_browser: bool,
-    /// End when the trace has been fetched, not on Ctrl-C
+    /// End when the trace has been fetched, rather than on Ctrl-C
     #[arg(long)]
     once: bool,
 }
 
-/// What is served.
+/// The files that are served.
 struct Site {
     trace: File,
     trace_bytes: u64,
-    /// The trace's path, which nobody can guess: others on this machine can connect, too.
+    /// The trace's path, which cannot be guessed: other users of this machine can connect, too.
     trace_path: String,
     /// An installed UI.
     ui: Option<PathBuf>,
-    /// What a browser may call us: pages of other sites could have their names lead to this machine.
+    /// Host names that are answered. Others are refused: a page of another site could point its own name to this
+    /// machine (DNS rebinding).
     hosts: [String; 2],
 }
 
@@ -83,9 +85,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let port = if ui.is_some() { 0 } else { ONLINE_PORT };
     let server = Server::http(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).map_err(|e| {
         anyhow!(
-            "cannot listen on port {port} of this machine, the only one that ui.perfetto.dev may fetch from: {e}; \
-             end the program that does (such as another `hindsight open` or trace_processor), or install the UI \
-             (scripts/perfetto/setup)"
+            "cannot listen on local port {port}: {e}. ui.perfetto.dev may fetch from no other port: end the program that \
+             uses it (such as another `hindsight open`, or trace_processor), or install the UI (scripts/perfetto/setup)"
         )
     })?;
     let port = server
@@ -111,10 +112,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
     });
 
-    // Whoever runs us as part of a pipe gets the address at once.
+    // Flushed, so that a program that reads our output through a pipe gets the address at once.
     let mut out = io::stdout().lock();
-    writeln!(out, "{address}")?;
-    out.flush()?;
+    writeln!(out, "{address}")
+        .and_then(|()| out.flush())
+        .map_err(OutputError)?;
     drop(out);
     if !arguments.no_browser {
         if let Err(e) = ::open::that_detached(&address) {
@@ -130,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The trace in a format that Perfetto reads, and its length: exported, if it is one of ours.
+/// The trace in a format that Perfetto reads, and its length in bytes. Perfetto's own formats are served as they are.
 fn perfetto_trace(arguments: &Arguments) -> Result<(File, u64)> {
     let path = &arguments.input.file;
     let cannot_read = || format!("cannot open {}", path.display());
@@ -145,19 +147,21 @@ fn perfetto_trace(arguments: &Arguments) -> Result<(File, u64)> {
         let bytes = file.metadata().with_context(cannot_read)?.len();
         return Ok((file, bytes));
     }
-    let trace = arguments.select.apply(arguments.input.read()?, path)?;
+    let trace = arguments.input.read()?;
+    damage::note(&trace, path);
+    let trace = arguments.select.apply(trace, path)?;
     let _spinner = progress::spinner("exporting for Perfetto".to_owned());
-    // Without a name: nothing is left of it, however this program ends.
+    // A file without a name: the system removes it, however this program ends.
     let file = tempfile::tempfile().context("cannot make a temporary file for the export")?;
     let mut out = io::BufWriter::with_capacity(1 << 20, file);
-    let summary = hindsight_export::write(&trace, Format::Perfetto, &Options::default(), &mut out)?;
+    let summary = hindsight_export::write(&trace, Format::Perfetto, &mut out)?;
     let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.seek(SeekFrom::Start(0))?;
     crate::export::note_deep_calls(&summary);
     Ok((file, summary.bytes))
 }
 
-/// A UI that `scripts/perfetto/setup` has put into the cache: the newest.
+/// The newest UI that `scripts/perfetto/setup` has put into the cache.
 fn installed_ui() -> Option<PathBuf> {
     let cache = match std::env::var_os("HINDSIGHT_CACHE") {
         Some(cache) => PathBuf::from(cache),
@@ -187,7 +191,7 @@ fn is_ui(folder: &Path) -> bool {
         })
 }
 
-/// Answers until the trace was fetched and nothing more is asked for, or forever.
+/// Answers requests: with `once` until the trace has been fetched and no more requests come, else forever.
 fn serve(server: Arc<Server>, site: &Arc<Site>, once: bool) {
     let (answered, answers) = mpsc::channel();
     for _ in 0..WORKERS {
@@ -209,7 +213,7 @@ fn serve(server: Arc<Server>, site: &Arc<Site>, once: bool) {
     }
 }
 
-/// Answers requests, and tells whether each was answered with the trace.
+/// Answers requests, and sends for each whether it was for the trace.
 fn work(server: &Server, site: &Site, answered: &Sender<bool>) {
     while let Ok(request) = server.recv() {
         let was_trace = matches!(answer(site, request), Ok(true));
@@ -219,7 +223,7 @@ fn work(server: &Server, site: &Site, answered: &Sender<bool>) {
     }
 }
 
-/// Answers a request; returns whether it got all of the trace.
+/// Answers a request; returns whether it got the trace.
 fn answer(site: &Site, request: Request) -> io::Result<bool> {
     let host = header(&request, "Host").unwrap_or_default();
     if !site.hosts.contains(&host) {
@@ -231,7 +235,7 @@ fn answer(site: &Site, request: Request) -> io::Result<bool> {
         Method::Options if is_trace => {
             let response = Response::empty(204)
                 .with_header(field("Access-Control-Allow-Methods", "GET, HEAD"))
-                // Chrome asks before a page of the network may fetch from this machine.
+                // Chrome asks before a page from the network may fetch from this machine.
                 .with_header(field("Access-Control-Allow-Private-Network", "true"));
             request.respond(allow_ui(response))?;
             return Ok(false);
@@ -248,7 +252,7 @@ fn answer(site: &Site, request: Request) -> io::Result<bool> {
         let length = usize::try_from(site.trace_bytes).ok();
         let headers = vec![field("Content-Type", "application/octet-stream")];
         let response = Response::new(StatusCode(200), headers, body, length, None)
-            // A length is what progress is shown by.
+            // Sent with its length, by which the browser shows progress.
             .with_chunked_threshold(usize::MAX);
         request.respond(allow_ui(response))?;
         return Ok(is_get);
@@ -270,7 +274,7 @@ fn refuse(request: Request, code: u16) -> io::Result<bool> {
     request.respond(Response::empty(code)).map(|()| false)
 }
 
-/// Lets the UI on the network read the answer; pages of others may not.
+/// Lets ui.perfetto.dev, and no other site, read the answer.
 fn allow_ui<R: Read>(response: Response<R>) -> Response<R> {
     response
         .with_header(field("Access-Control-Allow-Origin", ONLINE))
@@ -282,12 +286,12 @@ fn header(request: &Request, name: &'static str) -> Option<String> {
     Some(found?.value.as_str().to_owned())
 }
 
-/// A header; names and values are constants of this module, all of them ASCII.
+/// A header. Names and values are constants of this module, all of them ASCII.
 fn field(name: &str, value: &str) -> Header {
     Header::from_bytes(name, value).unwrap_or_else(|()| unreachable!("{name}: {value}"))
 }
 
-/// The file that `path` names below `folder`, if it is there, and doesn't lead out of it.
+/// The file at `path` below `folder`, if it exists and the path does not lead out of the folder.
 fn file_in(folder: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path.strip_prefix('/')?);
     let stays = path.components().all(|c| matches!(c, Component::Normal(_)));
@@ -312,7 +316,7 @@ fn content_type(path: &Path) -> &'static str {
     }
 }
 
-/// Percent-encodes all but letters, digits and `-._~`.
+/// Percent-encodes all bytes except letters, digits and `-._~`.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {
@@ -326,7 +330,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Reads a file from its start, whoever else is reading it.
+/// Reads a file from its start, with a position of its own: several requests read it at once.
 struct FromStart<'a> {
     file: &'a File,
     at: u64,

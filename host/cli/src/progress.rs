@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Says on the terminal what takes long.
+//! Progress of long work, on standard error if that is a terminal.
 
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is over sooner isn't worth a line.
+/// Work that is done sooner shows no spinner.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// How often the spinner turns.
 const TICK: Duration = Duration::from_millis(80);
 
-/// Gone from the terminal when it is dropped.
+/// A spinner, which is removed from the terminal when this is dropped.
 pub(crate) struct Spinner {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Shows `what` with a spinner on standard error, if that is a terminal and it takes long.
-pub(crate) fn spinner(what: String) -> Spinner {
+/// Shows `message` with a spinner if the work takes long.
+pub(crate) fn spinner(message: String) -> Spinner {
     if !console_is_there() {
         return Spinner {
             done: None,
@@ -31,9 +31,9 @@ pub(crate) fn spinner(what: String) -> Spinner {
         if waiting.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
             return;
         }
-        let bar = ProgressBar::new_spinner().with_message(what);
+        let bar = ProgressBar::new_spinner().with_message(message);
         bar.enable_steady_tick(TICK);
-        // An error says that it is over.
+        // Fails when the spinner is dropped.
         let _ = waiting.recv();
         bar.finish_and_clear();
     });
@@ -43,7 +43,7 @@ pub(crate) fn spinner(what: String) -> Spinner {
     }
 }
 
-/// A bar over `files`, on standard error if that is a terminal.
+/// A bar over this number of files.
 pub(crate) fn bar(files: usize) -> ProgressBar {
     if files < 2 || !console_is_there() {
         return ProgressBar::hidden();

@@ -1,70 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight summary`
+//! `hindsight summary`: per-method statistics without personal data, safe to upload.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{ensure, Context, Result};
 use clap::Args;
-use hindsight_analysis::{duration, Histogram, Part, Summary, SUMMARY_SCHEMA};
+use hindsight_analysis::{Histogram, Part, Summary, SUMMARY_SCHEMA};
 
-use crate::input::{read, Mapping, Select};
+use crate::batch::Failure;
+use crate::damage;
+use crate::input::Reading;
+use crate::output::{unless_closed, write_json};
+use crate::page::{column, Cell, Kind, Look, Page};
 use crate::progress;
-use crate::text::{self, column, Cell, Kind, Look, Page};
-use crate::write_json;
+use crate::select::Select;
+use crate::words::{self, duration};
 
-/// Summaries of a fleet are larger than those of a trace, but not without bounds.
+/// Largest summary that is read, bytes: the sum of a fleet's summaries is far smaller.
 const MAX_BYTES: u64 = 256 << 20;
-/// Rows of methods in the text.
+/// Most rows of methods, and of stalls, in the text.
 const SHOWN: usize = 10;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// .hindsight files, or summaries, which are added up
+    /// Traces, or summaries; they are added up
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    mapping: Mapping,
+    reading: Reading,
     #[command(flatten)]
     select: Select,
-    /// How many methods of the main thread, and of the others, are listed for each trace
-    #[arg(long, short = 'n', default_value_t = 500, value_name = "METHODS")]
-    limit: usize,
+    /// The number of methods to list for the main thread, and for the others, of each trace
+    #[arg(long, short = 'n', default_value_t = 500, value_name = "METHODS", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
     /// Write JSON, as described in docs/summary.md, to this file
-    #[arg(long, short, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, short, help_heading = "Output", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Write JSON, as described in docs/summary.md
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let mut sum = Summary::default();
+    let mut failed = Vec::new();
     let bar = progress::bar(arguments.files.len());
     for file in &arguments.files {
         bar.set_message(file.display().to_string());
-        sum.merge(&summary(file, arguments)?);
+        match summary(file, arguments) {
+            Ok(summary) => sum.merge(&summary),
+            Err(e) => failed.push(Failure::report(file, &e)),
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let code = match failed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    };
+    // A sum of nothing is no summary.
+    if failed.len() == arguments.files.len() {
+        return Ok(code);
+    }
     if let Some(output) = &arguments.output {
         write_file(output, &sum).with_context(|| format!("cannot write {}", output.display()))?;
     }
-    if arguments.json {
-        return write_json(&sum);
-    }
-    let mut page = Page::new(look);
-    write(&mut page, &sum)?;
-    page.flush()?;
-    Ok(())
+    let shown = if arguments.json {
+        write_json(&sum)
+    } else {
+        Page::new(look).show(|page| write(page, &sum))
+    };
+    unless_closed(shown)?;
+    Ok(code)
 }
 
-/// Of a trace, or one that was made earlier.
+/// The summary of a trace, or a summary that was made earlier.
 fn summary(file: &Path, arguments: &Arguments) -> Result<Summary> {
     if !is_json(file) {
-        let trace = read(file, &arguments.mapping)?;
+        let trace = arguments.reading.read(file)?;
+        damage::note(&trace, file);
         let trace = arguments.select.apply(trace, file)?;
-        return Ok(Summary::of(&trace, arguments.limit));
+        return Ok(Summary::of(&trace, arguments.limit as usize));
     }
     let cannot = || format!("cannot read {}", file.display());
     let mut json = String::new();
@@ -77,10 +95,10 @@ fn summary(file: &Path, arguments: &Arguments) -> Result<Summary> {
         json.len() as u64 <= MAX_BYTES,
         "{}: more than {} is too long for a summary",
         file.display(),
-        text::bytes(MAX_BYTES)
+        words::bytes(MAX_BYTES)
     );
     let summary: Summary = serde_json::from_str(&json)
-        .with_context(|| format!("{}: not a trace, and no summary", file.display()))?;
+        .with_context(|| format!("{}: neither a trace nor a summary", file.display()))?;
     ensure!(
         summary.schema == SUMMARY_SCHEMA,
         "{}: its schema is {:?}; this program reads {SUMMARY_SCHEMA:?}",
@@ -89,7 +107,7 @@ fn summary(file: &Path, arguments: &Arguments) -> Result<Summary> {
     );
     ensure!(
         arguments.select.is_everything(),
-        "{}: of a summary, no part can be chosen: leave out --thread, --from, --to and --depth",
+        "{}: no part of a summary can be selected: leave out --thread, --from, --to and --depth",
         file.display()
     );
     Ok(summary)
@@ -119,16 +137,24 @@ fn write(page: &mut Page, sum: &Summary) -> io::Result<()> {
             .iter()
             .map(|(name, &n)| match sum.traces {
                 1 => name.clone(),
-                _ => format!("{name} ({})", text::count(n)),
+                _ => format!("{name} ({})", words::count(n)),
             })
             .collect();
         all.join(", ")
     };
-    page.facts(&[
-        ("traces", text::count(sum.traces)),
-        ("of", named(&sum.programs)),
-        ("on", named(&sum.isas)),
-    ])?;
+    let mut facts = vec![
+        ("traces", words::count(sum.traces)),
+        ("programs", named(&sum.programs)),
+        ("instruction sets", named(&sum.isas)),
+    ];
+    if sum.damaged > 0 {
+        let parts = words::counted(sum.damaged, "part", "parts");
+        facts.push((
+            "damaged",
+            format!("{parts} of the traces could not be read"),
+        ));
+    }
+    page.facts(&facts)?;
     for (title, part) in [("Main thread", &sum.main), ("Other threads", &sum.others)] {
         if part.threads > 0 {
             writeln!(page)?;
@@ -137,15 +163,15 @@ fn write(page: &mut Page, sum: &Summary) -> io::Result<()> {
     }
     if !sum.stalls.is_empty() {
         writeln!(page)?;
-        page.strong("What held main threads up")?;
+        page.strong("Stalls of main threads")?;
         let rows: Vec<Vec<Cell>> = sum
             .stalls
             .iter()
             .take(SHOWN)
             .map(|s| {
-                let unknown = || "?".to_owned();
+                let unknown = || "unknown".to_owned();
                 vec![
-                    text::count(s.durations.count()).into(),
+                    words::count(s.durations.count()).into(),
                     about(&s.durations, 0.5).into(),
                     about(&s.durations, 1.0).into(),
                     s.chain.last().cloned().unwrap_or_else(unknown).into(),
@@ -155,7 +181,7 @@ fn write(page: &mut Page, sum: &Summary) -> io::Result<()> {
             .collect();
         let columns = [
             column("times", Kind::Number),
-            column("half under", Kind::Number),
+            column("median", Kind::Number),
             column("longest", Kind::Number),
             column("in", Kind::Name),
             column("culprit", Kind::Name),
@@ -163,10 +189,10 @@ fn write(page: &mut Page, sum: &Summary) -> io::Result<()> {
         page.table(&columns, &rows)?;
     }
     writeln!(page)?;
-    page.dim("That is all that --json and --output write: no threads' names, texts, paths, ids or times of day.")
+    page.dim("--json and --output write such facts of more methods, and no others: no names of threads, texts, paths, ids or times of day.")
 }
 
-/// Histograms know times to a quarter of an octave.
+/// A quantile; histograms have times to a quarter of an octave.
 fn about(durations: &Histogram, part: f64) -> String {
     match durations.count() {
         0 => "–".to_owned(),
@@ -180,8 +206,8 @@ fn write_part(page: &mut Page, title: &str, part: &Part) -> io::Result<()> {
         .iter()
         .map(|m| m.calls)
         .fold(0, u64::saturating_add);
-    let threads = text::counted(part.threads, "thread", "threads");
-    let calls = text::counted(
+    let threads = words::counted(part.threads, "thread", "threads");
+    let calls = words::counted(
         listed_calls.saturating_add(part.unlisted.calls),
         "call",
         "calls",
@@ -195,8 +221,8 @@ fn write_part(page: &mut Page, title: &str, part: &Part) -> io::Result<()> {
         .map(|m| {
             vec![
                 duration(m.self_ns).into(),
-                text::percent(m.self_ns, part.span_ns).into(),
-                text::count(m.calls).into(),
+                words::percent(m.self_ns, part.span_ns).into(),
+                words::count(m.calls).into(),
                 about(&m.durations, 0.5).into(),
                 about(&m.durations, 0.99).into(),
                 m.method.clone().into(),
@@ -207,14 +233,14 @@ fn write_part(page: &mut Page, title: &str, part: &Part) -> io::Result<()> {
         column("self", Kind::Number),
         column("of time", Kind::Number),
         column("calls", Kind::Number),
-        column("half under", Kind::Number),
-        column("99 % under", Kind::Number),
+        column("median", Kind::Number),
+        column("p99", Kind::Number),
         column("method", Kind::Name),
     ];
     page.table(&columns, &rows)?;
     if part.methods.len() > SHOWN {
-        let more = text::count((part.methods.len() - SHOWN) as u64);
-        page.dim(&format!("… and {more} more in the JSON"))?;
+        let more = words::count((part.methods.len() - SHOWN) as u64);
+        page.dim(&format!("{more} more in the JSON"))?;
     }
     Ok(())
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight top`
+//! `hindsight top`: methods, classes or packages, ranked by the time they took.
 
 use std::cmp::Reverse;
-use std::io::Write;
+use std::io;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use hindsight_analysis::{duration, top, By, Totals};
+use hindsight_analysis::{top, By, Totals};
 use serde::Serialize;
 
-use crate::input::{Input, Select};
-use crate::text::{self, column, Cell, Kind, Look, Page};
-use crate::write_json;
+use crate::damage::{self, DamageReport};
+use crate::input::Input;
+use crate::output::write_json;
+use crate::page::{column, Cell, Kind, Look, Page};
+use crate::select::Select;
+use crate::words::{self, duration};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -19,17 +22,17 @@ pub(crate) struct Arguments {
     input: Input,
     #[command(flatten)]
     select: Select,
-    /// What to add calls up by
+    /// Add calls up by method, class or package
     #[arg(long, value_enum, default_value_t = Group::Method)]
     by: Group,
-    /// What to rank by
+    /// The time to rank by, or the number of calls
     #[arg(long, short, value_enum, default_value_t = Sort::SelfTime)]
     sort: Sort,
-    /// How many to show
-    #[arg(long, short = 'n', default_value_t = 20, value_name = "ROWS")]
-    limit: usize,
+    /// The number of rows to show
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
     /// Write JSON; times are in ns
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -59,12 +62,16 @@ enum Sort {
 #[derive(Serialize)]
 struct Report<'a> {
     by: By,
+    /// Ids of the threads.
     threads: Vec<u32>,
-    /// Self time of all, also of those that are not shown, ns.
+    /// Their rings, in the same order: ids may repeat.
+    rings: Vec<u32>,
+    /// Self time of all rows, also of rows that are not shown, ns.
     self_ns: u64,
-    /// How many are not shown.
+    /// The number of rows that are not shown.
     more: usize,
     rows: &'a [Totals],
+    damaged: Vec<DamageReport>,
 }
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
@@ -88,22 +95,34 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         (Reverse(key(a)), &a.name, &a.signature).cmp(&(Reverse(key(b)), &b.name, &b.signature))
     });
     let known = totals.len();
-    totals.truncate(arguments.limit);
+    totals.truncate(arguments.limit as usize);
 
     if arguments.json {
         return write_json(&Report {
             by,
             threads: trace.threads.iter().map(|t| t.tid).collect(),
+            rings: trace.threads.iter().map(|t| t.key.ring).collect(),
             self_ns: whole,
             more: known - totals.len(),
             rows: &totals,
+            damaged: damage::reports(&trace),
         });
     }
-    let mut page = Page::new(look);
+    let damaged = damage::reports(&trace);
+    Page::new(look).show(|page| write(page, by, &totals, whole, known, &damaged))
+}
+
+fn write(
+    page: &mut Page,
+    by: By,
+    totals: &[Totals],
+    whole: u64,
+    known: usize,
+    damaged: &[DamageReport],
+) -> io::Result<()> {
     if totals.is_empty() {
-        page.plain("No call was recorded in what was asked about.")?;
-        page.flush()?;
-        return Ok(());
+        page.plain("The selected threads recorded no call in that time.")?;
+        return damage::write(page, damaged);
     }
     // Overloads can only be told apart by their parameters.
     let name = |t: &Totals| {
@@ -121,18 +140,18 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         .map(|t| {
             let row = [
                 duration(t.self_ns),
-                text::percent(t.self_ns, whole),
+                words::percent(t.self_ns, whole),
                 duration(t.total_ns),
                 duration(t.max_ns),
-                text::count(t.calls),
+                words::count(t.calls),
                 name(t),
             ];
-            // Nobody has to speed up what waits for work.
+            // A method that waits for work need not be made faster.
             let style = if t.waits_for_work { dim } else { "" };
             row.map(|text| Cell::styled(text, style)).into()
         })
         .collect();
-    let what = match by {
+    let title = match by {
         By::Method => "method",
         By::Class => "class",
         By::Package => "package",
@@ -143,15 +162,9 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         column("total", Kind::Number),
         column("longest", Kind::Number),
         column("calls", Kind::Number),
-        column(what, Kind::Name),
+        column(title, Kind::Name),
     ];
     page.table(&columns, &rows)?;
-    if known > totals.len() {
-        let more = text::count((known - totals.len()) as u64);
-        page.dim(&format!(
-            "… and {more} more; --limit says how many are shown"
-        ))?;
-    }
-    page.flush()?;
-    Ok(())
+    page.more(known - totals.len())?;
+    damage::write(page, damaged)
 }

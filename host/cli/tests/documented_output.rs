@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the guide shows is what the commands print: each `console` block of `docs/reading-traces.md` is run.
-//! With `UPDATE_DOCS=1` the guide is corrected instead.
+//! The guide shows the real output of the commands: each `console` block of `docs/reading-traces.md` is run. With
+//! `UPDATE_DOCS=1` the guide is corrected instead.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use assert_cmd::Command;
-use hindsight_testkit::{stall, Script};
+use hindsight_testkit::{recorded_owner, Script};
 
 const GUIDE: &str = concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/reading-traces.md");
 const SIGNATURES: &str = concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/signatures.md");
 
-/// Forty frames, in which a row takes `row_ns` to bind, or more.
+/// Forty frames, in which a row takes at least `row_ns` to bind.
 fn scrolling(run: u64, row_ns: u64, with_log: bool) -> Script {
     let mut s = Script::new("com.example.notes");
     let dispatch = s.method(
@@ -58,7 +58,9 @@ fn scrolling(run: u64, row_ns: u64, with_log: bool) -> Script {
 }
 
 fn write_scenes(folder: &Path) {
-    stall().write(&folder.join("demo.hindsight")).unwrap();
+    recorded_owner()
+        .write(&folder.join("demo.hindsight"))
+        .unwrap();
     let signatures = std::fs::read_to_string(SIGNATURES).unwrap();
     let toml = signatures.split("```toml\n").nth(1).unwrap();
     let toml = toml.split("```").next().unwrap();
@@ -72,7 +74,7 @@ fn write_scenes(folder: &Path) {
     }
 }
 
-/// Runs `$ hindsight …`, and returns what a person sees.
+/// Runs `$ hindsight …`, and returns its output, with the exit code if that is not 0.
 fn run(folder: &Path, command: &str) -> String {
     let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
     let output = Command::cargo_bin("hindsight")

@@ -144,7 +144,7 @@ fn part_of_a_trace_is_a_trace() {
     assert_eq!(info["process"], "com.example.notes");
     assert_eq!(info["threads"].as_array().unwrap().len(), 1);
     assert!(info["span_ns"].as_u64().unwrap() <= 750_000_000, "{info}");
-    hindsight(&["chains", "part.hindsight"])
+    hindsight(&["why", "part.hindsight"])
         .success()
         .stdout(predicate::str::contains(
             "com.example.notes.NoteStore.find called nothing for 702 ms",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much code trace points add to what is compiled ahead of time.
+//! `cargo xtask bench code-size`: the code that trace points add to a boot image.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use hindsight_verify::boot_images::{self, Form, Image};
 struct Size {
     /// Machine code.
     text: u64,
-    /// All of the files.
+    /// The whole files.
     files: u64,
 }
 
@@ -110,8 +110,8 @@ fn size(image: &Image) -> Result<Size> {
     })
 }
 
-/// Bytes of machine code in the oat files of a boot image, given as ART takes it: without the folder of the
-/// instruction set.
+/// Bytes of machine code in the oat files of a boot image, whose path is given as in ART's options: without the
+/// folder of the instruction set.
 pub(crate) fn boot_image_text(image: &Path, isa: &str) -> Result<u64> {
     let folder = image.with_file_name(isa);
     let mut files = Vec::new();

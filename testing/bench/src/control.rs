@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For how long a thread is held by a start, a snapshot and a stop, and how long these take, in the lab, by
-//! what it is doing and by which protocol.
+//! `cargo xtask bench control`: for how long a thread is held when its tracing is started, put into a snapshot and stopped, and how
+//! long these commands take, by the thread's activity and by protocol.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +14,12 @@ use hindsight_lab::{build, BuildOptions, Isa, JavaLibrary, Lab, Variant};
 use hindsight_trace_format::container::Reader;
 use serde::Deserialize;
 
-/// Rounds of a start, two snapshots and a stop of each thread.
+/// Rounds of a start, two snapshots and a stop for each thread.
 const ROUNDS: usize = 250;
-/// Large enough for what a busy thread records from one snapshot to the next, on a busy machine.
+/// Large enough for the events of a busy thread between two snapshots, on a busy machine.
 const LOG2_RING: u32 = 24;
 
-/// What the measured threads do: the kinds of `Control.java`, and what they are called here.
+/// The activities of the measured threads: the kinds of `Control.java`, with their descriptions.
 const STATES: [(&str, &str); 4] = [
     ("busy", "in compiled code"),
     ("native", "in native code (read)"),
@@ -27,7 +27,7 @@ const STATES: [(&str, &str); 4] = [
     ("waiting", "waiting for a monitor"),
 ];
 
-/// The protocols, and what the names of their metrics begin with.
+/// The protocols, with the beginnings of their metrics' names.
 const PROTOCOLS: [(&str, &str); 2] = [("checkpoint", ""), ("lock-free", "lock_free_")];
 
 #[derive(Deserialize)]
@@ -109,11 +109,11 @@ pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
         "held: the thread could not go on, or could not have; waited: until it was done. By the lock-free protocol a\n\
          start holds no thread, and is not among the held ones."
     );
-    println!("pause: from the last event in one ring to the first in the next, other programs' turns included");
+    println!("pause: from the last event in one ring to the first in the next, including time slices of other programs");
     Ok(metrics)
 }
 
-/// Holds of one thread of this kind, and the pauses in its trace where its ring was swapped, ns.
+/// The holds of one thread of this kind, and the pauses in its trace at swaps of its ring, in ns.
 fn measure(
     lab: &Lab,
     jar: &Path,
@@ -138,7 +138,7 @@ fn measure(
         made.context("cannot run mkfifo")?.success(),
         "mkfifo failed"
     );
-    // For both, so that it has an other end as long as it is open here.
+    // For reading and writing, so that the other end exists as long as this one is open.
     let other_end = fs::OpenOptions::new().read(true).write(true).open(&fifo)?;
     let tid = program.ask(&format!("thread {kind} subject {}", fifo.display()))?;
     let mut socket = BufReader::new(UnixStream::connect(folder.join("socket"))?);
@@ -176,8 +176,8 @@ fn measure(
     Ok((status, gaps))
 }
 
-/// From the last event of the one ring in `before` to the first of that in `after`, ns. `None` if there is no
-/// event, or it was overwritten.
+/// The time from the last event of the only ring in `before` to the first event of the one in `after`, in ns. `None` if
+/// there is no event, or it was overwritten.
 fn pause(before: &str, after: &str) -> Result<Option<f64>> {
     let (before, after) = (fs::read(before)?, fs::read(after)?);
     let (before, after) = (Reader::new(&before)?, Reader::new(&after)?);
@@ -240,7 +240,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // After an error; otherwise it has ended.
+        // Still running only after an error.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The floor of a trace point: reading the timer and storing 8 bytes, and nothing else.
+//! The floor of a trace point: reading the timer and storing 8 bytes only.
 
 use std::time::Instant;
 
-/// Bytes of memory that the stores go through, as large as a default ring: the floor pays for the same cache
+/// Bytes of memory that the stores cycle through: as large as a default ring, so that the floor has the same cache
 /// misses as a trace point.
 const BUFFER_BYTES: usize = 32 << 20;
 
@@ -39,12 +39,12 @@ impl Floor {
     }
 }
 
-/// The low half of the counter that trace points read; it is all that they keep.
+/// The low half of the counter that trace points read, which is the half that they store.
 #[cfg(target_arch = "x86_64")]
 fn read_timer() -> u64 {
     let low: u64;
-    // SAFETY: every x86-64 processor has the instruction, and Linux does not forbid it to programs by default.
-    // It writes RDX:RAX, with zeros in their upper halves.
+    // SAFETY: every x86-64 processor has the instruction, and Linux permits it to programs by default.
+    // It writes RDX:RAX, with zeros in their upper halves, which the outputs declare.
     unsafe {
         std::arch::asm!("rdtsc", out("rax") low, out("rdx") _, options(nostack, nomem, preserves_flags));
     }
@@ -55,7 +55,7 @@ fn read_timer() -> u64 {
 #[cfg(target_arch = "aarch64")]
 fn read_timer() -> u64 {
     let count: u64;
-    // SAFETY: reads a register that Linux lets programs read.
+    // SAFETY: reads a register that Linux permits programs to read, into the declared output.
     unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nostack, nomem)) };
     count
 }

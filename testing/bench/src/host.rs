@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast the host tools are, on a made-up full ring of 32 MiB, next to others that do comparable work.
+//! `cargo xtask bench host`: the speed of the host tools on a generated full ring of 32 MiB, next to tools that do
+//! comparable work.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -13,7 +14,7 @@ type Metrics = BTreeMap<String, f64>;
 /// Names and values.
 type Environment<'a> = &'a [(&'a str, &'a str)];
 
-/// Runs of a whole program; the fastest counts.
+/// Number of runs of a whole program; the fastest counts.
 const RUNS: usize = 5;
 
 /// Measures all.
@@ -92,7 +93,7 @@ fn put(metrics: &mut Metrics, results: impl IntoIterator<Item = (String, f64)>) 
     }
 }
 
-/// With as many digits as say something.
+/// With significant digits only.
 fn readable(value: f64) -> String {
     match value.abs() {
         v if v >= 1e6 => format!("{:.2} M", value / 1e6),
@@ -153,7 +154,7 @@ impl Programs {
     }
 }
 
-/// Seconds that the fastest of some runs took.
+/// Seconds of the fastest of some runs.
 fn best(mut run: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..RUNS {
@@ -164,7 +165,7 @@ fn best(mut run: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(best)
 }
 
-/// From the start of `hindsight top` to the first byte that it prints.
+/// Seconds from the start of `hindsight top` to the first byte of its output.
 fn first_output(hindsight: &Path, trace: &Path) -> Result<f64> {
     let mut fastest = f64::INFINITY;
     for _ in 0..RUNS {
@@ -186,7 +187,7 @@ fn first_output(hindsight: &Path, trace: &Path) -> Result<f64> {
     Ok(fastest)
 }
 
-/// How long Perfetto's own trace processor takes to import what we exported, without the time that it takes to start.
+/// Seconds that Perfetto's own trace processor takes to import an exported trace, without its start.
 fn import(checkout: &Path, folder: &Path) -> Result<f64> {
     let seconds = |trace: &str| -> Result<f64> {
         let mut fastest = f64::INFINITY;
@@ -204,12 +205,12 @@ fn import(checkout: &Path, folder: &Path) -> Result<f64> {
         }
         Ok(fastest)
     };
-    // Downloads what it needs the first time.
+    // The first run downloads its parts.
     let start = seconds("tiny.pftrace")?;
     Ok(seconds("workload.pftrace")? - start)
 }
 
-/// How long a program takes to print what it has to say; `None` if it is not there.
+/// Seconds until a program has ended; `None` if it is not installed.
 fn seconds_if_there(mut command: Command, arguments: &[PathBuf]) -> Result<Option<f64>> {
     command
         .args(arguments)
@@ -229,8 +230,8 @@ fn seconds_if_there(mut command: Command, arguments: &[PathBuf]) -> Result<Optio
 /// Calls that the traced C program makes.
 const UFTRACE_CALLS: u64 = 1 << 20;
 
-/// Trace points a second of `uftrace dump`: of a C program, since it cannot read others' traces. `None` if it, or a
-/// compiler, is not there.
+/// Trace points a second of `uftrace dump`, with the trace of a C program, since it reads no other traces. `None` if
+/// it, or a compiler, is not installed.
 fn uftrace(folder: &Path) -> Result<Option<f64>> {
     let source = folder.join("calls.c");
     let program = folder.join("calls");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine that was measured, as far as it matters to who compares numbers.
+//! The properties of the measured machine that matter for comparing numbers.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ pub(crate) struct Machine {
     cpus: usize,
     kernel: String,
     arch: &'static str,
-    /// Whether it runs under a hypervisor: there, reading the timer may cost more.
+    /// Whether it runs under a hypervisor, where reading the timer may cost more.
     virtual_machine: bool,
     /// Load average of the last minute when the measurement ended.
     load: String,

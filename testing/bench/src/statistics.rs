@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is made of repeated measurements.
+//! Medians of repeated measurements.
 
 /// The median; of an even number of values, the mean of the two in the middle. NaN for no values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
@@ -12,8 +12,8 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// The median of what `f` makes of each pair: of values that were measured next to each other, so that a
-/// machine that slows down for a while slows down both.
+/// The median of `f` over pairs of values that were measured next to each other, so that a temporary slowdown of the
+/// machine affects both.
 pub(crate) fn median_of_pairs(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
     median(a.iter().zip(b).map(|(&a, &b)| f(a, b)))
 }
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn pairs_cancel_what_both_have() {
-        // The second round ran on a machine of half the speed.
+        // In the second round the machine had half the speed.
         let stock = [10.0, 20.0, 10.0];
         let traced = [11.0, 22.0, 11.0];
         let ratio = median_of_pairs(&traced, &stock, |traced, stock| traced / stock);

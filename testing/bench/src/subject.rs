@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process that is measured: one variant of ART running `lab/bench`, which answers commands.
+//! A measured process: a variant of ART running `lab/bench`, which answers commands.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{bail, ensure, Context as _, Result};
 use serde::Deserialize;
 
-/// How long one measurement should take: so short that the scheduler seldom interrupts it, and that neighbours see
-/// the same machine.
+/// Duration of one measurement: so short that the scheduler seldom interrupts it, and that consecutive measurements
+/// have the same conditions.
 const TARGET_NANOS: f64 = 1.5e6;
 
 /// A running variant.
@@ -39,8 +39,8 @@ struct Snapshot {
 }
 
 impl Subject {
-    /// Starts the process, and waits until the measured methods are compiled. `tracing` is what Hindsight must
-    /// say about itself.
+    /// Starts the process, and waits until the measured methods are compiled. `tracing` is the state that Hindsight
+    /// must report.
     pub(crate) fn start(name: &'static str, mut command: Command, tracing: bool) -> Result<Self> {
         let mut process = command
             .stdin(Stdio::piped())
@@ -73,7 +73,7 @@ impl Subject {
         self.name
     }
 
-    /// How many recursions of this amount of work take about as long as one measurement should.
+    /// The number of recursions with this amount of work in the duration of one measurement.
     pub(crate) fn calibrate(&mut self, work: u32) -> Result<u32> {
         let mut recursions = 8;
         loop {
@@ -92,7 +92,7 @@ impl Subject {
         Ok(m.ns as f64 / m.calls as f64)
     }
 
-    /// What the program computes: it must not depend on the variant.
+    /// The result of the program, which must not depend on the variant.
     pub(crate) fn result(&mut self, work: u32, recursions: u32) -> Result<i64> {
         Ok(self.run(work, recursions)?.result)
     }
@@ -118,7 +118,7 @@ impl Subject {
     fn ask<T: for<'de> Deserialize<'de>>(&mut self, command: &str) -> Result<T> {
         writeln!(self.commands, "{command}")
             .and_then(|()| self.commands.flush())
-            .with_context(|| format!("the variant {} does not listen any more", self.name))?;
+            .with_context(|| format!("the variant {} does not answer", self.name))?;
         self.answer()
     }
 
@@ -143,7 +143,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // Nothing of it is needed any more, and a tracer that writes its file at exit would only take time.
+        // A tracer that writes its file at exit would only take time.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

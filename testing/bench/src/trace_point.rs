@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask bench trace-point`: what a trace point costs, in compiled code of a real ART.
+//! `cargo xtask bench trace-point`: the cost of a trace point in compiled code of a real ART.
 //!
 //! All variants of ART run at the same time, each in a process of its own that waits for commands
-//! (`lab/bench/Main.java`). Each round measures every variant once for a few milliseconds, and the floor; what
-//! is compared are the values of the same round, and the result is the median over the rounds. So a neighbour
+//! (`lab/bench/Main.java`). Each round measures every variant once for a few milliseconds, and the floor. Values of
+//! the same round are compared, and the result is the median over the rounds. So another program
 //! on the machine disturbs all variants alike, or one round.
 
 use std::collections::BTreeMap;
@@ -23,22 +23,22 @@ use super::subject::Subject;
 /// Iterations of the measured method's loop.
 const WORKS: [u32; 5] = [0, 1, 10, 100, 1000];
 const ROUNDS: usize = 151;
-/// ART's own tracer costs so much that fewer rounds and recursions say enough, and its buffer lasts.
+/// ART's own tracer is so slow that fewer rounds and recursions suffice, and its buffer lasts.
 const METHOD_TRACE_ROUNDS: usize = 7;
 const METHOD_TRACE_RECURSIONS: u32 = 300;
 const FLOOR_POINTS: usize = 200_000;
 /// A call has an entry and an exit.
 const POINTS_PER_CALL: f64 = 2.0;
 
-/// The processes of a run. The names are those of the metrics.
+/// The processes of a run. The names are used in metrics.
 pub(crate) struct Subjects {
-    /// Without our patches.
+    /// Stock ART.
     pub(crate) stock: Subject,
-    /// The same once more: how far apart two equal processes are is what this machine's noise hides.
+    /// A second process of stock ART: its difference from the first is the machine's noise.
     pub(crate) stock_again: Subject,
-    /// Patched, tracing off.
+    /// Patched ART, tracing off.
     pub(crate) off: Subject,
-    /// Patched, tracing on.
+    /// Patched ART, tracing on.
     pub(crate) on: Subject,
 }
 
@@ -106,9 +106,9 @@ impl Device {
             command.args(["-Xcompiler-option", "--inline-max-code-units=0"]);
         }
         command.arg("Main");
-        // Whoever measures may have tracing configured for other things.
+        // The environment may have tracing configured.
         command.env_remove("HINDSIGHT");
-        // Stock ART complains of Hindsight's natives, which it does not have.
+        // Stock ART complains that it has no native methods of Hindsight.
         command.env("ANDROID_LOG_TAGS", "*:s");
         command
     }
@@ -159,7 +159,7 @@ fn print(metrics: &BTreeMap<String, f64>) {
         metrics["floor_ns"], metrics["on_over_floor_w0"], metrics["bytes_per_point"]
     );
     println!(
-        "ART's own method tracing: {:.0} ns a point, {:.0} times dearer",
+        "ART's own method tracing: {:.0} ns a point, {:.0} times as much",
         metrics["art_tracing_ns_w0"], metrics["art_tracing_over_on_w0"]
     );
     println!(
@@ -168,8 +168,8 @@ fn print(metrics: &BTreeMap<String, f64>) {
     );
 }
 
-/// Measures with inlining off, as the paper did and as the aims are stated; with ART's default inlining; and
-/// with ART's own method tracing. Returns the metrics by name.
+/// Measures with inlining off, as in the paper; with ART's default inlining; and with ART's own method tracing. Returns
+/// the metrics by name.
 pub(crate) fn run(
     mut no_inlining: Subjects,
     mut default_inlining: Subjects,
@@ -189,7 +189,7 @@ pub(crate) fn run(
 
     let mut metrics = per_call(&paper, "");
     metrics.extend(per_point(&paper));
-    // No prices per point here: inlined calls have no trace points, so there are fewer of them than calls.
+    // No cost of a point here: inlined calls have no trace points, so their number is unknown.
     metrics.extend(per_call(&default, "_default_inlining"));
     let stock_w0 = median(paper.stock[&0].iter().copied());
     let art_ns = (art - stock_w0) / POINTS_PER_CALL;
@@ -213,7 +213,7 @@ fn measure(subjects: &mut Subjects, floor: &mut Floor) -> Result<Timings> {
     check_results(subjects)?;
     let mut recursions = BTreeMap::new();
     for work in WORKS {
-        // The same number for all, from the slowest: equal amounts of work take part in each comparison. For an
+        // The same number for all, from the slowest, so that equal amounts of work are compared. For an
         // empty method this also goes once around the ring, whose pages are touched here for the first time.
         let on = subjects.on.calibrate(work)?;
         if work == 0 {
@@ -231,7 +231,7 @@ fn measure(subjects: &mut Subjects, floor: &mut Floor) -> Result<Timings> {
                 (&mut subjects.off, &mut timings.off),
                 (&mut subjects.on, &mut timings.on),
             ];
-            // Nobody is always first after the change of process.
+            // The variants take turns in being the first after the change of process.
             let first = round % order.len();
             order.rotate_left(first);
             for (subject, rounds) in order {
@@ -297,7 +297,7 @@ fn bytes_per_point(subject: &mut Subject) -> Result<f64> {
     Ok((slots * SLOT_BYTES) as f64 / points as f64)
 }
 
-/// What a call costs, and by how many percent tracing makes it dearer.
+/// The cost of a call, and the percentage that tracing adds.
 fn per_call(timings: &Timings, suffix: &str) -> BTreeMap<String, f64> {
     let percent = |traced: f64, stock: f64| (traced / stock - 1.0) * 100.0;
     let mut metrics = BTreeMap::new();
@@ -328,7 +328,7 @@ fn per_call(timings: &Timings, suffix: &str) -> BTreeMap<String, f64> {
     metrics
 }
 
-/// What a trace point costs in nanoseconds, and next to the floor.
+/// The cost of a trace point in nanoseconds, and in floors.
 fn per_point(timings: &Timings) -> BTreeMap<String, f64> {
     let price = |traced: f64, stock: f64| (traced - stock) / POINTS_PER_CALL;
     let mut metrics = BTreeMap::new();
@@ -349,8 +349,8 @@ fn per_point(timings: &Timings) -> BTreeMap<String, f64> {
         .zip(&timings.stock[&0])
         .map(|(&on, &stock)| price(on, stock))
         .collect();
-    // May be below 1: the processor does the work of the call itself, which is in `stock` and subtracted here,
-    // while it waits for the timer.
+    // May be below 1: while the processor waits for the timer, it does the work of the call itself, which is in
+    // `stock` and subtracted here.
     metrics.insert("floor_ns".into(), median(timings.floor.iter().copied()));
     metrics.insert(
         "on_over_floor_w0".into(),

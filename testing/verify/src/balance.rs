@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify balance`: ART's run-tests with all threads traced. Every thread of every process has to end
-//! with an empty stack, leave nothing that it has not entered, and enter nothing that has no name.
+//! `cargo xtask verify balance`: ART's run-tests with all threads traced. Every thread of every process must end
+//! with an empty stack, have no exit without its entry, and no entry without a name.
 //!
-//! The recorder looks when a thread ends (`check-balance`), and `lab run-test --trace` reads what it says; here that is
-//! asked of all tests, whether or not they pass otherwise.
+//! The recorder checks each thread when it ends (`check-balance`), and `lab run-test --trace` reads its report. This
+//! command runs all tests for the report, whether or not they pass.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,19 +13,19 @@ use clap::Parser as _;
 use hindsight_lab::run_test::{self, Layout, Mode, Outcome, Report, Status};
 use hindsight_lab::{Isa, Lab, Release, Variant};
 
-/// What to run.
+/// Options of `verify balance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Tests, by name (`001-HelloWorld`) or number (`001`)
     #[arg(required_unless_present_any = ["all", "set"])]
     names: Vec<String>,
-    /// All tests; those that AOSP or known-failures.toml says can't pass need not
+    /// All tests, also those that can't pass by AOSP's lists or known-failures.toml
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// The tests listed in FILE
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "all"])]
     set: Option<String>,
-    /// How they are executed; several, divided by commas
+    /// The modes of execution, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["aot", "jit", "interpreter"])]
     mode: Vec<Mode>,
     /// The release of Android
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Tests at a time
     #[arg(short = 'j', long, value_name = "N")]
     jobs: Option<usize>,
-    /// Seconds that a test may take; more on a machine that is busy otherwise
+    /// Time limit of a test in seconds; a busy machine needs more
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     timeout: u64,
 }
@@ -50,7 +50,7 @@ struct RunTest {
     options: run_test::Options,
 }
 
-/// What was recorded, of all modes.
+/// The sums over all modes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Totals {
     programs: u64,
@@ -60,11 +60,11 @@ struct Totals {
     problems: u64,
 }
 
-/// Why a test is no program in the sum, and how many and which are so.
+/// Tests that are not counted as programs, by reason.
 type LeftOut = BTreeMap<String, Vec<String>>;
 
 impl Totals {
-    /// Adds what a run has found, and says what is wrong.
+    /// Adds the result of a run, and returns its problems.
     fn add(&mut self, report: &Report) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, outcome) in &report.tests {
@@ -98,7 +98,7 @@ impl Totals {
     }
 }
 
-/// The tests of a run of which nothing was recorded, by reason.
+/// The tests of a run without a recording, by reason.
 fn left_out(report: &Report) -> LeftOut {
     let mut left_out = LeftOut::new();
     for (name, outcome) in &report.tests {
@@ -109,7 +109,7 @@ fn left_out(report: &Report) -> LeftOut {
             Status::Skipped => outcome.reason.as_deref(),
             _ => outcome.untraced.as_deref(),
         };
-        let reason = reason.unwrap_or("nothing is known of its recording");
+        let reason = reason.unwrap_or("there is no report on its recording");
         left_out
             .entry(reason.to_owned())
             .or_default()
@@ -118,8 +118,8 @@ fn left_out(report: &Report) -> LeftOut {
     left_out
 }
 
-/// Puts the outcomes of tests that are skipped otherwise, and were run for this alone, in their places. Of those that
-/// recorded nothing then, both reasons are given.
+/// Puts the outcomes of normally skipped tests, which were run for this check only, in their places. If such a test
+/// recorded nothing, both reasons are given.
 fn merge(report: &mut Report, extra: Report) {
     for (name, mut outcome) in extra.tests {
         let Some(skipped) = report.tests.get_mut(&name) else {
@@ -133,14 +133,14 @@ fn merge(report: &mut Report, extra: Report) {
     }
 }
 
-/// Of the tests that load a JVMTI agent: those that recorded something, and all.
+/// Tests that load a JVMTI agent: the number with a recording, and of all.
 fn agents(report: &Report) -> (usize, usize) {
     let with_agent = report.tests.values().filter(|outcome| outcome.agent);
     let recorded = with_agent.clone().filter(|o| o.events.is_some()).count();
     (recorded, with_agent.count())
 }
 
-/// Runs tests as `lab run-test` does. Whether they print what they should is what that is for.
+/// Runs tests as `lab run-test` does; this check ignores their output.
 fn run_tests(layout: &Layout, mode: Mode, which: &[&str]) -> Result<Report> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("report").display().to_string();
@@ -151,7 +151,7 @@ fn run_tests(layout: &Layout, mode: Mode, which: &[&str]) -> Result<Report> {
     Report::load(file.as_ref())
 }
 
-/// The tests that are asked for, in one mode.
+/// Runs the selected tests in one mode.
 fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
     let timeout = options.timeout.to_string();
     let jobs = options.jobs.map(|jobs| jobs.to_string());
@@ -166,15 +166,15 @@ fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
     }
     which.extend(options.names.iter().map(String::as_str));
     let mut report = run_tests(layout, mode, &which)?;
-    // Whoever can't print what is expected can be recorded all the same.
+    // A test with wrong output has a recording, too.
     let skipped: Vec<String> = (report.tests.iter())
         .filter(|(_, outcome)| outcome.status == Status::Skipped)
         .filter(|(_, outcome)| options.isa.is_native() || !outcome.agent)
         .map(|(name, _)| name.clone())
         .collect();
     if options.all && !skipped.is_empty() {
-        println!("{} more tests, which need not pass:", skipped.len());
-        // Some of them wait for ever.
+        println!("{} more tests, which may fail:", skipped.len());
+        // Some of them never end.
         let timeout = (options.timeout / 3).to_string();
         let mut which = vec!["--timeout", &timeout, "--no-retry"];
         which.extend(&jobs);
@@ -185,7 +185,7 @@ fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
     Ok(report)
 }
 
-/// Runs the tests again that had a thread that recorded more than its ring holds, in larger rings and one at a time.
+/// Repeats the tests in which a thread recorded more than its ring holds, with larger rings and one at a time.
 fn check_wrapped(
     layout: &Layout,
     options: &Options,
@@ -210,7 +210,7 @@ fn check_wrapped(
     Ok(())
 }
 
-/// log2 of the bytes of a ring that holds what nearly all tests record, of which a process can have some.
+/// log2 of the bytes of a ring that is large enough for nearly all tests, and small enough for several in a process.
 fn large_ring(isa: Isa) -> &'static str {
     if isa.is_64_bit() {
         "30"
@@ -219,7 +219,7 @@ fn large_ring(isa: Isa) -> &'static str {
     }
 }
 
-/// Puts what was recorded in larger rings in the place of what was not whole. What was wrong before stays.
+/// Replaces incomplete recordings by the new ones in larger rings. Problems that were found before stay.
 fn replace_wrapped(report: &mut Report, again: Report) {
     for (name, mut outcome) in again.tests {
         let Some(first) = report.tests.get_mut(&name) else {
@@ -235,7 +235,7 @@ fn replace_wrapped(report: &mut Report, again: Report) {
     }
 }
 
-/// Runs the tests, and prints what is not balanced. The result is whether that is nothing.
+/// Runs the tests and prints the problems. Returns whether there is none.
 pub(crate) fn run(options: &Options, _checkout: &Path) -> Result<bool> {
     let lab = Lab::open(options.release, options.isa, Variant::Hindsight)?;
     let layout = Layout::of(&lab);
@@ -268,7 +268,7 @@ pub(crate) fn run(options: &Options, _checkout: &Path) -> Result<bool> {
     ensure!(totals.events != 0, "nothing was recorded");
     if totals.wrapped != 0 {
         println!(
-            "{} threads recorded more than the largest rings hold: only the end of what they did was checked",
+            "{} threads recorded more than the largest rings hold: only their last events were checked",
             totals.wrapped
         );
     }

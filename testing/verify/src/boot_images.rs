@@ -10,19 +10,19 @@ use std::time::UNIX_EPOCH;
 use anyhow::{bail, Context as _, Result};
 use hindsight_lab::{BootImageSpec, Framework, Isa, Lab};
 
-/// How dex2oat lays out trace points: what `HINDSIGHT_TRACE_POINTS` says to it.
+/// The form of trace points that dex2oat makes: a value of `HINDSIGHT_TRACE_POINTS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Entries share the suspend check, exits leave through a stub: the default.
+    /// Entries share the suspend check, exits jump to a stub: the default.
     Shared,
-    /// All of it in the method.
+    /// All instructions in the method.
     Inline,
     /// No trace points.
     None,
 }
 
 impl Form {
-    /// As the environment variable has it.
+    /// The value of the environment variable.
     pub fn name(self) -> &'static str {
         match self {
             Form::Shared => "shared",
@@ -40,14 +40,17 @@ impl fmt::Display for Form {
 
 /// A compiled boot image.
 pub struct Image {
-    /// Its oat files; the first has the keys.
+    /// Its oat files; the first has the header's keys.
     pub oat_files: Vec<PathBuf>,
 }
 
-/// Compiles the boot image of the lab with `compiler`'s dex2oat, unless `folder` has it from before, made by
-/// the same programs from the same jars. Takes about ten seconds.
+/// Compiles the boot image of the lab with `compiler`'s dex2oat, unless `folder` has one that the same programs have
+/// made of the same jars. Takes about ten seconds.
 ///
-/// The jars are always `framework`'s, so that two compilers are given the same.
+/// The jars are always `framework`'s, so that two compilers have the same input.
+///
+/// # Errors
+/// If dex2oat fails, or a file cannot be read or written.
 pub fn compile(
     compiler: &Lab,
     framework: &Framework,
@@ -81,7 +84,7 @@ pub fn compile(
             jars,
             filter: "speed".to_owned(),
             image: image.clone(),
-            // What a device has. The last one of two counts.
+            // As on a device. The last one of two counts.
             options: vec!["--no-generate-debug-info".into()],
         };
         let mut command = compiler.boot_image_command(&spec, isa);
@@ -97,7 +100,7 @@ pub fn compile(
                 String::from_utf8_lossy(&output.stderr)
             );
         }
-        // Only now is the folder what it says.
+        // The stamp comes last: an interrupted compilation leaves none.
         fs::write(&stamp_file, &wanted)
             .with_context(|| format!("cannot write {}", stamp_file.display()))?;
     }
@@ -106,7 +109,7 @@ pub fn compile(
     })
 }
 
-/// Names a file and the version of it.
+/// A line that changes with the file.
 fn stamp(path: &Path) -> Result<String> {
     let metadata = fs::metadata(path).with_context(|| format!("cannot find {}", path.display()))?;
     let modified = metadata
@@ -122,7 +125,7 @@ fn stamp(path: &Path) -> Result<String> {
     ))
 }
 
-/// The oat files beside an image, its own first.
+/// The oat files beside an image, beginning with the image's own.
 fn oat_files(image: &Path) -> Result<Vec<PathBuf>> {
     let folder = image.parent().unwrap_or(Path::new("."));
     let first = image.with_extension("oat");

@@ -18,13 +18,13 @@ pub(crate) enum Check {
     Unit(unit::Options),
     /// Checks the assertions of lab/checker about the compiler's graphs
     Checker(graphs::checker::Options),
-    /// Compares the compiler's graphs with those of a compiler without trace points
+    /// Compares the compiler's graphs with the graphs of a compiler without trace points
     Graphs(graphs::Options),
     /// Runs programs, and compares the recorded events with the trace of ART's own tracer
     Oracle(oracle::Options),
     /// Runs ART's run-tests traced: every thread ends with an empty stack
     Balance(balance::Options),
-    /// Traces a program of many threads while tracing is started, stopped and saved at random
+    /// Traces a program of many threads while tracing is started, stopped and put into snapshots at random
     Stress(stress::Options),
 }
 

@@ -15,10 +15,10 @@ pub(crate) struct Options {
     /// The instruction set: x86_64, or under qemu-user arm64 or arm
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
-    /// Of ART's run-tests those listed in FILE; without it all, under qemu-user those of arm-set.txt
+    /// The run-tests listed in FILE; default: all, and under qemu-user arm-set.txt
     #[arg(long, value_name = "FILE")]
     set: Option<String>,
-    /// For how long to stress
+    /// Duration of the stress test
     #[arg(long, default_value_t = 40)]
     seconds: u64,
 }

@@ -12,7 +12,7 @@ use hindsight_lab::{Isa, Lab, Release, Variant};
 use hindsight_verify::boot_images::Form;
 
 const LIBRARY: &str = "root/lib64/libart-compiler.so: shared ";
-/// Where Debian's libgtest-dev has its headers.
+/// The headers of Debian's libgtest-dev.
 const GTEST: &str = "/usr/include/gtest";
 
 #[derive(clap::Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Options {
     release: u32,
 }
 
-/// How the lab compiles a file of ART's compiler, and links to it: from its Ninja file, for `sh`.
+/// The lab's command lines for compiling a file of ART's compiler and for linking to it, for `sh`.
 #[derive(Debug, PartialEq, Eq)]
 struct Recipe {
     compiler: String,
@@ -62,7 +62,7 @@ impl Recipe {
     }
 }
 
-/// Compiles, runs, and prints. The result is whether every test passes in every form.
+/// Compiles and runs the tests. Returns whether all pass in every form.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let release = Release::ALL
         .into_iter()
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         .join(release.number().to_string());
     let include = folder.join("include");
     fs::create_dir_all(&include).with_context(|| format!("cannot make {}", include.display()))?;
-    // By itself, so that what else is there doesn't get in the way of the lab's own headers.
+    // A link to this folder alone: other headers beside it would hide the lab's own.
     let link = include.join("gtest");
     if !link.exists() {
         std::os::unix::fs::symlink(GTEST, &link)
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let recipe = Recipe::read(&ninja)?;
     let source = checkout.join("art-hooks/tests/cc/trace_points_test.cc");
     let (object, program) = (folder.join("test.o"), folder.join("test"));
-    // Without optimization: the inlines of the libraries that are tested are in them.
+    // Without optimization, so that the inline functions of the tested libraries are taken from the libraries.
     shell(
         &lab,
         &format!(
@@ -145,7 +145,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
             );
         }
         passed += here;
-        // One that crashes prints no number.
+        // A program that crashes prints no number.
         failed += if output.status.success() && here > 0 {
             bad
         } else {

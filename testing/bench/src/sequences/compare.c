@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures what it costs to trace the entry and the exit of an empty function, with one of: TRACE_CYG (the
-// handlers of -finstrument-functions), TRACE_XRAY (LLVM XRay with a handler of ours), TRACE_LTTNG; or with what
-// the compiler was told to put in (-pg).
+// Measures the cost of tracing the entry and the exit of an empty function, with one of: TRACE_CYG (the
+// handlers of -finstrument-functions), TRACE_XRAY (LLVM XRay with the handler below), TRACE_LTTNG; or with the
+// compiler's own calls (-pg).
 //
-// Arguments: rounds, calls a round. Prints a line a round: nanoseconds a call of the function without tracing, of
-// one that reads the timer twice with registers saved (the floor), of the traced one.
+// Arguments: rounds, calls a round. Prints a line a round, with the nanoseconds of a call of three functions: without
+// tracing; reading the timer twice with registers saved (the floor); traced.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -30,7 +30,7 @@
 #define TRACED __attribute__((noinline))
 #endif
 
-// As much as any tracer must do: the time's low half and the function, into a ring.
+// The least work of any tracer: stores the time's low half and the function into a ring.
 static uint64_t ring[1 << 20];
 static uint64_t next;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every form of a trace point, as the code generators ask for it.
+//! Every form of a trace point, as a request to the code generators.
 
 use anyhow::Result;
 use hindsight_codegen_check::Isa;
@@ -8,7 +8,7 @@ use hindsight_codegen_thumb2 as thumb2;
 use hindsight_codegen_x86_64 as x86_64;
 use {hindsight_codegen_aarch64 as aarch64, hindsight_codegen_aarch64::Reg as A64};
 
-/// Where the made-up thread has its words, in bytes.
+/// Offsets of the made-up thread's words, in bytes.
 pub(super) mod words {
     pub(crate) const CURSOR: i32 = 0x58;
     pub(crate) const POLL: i32 = 0x98;
@@ -19,31 +19,31 @@ pub(super) mod words {
     pub(crate) const STOP: i32 = 0xc0;
 }
 
-/// As large as a ring is by default.
+/// The default size of a ring.
 pub(super) const RING_BYTES: u32 = 32 << 20;
 
-/// How a form finds out whether tracing is on.
+/// The test of a form for whether tracing is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Test {
-    /// The cursor is 0 while it is off.
+    /// The cursor, which is 0 while tracing is off.
     Cursor,
     /// A byte is.
     Byte,
     /// The word with the stub's address is.
     Pointer,
-    /// There is no test: the stub does nothing while it is off.
+    /// None: the stub does nothing while tracing is off.
     None,
 }
 
-/// One form. Entry or exit is missing where it is another form's.
+/// One form. An entry or exit that is the same as another form's is left out.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
-    /// As in the names of metrics.
+    /// Its name in metrics.
     pub(super) name: &'static str,
     pub(super) test: Test,
     pub(super) entry: Option<Vec<u8>>,
     pub(super) exit: Option<Vec<u8>>,
-    /// Bytes of the return instruction that the exit stands in place of, or 0.
+    /// Bytes of the return instruction that the exit replaces, or 0.
     pub(super) exit_replaces: usize,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn all(isa: Isa) -> Result<Vec<Form>> {
     }
 }
 
-/// Those that are all inline: name, layout, whether pointers may be wide.
+/// The inline forms: name, layout, whether pointers may be wide.
 const INLINE: [(&str, Layout, bool); 5] = [
     ("inline", Layout::Inline, false),
     ("inline_wide", Layout::Inline, true),
@@ -281,8 +281,7 @@ fn all_x86_64() -> Result<Vec<Form>> {
     Ok(forms)
 }
 
-/// What a stub of an x86-64 thread does: the inline form and a return. At an entry it keeps all registers but
-/// r11.
+/// The stub of an x86-64 thread: the inline form and a return. At an entry it keeps all registers except r11.
 pub(super) fn x86_64_stubs() -> Result<[Vec<u8>; 2]> {
     use x86_64::{emit, Kind, Reg, RegSet, TracePoint};
     let entry = TracePoint::new(Kind::Entry { method: Reg::Rdi }, words::CURSOR);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask bench sequences`: what each form of a trace point consists of, what models of processors make of
-//! it, and what it costs here, next to other tracers.
+//! `cargo xtask bench sequences`: the instructions of each form of a trace point, its cycles by models of processors,
+//! and its cost here, next to other tracers.
 //!
-//! Names of metrics: `<isa>_…` for the default form, `<isa>_<form>_…` for the others. An exit that stands in place
-//! of a return instruction is counted without that. Calls of a stub are counted without the stub.
+//! Names of metrics: `<isa>_…` for the default form, `<isa>_<form>_…` for the others. An exit that replaces
+//! a return instruction is counted without it. Calls of a stub are counted without the stub.
 
 #[cfg_attr(
     not(target_arch = "x86_64"),
@@ -52,7 +52,7 @@ pub(crate) fn bench() -> Result<Metrics> {
 struct Side {
     form: &'static str,
     name: &'static str,
-    /// More than without a trace point.
+    /// The cost beyond code without a trace point.
     bytes: usize,
     on: Cost,
     off: Cost,
@@ -74,7 +74,7 @@ impl Side {
     }
 }
 
-/// What the names of a form's metrics start with.
+/// The start of the names of a form's metrics.
 fn prefix(isa: Isa, form: &str) -> String {
     match form {
         "inline" => isa_name(isa).to_owned(),
@@ -111,7 +111,7 @@ fn sides(isa: Isa, forms: &[Form]) -> Vec<Side> {
     sides
 }
 
-/// `<isa>_off_instructions`, of entry and exit the larger.
+/// `<isa>_off_instructions`: the larger of entry and exit.
 fn put_off(isa: Isa, forms: &[Form], sides: &[Side], metrics: &mut Metrics) {
     for form in forms {
         let of_form = sides.iter().filter(|side| side.form == form.name);
@@ -140,7 +140,7 @@ fn print_counts(isa: Isa, forms: &[Form], sides: &[Side]) {
     }
 }
 
-/// Asks all models, and prints what they say.
+/// Runs all models, and prints their results.
 fn model(metrics: &mut Metrics) -> Result<()> {
     let Some((program, version)) = models::newest() else {
         println!("\nno llvm-mca: no modelled cycles (Debian: llvm)");
@@ -177,7 +177,7 @@ fn model(metrics: &mut Metrics) -> Result<()> {
             heads.join(" | "),
             "---|".repeat(heads.len())
         );
-        // Nearly all forms leave alike while tracing is off.
+        // Nearly all forms have the same exit while tracing is off.
         let mut off_row = None;
         for Region { name, .. } in &regions {
             let mut cells = Vec::new();
@@ -218,7 +218,7 @@ fn measure(metrics: &mut Metrics) -> Result<()> {
         .into_iter()
         .map(|mut form| {
             if form.entry.is_none() {
-                // Two points of the same kind: the other one's is not this form's.
+                // Two points of the same kind, as the other point is another form's.
                 form.entry = Some(Vec::new());
             }
             form
@@ -245,7 +245,7 @@ fn measure(metrics: &mut Metrics) -> Result<()> {
     println!("\n## x86_64: ns a trace point here; floor (rdtsc, registers saved) {floor_ns:.2} ns");
     println!("\n| form | on, ns | on / floor | off, ns |\n|---|---|---|---|");
     for ((form, subject), [on, off]) in forms.iter().zip(&subjects).zip(&times) {
-        // Of a form with an exit only, all of it is the exit's.
+        // The whole cost of a form that has only an exit.
         let points = if form.entry.as_ref().is_some_and(Vec::is_empty) {
             1.0
         } else {
@@ -273,8 +273,8 @@ fn measure(metrics: &mut Metrics) -> Result<()> {
         match other.measure() {
             Err(e) => println!("| {}: skipped, {e:#} | | | |", other.title),
             Ok(rounds) => {
-                // Some have other processes that take the data away, which a busy machine holds up: the
-                // best tenth says what they cost by themselves.
+                // Some have other processes that consume the data, which a busy machine delays: the
+                // best tenth is their own cost.
                 let best = |f: fn(&others::Round) -> f64| {
                     let mut values: Vec<f64> = rounds.iter().map(f).collect();
                     values.sort_by(f64::total_cmp);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 const ITERATIONS: u32 = 1000;
 
-/// The processors asked for. Not every version of LLVM has a model of its own for each.
+/// The modelled processors. Not every version of LLVM has a model of its own for each.
 pub(super) const AARCH64: [&str; 7] = [
     "cortex-a53",
     "cortex-a55",
@@ -24,13 +24,13 @@ pub(super) const AARCH64: [&str; 7] = [
 ];
 pub(super) const THUMB2: [&str; 2] = ["cortex-a53", "cortex-a57"];
 
-/// What runs, under a name.
+/// A named sequence of instructions.
 pub(super) struct Region {
     pub(super) name: String,
     pub(super) text: Vec<String>,
 }
 
-/// What a model says.
+/// The result of a model.
 pub(super) struct Modelled {
     /// The model that LLVM uses for the processor, by the names of its units.
     pub(super) model: String,
@@ -38,7 +38,7 @@ pub(super) struct Modelled {
     pub(super) cycles: BTreeMap<String, f64>,
 }
 
-/// The newest llvm-mca that is installed, and what it calls itself.
+/// The newest installed llvm-mca, and its version.
 pub(super) fn newest() -> Option<(String, String)> {
     let versions = (14..30).rev().map(|version| format!("llvm-mca-{version}"));
     versions.chain(["llvm-mca".to_owned()]).find_map(|program| {
@@ -76,7 +76,7 @@ struct TargetInfo {
     resources: Vec<String>,
 }
 
-/// Asks a model.
+/// Runs a model.
 pub(super) fn ask(
     program: &str,
     isa: Isa,
@@ -90,7 +90,7 @@ pub(super) fn ask(
     };
     let mut source = String::new();
     for Region { name, text } in regions {
-        // What starts a comment of the target, where llvm-mca finds its marks.
+        // The target's comment character: llvm-mca's marks are comments.
         let comment = if isa == Isa::Thumb2 { '@' } else { '#' };
         writeln!(
             source,
@@ -107,7 +107,7 @@ pub(super) fn ask(
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {program}"))?;
-    // It reads all of it before it answers.
+    // llvm-mca reads all input before it answers.
     let mut input = child.stdin.take().context("no standard input")?;
     input.write_all(source.as_bytes())?;
     drop(input);
@@ -116,7 +116,7 @@ pub(super) fn ask(
     let complaint = complaint.lines().next().unwrap_or_default();
     ensure!(output.status.success(), "{complaint}");
     let report: Report = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("{program} -mcpu={processor} answers something else: {complaint}")
+        format!("{program} -mcpu={processor} gave an unexpected answer: {complaint}")
     })?;
     ensure!(
         report.code_regions.len() == regions.len(),

@@ -11,7 +11,7 @@ use dynasmrt::{dynasm, AssemblyOffset, DynasmApi, DynasmLabelApi, ExecutableBuff
 
 use super::forms::{words, x86_64_stubs, Form, Test, RING_BYTES};
 
-/// What stands for the method's address.
+/// A stand-in for the method's address.
 const METHOD: i32 = 0x7000_1000;
 /// The longest event, in bytes.
 const LONGEST: u64 = 16;
@@ -20,14 +20,14 @@ const LONGEST: u64 = 16;
 pub(super) struct Subject {
     code: ExecutableBuffer,
     run: AssemblyOffset,
-    /// The stubs of entry and exit while tracing is on, and the one that does nothing.
+    /// The stubs of entry and exit while tracing is on, and the empty one.
     stubs: [AssemblyOffset; 2],
     nothing: AssemblyOffset,
     test: Test,
 }
 
 impl Subject {
-    /// Around an empty method.
+    /// The form around an empty method.
     pub(super) fn new(form: &Form) -> Result<Self> {
         let entry = form.entry.clone().unwrap_or_default();
         let exit = form.exit.clone().unwrap_or_default();
@@ -39,7 +39,7 @@ impl Subject {
         Self::of(Vec::new(), Test::Cursor)
     }
 
-    /// The method with two reads of the timer, and the registers saved that a trace point saves.
+    /// The method with two reads of the timer, and the same registers saved as in a trace point.
     pub(super) fn floor() -> Result<Self> {
         let mut ops = dynasmrt::VecAssembler::<dynasmrt::x64::X64Relocation>::new(0);
         dynasm!(ops
@@ -56,7 +56,7 @@ impl Subject {
     }
 
     fn of(mut method: Vec<u8>, test: Test) -> Result<Self> {
-        // An exit in place of a return just never comes here.
+        // An exit that replaces the return never gets here.
         method.push(0xc3);
         let mut ops = Assembler::new().context("no executable memory")?;
         let mut place = |code: &[u8]| {
@@ -108,10 +108,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Of the calling thread, of which there is one.
+    /// For the calling thread, the only one.
     pub(super) fn new() -> Result<Self> {
         let bytes = RING_BYTES as usize;
-        // SAFETY: a fresh mapping, twice as large so that a ring at a multiple of its size fits.
+        // SAFETY: a fresh mapping at an address of the kernel's choice; twice as large as a ring, so that one that is
+        // aligned to its size fits.
         let memory = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -124,13 +125,14 @@ impl Thread {
         };
         ensure!(memory != libc::MAP_FAILED, "no memory for a ring");
         let start = (memory as usize).next_multiple_of(bytes) as u64;
-        // SAFETY: inside of the mapping; nobody else knows it. So no measurement pays for page faults.
+        // SAFETY: the range is inside the mapping, which nothing else uses yet. The write takes the page faults out of
+        // the measurements.
         unsafe { ptr::write_bytes(start as *mut u8, 1, bytes) };
         let mut words = Box::new([0; 32]);
         words[words::START as usize / 8] = start;
         words[words::END as usize / 8] = start + u64::from(RING_BYTES);
         const ARCH_SET_GS: libc::c_int = 0x1001;
-        // SAFETY: nothing else uses gs on x86-64 Linux; the words live as long as this process.
+        // SAFETY: nothing else uses gs on x86-64 Linux; the words are leaked, so they live as long as this process.
         let done = unsafe {
             let words = Box::leak(words);
             let done = libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, words.as_mut_ptr());
@@ -146,7 +148,8 @@ impl Thread {
 
     fn set(&mut self, offset: i32, value: u64) {
         let word = &mut self.words[offset as usize / 8];
-        // SAFETY: a valid word; volatile, because compiled code reads it behind the compiler's back.
+        // SAFETY: the offset is inside the words, which this struct owns; volatile, because generated code reads the
+        // word, which the compiler cannot see.
         unsafe { ptr::write_volatile(word, value) };
     }
 
@@ -165,13 +168,13 @@ impl Thread {
             self.cursor = self.start;
         }
         self.set(words::CURSOR, if is_on { self.cursor } else { 0 });
-        // SAFETY: the code has this signature, keeps the registers it must, and touches only the thread's
-        // words and the ring, in which there is room for all events.
+        // SAFETY: `Loop::new` assembled the code with this signature. It keeps the callee-saved registers, and touches
+        // only the thread's words and the ring, in which there is room for all events.
         let run: extern "C" fn(u64) = unsafe { mem::transmute(subject.code.ptr(subject.run)) };
         let start = Instant::now();
         run(calls);
         let nanoseconds = start.elapsed().as_nanos() as f64;
-        // SAFETY: one of our words.
+        // SAFETY: the offset is inside the words, which this struct owns.
         let cursor = unsafe { ptr::read_volatile(&self.words[words::CURSOR as usize / 8]) };
         if cursor != 0 {
             self.cursor = cursor;
@@ -179,7 +182,7 @@ impl Thread {
         nanoseconds / calls as f64
     }
 
-    /// Bytes of events that a call of the method writes while tracing is on.
+    /// Bytes of events of a call of the method while tracing is on.
     pub(super) fn bytes_per_call(&mut self, subject: &Subject, calls: u64) -> u64 {
         self.cursor = self.start;
         self.measure(subject, true, calls);

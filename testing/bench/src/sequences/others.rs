@@ -21,9 +21,9 @@ pub(super) type Round = [f64; 3];
 /// A tracer.
 #[derive(Clone, Copy)]
 pub(super) struct Other {
-    /// As in the names of metrics.
+    /// Its name in metrics.
     pub(super) name: &'static str,
-    /// For people.
+    /// Its name in tables.
     pub(super) title: &'static str,
     compiler: &'static str,
     flags: &'static [&'static str],
@@ -78,7 +78,7 @@ pub(super) const ALL: [Other; 4] = [
 ];
 
 impl Other {
-    /// Builds the program and runs it. An error says why it could not: mostly, because something is not installed.
+    /// Builds the program and runs it. An error names the cause, in most cases a missing package.
     pub(super) fn measure(&self) -> Result<Vec<Round>> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let folder = folder.path();
@@ -101,7 +101,10 @@ impl Other {
         ensure!(output.status.success(), "it failed: {complaint}");
         let text = String::from_utf8_lossy(&output.stdout);
         let rounds: Vec<Round> = text.lines().filter_map(parse).collect();
-        ensure!(rounds.len().to_string() == ROUNDS, "it says only: {text}");
+        ensure!(
+            rounds.len().to_string() == ROUNDS,
+            "its output has too few lines: {text}"
+        );
         Ok(rounds)
     }
 }
@@ -111,7 +114,7 @@ fn parse(line: &str) -> Option<Round> {
     Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
-/// `None` where there is no such program.
+/// `None` if the program is not installed.
 fn run(command: &mut Command) -> Result<Option<Output>> {
     match command.output() {
         Ok(output) => Ok(Some(output)),
@@ -130,12 +133,12 @@ fn under_uftrace(folder: &Path) -> Result<Option<Output>> {
     run(uftrace.args(["./compare", ROUNDS, CALLS]))
 }
 
-/// The daemon that keeps LTTng's buffers; ends with this.
+/// The daemon that keeps LTTng's buffers; ended on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It removes its shared memory and ends its helpers.
+        // SIGTERM lets it remove its shared memory and end its helpers.
         let _ = Command::new("kill").arg(self.0.id().to_string()).status();
         let _ = self.0.wait();
     }

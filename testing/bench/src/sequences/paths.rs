@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs of a trace point: counted from its disassembled bytes.
+//! The executed instructions of a trace point, counted from its disassembled bytes.
 
 use hindsight_codegen_check::Instruction;
 
-/// What one way through a trace point costs.
+/// The cost of one path through a trace point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
     pub(super) instructions: usize,
@@ -11,8 +11,8 @@ pub(super) struct Cost {
     pub(super) stores: usize,
 }
 
-/// The instructions that run, in their order, up to a jump that leaves the code. While tracing is off the first
-/// condition leads out; while it is on, all later ones lead around what seldom runs (a wide pointer, the ring's
+/// The executed instructions, in their order, up to a jump that leaves the code. While tracing is off the first
+/// condition leads out; while it is on, all later ones lead around rarely executed parts (a wide pointer, the ring's
 /// end, a request to stop).
 pub(super) fn path(code: &[Instruction], is_on: bool) -> Vec<&Instruction> {
     let mut ran = Vec::new();
@@ -42,13 +42,13 @@ pub(super) fn path(code: &[Instruction], is_on: bool) -> Vec<&Instruction> {
     ran
 }
 
-/// Whether control goes to where the code does not say.
+/// Whether control goes to an address that is not in the code.
 fn leaves(i: &Instruction) -> bool {
     matches!(i.mnemonic(), "ret" | "retq" | "br" | "bx" | "jmpq")
         || i.mnemonic() == "ldr.w" && i.text.contains(" pc,")
 }
 
-/// Sums a path up. The return instruction that the code stands in place of is not counted: it would run anyway.
+/// The cost of a path, without the return instruction that the code replaces.
 pub(super) fn cost(path: &[&Instruction], replaces_return: bool) -> Cost {
     let is_return = |i: &Instruction| matches!(i.mnemonic(), "ret" | "retq") || i.text == "bx lr";
     let counted = path.iter().filter(|i| !(replaces_return && is_return(i)));
@@ -65,7 +65,7 @@ pub(super) fn cost(path: &[&Instruction], replaces_return: bool) -> Cost {
     cost
 }
 
-/// Whether it returns from the method to its caller.
+/// Whether the instruction returns from the method to its caller.
 pub(super) fn is_return(i: &Instruction) -> bool {
     matches!(i.mnemonic(), "ret" | "retq") || i.text == "bx lr"
 }

@@ -13,7 +13,7 @@ const LOCK: u64 = 0x5564_0010;
 /// [`stall`] in rings of 4 KiB: both have wrapped, and the entries of the outermost methods are overwritten. The
 /// stall itself is whole.
 pub fn wrapped() -> Script {
-    stall_in(12, 600)
+    stall_in(12, 600, None)
 }
 
 /// [`stall`], but only the main thread is traced. Its ring names the owner of the lock: thread 4217, which has no ring.

@@ -11,7 +11,7 @@ pub use imperfect::{
     cpu_bound, cut_file, damaged_ring, lock_chain, many_short_messages, no_stall, repeated_tid,
     untraced_owner, wrapped,
 };
-pub use notes::{stall, STALL_NS};
+pub use notes::{recorded_owner, stall, STALL_NS};
 
 use crate::Script;
 
@@ -19,8 +19,9 @@ use crate::Script;
 pub type Scene = fn() -> Vec<u8>;
 
 /// All scenes, by name.
-pub const SCENES: [(&str, Scene); 11] = [
+pub const SCENES: [(&str, Scene); 12] = [
     ("stall", || stall().encode()),
+    ("recorded-owner", || recorded_owner().encode()),
     ("wrapped", || wrapped().encode()),
     ("untraced-owner", || untraced_owner().encode()),
     ("repeated-tid", || repeated_tid().encode()),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A notes app: its methods, the messages of its main thread, and the stall of its main thread.
 
+use hindsight_trace_format::slot::Extension;
+
 use crate::{Recorder, Script};
 
 pub(super) const US: u64 = 1_000;
@@ -199,11 +201,18 @@ impl Notes {
 /// A notes app: frames on the main thread, a worker that saves once, holding a lock, and a tap that
 /// needs the same lock. The trace is taken 2 ms after the end of the stall.
 pub fn stall() -> Script {
-    stall_in(hindsight_trace_format::ring::DEFAULT_LOG2_BYTES, 200)
+    stall_in(hindsight_trace_format::ring::DEFAULT_LOG2_BYTES, 200, None)
 }
 
-/// As [`stall`], in rings of `2^ring_log2_bytes` bytes, with `notes_saved` notes.
-pub(super) fn stall_in(ring_log2_bytes: u32, notes_saved: u32) -> Script {
+/// [`stall`] as ART records it: the ring of the main thread also names the owner of the lock.
+pub fn recorded_owner() -> Script {
+    let log2 = hindsight_trace_format::ring::DEFAULT_LOG2_BYTES;
+    stall_in(log2, 200, Some(0x5564_0010))
+}
+
+/// As [`stall`], in rings of `2^ring_log2_bytes` bytes, with `notes_saved` notes; the wait for the lock is recorded if
+/// its identity is given.
+pub(super) fn stall_in(ring_log2_bytes: u32, notes_saved: u32, lock: Option<u64>) -> Script {
     let mut s = Script::new("com.example.notes");
     s.ring_log2_bytes(ring_log2_bytes);
     let notes = Notes::new(&mut s);
@@ -217,6 +226,9 @@ pub(super) fn stall_in(ring_log2_bytes: u32, notes_saved: u32) -> Script {
     notes.frames(&mut r);
     let tap = r.now();
     notes.tap(&mut r, |r| {
+        if let Some(lock) = lock {
+            r.extension(Extension::LockWait, &[u64::from(WORKER), lock]);
+        }
         r.after(STALL_NS);
     });
     let end = r.now();

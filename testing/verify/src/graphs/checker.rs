@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify checker`: ART's own Checker on the programs in `lab/checker`, whose comments say what must be
-//! in the compiler's graphs. They are compiled as a part of the boot image, so that the x86-64 lab's compiler is all
-//! that is needed for every instruction set.
+//! `cargo xtask verify checker`: ART's own Checker on the programs in `lab/checker`, whose comments are assertions on
+//! the compiler's graphs. They are compiled as a part of the boot image, so that the x86-64 lab's compiler suffices
+//! for every instruction set.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use hindsight_lab::{BootImageSpec, BootJar, Isa, JavaLibrary, Lab, Release, Vari
 
 use hindsight_verify::boot_images::Form;
 
-/// The programs, and the forms of trace points that their assertions are about.
+/// The programs, each with the forms of trace points that it has assertions on.
 const PROGRAMS: [(&str, &[Form]); 3] = [
     ("TracePoints", &[Form::Shared, Form::Inline]),
     ("SharedTracePoints", &[Form::Shared]),
     ("InlineTracePoints", &[Form::Inline]),
 ];
-/// Without trace points the graphs have none of these.
+/// The nodes of trace points.
 const NODES: [&str; 2] = [" TraceStart ", " TraceEnd "];
 
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     keep: Option<PathBuf>,
 }
 
-/// Checks, and prints. The result is whether every assertion holds.
+/// Checks all assertions. Returns whether they hold.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let lab = Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight)?;
     let programs = options
@@ -118,7 +118,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// How many groups of assertions a program has for an instruction set: a misspelt one is not one for Checker.
+/// The number of assertion groups of a program for an instruction set. Checker ignores a misspelt group.
 fn assertion_groups(source: &Path, isa: Isa) -> Result<usize> {
     let text =
         fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
@@ -130,7 +130,7 @@ fn assertion_groups(source: &Path, isa: Isa) -> Result<usize> {
         .count())
 }
 
-/// Compiles the boot image with the programs in it; the file with their graphs.
+/// Compiles the boot image with the programs in it. Returns the file with their graphs.
 fn dump(lab: &Lab, isa: Isa, form: Form, jar: &Path, folder: &Path) -> Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let graphs = folder.join("graphs.cfg");
@@ -145,7 +145,7 @@ fn dump(lab: &Lab, isa: Isa, form: Form, jar: &Path, folder: &Path) -> Result<Pa
         image: folder.join("core.art"),
         options: vec![
             "--no-watch-dog".into(),
-            // Threads would write between each other's graphs.
+            // Several threads would mix their graphs.
             "-j1".into(),
             "--verbose-methods=TracePoints.".into(),
             format!("--dump-cfg={}", graphs.display()).into(),

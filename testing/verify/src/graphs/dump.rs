@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads what `dex2oat --dump-cfg` writes (the format of C1visualizer), one compilation after the other: a dump
+//! Reads the output of `dex2oat --dump-cfg` (the format of C1visualizer), one compilation after the other: a dump
 //! has half a megabyte a method, so it is never in memory as a whole.
 
 use std::io::BufRead;
 
 use anyhow::{bail, Context as _, Result};
 
-/// The compilation of a method, as it was dumped.
+/// The dumped compilation of a method.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Compilation {
     /// The method, with its signature, as ART prints it.
     pub(super) method: String,
-    /// What the graph was before and after each pass, in the order of the passes.
+    /// The graph before and after each pass, in the order of the passes.
     pub(super) passes: Vec<Pass>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Compilation {
 pub(super) struct Pass {
     /// `NAME (before)` or `NAME (after)`.
     pub(super) name: String,
-    /// Its blocks, as they were written.
+    /// The text of its blocks.
     pub(super) text: String,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn read(
             ("begin_compilation", Some(compilation)) if in_graph => {
                 bail!("a graph of {} has no end", compilation.method)
             }
-            // Every method begins with an empty compilation that has nothing but its name.
+            // Every method begins with an empty compilation, which only has its name.
             ("begin_compilation", slot) => {
                 if let Some(done) = slot.take() {
                     each(done)?;
@@ -82,7 +82,7 @@ pub(super) fn read(
     current.map_or(Ok(()), each)
 }
 
-/// What is between the first quotation mark and the last.
+/// The text between the first quotation mark and the last.
 fn quoted(line: &str) -> Result<&str> {
     line.split_once('"')
         .and_then(|(_, rest)| rest.rsplit_once('"'))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A dumped graph: where the nodes of trace points are, and what is left without them.
+//! A dumped graph: the positions of the trace points' nodes, and the graph without them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 const START: &str = "TraceStart";
 const END: &str = "TraceEnd";
 
-/// Attributes that say where in the linear order an instruction is, which every inserted node moves.
+/// Attributes with the position of an instruction in the linear order, which every inserted node changes.
 const POSITIONS: [&str; 7] = [
     "liveness:",
     "ranges:",
@@ -24,7 +24,7 @@ const POSITIONS: [&str; 7] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Instruction {
     uses: usize,
-    /// With the letter of its type: `i5`.
+    /// Its number, with the letter of its type: `i5`.
     id: String,
     name: String,
     inputs: Vec<String>,
@@ -35,17 +35,17 @@ struct Instruction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Line {
     Instruction(Instruction),
-    /// About blocks and their edges.
+    /// A line about blocks and their edges.
     Other(String),
 }
 
-/// A graph, its instructions taken apart.
+/// A graph, with its instructions parsed.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     lines: Vec<Line>,
 }
 
-/// Where trace points are.
+/// The trace points of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TracePoints {
     pub(super) entries: usize,
@@ -64,7 +64,7 @@ impl Graph {
                 "end_HIR" => in_instructions = false,
                 _ if in_instructions => {
                     let instruction = Instruction::parse(line)
-                        .with_context(|| format!("not understood: '{line}'"))?;
+                        .with_context(|| format!("not a line of a graph: '{line}'"))?;
                     lines.push(Line::Instruction(instruction));
                     continue;
                 }
@@ -81,7 +81,7 @@ impl Graph {
         self.nodes().count()
     }
 
-    /// How many values the register allocator has moved.
+    /// The number of values that the register allocator has moved.
     pub(super) fn moves(&self) -> usize {
         self.nodes()
             .flat_map(|node| &node.attributes)
@@ -97,10 +97,10 @@ impl Graph {
         })
     }
 
-    /// Whether every trace point is where it has to be: one entry, in the first block, with nothing but suspend
+    /// Checks that every trace point is in its place: one entry, in the first block, with nothing but suspend
     /// checks between it and the block's end; an exit right before each return; and no others.
     ///
-    /// `Err` says what is wrong.
+    /// An error names the violation.
     pub(super) fn trace_points(&self) -> Result<TracePoints, String> {
         let mut found = TracePoints::default();
         let mut first_block = true;
@@ -172,8 +172,8 @@ impl Graph {
         }
     }
 
-    /// The graph as it would be without trace points: they are left out, with a current method that nothing else
-    /// uses; the rest is numbered by its order.
+    /// The graph without its trace points, and without a current method that nothing else uses; the rest is
+    /// numbered by its order.
     pub(super) fn without_trace_points(&self) -> String {
         let mut lines = self.lines.clone();
         let mut lost: HashMap<String, usize> = HashMap::new();
@@ -213,7 +213,7 @@ impl Graph {
 }
 
 impl Instruction {
-    /// `None` if it isn't one.
+    /// `None` if the line is none.
     fn parse(line: &str) -> Option<Instruction> {
         let line = line.strip_suffix("<|@")?;
         let mut words = line.split_whitespace();
@@ -258,7 +258,7 @@ impl Instruction {
             }
             text.push(' ');
             if let Some(environments) = attribute.strip_prefix("env:") {
-                // Instructions and nothing else, in brackets, one pair for each inlined method.
+                // Only instructions, in brackets, one pair for each inlined method.
                 text.push_str("env:");
                 let mut id = String::new();
                 for c in environments.chars() {
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(graph(ENTRY, BODY).without_trace_points(), plain);
         assert!(plain.contains("env:[[_,l0],[l0]]"), "{plain}");
         assert!(!plain.contains("from_bci"), "{plain}");
-        // Intrinsics may have one that nobody uses without trace points, too.
+        // Intrinsics may have an unused one without trace points, too.
         let unused = format!("0 0 j7 CurrentMethod;{PLAIN_ENTRY}");
         assert_eq!(graph(&unused, PLAIN_BODY).without_trace_points(), plain);
         let moved = graph(
@@ -325,7 +325,7 @@ mod tests {
             "",
         );
         assert_eq!((moved.moves(), graph(ENTRY, BODY).moves()), (2, 0));
-        // A current method that others use, too, stays.
+        // A current method with other users stays.
         let used = graph("0 1 j7 CurrentMethod;0 0 v1 X [j7];0 0 v2 Goto", "");
         let traced = graph(
             "0 2 j7 CurrentMethod;0 0 v1 X [j7];0 0 v3 TraceStart [j7];0 0 v2 Goto",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify graphs`: what trace points change in the compiler's graphs, against those of a compiler
-//! without them. The same methods are compiled by the stock and by the patched dex2oat, and their graphs compared
-//! before and after every pass.
+//! `cargo xtask verify graphs`: the changes that trace points make to the compiler's graphs. The stock and the patched
+//! dex2oat compile the same methods, and their graphs are compared before and after every pass.
 
 pub(super) mod checker;
 mod dump;
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{ensure, Context as _, Result};
-use hindsight_lab::{BootImageSpec, BootJar, Isa, Lab, Release, Variant};
+use hindsight_lab::{BootImageSpec, BootJar, Isa, Lab, Parts, Release, Variant};
 
 use dump::{Compilation, Pass};
 use graph::Graph;
@@ -22,12 +21,12 @@ use hindsight_verify::boot_images::Form;
 
 /// The pass that inserts trace points.
 const INSERTION: &str = "trace_point_insertion ";
-/// The first pass behind it, and the moments whose graphs are compared without trace points. The passes between
-/// only compute what the register allocator goes by.
+/// The first pass after it, and the passes whose graphs are compared without trace points. The passes between them
+/// only compute the register allocator's input.
 const BEFORE_ALLOCATION: &str = "prepare_for_register_allocation (before)";
 const PREPARED: &str = "prepare_for_register_allocation (after)";
 const ALLOCATED: &str = "register (after)";
-/// How many differences are printed of each image.
+/// The number of differences that are printed for each image.
 const PRINTED: usize = 10;
 
 #[derive(clap::Args)]
@@ -35,7 +34,7 @@ pub(crate) struct Options {
     /// The instruction set of the compiled code
     #[arg(long, default_value = "all", value_parser = ["x86_64", "arm64", "arm", "all"])]
     isa: String,
-    /// Methods of the core libraries with any of these in their names or signatures
+    /// Methods of the core libraries whose names or signatures contain any of these
     #[arg(
         long,
         default_value = "java.util.ArrayList.,java.util.HashMap,java.lang.Integer.,java.io.BufferedReader."
@@ -43,16 +42,16 @@ pub(crate) struct Options {
     methods: String,
 }
 
-/// What is kept of a method that the stock compiler has compiled.
+/// A method that the stock compiler has compiled.
 struct Stock {
-    /// The passes before trace points are inserted, and those after; the graphs only as hashes.
+    /// The passes before the insertion of trace points, with hashes of their graphs, and the passes after it.
     passes: Vec<(String, u64)>,
     prepared: String,
     allocated: String,
     moves: usize,
 }
 
-/// What was found in an image.
+/// The result for an image.
 #[derive(Default)]
 struct Tally {
     methods: usize,
@@ -61,18 +60,18 @@ struct Tally {
     exits: usize,
     /// Methods without trace points.
     without: usize,
-    /// Graphs that were compared.
+    /// Compared graphs.
     graphs: usize,
-    /// Methods whose registers were allocated otherwise, since trace points ask for registers.
+    /// Methods with another register allocation, as trace points need registers.
     reallocated: usize,
-    /// How many values more are moved in those.
+    /// The additional moves of values in these methods.
     more_moves: i64,
     differences: Vec<String>,
 }
 
-/// Verifies, and prints. The result is whether there is no difference.
+/// Compares and prints. Returns whether there is no difference.
 pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
-    let open = |variant| Lab::open(Release::Android10, Isa::X86_64, variant);
+    let open = |variant| Lab::open_parts(Release::Android10, Isa::X86_64, variant, Parts::Programs);
     let (stock, hindsight) = (open(Variant::Stock)?, open(Variant::Hindsight)?);
     let mut all = Tally::default();
     println!(
@@ -148,7 +147,7 @@ pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     Ok(all.differences.is_empty())
 }
 
-/// Compares all that the patched compiler compiles with what the stock one has.
+/// Compares the patched compiler's methods with the stock compiler's.
 fn compare(
     dump: &Dump<'_>,
     hindsight: &Lab,
@@ -188,7 +187,7 @@ fn compare(
     Ok(tally)
 }
 
-/// What is different, if anything is.
+/// The first difference.
 fn compare_method(
     compilation: &Compilation,
     stock: &Stock,
@@ -206,7 +205,7 @@ fn compare_method(
         .map(|pass| &pass.name)
         .ne(stock.passes.iter().map(|(name, _)| name));
     if names_differ {
-        return Ok(Some("other passes than in the stock compiler".into()));
+        return Ok(Some("the passes differ from the stock compiler's".into()));
     }
     let prepared = graph_at(compilation, PREPARED)?;
     let points = match prepared.trace_points() {
@@ -215,12 +214,12 @@ fn compare_method(
     };
     let traced = points.entries == 1;
     if traced && form == Form::None {
-        return Ok(Some("trace points that nobody asked for".into()));
+        return Ok(Some("trace points, although the form is none".into()));
     }
     if inserted && !traced && form != Form::None {
         return Ok(Some("no trace points".into()));
     }
-    // With trace points, the graphs must be the same up to their insertion; without, to the machine code.
+    // With trace points the graphs must be equal up to their insertion, without them up to the machine code.
     let same_until = if traced { BEFORE_ALLOCATION } else { "" };
     for (pass, (_, expected)) in passes.iter().zip(&stock.passes) {
         if pass.name == same_until {
@@ -288,7 +287,7 @@ impl Stock {
     }
 }
 
-/// How graphs are dumped.
+/// The settings for dumping graphs.
 struct Dump<'a> {
     options: &'a Options,
     isa: Isa,
@@ -298,7 +297,7 @@ struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    /// Compiles the boot image with a lab's dex2oat, and calls `each` for every method that is asked for.
+    /// Compiles the boot image with a lab's dex2oat, and calls `each` for every selected method.
     fn read(
         &self,
         lab: &Lab,
@@ -324,9 +323,9 @@ impl Dump<'_> {
             image: PathBuf::from(folder.path()).join("core.art"),
             options: vec![
                 "--no-generate-debug-info".into(),
-                // It is slow only because so much is dumped.
+                // It is slow because of the amount of dumped text.
                 "--no-watch-dog".into(),
-                // Threads would write between each other's graphs.
+                // Several threads would mix their graphs.
                 "-j1".into(),
                 "--dump-cfg=/dev/stdout".into(),
                 format!("--verbose-methods={}", self.options.methods).into(),
@@ -341,7 +340,7 @@ impl Dump<'_> {
         let output = child.stdout.take().context("no standard output")?;
         let read = dump::read(BufReader::with_capacity(1 << 20, output), each);
         if read.is_err() {
-            // It would wait for somebody to read the rest.
+            // It would block on the unread rest.
             let _ = child.kill();
         }
         let status = child.wait()?;

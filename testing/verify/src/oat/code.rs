@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Machine code as instructions, by an independent disassembler, without the data that stands in it.
+//! The instructions of machine code, by an independent disassembler, without the data between them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ impl Instruction {
         self.at + self.size
     }
 
-    /// Without the suffix that says how wide its encoding is.
+    /// Without the suffix for the width of its encoding.
     pub(super) fn mnemonic(&self) -> &str {
         let mnemonic = self.text.split(' ').next().unwrap_or_default();
         mnemonic.strip_suffix(".w").unwrap_or(mnemonic)
@@ -67,7 +67,7 @@ impl Decoder {
         self.isa
     }
 
-    /// Bytes that every instruction's size is a multiple of.
+    /// The alignment of instructions in bytes.
     pub(super) fn granule(&self) -> usize {
         match self.isa {
             Isa::X86_64 => 1,
@@ -76,9 +76,9 @@ impl Decoder {
         }
     }
 
-    /// The instruction that starts with the first of the bytes, if they are one.
+    /// The instruction at the start of the bytes.
     pub(super) fn first(&self, bytes: &[u8]) -> Option<Instruction> {
-        // No instruction has more.
+        // The longest instruction.
         let bytes = &bytes[..bytes.len().min(16)];
         let decoded = self.capstone.disasm_count(bytes, 0, 1).ok()?;
         decoded.iter().next().map(convert)
@@ -87,7 +87,7 @@ impl Decoder {
     /// The instructions of a method. Constants and jump tables are found by the instructions that address
     /// them, and left out.
     ///
-    /// Fails if something in the method is neither.
+    /// An error if some bytes are neither code nor addressed data.
     pub(super) fn method(&self, code: &[u8]) -> Result<Vec<Instruction>> {
         let mut instructions: Vec<Instruction> = Vec::with_capacity(code.len() / 4);
         let mut data = Data::default();
@@ -115,7 +115,7 @@ impl Decoder {
             }
             if at == before {
                 match self.isa {
-                    // What stands behind the code and is not code: a table of 32-bit offsets, padding.
+                    // Data behind the code: a table of 32-bit offsets, padding.
                     Isa::Arm64 => at += 4,
                     _ => {
                         let bytes = &code[at..code.len().min(at + 8)];
@@ -127,7 +127,7 @@ impl Decoder {
         Ok(instructions)
     }
 
-    /// If the instruction addresses data in the code, says where that is.
+    /// The place of the data in the code that the instruction addresses.
     fn note_data(
         &self,
         instruction: &Instruction,
@@ -140,7 +140,7 @@ impl Decoder {
                 let Some(distance) = after(&instruction.text, "[rip + ") else {
                     return;
                 };
-                // All constants stand behind all of the code.
+                // All constants are behind the code.
                 let start = instruction.end() + distance as usize;
                 if start < code_bytes {
                     data.0.insert(start, code_bytes - start);
@@ -171,7 +171,7 @@ impl Decoder {
                     };
                     data.0.insert(base + distance as usize, size);
                 } else if instruction.mnemonic() == "bx" && instruction.operands() != "lr" {
-                    // A switch: adr table; ldr offset; add; bx; and there is the table.
+                    // A switch: adr table; ldr offset; add; bx; then the table.
                     let is_table = before.iter().rev().take(4).any(|i| {
                         matches!(i.mnemonic(), "adr" | "addw" | "add")
                             && (i.operands().contains(", pc, #") || i.mnemonic() == "adr")
@@ -185,12 +185,12 @@ impl Decoder {
     }
 }
 
-/// Where data stands in code: start and size. A jump table has the size 0: its entries say where it ends.
+/// Data in code: start and size. A jump table has the size 0, since its entries tell its end.
 #[derive(Default)]
 struct Data(BTreeMap<usize, usize>);
 
 impl Data {
-    /// If there is data at this place: where it ends.
+    /// The end of the data at this place, if there is any.
     fn end_of(&self, at: usize, code: &[u8]) -> Option<usize> {
         let (&start, &size) = self.0.range(..=at).next_back()?;
         match size {
@@ -205,7 +205,7 @@ impl Data {
 }
 
 /// The size of a jump table: offsets of 32 bits from the table's start to places in the code, odd because
-/// they are in Thumb state. It ends where the first of those behind it is.
+/// they are in Thumb state. The table ends at the first of its targets behind it.
 fn jump_table_bytes(code: &[u8], table: usize) -> usize {
     let mut end = code.len();
     let mut at = table;
@@ -238,13 +238,13 @@ fn convert(instruction: &capstone::Insn<'_>) -> Instruction {
     }
 }
 
-/// The number that follows `what` in a text.
+/// The number after `what` in a text.
 pub(super) fn after(text: &str, what: &str) -> Option<u64> {
     let (_, rest) = text.split_once(what)?;
     number(rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?)
 }
 
-/// As capstone writes numbers that are not negative.
+/// A non-negative number in capstone's notation.
 pub(super) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),

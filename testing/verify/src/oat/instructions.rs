@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify instructions`: how many instructions trace points execute. Compiled methods of the boot
-//! image run under qemu-user, which logs every instruction, in a program that has nothing but the method,
-//! the runtime's stubs and a thread's words; with no trace points, with tracing off, and with tracing on.
+//! `cargo xtask verify instructions`: the number of instructions that trace points execute. Compiled methods of the
+//! boot image run under qemu-user, which logs every instruction, in a program that consists of the method,
+//! the runtime's stubs and a thread's words; without trace points, with tracing off, and with tracing on.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     isa: String,
 }
 
-/// Static methods that call nothing when given 100, 1 and 2, one with a suspend check and a leaf.
+/// Static methods that call nothing with the arguments 100, 1 and 2: one with a suspend check, and a leaf.
 const METHODS: [(Shape, &str); 2] = [
     (
         Shape::Checked,
@@ -35,7 +35,7 @@ const METHODS: [(Shape, &str); 2] = [
         "boolean java.lang.Character.isHighSurrogate(char)",
     ),
 ];
-/// What the method's entry is given as its `ArtMethod*`.
+/// The `ArtMethod*` that the method is called with.
 const METHOD_POINTER: u32 = 0x0123_4560;
 const FIRST_STUB: &str = "art_quick_trace_entry";
 const AFTER_STUBS: &str = "art_quick_trace_end";
@@ -54,14 +54,14 @@ struct Executed {
     in_stubs: usize,
 }
 
-/// What a call may execute more than one of a method without trace points: entry and exit together, in the
+/// The instructions that a call may execute beyond a call without trace points: entry and exit together, in the
 /// method and in stubs.
 fn expected(isa: Isa, shape: Shape, form: Form, on: bool) -> Executed {
     let (in_method, in_stubs) = match (isa, form, shape, on) {
-        // A load and a branch at each; x86-64 has a test between them. The suspend check is there anyway.
+        // A load and a branch at each; x86-64 has a test between them. The suspend check is there in any case.
         (Isa::X86_64, Form::Shared, Shape::Checked, false) => (3, 0),
         (_, Form::Shared, Shape::Checked, false) => (2, 0),
-        // The register allocator keeps the value that is returned out of the exit's way: two moves.
+        // The register allocator keeps the returned value out of the exit's way: two moves.
         (Isa::X86_64, Form::Inline, Shape::Leaf, false) => (8, 0),
         (Isa::X86_64, _, _, false) => (6, 0),
         (_, _, _, false) => (4, 0),
@@ -71,7 +71,7 @@ fn expected(isa: Isa, shape: Shape, form: Form, on: bool) -> Executed {
         (Isa::X86_64, Form::Inline, Shape::Checked, true) => (18, 0),
         (Isa::Arm64, Form::Inline, _, true) => (10, 0),
         (Isa::Arm, Form::Inline, Shape::Checked, true) => (11, 0),
-        // A leaf's link register is not saved: its entry is the shared one.
+        // A leaf's link register is not saved: its entry has the shared form.
         (Isa::Arm, Form::Inline, Shape::Leaf, true) => (10, 9),
         (Isa::X86_64, _, Shape::Checked, true) => (5, 25),
         (Isa::X86_64, _, Shape::Leaf, true) => (7, 20),
@@ -86,7 +86,7 @@ fn expected(isa: Isa, shape: Shape, form: Form, on: bool) -> Executed {
     }
 }
 
-/// Counts, compares and prints. The result is whether all is as expected.
+/// Counts and compares. Returns whether all counts are as expected.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let native = Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight)?;
     let framework = Framework::build(&native, &|step| eprintln!("verify: building {step}"))?;
@@ -118,8 +118,8 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
             .trace_points
             .as_deref()
             .and_then(|value| Words::parse(value, isa));
-        let (_, words) =
-            words.context("the boot image does not say where the thread's words are")?;
+        let (_, words) = words
+            .context("the boot image's header does not give the offsets of the thread's words")?;
         for (shape, name) in METHODS {
             let mut executed = Vec::new();
             for (form, oat) in codes.iter().rev() {
@@ -170,7 +170,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     Ok(differences == 0)
 }
 
-/// The runtime's stubs: code that needs nothing but the thread.
+/// The runtime's stubs: code that uses the thread only.
 struct Stubs {
     code: Vec<u8>,
     leaf: usize,
@@ -291,7 +291,7 @@ fn executed_address(line: &str) -> Option<u64> {
     u64::from_str_radix(state.split('/').nth(1)?, 16).ok()
 }
 
-/// An entry and an exit must be in the ring, or nothing.
+/// Checks the ring: an entry and an exit, or nothing.
 fn check_ring(ring: &[u8], on: bool) -> Result<()> {
     ensure!(
         ring.len() == 24,
@@ -316,7 +316,7 @@ fn check_ring(ring: &[u8], on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program in a folder; its output.
+/// Runs a program in a folder and returns its output.
 fn tool(folder: &Path, program: &str, arguments: &[&str]) -> Result<Vec<u8>> {
     let output = Command::new(program)
         .current_dir(folder)
@@ -373,8 +373,8 @@ fn source(isa: Isa, stubs: &Stubs, words: &Words, on: bool) -> String {
                  mov x0, #0\n mov x8, #93\n svc #0\n"
             ),
         ),
-        // qemu raises SIGILL where the counter is read. The handler sets both registers of the mrrc from a
-        // count, and goes on behind it.
+        // qemu raises SIGILL at a read of the counter. The handler sets both registers of the mrrc from a
+        // count, and continues behind it.
         Isa::Arm => (
             "mov r0, #4\n ldr r1, =action\n mov r2, #0\n mov r3, #8\n mov r7, #174\n svc #0\n\
              ldr r9, =thread\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify oat`: whether compiled methods have the trace points that they must have. Everything is
-//! read from the machine code by an independent disassembler; the compiler is asked only where methods are.
+//! `cargo xtask verify oat`: whether compiled methods have their trace points. The trace points are
+//! read from the machine code by an independent disassembler; only the methods' addresses come from ART.
 
 mod code;
 pub(super) mod instructions;
@@ -21,7 +21,7 @@ use oatdump::OatFile;
 use scan::{Expected, Findings, Scanner};
 use sites::{Kind, Words};
 
-/// How many problems are printed of each image.
+/// The number of problems that are printed for each image.
 const PRINTED_PROBLEMS: usize = 20;
 
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     isa: String,
 }
 
-/// What was found in an image.
+/// The result for an image.
 #[derive(Default)]
 struct Tally {
     methods: usize,
@@ -64,7 +64,7 @@ impl Tally {
     }
 }
 
-/// Verifies, and prints. The result is whether there is no problem.
+/// Checks all images. Returns whether there is no problem.
 pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let isas: Vec<Isa> = Isa::ALL
         .into_iter()
@@ -172,22 +172,21 @@ fn verify(
     Ok(tally)
 }
 
-/// Where the thread's words are, if the header says what was asked for. Without trace points there are words
-/// all the same, which nothing may touch: those of `others`.
+/// The offsets of the thread's words, if the header has the wanted form. Code without trace points must not touch
+/// the words, whose offsets then are `others`.
 fn words(value: &str, form: Form, isa: Isa, others: Option<Words>) -> Result<Words> {
     if form == Form::None {
         ensure!(value == "none", "the header says {value:?}");
-        return others.context("no other image says where the thread's words are");
+        return others.context("no other image gives the offsets of the thread's words");
     }
     let (found, words) = Words::parse(value, isa)
-        .with_context(|| format!("the header says {value:?}, which nobody understands"))?;
+        .with_context(|| format!("the header says {value:?}, which is no form of trace points"))?;
     ensure!(found == form.name(), "the header says {value:?}");
     Ok(words)
 }
 
-/// The methods that ART has code of its own for, from its list of them: `java.lang.Double.isNaN`. The compiler
-/// has them inline wherever they are called by name. What it compiles as their body, for other callers, has
-/// no trace points.
+/// The intrinsics, from ART's list of them: `java.lang.Double.isNaN`. The compiler puts its own code for them
+/// in place of each call by name. Their compiled bodies, for other callers, have no trace points.
 fn intrinsics(lab: &Lab) -> Result<HashSet<String>> {
     let path = lab.source_dir("art").join("runtime/intrinsics_list.h");
     let list =
@@ -197,7 +196,7 @@ fn intrinsics(lab: &Lab) -> Result<HashSet<String>> {
     Ok(names)
 }
 
-/// Of lines like `V(DoubleIsNaN, kStatic, …, "Ljava/lang/Double;", "isNaN", "(D)Z") \\`
+/// The names in lines like `V(DoubleIsNaN, kStatic, …, "Ljava/lang/Double;", "isNaN", "(D)Z") \\`
 fn intrinsic_names(list: &str) -> HashSet<String> {
     list.lines()
         .filter(|line| line.trim_start().starts_with("V("))
@@ -231,7 +230,7 @@ fn scan_file(
             if method.dex_returns.is_some() {
                 expected = Expected::All;
             } else if intrinsics.contains(qualified_name(&method.name)) {
-                // The compiler's own code, in place of a JNI stub.
+                // The compiler's own code in place of a JNI stub.
                 let findings = scanner.method(bytes, Expected::None);
                 if !findings.sites.is_empty() {
                     tally.intrinsic += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What oatdump says of an oat file, which says nothing about trace points: which methods there are, where
-//! their code is and how often their dex code returns. And the code itself, from the ELF file.
+//! The methods of an oat file, with the addresses of their code and the number of returns in their dex code, from
+//! oatdump, which knows nothing of trace points; and the code itself, from the ELF file.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{bail, ensure, Context as _, Result};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
-/// The oat header's key that says where compiled code looks for its thread's words.
+/// The oat header's key with the form of trace points and the offsets of the thread's words.
 const TRACE_POINTS_KEY: &str = "hindsight-trace-points";
 
 /// A method with compiled code.
@@ -20,15 +20,15 @@ pub(super) struct Method {
     pub(super) name: String,
     /// Return instructions in the dex code; `None` for a native method, which has no dex code.
     pub(super) dex_returns: Option<usize>,
-    /// Where its code is in [`OatFile::text`]. Methods of equal code share it.
+    /// The range of its code in [`OatFile::text`]. Methods of equal code share it.
     pub(super) code: Range<usize>,
 }
 
 /// An oat file.
 pub(super) struct OatFile {
-    /// What the header says of trace points, if anything.
+    /// The header's value of [`TRACE_POINTS_KEY`], if it has one.
     pub(super) trace_points: Option<String>,
-    /// All of the machine code, with what stands between the methods.
+    /// All of the machine code, including trampolines and thunks between the methods.
     pub(super) text: Vec<u8>,
     pub(super) methods: Vec<Method>,
 }
@@ -109,7 +109,7 @@ fn parser_trace_points(keys: &[(String, String)]) -> Option<String> {
         .map(|(_, value)| value.clone())
 }
 
-/// Of oatdump's text, which is for people, the lines of interest.
+/// Reads oatdump's text, which is made for people.
 #[derive(Default)]
 struct Parser {
     in_keys: bool,
@@ -137,7 +137,7 @@ impl Parser {
             *returns += usize::from(instruction.starts_with("return"));
         } else if let Some(code) = line.strip_prefix("    CODE: (code_offset=") {
             let range = code_range(code)
-                .with_context(|| format!("oatdump says what nobody understands: {line:?}"))?;
+                .with_context(|| format!("cannot parse a line of oatdump: {line:?}"))?;
             if !range.is_empty() {
                 self.methods.push(Method {
                     name: self.name.clone(),
@@ -169,7 +169,7 @@ fn dex_instruction(line: &str) -> Option<&str> {
     Some(instruction)
 }
 
-/// `0x00035010 size_offset=0x0003500c size=106)...`; an odd offset is that of Thumb code.
+/// `0x00035010 size_offset=0x0003500c size=106)...`; the offset of Thumb code is odd.
 fn code_range(text: &str) -> Option<Range<usize>> {
     let start = text.split(' ').next()?.strip_prefix("0x")?;
     let start = usize::from_str_radix(start, 16).ok()? & !1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rules that the disassembled code of a method has to obey.
+//! The rules for the disassembled code of a method.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,23 @@ use super::sites::{
     call_of_entry, patterns, site_at, touch, way_to_exit, Kind, Pattern, Site, Touch, Words,
 };
 
-/// What was found in a method.
+/// The result for a method.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    /// How many trace points of each kind.
+    /// The number of trace points of each kind.
     pub(super) sites: BTreeMap<Kind, usize>,
     /// Instructions that return from the method.
     pub(super) returns: usize,
-    /// What is wrong, in words.
+    /// Descriptions of the problems.
     pub(super) problems: Vec<String>,
 }
 
-/// Which trace points a method must have.
+/// The trace points that a method must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Expected {
     /// One entry, and an exit at every return.
     All,
-    /// None, and nothing else that touches a word of the thread's.
+    /// None, and no other instruction that touches a word of trace points.
     None,
 }
 
@@ -61,8 +61,8 @@ impl Scanner {
         method.findings
     }
 
-    /// Scans what stands between methods, which nobody says where it starts: wherever an instruction can
-    /// start, one that touches a thread's words is a problem.
+    /// Scans the bytes between methods. The starts of instructions are unknown there, so an instruction that touches
+    /// a thread's words is a problem at every place where one can start.
     pub(super) fn gap(&self, bytes: &[u8]) -> Vec<String> {
         let mut problems = Vec::new();
         for at in (0..bytes.len()).step_by(self.decoder.granule()) {
@@ -71,10 +71,10 @@ impl Scanner {
                 continue;
             }
             if let Some(instruction) = self.decoder.first(rest) {
-                // Most of it is no code, so only what is certain counts.
+                // Most of it is no code, so only certain hits count.
                 if touch(self.isa(), &self.words, &instruction) == Touch::Yes {
                     problems.push(format!(
-                        "between methods, +{at:#x}: {} touches what belongs to trace points",
+                        "between methods, +{at:#x}: {} touches a word of trace points",
                         instruction.text
                     ));
                 }
@@ -91,7 +91,7 @@ impl Scanner {
 struct Method<'a> {
     scanner: &'a Scanner,
     code: Vec<Instruction>,
-    /// Where branches of the method go to.
+    /// The targets of the method's branches.
     targets: BTreeSet<usize>,
     sites: Vec<Site>,
     /// Indices of instructions that belong to a trace point.
@@ -130,7 +130,7 @@ impl<'a> Method<'a> {
     }
 
     fn check(&mut self, expected: Expected) {
-        // If data was taken for code, or the other way round, branches go to where no instruction starts.
+        // If data was taken for code, or code for data, branches lead into the middle of instructions.
         let starts: BTreeSet<usize> = self.code.iter().map(|i| i.at).collect();
         for &target in &self.targets {
             if !starts.contains(&target) {
@@ -156,7 +156,7 @@ impl<'a> Method<'a> {
             .filter(|&index| touch(self.isa(), &self.scanner.words, &self.code[index]) != Touch::No)
             .collect();
         for index in strays {
-            self.problem(index, "touches what belongs to trace points, and is none");
+            self.problem(index, "touches a word of trace points, but belongs to none");
         }
         for site in &self.sites {
             *self.findings.sites.entry(site.kind).or_default() += 1;
@@ -165,7 +165,7 @@ impl<'a> Method<'a> {
             Expected::None => {
                 if !self.sites.is_empty() {
                     let first = self.sites[0].first;
-                    self.problem(first, "a trace point where none may be");
+                    self.problem(first, "a trace point in a method that must have none");
                 }
             }
             Expected::All => {
@@ -195,8 +195,8 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Nobody may enter a trace point but at its start: else the word would not have been tested, or an
-    /// exit be recorded for one that was not.
+    /// Finds branches into a trace point behind its start: they would skip the test of the word, or record an exit
+    /// without its test.
     fn check_targets(&mut self, site: usize) {
         let Site { first, last, .. } = self.sites[site];
         let inside = self.code[first].end()..self.code[last].end();
@@ -228,7 +228,7 @@ impl<'a> Method<'a> {
             };
             let back = self.code[last].end();
             let Some(start) = self.index_at(way) else {
-                self.problem(first, "no instruction where the slow path is");
+                self.problem(first, "no instruction at the start of the slow path");
                 continue;
             };
             let mut calls = Vec::new();
@@ -260,12 +260,12 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Matches exits with the instructions that return, and gives back those.
+    /// Matches exits with the instructions that return, and returns these.
     fn check_exits(&mut self) -> BTreeSet<usize> {
         let isa = self.isa();
         let way_text = way_to_exit(isa);
         let mut returned = BTreeSet::new();
-        // Only right behind the return of a tail exit.
+        // A jump to the stub is only right behind the return of a tail exit.
         let ways: BTreeSet<usize> = self
             .sites
             .iter()
@@ -292,7 +292,7 @@ impl<'a> Method<'a> {
                 _ => continue,
             };
             match returning {
-                None => self.problem(first, "an exit that no return follows"),
+                None => self.problem(first, "an exit without a return behind it"),
                 Some(index) => {
                     if !returned.insert(index) {
                         self.problem(index, "two exits for one return");
@@ -303,13 +303,13 @@ impl<'a> Method<'a> {
         returned
     }
 
-    /// The return that control surely comes to, from an instruction that only falls into.
+    /// The return that is always reached from an instruction.
     fn straight_to_return(&self, from: usize) -> Option<usize> {
         let isa = self.isa();
         let mut index = from;
-        // The first is where the trace point's own branch goes to.
+        // The first is the target of the trace point's own branch.
         let mut entered = true;
-        // A constant pool may stand in the way, with a branch over it.
+        // There may be a constant pool, with a branch over it.
         let mut pools = 0;
         loop {
             let instruction = self.code.get(index)?;
@@ -343,7 +343,7 @@ impl<'a> Method<'a> {
             .count()
     }
 
-    /// Exactly one entry, on a straight way from the method's start, with the method where it is expected.
+    /// Checks that there is exactly one entry, on a straight way from the method's start, and that its stub finds the method.
     fn check_entry(&mut self) {
         let entries: Vec<(Kind, usize, usize)> = self
             .sites
@@ -363,7 +363,7 @@ impl<'a> Method<'a> {
         let is_straight = code[..first]
             .iter()
             .all(|i| !leaves(isa, i) && branch_target(isa, i).is_none() && !is_call(i));
-        // The start itself may be one: of a call of the method by itself.
+        // The start itself may be a target: of a recursive call.
         let is_entered = self.targets.range(1..code[last].at).next().is_some();
         if !is_straight || is_entered {
             self.problem(
@@ -391,8 +391,7 @@ fn call_matches(code: &[Instruction], index: usize, call: &[String]) -> bool {
     })
 }
 
-/// Whether it is the one that puts the method where a stack walk, and the stub, look for it: at the stack
-/// pointer.
+/// Whether the instruction stores the method at the stack pointer, where a stack walk and the stub look for it.
 fn stores_method(isa: Isa, instruction: &Instruction) -> bool {
     let operands = instruction.operands();
     match isa {
@@ -411,7 +410,7 @@ fn stores_method(isa: Isa, instruction: &Instruction) -> bool {
     }
 }
 
-/// Whether it changes the register that holds the method at the start.
+/// Whether the instruction changes the register that holds the method at the start.
 fn writes_method(isa: Isa, instruction: &Instruction) -> bool {
     let first = instruction
         .operands()
@@ -441,7 +440,7 @@ fn is_return(isa: Isa, instruction: &Instruction) -> bool {
     }
 }
 
-/// Whether control may go elsewhere than to the next instruction, other than by a call.
+/// Whether control may leave the sequence of instructions, other than by a call.
 fn leaves(isa: Isa, instruction: &Instruction) -> bool {
     let mnemonic = instruction.mnemonic();
     if is_return(isa, instruction) || branch_target(isa, instruction).is_some() {
@@ -465,7 +464,7 @@ fn is_conditional(instruction: &Instruction) -> bool {
     !matches!(instruction.mnemonic(), "jmp" | "b")
 }
 
-/// Where a direct branch, conditional or not, but no call, goes to.
+/// The target of a direct branch, conditional or not; none for a call.
 fn branch_target(isa: Isa, instruction: &Instruction) -> Option<usize> {
     let mnemonic = instruction.mnemonic();
     let is_branch = match isa {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a trace point looks like in disassembled code, for each instruction set. Written down here once more,
-//! as text, and not taken from the emitters: an error there must not be one here.
+//! The shape of trace points in disassembled code, for each instruction set. This is a second description, as text,
+//! independent of the emitters, so that an error there is no error here.
 
 use hindsight_lab::Isa;
 
 use super::code::{number, Instruction};
 
-/// Where compiled code looks for its thread's words: offsets in the thread.
+/// Offsets in the thread of the words that compiled code uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) cursor: u64,
@@ -38,7 +38,7 @@ impl Words {
         Some((form, words))
     }
 
-    /// Whether an access of so many bytes concerns trace points.
+    /// Whether an access of `bytes` bytes touches a word of trace points.
     fn concerns(&self, offset: u64, bytes: u64) -> bool {
         let first = self.cursor.min(self.poll).min(self.exit).min(self.leaf);
         let last = self.cursor.max(self.poll).max(self.exit).max(self.leaf);
@@ -48,7 +48,7 @@ impl Words {
     }
 }
 
-/// What a trace point is.
+/// The kinds of trace points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// The method's suspend check, with its call of the stub elsewhere in the method.
@@ -80,8 +80,8 @@ impl Kind {
     }
 }
 
-/// The instructions of a trace point. A step is the text of an instruction; in it `{x}` is any register, the
-/// same one wherever the same letter stands. `?` before it: the step may be missing. The targets of branches
+/// The instructions of a trace point. A step is the text of an instruction, in which `{x}` is any register, the
+/// same one for the same letter. `?` before it: the step may be missing. The targets of branches
 /// are `DONE`, the end of the trace point, or `WAY`, anywhere else.
 pub(super) struct Pattern {
     pub(super) kind: Kind,
@@ -95,11 +95,11 @@ pub(super) struct Site {
     /// Indices of its instructions.
     pub(super) first: usize,
     pub(super) last: usize,
-    /// Where its branch goes to, if not to its end.
+    /// The target of its branch, if that is not its end.
     pub(super) way: Option<usize>,
 }
 
-/// All that a trace point may look like.
+/// All shapes of a trace point.
 pub(super) fn patterns(isa: Isa, w: &Words) -> Vec<Pattern> {
     let (cursor, poll, exit, leaf) = (hex(w.cursor), hex(w.poll), hex(w.exit), hex(w.leaf));
     let pattern = |kind, steps: &[String]| Pattern {
@@ -254,7 +254,7 @@ pub(super) fn patterns(isa: Isa, w: &Words) -> Vec<Pattern> {
     }
 }
 
-/// The jump to the stub at the end of a tail exit's way.
+/// The jump to the stub at the end of a tail exit's slow path.
 pub(super) fn way_to_exit(isa: Isa) -> &'static str {
     match isa {
         Isa::X86_64 => "jmp rdx",
@@ -275,7 +275,7 @@ pub(super) fn call_of_entry(isa: Isa, w: &Words) -> Vec<String> {
 
 /// The trace point that starts with the instruction at an index.
 pub(super) fn site_at(patterns: &[Pattern], code: &[Instruction], first: usize) -> Option<Site> {
-    // The most specific ones come last.
+    // The most specific shapes come last.
     patterns
         .iter()
         .rev()
@@ -329,7 +329,7 @@ enum Target {
     Way(usize),
 }
 
-/// Whether an instruction is as the step says. Where it branches to is for the caller to judge.
+/// Whether an instruction fits a step. The caller checks the target of a branch.
 fn match_step<'a>(
     step: &'a str,
     instruction: &Instruction,
@@ -361,7 +361,7 @@ fn match_step<'a>(
     Some(Target::None)
 }
 
-/// Matches text with `{x}` in it.
+/// Matches a text with a pattern that has `{x}` in it.
 fn match_operands<'a>(
     pattern: &'a str,
     text: &str,
@@ -387,7 +387,7 @@ fn match_operands<'a>(
     match_operands(rest, text, registers)
 }
 
-/// As capstone writes it.
+/// Its name in capstone's notation.
 fn hex(number: u64) -> String {
     match number {
         0..=9 => number.to_string(),
@@ -400,13 +400,13 @@ fn hex(number: u64) -> String {
 pub(super) enum Touch {
     /// None of them.
     No,
-    /// The address depends on another register, or is computed for later.
+    /// Possibly: the address depends on another register, or is computed for later.
     Perhaps,
     /// One of them.
     Yes,
 }
 
-/// What an instruction does to the thread's words.
+/// The access of an instruction to the thread's words.
 pub(super) fn touch(isa: Isa, words: &Words, instruction: &Instruction) -> Touch {
     let (base, thread) = match isa {
         Isa::X86_64 => ("gs:[", "gs:"),
@@ -419,7 +419,7 @@ pub(super) fn touch(isa: Isa, words: &Words, instruction: &Instruction) -> Touch
         None => Touch::Perhaps,
     };
     let Some((_, rest)) = instruction.text.split_once(base) else {
-        // The address of a part of the thread, to touch it later.
+        // The address of a part of the thread, for a later access.
         let Some((_, offset)) = instruction.text.split_once(thread) else {
             return Touch::No;
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a program in all ways, and compares what was recorded with what ART's tracer saw.
+//! Runs a program in all modes, and compares the recordings with the trace of ART's tracer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,32 +21,32 @@ use super::rules::Permissions;
 use super::sequences::{other_threads, recorded, reference, Name, Names, Step};
 use super::tally::{lock, Tally};
 
-/// How many steps before and after a difference are printed.
+/// The number of steps before and after a difference that are printed.
 const SHOWN_STEPS: usize = 6;
 
-/// How deep a program calls itself only to fill its stack, which takes more calls where frames are smaller.
+/// Depth of calls beyond which a program is filling its stack, which takes more calls where frames are smaller.
 const DEEP: usize = 1000;
 
-/// Run-tests that allocate until there is no memory, which is earlier where compiled code or traces take some.
+/// Run-tests that allocate until memory is exhausted, which is earlier where compiled code or traces take some.
 const OUT_OF_MEMORY: [&str; 2] = ["061-out-of-memory", "080-oom-throw-with-finalizer"];
 
 /// Entries and exits that ART's tracer saw.
 struct Reference {
     steps: Vec<Step>,
     tracers: Tracers,
-    /// Where the run is kept, in the folder of the check.
+    /// The folder of the run, in the folder of the check.
     folder: &'static str,
-    /// Whether a second run of it was as the first; found out when it is needed.
+    /// Whether a second run of it equals the first; computed on demand.
     same_again: Option<bool>,
 }
 
-/// The folder of the run that both tracers look at.
+/// The folder of the run with both tracers.
 const FIRST: &str = "reference";
 
-/// What runs of a program are compared with.
+/// The references for the runs of a program.
 struct References {
     first: Reference,
-    /// What has been verified ahead, if code that was compiled ahead turned out to differ from the first.
+    /// The reference that was verified ahead of time, if ahead-of-time compiled code has differed from the first.
     verified: Option<Reference>,
 }
 
@@ -59,7 +59,7 @@ impl References {
     }
 }
 
-/// A program and its references, which are runs in the interpreter, traced by both.
+/// A program and its references: runs in the interpreter with both tracers.
 struct Check<'a> {
     context: &'a Context,
     program: &'a Program,
@@ -70,7 +70,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Runs the program in a way that is not the reference's, once more if need be, and compares it.
+    /// Runs the program in another mode than the reference, a second time after a difference, and compares it.
     fn check(&mut self, mode: Mode) -> Outcome {
         let run = match self.run(mode, mode.name()) {
             Ok(run) => run,
@@ -86,7 +86,7 @@ impl Check<'_> {
                 outcome => return outcome,
             }
         }
-        // What the time is when it is asked for, for instance, may have made it take another way.
+        // The clock, for instance, may have made it take another way.
         if let Ok(run) = self.run(mode, &format!("{}-again", mode.name())) {
             if let Outcome::Equal(equal) = self.judge(mode, &run) {
                 return Outcome::Equal(Equal {
@@ -101,7 +101,7 @@ impl Check<'_> {
         }
     }
 
-    /// A run that is kept in a folder of this name.
+    /// Runs the program; the run is kept in a folder of this name.
     fn run(&self, mode: Mode, folder: &str) -> Result<Run> {
         let folder = self.folder.join(folder);
         execute(self.context, self.program, mode, &folder, Tracers::Ours)
@@ -132,14 +132,14 @@ impl Check<'_> {
         }
     }
 
-    /// What ART's tracer sees of another run.
+    /// The trace of ART's tracer of another run.
     fn run_reference(&mut self, folder: &'static str, tracers: Tracers) -> Result<Vec<Step>> {
         let to = self.folder.join(folder);
         execute(self.context, self.program, Mode::Interpreter, &to, tracers)?;
         reference(&read_reference(&to)?, &self.main, &mut self.names).context(NO_MAIN)
     }
 
-    /// Makes the reference that has been verified ahead.
+    /// Makes the reference that is verified ahead of time.
     fn verify(&mut self) -> Result<()> {
         let (folder, tracers) = ("verified", Tracers::BothVerifiedAhead);
         self.references.verified = Some(Reference {
@@ -151,7 +151,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Why a difference between two runs need not be one between the tracers.
+    /// A reason why two runs may differ although the tracers agree.
     fn excuse(&mut self, mode: Mode, depth: usize) -> Option<&'static str> {
         if depth > DEEP {
             return Some("they differ, where they fill their stack, with more or fewer frames");
@@ -163,7 +163,7 @@ impl Check<'_> {
                 "they differ, and start threads or wait for one, whose timing may be what differs",
             );
         }
-        // It takes another way if the calendar that it just made has the time that it sets.
+        // Its way depends on whether the clock has advanced since it made its calendar.
         if calls("java.text.SimpleDateFormat.initializeDefaultCentury()V") {
             return Some("they differ, and make formats of dates, which look at the milliseconds");
         }
@@ -204,14 +204,14 @@ fn has_call(steps: &[Step], names: &Names, method: &str) -> bool {
     enters(steps, |name| names.name(name) == method)
 }
 
-/// Whether such a method is.
+/// Whether a method with the property is called.
 fn enters(steps: &[Step], mut is: impl FnMut(Name) -> bool) -> bool {
     steps
         .iter()
         .any(|step| matches!(*step, Step::Enter(name) if is(name)))
 }
 
-/// Runs and compares; an error is one of the check itself.
+/// Runs and compares a program. An error is a failure of the check itself.
 pub(super) fn check_program(
     context: &Context,
     program: &Program,
@@ -330,7 +330,7 @@ fn keep_traces(recording: &Path, reference: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compares what the main thread recorded with the reference. `inlined` is what compiled code need not record.
+/// Compares the recording of the main thread with the reference. Calls in `inlined` may be missing.
 pub(super) fn judge(
     exempt: &Exempt,
     main: &str,
@@ -351,7 +351,7 @@ pub(super) fn judge(
     outcome(result, expected, &found, names)
 }
 
-/// Compares the other threads of a run that both tracers looked at.
+/// Compares the other threads of a run with both tracers.
 pub(super) fn judge_threads(
     exempt: &Exempt,
     art: &ArtTrace,
@@ -421,7 +421,7 @@ fn outcome(
     }
 }
 
-/// How many calls are open after some steps.
+/// The number of open calls after some steps.
 fn depth(steps: &[Step]) -> usize {
     steps.iter().fold(0, |depth: usize, step| match step {
         Step::Enter(_) => depth + 1,
@@ -429,7 +429,7 @@ fn depth(steps: &[Step]) -> usize {
     })
 }
 
-/// The steps around an index, which is marked.
+/// The steps around a marked index.
 fn excerpt(steps: &[Step], at: usize, names: &Names) -> String {
     let first = at.saturating_sub(SHOWN_STEPS);
     let last = (at + SHOWN_STEPS).min(steps.len());
@@ -481,7 +481,7 @@ mod tests {
             _ => 0,
         };
         assert_eq!(of(result), DEEP + 1);
-        // As deep as it was then, not as it has been.
+        // The depth at the difference, not the largest one.
         let at = (2 * DEEP, 2 * DEEP);
         assert_eq!(of(Err(Difference { at })), 2);
     }

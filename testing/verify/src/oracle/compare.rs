@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The first difference between two sequences of entries and exits, and what differs as it may.
+//! The first difference between two sequences of entries and exits, and the permitted ones before it.
 
 use std::collections::BTreeMap;
 
 use super::sequences::{Name, Step};
 
-/// Where two sequences part.
+/// The place of a difference.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// Index in the reference, and in what was recorded.
+    /// Index in the reference, and in the recording.
     pub(super) at: (usize, usize),
 }
 
-/// How often a method's calls were in the reference only, and in the recording only.
+/// The number of calls of each method that are in the reference only, and in the recording only.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Permitted {
     pub(super) missing: BTreeMap<Name, u64>,
     pub(super) additional: BTreeMap<Name, u64>,
 }
 
-/// What is known of the code that runs in a frame, for [`Rules::missing`].
+/// Knowledge of the code that runs in a frame, for [`Rules::missing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
-    /// Nothing.
+    /// None.
     Unknown,
-    /// That the compiler has code of its own for it, which may call nothing that the dex code calls.
+    /// The compiler has code of its own for it, which may lack the calls of the dex code.
     Replaced,
-    /// The rules' own number of it.
+    /// A number that the rules give it.
     Body(u32),
 }
 
@@ -35,30 +35,30 @@ pub(super) enum Code {
 pub(super) enum Missing {
     /// No.
     No,
-    /// It may, and this is the code that ran in its place.
+    /// Yes, and this is the code that ran in its place.
     May(Code),
-    /// The same, and more likely than not.
+    /// Probably, and this is the code that ran in its place.
     Likely(Code),
 }
 
-/// What may differ.
+/// The permitted differences.
 pub(super) trait Rules {
-    /// The code of a call that was recorded.
+    /// The code of a recorded call.
     fn code(&self, name: Name) -> Code;
     /// Whether a call of a method by such code may be in the reference only.
     fn missing(&self, name: Name, caller: Code) -> Missing;
-    /// Whether there are calls that may be in the recording only, inside of a call of it.
+    /// Whether calls inside of a call of the method may be in the recording only.
     fn adds(&self, inside: Name) -> bool;
     /// Whether a call of the first method may be in the recording only, inside of a call of the second.
     fn may_add(&self, name: Name, inside: Name) -> bool;
-    /// Whether a method of the reference may be what the recording calls by another name.
+    /// Whether a method of the reference may have another name in the recording.
     fn alias(&self, name: Name, recorded: Name) -> bool;
 }
 
-/// How many steps are looked at, in all tries together, beyond thrice those that there are.
+/// Search budget of all tries together: 3 × steps + this.
 const BUDGET: usize = 10_000_000;
 
-/// In which sequences a frame is.
+/// The sequences that have a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum In {
     Both,
@@ -69,13 +69,13 @@ enum In {
 struct Frame {
     /// Index of its caller, or [`NONE`].
     caller: usize,
-    /// As the reference calls it, unless it is in the recording only.
+    /// Its name in the reference, if it is there.
     name: Name,
-    /// As the recording calls it.
+    /// Its name in the recording.
     recorded_name: Name,
     is_in: In,
     code: Code,
-    /// Index of the innermost frame, from this one outwards, inside of which calls may be in the recording only.
+    /// Index of the innermost frame, from this one outwards, whose calls may be in the recording only.
     adder: usize,
 }
 
@@ -119,7 +119,7 @@ fn may_add(rules: &dyn Rules, frames: &[Frame], top: usize, name: Name) -> bool 
     false
 }
 
-/// What may be made of the next steps, the likeliest first.
+/// The possible meanings of the next steps, the likeliest first.
 fn ways(
     rules: &dyn Rules,
     frames: &[Frame],
@@ -159,20 +159,20 @@ fn ways(
     }
 }
 
-/// What to make of the next steps.
+/// A meaning of the next steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// The innermost frame is left.
+    /// An exit of the innermost frame, in both.
     Leave,
-    /// It is in both.
+    /// A call in both.
     Match,
-    /// The reference's is in the reference only.
+    /// A call in the reference only.
     Miss(Code),
-    /// The recording's is in the recording only.
+    /// A call in the recording only.
     Add,
 }
 
-/// A way that was not taken, and where.
+/// A choice with the alternatives that are left, and its place.
 struct Choice {
     at: usize,
     other: usize,
@@ -181,11 +181,11 @@ struct Choice {
     way: Way,
 }
 
-/// Compares what was recorded with the reference. Where the rules permit that a call is in one of them only, what
-/// it calls has to be in both all the same.
+/// Compares a recording with the reference. Where the rules permit a call in one of them only, its callees must
+/// still be in both.
 ///
-/// A recorded call is taken for the first one in the reference that it can be, unless that one is likely to be
-/// missing. Where that leads to a difference, the newest such choices are tried the other way.
+/// A recorded call is matched with the first possible one of the reference, unless that one is likely to be
+/// missing. After a difference, the newest such choices are tried the other way.
 pub(super) fn compare(
     reference: &[Step],
     recorded: &[Step],
@@ -194,7 +194,7 @@ pub(super) fn compare(
     compare_until(reference, recorded, rules, false)
 }
 
-/// The same for sequences of which each may have been cut off somewhere: where one ends, the other may go on.
+/// The same for sequences that may be cut off: where one ends, the other may continue.
 pub(super) fn compare_beginnings(
     reference: &[Step],
     recorded: &[Step],
@@ -227,7 +227,7 @@ fn compare_until(
             let ways = ways(rules, &frames, top, expected, found);
             let mut possible = ways.into_iter().flatten();
             let first = possible.next();
-            // The one after it is to be tried next.
+            // The next alternative.
             for way in possible.rev() {
                 choices.push(Choice {
                     at,
@@ -269,7 +269,7 @@ fn compare_until(
         if fits {
             continue;
         }
-        // How much of what was recorded could be explained.
+        // The length of the explained part of the recording.
         if (other, at) > (furthest.1, furthest.0) {
             furthest = (at, other);
         }
@@ -298,7 +298,7 @@ mod tests {
     use super::super::sequences::Step::{Enter, Exit};
     use super::*;
 
-    /// Of the methods for which `may_miss` says so, calls may be missing; 9 may be added inside of 2.
+    /// Calls of the methods in `may_miss` may be missing; 9 may be added inside of 2.
     struct Simple<'a>(&'a dyn Fn(Name) -> bool);
 
     impl Rules for Simple<'_> {
@@ -336,7 +336,7 @@ mod tests {
         compare(reference, recorded, &Simple(may_miss))
     }
 
-    /// In the code of 1, calls of 2 are inlined, and in these those of 3; there are both kinds of calls of 4.
+    /// In the code of 1, calls of 2 are inlined, and in these the calls of 3; of 4, some calls are inlined.
     struct Inlining;
 
     impl Rules for Inlining {

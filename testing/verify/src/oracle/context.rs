@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all runs of a check share.
+//! The common input of all runs of a check.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(super) struct Context {
     pub(super) not_inlined: Option<BootImage>,
     pub(super) inlined: Option<(BootImage, Inlined)>,
     pub(super) exempt: Exempt,
-    /// What is preloaded into the VM.
+    /// A library that is preloaded into the VM.
     pub(super) preload: Option<PathBuf>,
     pub(super) timeout: Duration,
     pub(super) keep: Option<PathBuf>,

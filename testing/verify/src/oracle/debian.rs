@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Programs that nobody here wrote: Debian's Java packages with the drivers in `lab/oracle/debian`.
+//! Third-party programs: Debian's Java packages with the drivers in `lab/oracle/debian`.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use hindsight_lab::{JavaLibrary, Lab};
 
 use super::programs::Program;
 
-/// A driver, and the jar that it drives: package folder as in `sources.toml`, file.
+/// A driver, its package folder as in `sources.toml`, and the jar in it.
 const DRIVERS: [(&str, &str, &str); 6] = [
     ("AntlrTool", "antlr", "antlr.jar"),
     ("BeanShellScript", "bsh", "bsh.jar"),
@@ -19,7 +19,7 @@ const DRIVERS: [(&str, &str, &str); 6] = [
     ("RhinoScript", "rhino", "js.jar"),
 ];
 
-/// The programs, whose names are their drivers'. Downloads what is missing, and compiles what has changed: a minute
+/// The programs, named like their drivers. Downloads missing packages, and compiles changed ones: a minute
 /// or two for all of them.
 pub(super) fn programs(
     lab: &Lab,
@@ -30,7 +30,7 @@ pub(super) fn programs(
     let data = checkout.join("lab/oracle/debian");
     let folder = folder.join("debian");
     let packages = folder.join("packages");
-    // What Android lacks of the JDK.
+    // A class of the JDK that Android lacks.
     let platform = data.join("platform/javax/lang/model/SourceVersion.java");
     let drivers: Vec<_> = DRIVERS.iter().filter(|driver| wanted(driver.0)).collect();
     if drivers.is_empty() {
@@ -60,7 +60,7 @@ pub(super) fn programs(
                 };
                 lab.compile_java(&library, &result)
                     .with_context(|| format!("cannot compile {driver}"))?;
-                // Only now is the jar what it says.
+                // The stamp comes last: an interrupted compilation leaves none.
                 fs::write(&stamp_file, &stamp)
                     .with_context(|| format!("cannot write {}", stamp_file.display()))?;
             }
@@ -78,7 +78,7 @@ pub(super) fn programs(
         .collect()
 }
 
-/// What a driver says that it prints. It is what OpenJDK's virtual machine makes it print.
+/// The expected output in a driver's comment: its output on OpenJDK.
 fn prints(driver: &str) -> Option<String> {
     let line = driver
         .lines()

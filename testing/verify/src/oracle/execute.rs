@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a program in one of the ways.
+//! Runs a program in one mode.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,40 +16,40 @@ use super::inlining::Inlined;
 use super::mode::Mode;
 use super::programs::Program;
 
-/// Size of ART's buffer: 4.7 million events. It drops what doesn't fit, and says so.
+/// Size of ART's buffer in bytes: 4.7 million events. It drops further ones, and reports that.
 const REFERENCE_BYTES: usize = 64 << 20;
-/// Size of a ring of ours, log2 of its bytes: room for more than that.
+/// Size of Hindsight's ring, log2 of its bytes: more events than in ART's buffer.
 const RING: u32 = 27;
-/// The same where all threads' rings have to find room in 4 GiB: for 4 million events.
+/// The same for 32-bit processes, whose rings share 4 GiB: 4 million events.
 const SMALL_RING: u32 = 25;
 
-/// What a run recorded.
+/// The recording of a run.
 pub(super) struct Run {
     pub(super) trace: Trace,
-    /// What was inlined into the program's own code, if it was compiled with inlining.
+    /// The inlined calls of the program's own code, if it was compiled with inlining.
     pub(super) inlined: Option<Inlined>,
 }
 
-/// Who looks at a run.
+/// The tracers of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tracers {
-    /// Ours only.
+    /// Hindsight only.
     Ours,
-    /// ART's, too: a reference.
+    /// ART's, too: the run is a reference.
     Both,
-    /// The same, of a program that dex2oat has verified, but not compiled. A class that is verified in the process
-    /// makes it look for others; where there is none, an exception is thrown, whose constructors are Java code.
-    /// Programs that are compiled ahead don't do that.
+    /// The same, of a program that dex2oat has verified, but not compiled. Verification of a class in the process
+    /// looks for other classes, and throws an exception for a missing one, whose constructors are Java code.
+    /// Programs that are compiled ahead of time don't do that.
     BothVerifiedAhead,
 }
 
 /// The file of ART's own tracer, in the folder of a run.
 pub(super) const REFERENCE: &str = "art.trace";
 
-/// Runs a program to its end, and reads what was recorded. An error says why that can't be compared.
+/// Runs a program to its end, and reads its recording. An error is the reason why it can't be compared.
 ///
-/// All runs of a program are in a folder of the same name, as the length of a path is enough to make a program take
-/// another way. It is `folder` in the end.
+/// All runs of a program are in a folder of the same name, as the length of a path can change a program's
+/// way. The folder is renamed to `folder` at the end.
 pub(super) fn execute(
     context: &Context,
     program: &Program,
@@ -120,7 +120,7 @@ fn execute_in(
     let mut command = lab.dalvikvm_command_with(&image);
     command
         .arg(option)
-        // So that few programs need a garbage collection, after which cleared references are seen.
+        // Few programs then need a garbage collection, after which they would see cleared references.
         .arg("-Xms128m")
         .arg("-Djava.library.path=".to_owned() + &program.libraries);
     if mode == Mode::Jit {
@@ -188,11 +188,11 @@ fn execute_in(
     Ok(Run { trace, inlined })
 }
 
-/// Why a run can't be compared in which more threads ended after `main` than rings of ended ones are kept. Another run
-/// may be better.
+/// The reason for leaving out a run in which more threads ended after `main` than ended threads keep their rings.
+/// Another run may succeed.
 pub(super) const MAIN_IS_LOST: &str = "their main thread ends before others, whose rings are kept";
 
-/// Whether a thread is the one that ends the process, which has the id of the main thread: that is detached before.
+/// Whether a thread is the one that ends the process. It has the id of the main thread, which is detached before.
 fn is_shutdown(name: &str) -> bool {
     // `Runtime::~Runtime` attaches it.
     name.starts_with("Shutdown thread")
@@ -219,7 +219,7 @@ pub(super) fn same_time(lab: &Lab, checkout: &Path, folder: &Path) -> Result<Opt
     Ok(Some(library))
 }
 
-/// Reads what ART's tracer wrote in the folder of a run. An error says why it can't be compared.
+/// Reads the file of ART's tracer in the folder of a run. An error is the reason why it can't be compared.
 pub(super) fn read_reference(folder: &Path) -> Result<art_trace::ArtTrace> {
     let Ok(trace) = art_trace::read(&folder.join(REFERENCE)) else {
         bail!("ART's tracer wrote no file (they end by System.exit, abort, or are killed)");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The boot images that programs run with: those of the lab, but compiled without inlining, or with a list of
-//! what was inlined.
+//! The boot images that programs run with: the lab's, but compiled without inlining, or with a list of the inlined
+//! calls.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use hindsight_lab::{BootImage, BootImageSpec, Lab};
 
 use super::inlining::Inlined;
 
-/// What keeps the compiler from inlining.
+/// The option that keeps the compiler from inlining.
 pub(super) const NO_INLINING: &str = "--inline-max-code-units=0";
 /// The kept part of dex2oat's log.
 pub(super) const LOG: &str = "inlining.log";
@@ -24,10 +24,10 @@ pub(super) fn without_inlining(lab: &Lab, folder: &Path) -> Result<BootImage> {
     Ok(compile(lab, folder, false)?.0)
 }
 
-/// The same with inlining, and what was inlined.
+/// The same with inlining, and the inlined calls.
 pub(super) fn with_inlining(lab: &Lab, folder: &Path) -> Result<(BootImage, Inlined)> {
     let (image, inlined) = compile(lab, folder, true)?;
-    Ok((image, inlined.context("nothing is known of inlining")?))
+    Ok((image, inlined.context("the log has no inlined calls")?))
 }
 
 fn compile(lab: &Lab, folder: &Path, inlining: bool) -> Result<(BootImage, Option<Inlined>)> {
@@ -77,19 +77,19 @@ fn compile(lab: &Lab, folder: &Path, inlining: bool) -> Result<(BootImage, Optio
         }
         None
     };
-    // Only now is the folder what it says.
+    // The stamp comes last: an interrupted compilation leaves none.
     fs::write(&stamp_file, &stamp)
         .with_context(|| format!("cannot write {}", stamp_file.display()))?;
     Ok((result, inlined))
 }
 
-/// What makes dex2oat log its inlining.
+/// Options that make dex2oat log its inlining.
 pub(super) fn verbose() -> [OsString; 2] {
     ["--runtime-arg".into(), "-verbose:compiler".into()]
 }
 
-/// Runs a dex2oat that logs its inlining, and reads it. The log of a boot image is several hundred MB long; what
-/// matters of it is kept in `log`.
+/// Runs a dex2oat that logs its inlining, and reads the log. The log of a boot image has several hundred MB; its
+/// relevant lines are kept in `log`.
 pub(super) fn run_verbose(command: &mut Command, log: &Path) -> Result<Inlined> {
     command.env("ANDROID_LOG_TAGS", "*:i");
     let mut child = command
@@ -121,9 +121,9 @@ pub(super) fn read_kept(log: &Path) -> Result<Inlined> {
     Inlined::read(BufReader::with_capacity(1 << 16, file), None)
 }
 
-/// The option that names the classes which are in the image, initialized: those that the lab's own images have.
-/// Without it dex2oat takes those that it needs itself, and a program runs initializers that it doesn't run with
-/// the lab's image, which the reference has.
+/// The option that names the initialized classes of the image: the same as in the lab's own images.
+/// Without it dex2oat only includes the classes that it needs itself, and a program runs initializers that it doesn't
+/// run with the lab's image, as the reference does.
 fn image_classes(lab: &Lab) -> OsString {
     let list: PathBuf = lab
         .source_dir("frameworks_base")
@@ -133,7 +133,7 @@ fn image_classes(lab: &Lab) -> OsString {
     option
 }
 
-/// Says what an image is made of: of which files by which command.
+/// A text that changes with the input of an image: its files and its command.
 fn stamp(lab: &Lab, spec: &BootImageSpec, command: &Command) -> Result<String> {
     let mut inputs: Vec<PathBuf> = spec.jars.iter().map(|jar| jar.path.clone()).collect();
     inputs.push(command.get_program().into());

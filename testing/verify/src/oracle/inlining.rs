@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which calls the compiler inlined: read from what dex2oat logs with `-verbose:compiler`.
+//! The calls that the compiler inlined: read from the log of dex2oat with `-verbose:compiler`.
 //!
-//! The log has, one a line and indented by the depth of inlining, what method is compiled, each call that the inliner
-//! looks at, and what came of it. What was inlined into a call that was then not inlined itself is not in the code.
+//! The log has one line, indented by the depth of inlining, for each compiled method, for each call that the inliner
+//! tries, and for its result. Calls that were inlined into a call that then was not inlined itself are not in the code.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 
 use anyhow::{Context as _, Result};
 
-/// A method body in compiled code: that of the compiled method itself, or one inlined into it.
+/// A method body in compiled code: the compiled method's own, or one inlined into it.
 pub(super) type Body = u32;
 
-/// What is in a body.
+/// The contents of a body.
 #[derive(Default)]
 struct Contents {
     /// Inlined calls, by the method as ART prints it.
     inlined: HashMap<String, Body>,
-    /// Names with parameters, without classes, of calls that were left calls.
+    /// Names with parameters, without classes, of calls that were not inlined.
     left: Vec<String>,
-    /// Compiled by pattern, not by building a graph: what it calls was not looked at.
+    /// Compiled by pattern, not by building a graph: its callees are unknown.
     pattern: bool,
 }
 
-/// A call that is being looked at.
+/// A call that the inliner tries.
 struct Attempt {
-    /// As the dex code names it.
+    /// Its name in the dex code.
     callee: String,
     body: Contents,
-    /// What was inlined into it.
+    /// The calls inlined into it.
     inlined: Vec<(String, Attempt)>,
 }
 
@@ -42,14 +42,14 @@ impl Attempt {
     }
 }
 
-/// What became of a call.
+/// The result for the calls of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is a call.
+    /// None is inlined.
     Called,
-    /// All such calls in this body were inlined, as this one.
+    /// All calls of the method in this body were inlined, with this body.
     Inlined(Body),
-    /// There are calls of this method, and inlined ones.
+    /// Some were inlined.
     Both(Body),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Inlined {
     bodies: Vec<Contents>,
 }
 
-/// One line of the log that matters.
+/// A relevant line of the log.
 #[derive(Debug, PartialEq, Eq)]
 enum Line<'a> {
     Building(&'a str),
@@ -71,10 +71,10 @@ enum Line<'a> {
 }
 
 impl Inlined {
-    /// Reads a log. Copies the lines that matter to `kept`.
+    /// Reads a log. Copies the relevant lines to `kept`.
     pub(super) fn read(log: impl BufRead, mut kept: Option<&mut dyn Write>) -> Result<Inlined> {
         let mut inlined = Inlined::default();
-        // Several threads compile; each is at one method.
+        // Several threads compile, each one method at a time.
         let mut threads: HashMap<String, Vec<Attempt>> = HashMap::new();
         for line in log.split(b'\n') {
             let line = line.context("cannot read dex2oat's log")?;
@@ -99,7 +99,7 @@ impl Inlined {
         Ok(inlined)
     }
 
-    /// How many methods were compiled.
+    /// The number of compiled methods.
     pub(super) fn len(&self) -> usize {
         self.compiled.len()
     }
@@ -109,7 +109,7 @@ impl Inlined {
         self.compiled.get(method).copied()
     }
 
-    /// What became of a body's calls of a method.
+    /// The result for a body's calls of a method.
     pub(super) fn fate(&self, body: Body, callee: &str) -> Fate {
         let contents = &self.bodies[body as usize];
         match contents.inlined.get(callee) {
@@ -121,12 +121,12 @@ impl Inlined {
         }
     }
 
-    /// Whether what the body calls is not known, as the compiler recognized it by a pattern.
+    /// Whether the body's callees are unknown, as the compiler recognized it by a pattern.
     pub(super) fn is_pattern(&self, body: Body) -> bool {
         self.bodies[body as usize].pattern
     }
 
-    /// Takes the method that has been compiled from its stack of attempts.
+    /// Adds a compiled method from its stack of attempts.
     fn finish(&mut self, stack: &mut Vec<Attempt>) {
         close(stack, 1);
         if let Some(method) = stack.pop() {
@@ -136,7 +136,7 @@ impl Inlined {
         }
     }
 
-    /// Adds a body, or adds to one. Two inlined calls of one method in the same body are not told apart.
+    /// Adds a body, or adds to one. Two inlined calls of one method in the same body are merged.
     fn add(&mut self, attempt: Attempt, to: Option<Body>) -> Body {
         let body = to.unwrap_or_else(|| {
             self.bodies.push(Contents::default());
@@ -154,7 +154,7 @@ impl Inlined {
     }
 }
 
-/// Takes a line into a thread's attempts; the first is the method that is compiled.
+/// Adds a line to a thread's attempts; the first one is the compiled method.
 fn step(stack: &mut Vec<Attempt>, line: &Line<'_>) {
     match *line {
         Line::Building(_) => {}
@@ -165,7 +165,7 @@ fn step(stack: &mut Vec<Attempt>, line: &Line<'_>) {
                 stack.push(Attempt::new(callee));
             }
         }
-        // It stays open until the next one: after it may come another try.
+        // It stays open until the next one, as another try may follow.
         Line::Failed(depth) => close(stack, depth + 2),
         Line::Inlined(depth, callee) | Line::Pattern(depth, callee) => {
             close(stack, depth + 2);
@@ -198,7 +198,7 @@ fn plain(method: &str) -> &str {
     &method[start..]
 }
 
-/// The thread, and what the line says, if it matters.
+/// The thread and the meaning of a line, if it is relevant.
 fn parse(line: &str) -> Option<(&str, Line<'_>)> {
     let (head, text) = line.split_once("] ")?;
     // `dex2oat I 11-21 17:08:43 PID TID inliner.cc:479`
@@ -207,7 +207,7 @@ fn parse(line: &str) -> Option<(&str, Line<'_>)> {
     let (file, _) = place.split_once(':')?;
     if file == "optimizing_compiler.cc" {
         let method = text.strip_prefix("Building ")?;
-        // Of the 46 intrinsics that are compiled as methods too.
+        // One of the 46 intrinsics that are compiled as methods, too.
         let method = method.strip_prefix("intrinsic graph ").unwrap_or(method);
         return Some((thread, Line::Building(method)));
     }

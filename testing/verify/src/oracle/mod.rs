@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify oracle`: whether a program's main thread has recorded the entries and exits that ART's
-//! own tracer sees. See `docs/verification.md`.
+//! `cargo xtask verify oracle`: compares the recorded entries and exits of a program's main thread with the trace of
+//! ART's own tracer. See `testing/verify/README.md`.
 
 mod check;
 mod compare;
@@ -40,10 +40,10 @@ use select::{select, Sources};
 use sequences::{reference, Names};
 use tally::{lock, print_permitted, print_progress, report, Tally};
 
-/// After how many programs a line says how far it has come.
+/// The number of programs between two lines of progress.
 const PROGRESS: usize = 25;
 
-/// Runs all programs in all ways; the result is whether there is no difference.
+/// Runs all programs in all modes. Returns whether there is no difference.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     if let (Some(kept), Some(main)) = (&options.kept, &options.main) {
         return compare_kept(kept, main, options, checkout);
@@ -166,7 +166,7 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
     Ok(differences == 0 && programs > 0)
 }
 
-/// Where images and jars are kept.
+/// The folder for images and jars.
 fn target(checkout: &Path, lab: &Lab) -> PathBuf {
     checkout.join("target/verify/oracle").join(lab.isa().name())
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Modes of execution.
 
-/// How a program is executed.
+/// A mode of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Mode {
-    /// Everything interpreted: both tracers look at the same run
+    /// Everything interpreted, with both tracers in the same run
     Interpreter,
-    /// What is called is compiled at once, nothing inlined
+    /// Methods are compiled at their first call, nothing inlined
     Jit,
-    /// All compiled ahead of time, nothing inlined
+    /// Everything compiled ahead of time, nothing inlined
     Aot,
-    /// All compiled ahead of time, with inlining
+    /// Everything compiled ahead of time, with inlining
     AotInlined,
 }
 
@@ -26,7 +26,7 @@ impl Mode {
         }
     }
 
-    /// Whether the program has been compiled before it runs.
+    /// Whether the program is compiled ahead of time.
     pub(super) fn is_ahead(self) -> bool {
         matches!(self, Mode::Aot | Mode::AotInlined)
     }

@@ -13,9 +13,9 @@ pub(crate) struct Options {
     /// The instruction set: x86_64, or under qemu-user arm64 or arm
     #[arg(long, default_value = "x86_64")]
     pub(super) isa: Isa,
-    /// Only these programs: run-tests by name, our own by class
+    /// Only these programs: run-tests by name, the others by class
     pub(super) names: Vec<String>,
-    /// Only our own programs, not ART's run-tests nor Debian's packages
+    /// Only the programs of lab/oracle
     #[arg(long)]
     pub(super) own: bool,
     /// Only programs of Debian's Java packages
@@ -24,22 +24,22 @@ pub(crate) struct Options {
     /// Only the run-tests listed in FILE, one a line, `#` starts a comment
     #[arg(long, value_name = "FILE", conflicts_with_all = ["own", "debian"])]
     pub(super) set: Option<PathBuf>,
-    /// Only these ways of execution
+    /// Only these modes of execution
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Mode::ALL)]
     pub(super) mode: Vec<Mode>,
-    /// How many programs run at the same time
+    /// Programs that run at the same time
     #[arg(long, default_value_t = 2)]
     pub(super) jobs: usize,
-    /// How long a run may take, in seconds
+    /// Time limit of a run in seconds
     #[arg(long, default_value_t = 60)]
     pub(super) timeout: u64,
     /// Keep the traces of differences in this folder
     #[arg(long)]
     pub(super) keep: Option<PathBuf>,
-    /// Run nothing: compare art.trace with the other traces in this folder, which --keep has made
+    /// Run nothing: compare art.trace with the other traces in this folder, made by --keep
     #[arg(long, requires = "main")]
     pub(super) kept: Option<PathBuf>,
-    /// The class of main in these
+    /// The class with the main method of these traces
     #[arg(long)]
     pub(super) main: Option<String>,
 }

@@ -3,38 +3,38 @@
 
 use std::collections::BTreeMap;
 
-/// How often which method was called.
+/// Numbers of calls by method.
 pub(super) type Counts = BTreeMap<String, u64>;
 
-/// What the comparison of a run came to.
+/// The result of the comparison of a run.
 pub(super) enum Outcome {
-    /// There is no difference that may not be.
+    /// All differences are permitted.
     Equal(Equal),
-    /// What differs, and at what depth of calls.
+    /// A description of the difference, and its depth of calls.
     Different(String, usize),
-    /// Not comparable, and why.
+    /// Not comparable, with the reason.
     Skipped(String),
 }
 
-/// What was compared.
+/// The size of an equal comparison.
 #[derive(Default)]
 pub(super) struct Equal {
     /// Steps of the reference.
     pub(super) events: usize,
-    /// How often which method was in the reference only.
+    /// Calls in the reference only.
     pub(super) missing: Counts,
-    /// … and in the recording only.
+    /// Calls in the recording only.
     pub(super) additional: Counts,
     /// Threads other than the main thread.
     pub(super) threads: usize,
-    /// Whether it took a second run.
+    /// Whether only a second run was equal.
     pub(super) again: bool,
-    /// Whether it took the reference that has been verified ahead.
+    /// Whether it was compared with the reference that was verified ahead of time.
     pub(super) verified: bool,
 }
 
 impl Outcome {
-    /// Both must hold.
+    /// Equal if both are.
     pub(super) fn and(self, other: impl FnOnce() -> Outcome) -> Outcome {
         let Outcome::Equal(mut equal) = self else {
             return self;

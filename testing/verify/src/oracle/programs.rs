@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the oracle runs, and which methods compiled code need not record.
+//! The programs of the oracle, and the methods that compiled code need not record.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -10,41 +10,41 @@ use hindsight_lab::{run_test::Layout, JavaLibrary, Lab};
 
 /// A program.
 pub(super) struct Program {
-    /// The run-test's name, or the class of ours.
+    /// The run-test's name, or the program's class.
     pub(super) name: String,
     pub(super) jar: PathBuf,
-    /// With `main`.
+    /// The class with `main`.
     pub(super) class: String,
     pub(super) arguments: Vec<String>,
     /// `java.library.path`.
     pub(super) libraries: String,
-    /// A line that it prints if it does what it should.
+    /// A line of its correct output.
     pub(super) prints: Option<String>,
-    /// Why it is left out.
+    /// The reason for leaving it out.
     pub(super) not_comparable: Option<&'static str>,
-    /// Whether it is a mistake if it can't be compared. Of ART's tests many can't.
+    /// Whether it is a failure if it can't be compared. Many of ART's tests can't.
     pub(super) comparable: bool,
 }
 
 impl Program {
-    /// Its main method, as the traces name it.
+    /// The name of its main method in traces.
     pub(super) fn main(&self) -> String {
         main_of(&self.class)
     }
 }
 
-/// The main method of a class, as the traces name it.
+/// The name of a class's main method in traces.
 pub(super) fn main_of(class: &str) -> String {
     format!("{class}.main([Ljava/lang/String;)V")
 }
 
-/// Run-tests that cannot be compared, and why.
+/// Run-tests that cannot be compared, with the reasons.
 const NOT_COMPARABLE: [(&str, &str); 1] = [(
     "136-daemon-jni-shutdown",
-    "their main thread is detached and attached again: one thread to ART's tracer, two to ours",
+    "their main thread is detached and attached again: one thread to ART's tracer, two to Hindsight's",
 )];
 
-/// Whether a method, `class.name(signature)`, is of a class that `java.lang.reflect.Proxy` makes: `$Proxy7`.
+/// Whether a method, `class.name(signature)`, belongs to a class that `java.lang.reflect.Proxy` makes: `$Proxy7`.
 pub(super) fn is_of_proxy(method: &str) -> bool {
     let Some((class, _)) = method.split('(').next().and_then(|m| m.rsplit_once('.')) else {
         return false;
@@ -88,8 +88,8 @@ pub(super) fn own(lab: &Lab, checkout: &Path, folder: &Path) -> Result<Vec<Progr
         .collect())
 }
 
-/// ART's run-tests, as far as `lab run-test` has built them, and the names of those that have a script of their own:
-/// it may run something else, or in another way.
+/// The run-tests that `lab run-test` has built, and the names of the ones with a script of their own, which may run
+/// something else.
 pub(super) fn run_tests(lab: &Lab) -> Result<(Vec<Program>, BTreeSet<String>)> {
     let layout = Layout::of(lab);
     let builds = layout.cache.join("builds");
@@ -100,7 +100,7 @@ pub(super) fn run_tests(lab: &Lab) -> Result<(Vec<Program>, BTreeSet<String>)> {
         lab.isa().library_dir(),
         lab.isa().native_test_dir()
     );
-    // Of several builds the newest.
+    // The newest of several builds.
     let mut newest: BTreeMap<String, (std::time::SystemTime, PathBuf)> = BTreeMap::new();
     let mut scripted = BTreeSet::new();
     for entry in fs::read_dir(&builds)
@@ -144,18 +144,18 @@ pub(super) fn run_tests(lab: &Lab) -> Result<(Vec<Program>, BTreeSet<String>)> {
     Ok((programs, scripted))
 }
 
-/// Methods that need not be recorded.
+/// Methods with special rules.
 pub(super) struct Exempt {
-    /// `class.name(signature)` of those that the compiler has code of its own for.
+    /// `class.name(signature)` of methods that the compiler has code of its own for.
     intrinsics: HashSet<String>,
-    /// `class.name` of those that are called without any transition.
+    /// `class.name` of native methods that are called without a transition.
     critical: HashSet<String>,
-    /// `class.name` of those that tell a run-test how it is executed.
+    /// `class.name` of methods that tell a run-test how it is executed.
     asks: HashSet<String>,
 }
 
 impl Exempt {
-    /// Reads both from the sources of the lab.
+    /// Reads the lists from the sources of the lab.
     pub(super) fn of(lab: &Lab) -> Result<Exempt> {
         let list = lab.source_dir("art").join("runtime/intrinsics_list.h");
         let text = fs::read_to_string(&list).with_context(|| format!("{}", list.display()))?;
@@ -213,7 +213,7 @@ impl Exempt {
         self.intrinsics.contains(name)
     }
 
-    /// Whether a program that calls it may do something else when it is executed in another way.
+    /// Whether a caller of the method may depend on the mode of execution.
     pub(super) fn asks_for_mode(&self, name: &str) -> bool {
         self.asks.contains(name.split('(').next().unwrap_or(name))
     }
@@ -235,7 +235,7 @@ fn intrinsic(line: &str) -> Option<String> {
     Some(format!("{}.{name}{signature}", class.replace('/', ".")))
 }
 
-/// The methods that a file of the run-tests' native library has for their class `Main`.
+/// The methods of the run-tests' class `Main` in a file of their native library.
 fn asked(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split("Java_Main_").skip(1).map(|after| {
         let name = after.split(|c: char| !c.is_ascii_alphanumeric()).next();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may differ between ART's tracer and ours: docs/verification.md says why.
+//! Permitted differences between the two tracers; `testing/verify/README.md` has the reasons.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,28 +12,28 @@ use super::sequences::{Name, Names};
 /// The rules of a comparison.
 pub(super) struct Permissions<'a> {
     names: &'a Names,
-    /// By number of the name.
+    /// Indexed by the number of the name.
     known: Vec<Known>,
-    /// Whether the compiler may have replaced calls.
+    /// Whether the code is compiled, so that the compiler may have replaced calls.
     compiled: bool,
-    /// What was inlined in the boot image, and in the program.
+    /// The inlined calls of the boot image, and of the program.
     inlined: &'a [&'a Inlined],
     pretty: RefCell<HashMap<Name, Option<String>>>,
 }
 
-/// What the rules ask about a method at every call.
+/// Properties of a method that the rules need at every call.
 struct Known {
-    /// Calls of it are replaced by the compiler, or go past the place where they would be recorded.
+    /// The compiler replaces its calls, or they bypass the place that would record them.
     exempt: bool,
-    /// Something may be added inside of it.
+    /// Calls may be added inside of it.
     adds: bool,
 }
 
-/// Bodies of the second table follow those of the first.
+/// The bodies of the second table are numbered after the first table's.
 const TABLE: u32 = 1 << 30;
 
 impl<'a> Permissions<'a> {
-    /// No more than two tables of inlined calls are looked at.
+    /// There are at most two tables of inlined calls.
     pub(super) fn new(
         names: &'a Names,
         exempt: &'a Exempt,
@@ -53,7 +53,7 @@ impl<'a> Permissions<'a> {
         }
     }
 
-    /// As ART prints the method.
+    /// The method in ART's notation.
     fn with_pretty<T>(&self, name: Name, look: impl Fn(&str) -> Option<T>) -> Option<T> {
         let mut known = self.pretty.borrow_mut();
         let text = known
@@ -69,7 +69,7 @@ impl<'a> Permissions<'a> {
     }
 }
 
-/// The method whose code another one runs: `ClassLinker::CreateProxyConstructor` copies that of `Proxy`.
+/// The method whose code another one runs: `ClassLinker::CreateProxyConstructor` copies the code of `Proxy`'s.
 fn code_of(method: &str) -> Option<&'static str> {
     let constructs = method.split('(').next()?.ends_with(".<init>");
     (constructs && is_of_proxy(method))
@@ -79,8 +79,8 @@ fn code_of(method: &str) -> Option<&'static str> {
 const COPY_OF_OBJECTS: &str =
     "java.lang.System.arraycopy(Ljava/lang/Object;ILjava/lang/Object;II)V";
 
-/// Whether it is one of the methods that `InstructionSimplifierVisitor::SimplifySystemArrayCopy` has called in
-/// place of [`COPY_OF_OBJECTS`].
+/// Whether `InstructionSimplifierVisitor::SimplifySystemArrayCopy` puts calls of the method in place of
+/// [`COPY_OF_OBJECTS`].
 fn is_copy_of_primitives(method: &str) -> bool {
     let Some(parameters) = method.strip_prefix("java.lang.System.arraycopy([") else {
         return false;
@@ -93,7 +93,7 @@ fn is_copy_of_primitives(method: &str) -> bool {
     })
 }
 
-/// Whether it is a method that the copies of primitives call: `arraycopyIntUnchecked`.
+/// Whether the copies of primitive arrays call the method: `arraycopyIntUnchecked`.
 fn is_part_of_copy(method: &str) -> bool {
     let name = method.split('(').next().unwrap_or(method);
     name.strip_prefix("java.lang.System.arraycopy")
@@ -147,7 +147,7 @@ impl Rules for Permissions<'_> {
     // ART's tracer doesn't see native static methods while their class is being initialized: until it is, calls
     // go through the resolution trampoline, straight to the code, past the tracer's stub.
     //
-    // What a copy of primitive arrays calls, in place of one of objects (see `is_copy_of_primitives`).
+    // The callees of a copy of primitive arrays, in place of one of objects (see `is_copy_of_primitives`).
     fn may_add(&self, name: Name, inside: Name) -> bool {
         if self.names.name(inside) == COPY_OF_OBJECTS {
             return is_part_of_copy(self.names.name(name));
@@ -159,9 +159,9 @@ impl Rules for Permissions<'_> {
         }
     }
 
-    // ART's tracer lists the interface's method in place of a proxy's, so that the proxy's has no name.
+    // ART's tracer lists the interface's method in place of a proxy's, so the proxy's method has no name.
     //
-    // The compiler replaces `arraycopy` of objects by that of primitives where it knows the arrays' types.
+    // The compiler replaces `arraycopy` of objects by the one of primitives where it knows the arrays' types.
     fn alias(&self, name: Name, recorded: Name) -> bool {
         let (name, recorded) = (self.names.name(name), self.names.name(recorded));
         name.starts_with("<method ") && is_of_proxy(recorded)
@@ -184,7 +184,7 @@ dex2oat I 11-21 17:08:43 1 1 inliner.cc:1463] Success: Successfully replaced pat
 java.lang.Object.<init>()
 ";
 
-    /// Asks the rules about methods, with inlining as in [`LOG`], which is that of the program.
+    /// Asks the rules about methods, with [`LOG`] as the inlining of the program.
     fn ask(names: &[&str], question: impl Fn(&dyn Rules, &[Name])) {
         let mut all = Names::default();
         let numbers: Vec<Name> = names.iter().map(|name| all.number_of(name)).collect();

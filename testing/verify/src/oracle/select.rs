@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which programs a check runs.
+//! Selection of the programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,25 +9,25 @@ use anyhow::{ensure, Context as _, Result};
 use super::options::Options;
 use super::programs::Program;
 
-/// Where programs come from. A source is asked only if the options may mean one of its programs, as each takes time
+/// The sources of programs. A source is used only if the options may name one of its programs, as each takes time
 /// or has to be built first.
 pub(super) struct Sources<'a> {
     /// The programs in `lab/oracle`.
     pub(super) own: &'a dyn Fn() -> Result<Vec<Program>>,
     /// The programs of Debian's packages whose names fit.
     pub(super) debian: &'a dyn Fn(&dyn Fn(&str) -> bool) -> Result<Vec<Program>>,
-    /// ART's run-tests, and the names of those that cannot be run here.
+    /// ART's run-tests, and the names of the ones that cannot be run here.
     pub(super) run_tests: &'a dyn Fn() -> Result<(Vec<Program>, BTreeSet<String>)>,
 }
 
-/// The programs that the options ask for, and the names of those that cannot be run here.
+/// The programs that the options select, and the names of selected ones that cannot be run here.
 pub(super) fn select(
     options: &Options,
     sources: &Sources<'_>,
 ) -> Result<(Vec<Program>, Vec<String>)> {
     let (mut programs, mut others) = (Vec::new(), Vec::new());
     let named = |name: &str| options.names.is_empty() || options.names.iter().any(|n| n == name);
-    // Whether a program is asked for that no source so far has.
+    // Whether a selected program is in none of the sources so far.
     let incomplete = |programs: &[Program]| {
         options.names.is_empty()
             || options
@@ -56,13 +56,13 @@ pub(super) fn select(
     others.retain(|name| named(name));
     ensure!(
         !programs.is_empty() && programs.len() + others.len() >= options.names.len(),
-        "some of {:?} are no programs of the oracle (a run-test has to be built first: see docs/verification.md)",
+        "some of {:?} are no programs of the oracle (a run-test has to be built first: see testing/verify/README.md)",
         options.names
     );
     Ok((programs, others))
 }
 
-/// Keeps the programs that a list names, one a line; the result is those that are not there.
+/// Keeps the programs that a list names, one a line. Returns listed names without a program.
 fn keep_listed(list: &str, programs: &mut Vec<Program>) -> Vec<String> {
     let listed = list.lines().filter_map(|line| line.split('#').next());
     let mut listed: Vec<&str> = listed.map(str::trim).filter(|n| !n.is_empty()).collect();

@@ -16,7 +16,7 @@ pub(super) enum Step {
     Exit(Name),
 }
 
-/// Methods by `class.name(signature)`, so that those of two processes can be compared.
+/// Methods by `class.name(signature)`, for comparing two processes.
 #[derive(Default)]
 pub(super) struct Names {
     numbers: HashMap<String, Name>,
@@ -60,10 +60,10 @@ impl Names {
     }
 }
 
-/// What an event is called whose method is not in the list of ART's trace. Nothing of ours is called so.
+/// The name of a method that is missing in the list of ART's trace. No recorded method has it.
 const NO_METHOD: &str = "<not listed>";
 
-/// The events of ART's own tracer from the entry of `main` on, which is a method's name with its signature.
+/// The events of ART's own tracer from the entry of `main` on; `main` is a name with its signature.
 pub(super) fn reference(trace: &ArtTrace, main: &str, names: &mut Names) -> Option<Vec<Step>> {
     let thread = trace
         .threads
@@ -113,7 +113,7 @@ pub(super) fn recorded(trace: &Trace, main: &str, names: &mut Names) -> Option<V
     }))
 }
 
-/// Entries and exits of calls in the order of their entries; those without an end have no exit.
+/// Entries and exits of calls in the order of their entries; calls without an end have no exit.
 fn steps(
     calls: impl Iterator<Item = Call>,
     bottom: u32,
@@ -142,16 +142,16 @@ fn steps(
     steps
 }
 
-/// A thread other than the main thread, in the traces of both.
+/// A thread other than the main thread, in both traces.
 pub(super) struct Pair {
     pub(super) name: String,
     pub(super) reference: Vec<Step>,
     pub(super) recorded: Vec<Step>,
-    /// Whether both saw its end.
+    /// Whether both traces have its end.
     pub(super) ended: bool,
 }
 
-/// The other threads of which both have the beginning: those that began to run Java code while both tracers were on.
+/// The other threads whose beginnings are in both traces: they began to run Java code while both tracers were on.
 pub(super) fn other_threads(art: &ArtTrace, ours: &Trace, names: &mut Names) -> Vec<Pair> {
     let unknown = names.number(None);
     let none = names.number_of(NO_METHOD);
@@ -162,7 +162,7 @@ pub(super) fn other_threads(art: &ArtTrace, ours: &Trace, names: &mut Names) -> 
         if thread.tid == ours.process.pid || thread.stats.overwritten_slots > 0 {
             continue;
         }
-        // ART's events have 16 bits of the id, and those of threads that share them are mixed up.
+        // ART's events have 16 bits of the id, so events of threads with equal bits are mixed.
         let same = |tid: u32| tid & 0xffff == thread.tid & 0xffff;
         let ours_too = ours.threads.iter().filter(|t| same(t.tid)).count();
         let mut theirs = art.threads.iter().filter(|t| same(t.tid));
@@ -185,7 +185,7 @@ pub(super) fn other_threads(art: &ArtTrace, ours: &Trace, names: &mut Names) -> 
         }
         let calls = &thread.calls;
         let open = |flag| (0..calls.len()).any(|index| calls.get(index).flags.contains(flag));
-        // It began before.
+        // It began before the tracers.
         if depth < 0 || reference.is_empty() || calls.is_empty() || open(Flags::OPEN_START) {
             continue;
         }

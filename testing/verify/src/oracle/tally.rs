@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was compared in each mode, and how it is printed.
+//! The results of each mode, and their output.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,21 +9,21 @@ use super::mode::Mode;
 use super::outcome::{add, Counts, Equal};
 use super::programs::Program;
 
-/// What a mode came to.
+/// The result of a mode.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) programs: usize,
     pub(super) events: usize,
-    /// Other than main threads.
+    /// Compared threads other than main threads.
     pub(super) threads: usize,
     pub(super) differences: usize,
-    /// Programs that took a second run.
+    /// Programs of which only a second run was equal.
     pub(super) again: Vec<String>,
-    /// Programs that are compared with a reference that has been verified ahead.
+    /// Programs that were compared with a reference that was verified ahead of time.
     pub(super) verified: Vec<String>,
     /// Whether a program that can be compared was left out.
     pub(super) failed: bool,
-    /// Which programs were left out why.
+    /// Programs that were left out, by reason.
     pub(super) skipped: BTreeMap<String, Vec<String>>,
     pub(super) missing: Counts,
     pub(super) additional: Counts,
@@ -59,7 +59,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// How far it has come, with what has been compared.
+/// Prints the progress.
 pub(super) fn print_progress(
     index: usize,
     programs: usize,
@@ -95,11 +95,11 @@ pub(super) fn report(mode: Mode, tally: &Tally) {
     for (programs, what) in [
         (
             &tally.again,
-            "took another way in one run, and the reference's in the next",
+            "differed from the reference in one run, and equalled it in the next",
         ),
         (
             &tally.verified,
-            "differ from the first reference, and equal one that was verified ahead",
+            "differ from the first reference, and equal the one that was verified ahead of time",
         ),
     ] {
         let n = programs.len();
@@ -116,11 +116,11 @@ pub(super) fn report(mode: Mode, tally: &Tally) {
     }
 }
 
-/// What was in one of the traces only, as is permitted: how often, and mostly what.
+/// Prints the permitted differences: the number of calls, and the most frequent methods.
 pub(super) fn print_permitted(missing: &Counts, additional: &Counts) {
     for (what, counts) in [
         ("only seen by ART's tracer", missing),
-        ("only seen by ours", additional),
+        ("only seen by Hindsight", additional),
     ] {
         let calls: u64 = counts.values().sum();
         println!(

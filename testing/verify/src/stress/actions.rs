@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is done to the process from outside: commands to the control socket, and signals.
+//! Actions on the process from outside: commands to the control socket, and signals.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 
 use super::dice::Dice;
 
-/// Something to do to the process. A thread is named by a number that picks one of those that are there then.
+/// An action on the process. A thread is given by a number, which selects one of the threads at that moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// A line to the control socket.
     Command(&'static str, u64),
     Snapshot,
     Status,
-    /// `None`: any number.
+    /// `None`: no limit.
     MaxRings(Option<u64>),
-    /// Nanoscope's property: to a file of this number, or to nothing.
+    /// Sets Nanoscope's property to a file of this number, or clears it.
     Property(Option<u64>),
-    /// A line that makes no sense.
+    /// An invalid line.
     Nonsense(&'static str),
-    /// A client that goes away in the middle of a line.
+    /// A client that closes its connection in the middle of a line.
     HalfALine,
     /// SIGPROF, which the program counts, to one thread.
     Interrupt(u64),
     /// A signal that ART itself handles, to the process.
     Signal(i32),
-    /// Everything stands still for so many milliseconds.
+    /// SIGSTOP for this many milliseconds, then SIGCONT.
     Freeze(u64),
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// Lines that must be answered with an error, or do nothing.
+/// Lines whose answer must be an error, or that do nothing.
 const NONSENSE: [&str; 8] = [
     "",
     "start",
@@ -63,7 +63,7 @@ const NONSENSE: [&str; 8] = [
     "\u{fffd} what",
 ];
 
-/// What the control socket's client does next, after how long a pause.
+/// The next action of a client of the control socket, and the pause before it.
 pub(super) fn command(dice: &mut Dice, files: &mut u64) -> (Duration, Action) {
     let pause = Duration::from_millis(dice.below(30));
     let action = match dice.below(100) {
@@ -85,15 +85,15 @@ pub(super) fn command(dice: &mut Dice, files: &mut u64) -> (Duration, Action) {
     (pause, action)
 }
 
-/// What signal comes next, after how long a pause.
+/// The next signal, and the pause before it.
 pub(super) fn signal(dice: &mut Dice) -> (Duration, Action) {
     let pause = Duration::from_millis(dice.below(25));
     let action = match dice.below(200) {
         0..=9 => Action::Freeze(dice.below(60)),
         // A garbage collection.
         10..=12 => Action::Signal(libc::SIGUSR1),
-        // No SIGQUIT: ART 10's own dump of the class loaders reads dex files that are gone, where loaders are unloaded
-        // (docs/verification.md).
+        // No SIGQUIT: ART 10's own dump of the class loaders reads freed dex files after loaders were unloaded
+        // (docs/verification-log.md).
         _ => Action::Interrupt(dice.below(1 << 16)),
     };
     (pause, action)
@@ -103,24 +103,24 @@ pub(super) fn signal(dice: &mut Dice) -> (Duration, Action) {
 pub(super) struct Subject<'a> {
     pub(super) pid: u32,
     pub(super) socket: &'a Path,
-    /// What Nanoscope's property has to name.
+    /// The folder of the files that Nanoscope's property names.
     pub(super) package: &'a str,
-    /// How long a command may take to be answered.
+    /// Time limit for the answer to a command.
     pub(super) patience: Duration,
 }
 
-/// What became of an action.
+/// The outcome of an action.
 pub(super) enum Outcome {
-    /// What was to be expected, whether the process could do it or not.
+    /// As expected, whether or not the process could do it.
     Done,
-    /// Nobody listens: the process is ending.
+    /// No connection: the process is ending.
     NoSocket,
-    /// What must not happen.
+    /// A violation.
     Finding(String),
 }
 
 impl Subject<'_> {
-    /// The kernel's ids of the threads that there are now.
+    /// The kernel's ids of the current threads.
     fn threads(&self) -> Vec<u32> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
         let mut ids: Vec<u32> = tasks
@@ -165,7 +165,7 @@ impl Subject<'_> {
             }
             Action::Interrupt(number) => {
                 if let Some(tid) = self.thread(*number) {
-                    // SAFETY: no precondition.
+                    // SAFETY: kill and tgkill take any numbers and touch no memory of this process.
                     unsafe { libc::syscall(libc::SYS_tgkill, self.pid, tid, libc::SIGPROF) };
                 }
                 return Outcome::Done;
@@ -202,7 +202,7 @@ impl Subject<'_> {
     }
 
     fn kill(&self, signal: i32) {
-        // SAFETY: no precondition.
+        // SAFETY: kill and tgkill take any numbers and touch no memory of this process.
         unsafe { libc::kill(self.pid as i32, signal) };
     }
 
@@ -219,21 +219,21 @@ impl Subject<'_> {
     }
 }
 
-/// What is wrong with an answer.
+/// Checks an answer; an error names the problem.
 fn judge(action: &Action, answer: &str) -> Result<(), String> {
     let word = answer.split(' ').next().unwrap_or_default();
     match (action, word) {
         (Action::Nonsense(_), "error") => Ok(()),
-        (Action::Nonsense(_), _) => Err("an error was to be expected".to_owned()),
+        (Action::Nonsense(_), _) => Err("expected an error".to_owned()),
         (Action::Status, "ok") => status(answer.trim_start_matches("ok ")),
         (Action::Status | Action::MaxRings(_), _) if word != "ok" => Err("not ok".to_owned()),
-        // `TID` may be no thread of Java's, may be traced already, or not; there may be nothing to write.
+        // An error is right, too: `TID` may be no Java thread, or traced already, or there may be nothing to write.
         (_, "ok" | "error") if !answer.contains("does not answer") => Ok(()),
         _ => Err("neither ok nor an error".to_owned()),
     }
 }
 
-/// Checks what `status` says.
+/// Checks the answer to `status`.
 fn status(json: &str) -> Result<(), String> {
     let status: serde_json::Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
     let count = |name: &str| status[name].as_array().map(Vec::len);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers that look random and are the same for the same seed, on any machine and with any release of any library.
+//! Pseudorandom numbers that depend on the seed only, not on the machine or the version of a library.
 
 /// xorshift64*.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// A sequence of its own for each `purpose`.
+    /// A separate sequence for each `purpose`.
     pub(super) fn new(seed: u64, purpose: u64) -> Dice {
         let mixed =
             (seed ^ purpose.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc;
@@ -25,7 +25,7 @@ impl Dice {
         self.next() % bound
     }
 
-    /// One of these.
+    /// A random element.
     pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use hindsight_decoder::{Method, Thread, Trace, NO_PARENT};
 
-/// Classes of `lab/stress/Stress.java` that call nothing of the program but themselves, and whose methods only they
-/// call, but for [`OPEN_METHODS`]. An entry or an exit too many or too few soon leads to a call that cannot be.
+/// Closed classes of `lab/stress/Stress.java`: their methods call no others of the program and, except
+/// [`OPEN_METHODS`], are called by no others. A lost or invented entry or exit soon leads to an impossible call.
 const CLOSED: [&str; 7] = [
     "Chain",
     "Recursion",
@@ -17,21 +17,21 @@ const CLOSED: [&str; 7] = [
     "Contended",
     "Alloc",
 ];
-/// The methods of those that others call.
+/// Methods of closed classes that others call.
 const OPEN_METHODS: [&str; 5] = ["run", "expected", "attach", "prepare", "fromNative"];
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) rings: u64,
     pub(super) events: u64,
-    /// Calls whose caller was checked.
+    /// Calls with a checked caller.
     pub(super) calls: u64,
-    /// Slots that no anchor bounds: the machine was too busy for the control thread to look in time.
+    /// Slots without an anchor before or after them: the machine was too busy for the control thread to take one.
     pub(super) unbounded_slots: u64,
 }
 
-/// Decodes a file. An error is a finding.
+/// Decodes and checks a file. An error is a finding.
 pub(super) fn check(path: &Path) -> Result<Counts, String> {
     let trace = Trace::open(path).map_err(|error| error.to_string())?;
     let mut counts = Counts::default();
@@ -48,7 +48,7 @@ pub(super) fn check(path: &Path) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// Checks a thread; the number of calls whose callers were looked at.
+/// Checks a thread. Returns the number of calls with a checked caller.
 fn check_thread(trace: &Trace, thread: &Thread) -> Result<u64, String> {
     let stats = &thread.stats;
     for (what, count) in [
@@ -79,7 +79,7 @@ fn check_thread(trace: &Trace, thread: &Thread) -> Result<u64, String> {
         }
         let parent = thread.calls.get(call.parent as usize);
         let both = (trace.methods.get(parent.method)).zip(trace.methods.get(call.method));
-        // What was entered before the ring began has no name.
+        // A method that was entered before the ring's first event has no name.
         let Some((caller, method)) = both else {
             continue;
         };
@@ -95,7 +95,7 @@ fn check_thread(trace: &Trace, thread: &Thread) -> Result<u64, String> {
     Ok(checked)
 }
 
-/// Whether the program has this call.
+/// Whether the program can make this call.
 fn is_possible(caller: &Method, method: &Method) -> bool {
     if method.name == "<clinit>" || (method.class == "Stress" && method.name == "check") {
         return true;
@@ -110,13 +110,13 @@ fn is_possible(caller: &Method, method: &Method) -> bool {
         (_, Some(_)) if !is_open => false,
         // Threads that native code attached.
         (Some("Jni"), Some("Chain")) => true,
-        // All that is in no package is the program.
+        // The program's classes are in no package.
         (Some(_), _) => method.class.contains('.'),
         _ => true,
     }
 }
 
-/// The closed class that this is, or is in.
+/// The closed class that a class is, or is nested in.
 fn closed_class(class: &str) -> Option<&'static str> {
     let outer = class.split('$').next().unwrap_or(class);
     CLOSED.into_iter().find(|closed| *closed == outer)
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(closed_class("Chainsaw"), None);
     }
 
-    /// Names of methods, where `-` is an exit.
+    /// Names of methods; `-` is an exit.
     fn checked(calls: &[&str]) -> Result<Counts, String> {
         let mut script = Script::new("stress");
         let thread = script.thread(7, "worker 0");

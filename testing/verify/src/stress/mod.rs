@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask verify stress`: a program of many threads does what recording goes wrong on, while tracing is
+//! `cargo xtask verify stress`: the threads of a program do things that are hard to record, while tracing is
 //! started, stopped and put into snapshots from several sides; every file is decoded and checked.
 
 mod actions;
@@ -23,31 +23,31 @@ use actions::{Action, Outcome, Subject};
 use dice::Dice;
 use process::Process;
 
-/// How to stress.
+/// Options of `verify stress`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// For how long
+    /// Duration
     #[arg(long, default_value_t = 40, conflicts_with = "minutes")]
     seconds: u64,
     /// The same in minutes
     #[arg(long)]
     minutes: Option<u64>,
-    /// What the sequence of everything is made of; without it, a new one each time
+    /// Seed of all sequences of actions; default: a new one for each run
     #[arg(long)]
     seed: Option<u64>,
-    /// What the lab was built for
+    /// The sanitizer that the lab was built with
     #[arg(long, value_enum, default_value = "none", conflicts_with = "stock")]
     sanitizer: Sanitizer,
     /// The instruction set: x86_64, or under qemu-user arm64 or arm
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
-    /// Where logs, and files with findings, are kept; without it they are kept only if there are findings
+    /// Folder for logs and for files with findings; without it they are kept only if there are findings
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// The same program on stock ART, where nothing is recorded: to see whether a finding is Hindsight's
+    /// Run the program on stock ART, without recording: shows whether a finding is Hindsight's
     #[arg(long)]
     stock: bool,
-    /// End after the first round with a finding
+    /// Stop after the first round with a finding
     #[arg(long)]
     first: bool,
 }
@@ -61,17 +61,17 @@ enum Sanitizer {
     None,
 }
 
-/// How the program executes its code.
+/// Mode of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// With a JIT that compiles early, into a cache that is often full.
+    /// A JIT that compiles early, into a cache that is often full.
     Jit,
     /// The JIT compiles at the first call, and everything can be deoptimized.
     JitAtOnce,
     Interpreter,
 }
 
-/// One process.
+/// The configuration of one process.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     number: u64,
@@ -83,9 +83,9 @@ struct Round {
     all: bool,
     max_rings: u64,
     snapshot_at_exit: bool,
-    /// Whether the process ends while its threads work on.
+    /// Whether the process ends while its threads are at work.
     exit_at_work: bool,
-    /// Threads are stopped by the lock-free protocol.
+    /// Whether threads are stopped by the lock-free protocol.
     lock_free: bool,
     seed: u64,
 }
@@ -94,7 +94,7 @@ impl Round {
     /// The round of this number: a function of the seed.
     fn new(seed: u64, number: u64, seconds: u64) -> Round {
         let mut dice = Dice::new(seed, number << 8);
-        // The first rounds are each of another kind, so that a short run has all.
+        // Each of the first rounds has another mode, so that a short run has all.
         let mode = match number {
             0 => Mode::Jit,
             1 => Mode::Interpreter,
@@ -139,7 +139,7 @@ impl Round {
     }
 }
 
-/// What is needed to start the program.
+/// The program and its parts.
 struct Built {
     lab: Lab,
     program: PathBuf,
@@ -148,7 +148,7 @@ struct Built {
     library: PathBuf,
 }
 
-/// What was done and found, of all rounds.
+/// The sums over all rounds, and the findings.
 #[derive(Default)]
 struct Totals {
     actions: AtomicU64,
@@ -177,7 +177,7 @@ impl Totals {
     }
 }
 
-/// Stresses, and prints what was found. The result is whether that is nothing.
+/// Runs the rounds and prints the findings. Returns whether there is none.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     let seconds = options
         .minutes
@@ -238,7 +238,7 @@ fn now() -> u64 {
     since.map_or(0, |time| time.as_secs())
 }
 
-/// Copies a round's folder, without what is no file.
+/// Copies the files of a round's folder.
 fn keep(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from)? {
@@ -285,7 +285,7 @@ fn build(options: &Options, checkout: &Path, folder: &Path) -> Result<Built> {
     let library = folder.join("libstress.so");
     let mut compiler = Command::new("clang-14");
     compiler.args(["-shared", "-fPIC", "-O1", "-g", "-pthread", "-fuse-ld=lld"]);
-    // ART unloads it at the end, when signals may still come for its handler.
+    // Never unloaded: ART unloads libraries at its end, when signals may still arrive for the handler.
     compiler.arg("-Wl,-z,nodelete");
     compiler.args(Layout::of(&lab).native_code_flags);
     if sanitized {
@@ -353,13 +353,13 @@ fn command(built: &Built, options: &Options, round: &Round, folder: &Path) -> Co
         command.env("HINDSIGHT", round.configuration(folder));
     }
     command
-        // With the dump that SIGQUIT asks for, where the process stands still.
+        // Also shows the dump at SIGQUIT, if the process hangs.
         .env("ANDROID_LOG_TAGS", "*:i")
         .current_dir(folder);
     command
 }
 
-/// One process, from its start to its end.
+/// Runs one process from its start to its end.
 fn stress(
     built: &Built,
     options: &Options,
@@ -367,7 +367,7 @@ fn stress(
     folder: &Path,
     totals: &Totals,
 ) -> Result<()> {
-    // What is slow, and by how much at most on a busy machine.
+    // Upper bounds for a busy machine.
     let slow = if options.isa.is_native() && options.sanitizer == Sanitizer::None {
         1
     } else {
@@ -387,7 +387,7 @@ fn stress(
     let mut status = None;
     let result = std::thread::scope(|scope| -> Result<()> {
         let (subject, over, ended) = (&subject, &over, &ended);
-        // Whatever happens, the others end, too.
+        // Ends the other threads on every way out.
         let guard = Ended(&[over, ended]);
         let mut sides = Vec::new();
         scope.spawn(move || check_files(round, folder, ended, totals));
@@ -399,7 +399,7 @@ fn stress(
                 break;
             }
             let problem = match started.elapsed() > limit {
-                true => Some(format!("it does not end after {} s", limit.as_secs())),
+                true => Some(format!("it has not ended after {} s", limit.as_secs())),
                 false => process.stuck(patience),
             };
             if let Some(problem) = problem {
@@ -409,7 +409,7 @@ fn stress(
                 break;
             }
             if process.has_started() && sides.is_empty() {
-                // On stock, nobody listens to the first two.
+                // On stock ART there is no socket for the first two.
                 for side in if options.stock { 2..3 } else { 0..3 } {
                     sides
                         .push(scope.spawn(move || act(side, round, folder, subject, over, totals)));
@@ -458,7 +458,7 @@ fn stress(
     Ok(())
 }
 
-/// Sets flags when it goes away.
+/// Sets flags when it is dropped.
 struct Ended<'a>(&'a [&'a AtomicBool; 2]);
 
 impl Drop for Ended<'_> {
@@ -469,7 +469,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// One side: two clients of the socket, and one that sends signals. What it does is written down before it is done.
+/// One side: a client of the socket, or the sender of signals. It logs each action before doing it.
 fn act(
     side: u64,
     round: &Round,
@@ -499,11 +499,11 @@ fn act(
     }
 }
 
-/// Checks files as they appear, and removes those that are right; to the end of the process.
+/// Checks files as they appear, and removes correct ones, until the process ends.
 fn check_files(round: &Round, folder: &Path, ended: &AtomicBool, totals: &Totals) {
     let mut wrong = BTreeSet::new();
     loop {
-        // What appears after this is found in the next turn.
+        // Files that appear after this are found in the next turn.
         let last = ended.load(Ordering::Acquire);
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The program that is stressed, and who watches that it goes on.
+//! The program under stress, and its watchdog.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// What the program has said so far.
+/// The output of the program so far.
 #[derive(Debug)]
 struct Said {
-    /// Steps of each worker, and when that number was new.
+    /// Steps of each worker, and the time of the last change.
     workers: Vec<(u64, Instant)>,
-    /// When there was a line at all.
+    /// The time of the last line.
     latest: Instant,
     started: bool,
     done: bool,
     digests: Vec<String>,
-    /// Lines that tell of a finding, with what follows them.
+    /// Findings that the program reports, with the lines that follow.
     findings: Vec<String>,
 }
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Process {
     child: Child,
     said: Arc<Mutex<Said>>,
@@ -32,7 +32,7 @@ pub(super) struct Process {
     log: PathBuf,
 }
 
-/// What is in the log of a program that is broken. ART's log has other lines, too.
+/// Texts in the log that are findings. ART's log has other lines, too.
 const FATAL: [&str; 8] = [
     "ERROR: AddressSanitizer",
     "AddressSanitizer:DEADLYSIGNAL",
@@ -49,7 +49,7 @@ fn lock(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
 }
 
 impl Process {
-    /// Starts it; its log and what it prints go to the folder.
+    /// Starts the program; its log and output go to the folder.
     pub(super) fn start(command: &mut Command, folder: &Path) -> Result<Process> {
         let log = folder.join("log.txt");
         let printed = folder.join("output.txt");
@@ -89,7 +89,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Whether its threads are at work, so that signals find their handlers.
+    /// Whether its threads are at work, and the handlers of signals installed.
     pub(super) fn has_started(&self) -> bool {
         lock(&self.said).started
     }
@@ -98,18 +98,18 @@ impl Process {
         lock(&self.said).done
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Who has not moved for longer than `limit`.
+    /// A description of the threads without progress for longer than `limit`.
     pub(super) fn stuck(&self, limit: Duration) -> Option<String> {
         let said = lock(&self.said);
         if said.latest.elapsed() > limit {
             return Some(format!("it printed nothing for {} s", limit.as_secs()));
         }
-        // The last line says nothing of those that are done.
+        // The last line leaves out workers that are done.
         let worker = said
             .workers
             .iter()
@@ -120,8 +120,8 @@ impl Process {
         ))
     }
 
-    /// Writes where all its threads are to the folder: what the kernel, ART (in answer to SIGQUIT), and gdb if
-    /// there is one, know of them.
+    /// Writes the state of all its threads to the folder, as seen by the kernel, by ART (at SIGQUIT), and by gdb, if
+    /// installed.
     pub(super) fn dump(&self, folder: &Path) {
         use std::fmt::Write as _;
         let mut text = String::new();
@@ -141,7 +141,7 @@ impl Process {
             );
         }
         let _ = fs::write(folder.join("threads.txt"), text);
-        // SAFETY: no precondition.
+        // SAFETY: kill takes any numbers and touches no memory of this process.
         unsafe { libc::kill(self.pid() as i32, libc::SIGQUIT) };
         std::thread::sleep(Duration::from_secs(10));
         let gdb = Command::new("gdb")
@@ -154,7 +154,7 @@ impl Process {
         }
     }
 
-    /// Ends it, if it has not ended, and waits for it.
+    /// Kills the program, if it has not ended, and waits for it.
     pub(super) fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -163,7 +163,7 @@ impl Process {
         }
     }
 
-    /// What it said that it found, once it has ended, and what its log says.
+    /// Findings in its output and log, once it has ended.
     pub(super) fn findings(&mut self) -> Vec<String> {
         self.end();
         let mut findings = lock(&self.said).findings.clone();
@@ -187,7 +187,7 @@ impl Process {
         lines[lines.len().saturating_sub(12)..].join("\n")
     }
 
-    /// What each worker's steps came to; the same for the same seed and number of steps.
+    /// Checksums of the workers' results; the same for the same seed and number of steps.
     pub(super) fn digests(&self) -> Vec<String> {
         lock(&self.said).digests.clone()
     }

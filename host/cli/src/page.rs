@@ -1,20 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Text for people: columns that fit the terminal, sizes, colours.
+//! Text on standard output: paragraphs, tables and colours that fit the terminal.
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use clap::Args;
-use hindsight_analysis::{shorten, wrap, Layout, Palette};
 use unicode_width::UnicodeWidthStr;
 
-pub(crate) use hindsight_analysis::count;
+use crate::output::OutputError;
+use crate::words::{count, shorten, wrap};
+
+/// Escape sequences before and after parts of a text that should stand out; empty for plain text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Palette {
+    /// Before the most important words.
+    pub(crate) strong: &'static str,
+    /// Before words that are only context.
+    pub(crate) dim: &'static str,
+    /// Before changes for the worse.
+    pub(crate) bad: &'static str,
+    /// Before changes for the better.
+    pub(crate) good: &'static str,
+    /// After any of them.
+    pub(crate) reset: &'static str,
+}
+
+impl Palette {
+    /// Plain text.
+    pub(crate) const PLAIN: Palette = Palette {
+        strong: "",
+        dim: "",
+        bad: "",
+        good: "",
+        reset: "",
+    };
+    /// For a terminal.
+    const ANSI: Palette = Palette {
+        strong: "\x1b[1m",
+        dim: "\x1b[2m",
+        bad: "\x1b[31m",
+        good: "\x1b[32m",
+        reset: "\x1b[0m",
+    };
+}
 
 /// How results are shown.
 #[derive(Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Look {
     #[command(flatten)]
     pub(crate) color: colorchoice_clap::Color,
-    /// Cut and wrap lines to so many columns; by default those of the terminal, and elsewhere nothing is cut
+    /// Cut and wrap lines to this width; default: the terminal's width, and no limit for files and pipes
     #[arg(long, global = true, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..))]
     width: Option<u16>,
 }
@@ -27,7 +62,7 @@ pub(crate) fn palette(stream: &impl anstream::stream::RawStream) -> Palette {
     }
 }
 
-/// Standard output, and what is known of it.
+/// Standard output, with the colours and the width that it takes.
 pub(crate) struct Page {
     out: BufWriter<StdoutLock<'static>>,
     pub(crate) palette: Palette,
@@ -51,13 +86,15 @@ impl Page {
         }
     }
 
-    /// For texts of the analysis.
-    pub(crate) fn layout(&self) -> Layout {
-        Layout {
-            palette: self.palette,
-            width: self.width,
-            ..Layout::PLAIN
-        }
+    /// Writes a report with `write`, and all of it to standard output.
+    pub(crate) fn show(
+        mut self,
+        write: impl FnOnce(&mut Page) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        write(&mut self)
+            .and_then(|()| self.flush())
+            .map_err(OutputError)?;
+        Ok(())
     }
 
     /// A paragraph.
@@ -65,7 +102,7 @@ impl Page {
         self.paragraph(text, "", "")
     }
 
-    /// A paragraph that is only context.
+    /// A paragraph of context.
     pub(crate) fn dim(&mut self, text: &str) -> io::Result<()> {
         self.paragraph(text, self.palette.dim, self.palette.reset)
     }
@@ -75,13 +112,21 @@ impl Page {
         self.paragraph(text, self.palette.strong, self.palette.reset)
     }
 
-    /// A paragraph that begins so many columns to the right.
+    /// A paragraph that begins `indent` columns to the right.
     pub(crate) fn indented(&mut self, text: &str, indent: usize) -> io::Result<()> {
         let room = self.width.map(|w| w.saturating_sub(indent).max(30));
         for line in text.lines().flat_map(|l| wrap(l, room)) {
             writeln!(self.out, "{:indent$}{line}", "")?;
         }
         Ok(())
+    }
+
+    /// A line about rows that are not shown, if there are any.
+    pub(crate) fn more(&mut self, hidden: usize) -> io::Result<()> {
+        if hidden == 0 {
+            return Ok(());
+        }
+        self.dim(&format!("{} more (use --limit)", count(hidden as u64)))
     }
 
     fn paragraph(&mut self, text: &str, style: &str, reset: &str) -> io::Result<()> {
@@ -91,7 +136,7 @@ impl Page {
         Ok(())
     }
 
-    /// Facts, one a line, their names in a column.
+    /// Facts, one to a line, with their names in a column.
     pub(crate) fn facts(&mut self, facts: &[(&str, String)]) -> io::Result<()> {
         let names = facts
             .iter()
@@ -112,8 +157,7 @@ impl Page {
         Ok(())
     }
 
-    /// Rows in aligned columns, two spaces apart. Columns of names or prose share the room that the others
-    /// leave.
+    /// Rows in aligned columns, two spaces apart. Columns of names or prose share the width that the others leave.
     pub(crate) fn table(&mut self, columns: &[Column], rows: &[Vec<Cell>]) -> io::Result<()> {
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
@@ -167,14 +211,14 @@ impl Write for Page {
     }
 }
 
-/// What a column holds.
+/// The contents of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Numbers: aligned to the right.
     Number,
     /// Short texts.
     Text,
-    /// Names, which are cut where room is short.
+    /// Names, which are cut where the page is too narrow.
     Name,
     /// Sentences, which are wrapped; only in the last column.
     Prose,
@@ -199,7 +243,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// With something before it that makes it stand out.
+    /// A cell in a style of the [`Palette`].
     pub(crate) fn styled(text: impl Into<String>, style: &'static str) -> Self {
         Cell {
             text: text.into(),
@@ -256,38 +300,10 @@ fn line(row: &[Cell], columns: &[Column], widths: &[usize], reset: &str) -> Stri
         } else {
             spaces += before;
         }
-        // Nothing at the end of a line.
+        // Only written before the next cell: no line ends with spaces.
         spaces += after + 2;
     }
     out
-}
-
-/// `32 MiB`
-pub(crate) fn bytes(n: u64) -> String {
-    const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
-    let mut value = n as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let decimals = usize::from(unit > 0 && value < 100.0 && value.fract() > 0.0);
-    format!("{value:.decimals$} {}", UNITS[unit])
-}
-
-/// `54.7 %`; `<0.1 %` for what is little, but not nothing
-pub(crate) fn percent(part: u64, whole: u64) -> String {
-    let percent = part as f64 * 100.0 / whole.max(1) as f64;
-    if part > 0 && percent < 0.05 {
-        "<0.1 %".to_owned()
-    } else {
-        format!("{percent:.1} %")
-    }
-}
-
-/// `1 call`, `2 calls`
-pub(crate) fn counted(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 #[cfg(test)]
@@ -295,14 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
-        assert_eq!(bytes(512), "512 B");
-        assert_eq!(bytes(33_554_432), "32 MiB");
-        assert_eq!(bytes(1_669_464), "1.6 MiB");
-    }
-
-    #[test]
-    fn elastic_columns_share_what_is_missing() {
+    fn columns_of_names_share_the_width() {
         let columns = [
             column("n", Kind::Number),
             column("a", Kind::Name),
@@ -319,12 +328,12 @@ mod tests {
             n == 8 && n + a + b + 4 <= 80 && a.abs_diff(b) <= 1,
             "{a} {b}"
         );
-        // Below a least width, lines are too long rather than meaningless.
+        // Below a least width, a line that is too long is better than one that says nothing.
         assert_eq!(fitted([8, 40, 40], 20), [8, 16, 16]);
     }
 
     #[test]
-    fn empty_cells_leave_their_room_but_nothing_at_the_end() {
+    fn empty_cells_keep_their_columns_but_no_line_ends_with_spaces() {
         let columns = [
             column("", Kind::Number),
             column("", Kind::Number),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight match`
+//! `hindsight match`: known bad behaviour, by signatures.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,39 +7,42 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use hindsight_analysis::{
-    duration, parse_signatures, shorten, Example, Finding, Measure, Signature,
-};
+use hindsight_analysis::{parse_signatures, Checked, Example, Finding, Measure, Signature};
 use serde::Serialize;
 
-use crate::input::{read, Mapping, Select};
+use crate::batch::Failure;
+use crate::damage::{self, DamageReport};
+use crate::input::Reading;
+use crate::output::{unless_closed, write_json};
+use crate::page::{Look, Page};
 use crate::progress;
-use crate::text::{self, Look, Page};
-use crate::write_json;
+use crate::select::Select;
+use crate::words::{self, count, duration, shorten};
 
-/// A signature file is written by hand.
+/// Largest file of signatures, bytes: they are written by hand.
 const MAX_BYTES: u64 = 1 << 20;
-/// So many calls of a stack are shown, the innermost.
+/// Most calls of a stack that are shown, the innermost ones.
 const MAX_STACK: usize = 10;
 
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 no signature matched; 1 at least one did; 2 something is wrong with a file or the usage.\n\
-                  How signatures are written: docs/signatures.md."
+    after_help = "Exit codes: 0 no signature matched; 1 at least one did; 2 a file cannot be read, whatever the \
+                  others hold, or wrong usage.\n\
+                  docs/signatures.md describes the format of signatures."
 )]
 pub(crate) struct Arguments {
-    /// .hindsight files
+    /// Traces
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// A TOML file of signatures; may be given several times
     #[arg(long, short, required = true, value_name = "TOML", value_hint = clap::ValueHint::FilePath)]
     signatures: Vec<PathBuf>,
     #[command(flatten)]
-    mapping: Mapping,
+    reading: Reading,
     #[command(flatten)]
     select: Select,
     /// Write JSON; times are in ns
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -48,6 +51,10 @@ struct Report {
     file: String,
     matched: bool,
     findings: Vec<Finding>,
+    damaged: Vec<DamageReport>,
+    /// Why the file cannot be read; then there are no findings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
@@ -59,27 +66,45 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let bar = progress::bar(arguments.files.len());
     for file in &arguments.files {
         bar.set_message(file.display().to_string());
-        let trace = read(file, &arguments.mapping)?;
-        let trace = arguments.select.apply(trace, file)?;
-        let findings: Vec<Finding> = signatures.iter().map(|s| s.find(&trace)).collect();
-        reports.push(Report {
-            file: file.display().to_string(),
-            matched: findings.iter().any(|f| f.matched),
-            findings,
-        });
+        reports.push(report(file, arguments, &signatures));
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let matched = reports.iter().any(|r| r.matched);
+    let code = match reports.iter().any(|r| r.error.is_some()) {
+        true => FAILED,
+        false => u8::from(reports.iter().any(|r| r.matched)),
+    };
     let shown = if arguments.json {
         write_json(&reports)
     } else {
-        write(&mut Page::new(look), &reports).map_err(Into::into)
+        Page::new(look).show(|page| write(page, &reports))
     };
-    match shown {
-        Err(e) if !crate::is_broken_pipe(&e) => Err(e),
-        _ => Ok(ExitCode::from(u8::from(matched))),
+    unless_closed(shown)?;
+    Ok(ExitCode::from(code))
+}
+
+/// The exit code on failure: 1 is an answer.
+pub(crate) const FAILED: u8 = 2;
+
+/// The report on one file. A file that cannot be read does not keep the others from being searched.
+fn report(file: &Path, arguments: &Arguments, signatures: &[Signature]) -> Report {
+    let mut report = Report {
+        file: file.display().to_string(),
+        matched: false,
+        findings: Vec::new(),
+        damaged: Vec::new(),
+        error: None,
+    };
+    let trace = arguments.reading.read(file);
+    match trace.and_then(|trace| arguments.select.apply(trace, file)) {
+        Ok(trace) => {
+            report.damaged = damage::reports(&trace);
+            report.findings = signatures.iter().map(|s| s.find(&trace)).collect();
+            report.matched = report.findings.iter().any(|f| f.matched);
+        }
+        Err(e) => report.error = Some(Failure::report(file, &e).error),
     }
+    report
 }
 
 fn read_signatures(file: &Path) -> Result<Vec<Signature>> {
@@ -89,14 +114,16 @@ fn read_signatures(file: &Path) -> Result<Vec<Signature>> {
         length <= MAX_BYTES,
         "{}: {} is too long for a file of signatures",
         file.display(),
-        text::bytes(length)
+        words::bytes(length)
     );
     let text = std::fs::read_to_string(file).with_context(cannot)?;
     Ok(parse_signatures(&file.display().to_string(), &text)?)
 }
 
 fn write(page: &mut Page, reports: &[Report]) -> io::Result<()> {
-    for (i, report) in reports.iter().enumerate() {
+    // A file that could not be read has been reported on standard error.
+    let readable = reports.iter().filter(|r| r.error.is_none());
+    for (i, report) in readable.enumerate() {
         if i > 0 {
             writeln!(page)?;
         }
@@ -118,10 +145,11 @@ fn write(page: &mut Page, reports: &[Report]) -> io::Result<()> {
                 finding.signature
             )?;
         }
-        let all = text::counted(report.findings.len() as u64, "signature", "signatures");
+        let all = words::counted(report.findings.len() as u64, "signature", "signatures");
         page.dim(&format!("{} of {all} matched.", matched.len()))?;
+        damage::write(page, &report.damaged)?;
     }
-    page.flush()
+    Ok(())
 }
 
 fn write_match(page: &mut Page, f: &Finding) -> io::Result<()> {
@@ -134,7 +162,7 @@ fn write_match(page: &mut Page, f: &Finding) -> io::Result<()> {
     let facts = [
         format!(
             "{}{}",
-            text::counted(f.calls, "call", "calls"),
+            words::counted(f.calls, "call", "calls"),
             condition(Measure::Calls)
         ),
         format!("mean {}{}", duration(f.mean_ns), condition(Measure::Mean)),
@@ -175,7 +203,7 @@ fn write_stack(page: &mut Page, e: &Example) -> io::Result<()> {
     let hidden = e.stack.len().saturating_sub(MAX_STACK);
     let (dim, reset) = (page.palette.dim, page.palette.reset);
     if hidden > 0 {
-        let calls = text::counted(hidden as u64, "call", "calls");
+        let calls = words::counted(hidden as u64, "call", "calls");
         writeln!(page, "            {dim}… {calls} above{reset}")?;
     }
     for (level, method) in e.stack[hidden..].iter().enumerate() {
@@ -186,6 +214,15 @@ fn write_stack(page: &mut Page, e: &Example) -> io::Result<()> {
         writeln!(page, "{:indent$}{}", "", shorten(method, room))?;
     }
     Ok(())
+}
+
+/// The value of a condition, as text.
+fn value(checked: &Checked) -> String {
+    match checked.measure {
+        Measure::Calls => count(checked.value as u64),
+        Measure::Share => format!("{:.1} %", checked.value),
+        _ => duration(checked.value as u64),
+    }
 }
 
 /// The conditions that don't hold.
@@ -203,7 +240,7 @@ fn why_not(f: &Finding) -> String {
                 Measure::Total => "together",
                 Measure::Share => "share",
             };
-            format!("{measure} {}, not {}", c.value_text(), c.wanted)
+            format!("{measure} {}, not {}", value(c), c.wanted)
         })
         .collect();
     failed.join("; ")

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who a thread waited for: what it recorded itself, and what other threads did meanwhile.
+
+use hindsight_decoder::{Calls, DamagedPart, Extension, Flags, Method, Thread, ThreadKey, Trace};
+use serde::Serialize;
+
+use crate::known;
+use crate::path::{
+    chain_calls, heaviest_path, longest_gap, names, overlap, telling_method, ChainCall, DOMINANT,
+};
+
+/// A call covers at least this part of a wait that it may have caused.
+const COVERED: f64 = 0.9;
+/// How far apart the end of a wait and the end of the call that caused it may be: a woken thread has to be
+/// scheduled first, and on a busy machine the other one may be held up between unlocking and returning.
+const WAKE_UP_NS: u64 = 20_000_000;
+
+/// The thread that owned a lock when another one began to wait for it, as the latter recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LockOwner {
+    /// Thread id.
+    pub tid: u32,
+    /// Its ring; `None` if its calls are not in the trace, or if several threads of the trace had this id.
+    pub ring: Option<u32>,
+    /// Its name, where the file has it.
+    pub thread: Option<String>,
+    /// Whether its calls are in the trace.
+    pub traced: bool,
+    /// Identity of the lock.
+    pub lock: u64,
+}
+
+/// The thread that woke another one, as the latter recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Waker {
+    /// Thread id.
+    pub tid: u32,
+    /// Its ring; `None` if its calls are not in the trace, or if several threads of the trace had this id.
+    pub ring: Option<u32>,
+    /// Its name, where the file has it.
+    pub thread: Option<String>,
+    /// Whether its calls are in the trace.
+    pub traced: bool,
+}
+
+/// What another thread did while the chain's last call waited.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// Thread id.
+    pub tid: u32,
+    /// Its ring.
+    pub ring: u32,
+    /// Thread name.
+    pub thread: String,
+    /// Calls that contain the first call of the chain and went on after the wait, outermost first.
+    pub callers: Vec<String>,
+    /// Its chain of calls; times are those inside the wait.
+    #[serde(rename = "links")]
+    pub calls: Vec<ChainCall>,
+    /// The program's innermost method among its callers and its chain, or else of the platform.
+    pub method: String,
+    /// The part of the wait that the last one covers, 0 ..= 1.
+    pub share: f64,
+    /// Whether the last one sleeps or waits.
+    pub sleeps: bool,
+    /// Whether the thread waited for work most of the time.
+    pub idle: bool,
+    /// Index of a call that ended together with the wait: it may have released what was waited for.
+    pub ended_together: Option<usize>,
+    /// How long after that call the wait ended, ns; below 0 if the wait was seen to end first.
+    pub end_gap_ns: i64,
+    /// Whether that call is of the same class as the one that waited.
+    pub same_class: bool,
+    /// Who owned the lock that this thread waited for itself, for most of that time, if that was recorded.
+    pub lock_owner: Option<LockOwner>,
+    /// Whether the trace says that this thread owned the lock.
+    pub owns_lock: bool,
+    /// Whether the trace says that this thread ended the wait.
+    pub woke: bool,
+}
+
+/// A thread that an event names by its id.
+struct Named {
+    thread: Option<String>,
+    key: Option<ThreadKey>,
+    traced: bool,
+}
+
+/// The thread that had the id `tid` at `at_ns`. The kernel gives ids of ended threads to new ones, so the trace
+/// may hold several threads of that id: without a `key` it is not certain which one is meant.
+fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
+    let alive = |t: &&Thread| t.tid == tid && t.end_ns >= at_ns;
+    let mut found: Vec<&Thread> = trace.threads.iter().filter(alive).collect();
+    if found.len() > 1 {
+        found.retain(|t| t.start_ns <= at_ns);
+    }
+    if let [thread] = found[..] {
+        return Named {
+            thread: Some(thread.name.clone()),
+            key: Some(thread.key),
+            traced: true,
+        };
+    }
+    let damaged = trace.damaged.iter().find_map(|d| match &d.part {
+        DamagedPart::Ring { tid: t, name, .. } if *t == Some(tid) => name.clone(),
+        _ => None,
+    });
+    Named {
+        thread: damaged,
+        key: None,
+        traced: !found.is_empty(),
+    }
+}
+
+/// Who ended a wait, as far as the waiting thread recorded it.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) owner: Option<LockOwner>,
+    owner_key: Option<ThreadKey>,
+    pub(crate) waker: Option<Waker>,
+    waker_key: Option<ThreadKey>,
+    /// Whether there is any event of waiting for a lock, even without an owner.
+    pub(crate) waited_for_lock: bool,
+}
+
+/// The events that `thread` recorded during `gap`.
+pub(crate) fn recorded(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Recorded {
+    let mut found = Recorded::default();
+    let events = thread.events.iter();
+    for event in events.filter(|e| gap.0 <= e.at_ns && e.at_ns <= gap.1) {
+        let tid = u32::try_from(event.payload[0]).unwrap_or(0);
+        match event.kind {
+            Extension::LockWait => found.waited_for_lock = true,
+            Extension::WokenBy => {}
+            _ => continue,
+        }
+        if tid == 0 {
+            continue;
+        }
+        let named = named(trace, tid, event.at_ns);
+        match event.kind {
+            Extension::LockWait if found.owner.is_none() => {
+                found.owner_key = named.key;
+                found.owner = Some(LockOwner {
+                    tid,
+                    ring: named.key.map(|k| k.ring),
+                    thread: named.thread,
+                    traced: named.traced,
+                    lock: event.payload[1],
+                });
+            }
+            // The last one ended the wait.
+            Extension::WokenBy => {
+                found.waker_key = named.key;
+                found.waker = Some(Waker {
+                    tid,
+                    ring: named.key.map(|k| k.ring),
+                    thread: named.thread,
+                    traced: named.traced,
+                });
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What the other threads did during `gap`, in which `waiting` waited in the method `waited_in`; the most telling
+/// thread first.
+pub(crate) fn evidence(
+    trace: &Trace,
+    waiting: &Thread,
+    gap: (u64, u64),
+    waited_in: Option<&Method>,
+    recorded: &Recorded,
+) -> Vec<Evidence> {
+    if gap.1 == gap.0 {
+        return Vec::new();
+    }
+    let mut found: Vec<Evidence> = trace
+        .threads
+        .iter()
+        .filter(|t| t.key != waiting.key && t.tid != trace.process.raised_by)
+        .filter_map(|t| evidence_of(trace, t, gap, waited_in, recorded))
+        .collect();
+    found.sort_by(|a, b| {
+        let rank = |e: &Evidence| {
+            let together = e.ended_together.is_some();
+            (e.owns_lock, e.woke, e.same_class, together)
+        };
+        rank(b).cmp(&rank(a)).then(b.share.total_cmp(&a.share))
+    });
+    found
+}
+
+/// The outermost call that covers most of `span`.
+fn outermost(calls: &Calls, span: (u64, u64)) -> Option<usize> {
+    // Starts are sorted: from the last outermost call that began inside, go back to one that ended before.
+    let mut after = calls.start_ns.partition_point(|&start| start < span.1);
+    let mut found: Option<usize> = None;
+    while after > 0 {
+        let outermost = calls.path_to(after - 1)[0];
+        if calls.end_ns[outermost] <= span.0 {
+            break;
+        }
+        if found.is_none_or(|f| overlap(calls, outermost, span) >= overlap(calls, f, span)) {
+            found = Some(outermost);
+        }
+        after = outermost;
+    }
+    found
+}
+
+fn evidence_of(
+    trace: &Trace,
+    thread: &Thread,
+    gap: (u64, u64),
+    waited_in: Option<&Method>,
+    recorded: &Recorded,
+) -> Option<Evidence> {
+    let calls = &thread.calls;
+    let owns_lock = recorded.owner_key == Some(thread.key);
+    let woke = recorded.waker_key == Some(thread.key);
+    let length = gap.1 - gap.0;
+    let outermost = outermost(calls, gap)?;
+    if (overlap(calls, outermost, gap) as f64) < length as f64 * DOMINANT {
+        return None;
+    }
+    let path = heaviest_path(calls, outermost, gap);
+    let method = |i: usize| trace.methods.get(calls.method[i]);
+    let any = |is: fn(&Method) -> bool| path.iter().any(|&i| method(i).is_some_and(is));
+    let is_fact = owns_lock || woke;
+    if !is_fact && any(known::waits_for_work) {
+        return None;
+    }
+    let idle = any(known::is_idle);
+    let last = path[path.len() - 1];
+    let telling = telling_method(trace, calls, &path);
+    let waits = longest_gap(calls, last);
+    let waits = (waits.0.max(gap.0), waits.1.min(gap.1));
+    let is_most = waits.1.saturating_sub(waits.0) as f64 > length as f64 * DOMINANT;
+    let lock_owner = is_most.then(|| self::recorded(trace, thread, longest_gap(calls, last)).owner);
+    // Calls that went on after the wait are context.
+    let ended = |i: usize| {
+        !calls.flags[i].contains(Flags::OPEN_END) && calls.end_ns[i] <= gap.1 + WAKE_UP_NS
+    };
+    let context = path
+        .iter()
+        .position(|&i| ended(i))
+        .unwrap_or(path.len() - 1);
+    let (callers, path) = path.split_at(context);
+
+    let distance = |p: usize| calls.end_ns[path[p]].abs_diff(gap.1);
+    let may_have_caused_it = |p: &usize| {
+        let i = path[*p];
+        let covered = overlap(calls, i, gap) as f64 >= COVERED * length as f64;
+        ended(i) && covered && distance(*p) <= WAKE_UP_NS
+    };
+    let is_same_class = |p: &usize| match (waited_in, method(path[*p])) {
+        (Some(a), Some(b)) => {
+            a.is_named() && known::outer_class(&a.class) == known::outer_class(&b.class)
+        }
+        _ => false,
+    };
+    // A method that synchronizes on an object of the same class is the best guess, the outermost one if
+    // there are several: it released the lock last. Otherwise it is the call whose end is nearest, which
+    // must not have ended later: it may just as well have been woken by the one who waited.
+    let same_class = (0..path.len())
+        .filter(may_have_caused_it)
+        .find(is_same_class);
+    let ended_together = same_class.or_else(|| {
+        let ended_first = |p: &usize| calls.end_ns[path[*p]] <= gap.1;
+        (0..path.len())
+            .filter(may_have_caused_it)
+            .filter(ended_first)
+            .min_by_key(|&p| distance(p))
+    });
+    Some(Evidence {
+        tid: thread.tid,
+        ring: thread.key.ring,
+        thread: thread.name.clone(),
+        callers: names(trace, calls, callers),
+        calls: chain_calls(trace, calls, path, gap),
+        method: telling,
+        share: overlap(calls, last, gap) as f64 / length as f64,
+        sleeps: method(last).is_some_and(known::sleeps_or_waits),
+        idle,
+        ended_together,
+        end_gap_ns: ended_together.map_or(0, |p| gap.1 as i64 - calls.end_ns[path[p]] as i64),
+        same_class: same_class.is_some(),
+        lock_owner: lock_owner.flatten(),
+        owns_lock,
+        woke,
+    })
+}

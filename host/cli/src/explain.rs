@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stalls of a thread, in words.
+
+use std::fmt::{Result, Write};
+
+use hindsight_analysis::{Activity, Callee, Chain, ChainCall, Evidence, Others, Reason, Stalls};
+use hindsight_decoder::Methods;
+use unicode_width::UnicodeWidthStr;
+
+use crate::page::Palette;
+use crate::words::{count, counted, duration, shorten, wrap};
+
+/// How a text is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Colours.
+    pub(crate) palette: Palette,
+    /// Columns to a line, for a terminal; names are cut to fit. `None`: nothing is cut.
+    pub(crate) width: Option<usize>,
+    /// The number of calls of a chain to show, the outermost first.
+    pub(crate) depth: Option<usize>,
+    /// Whether runs of calls that say nothing new are shown one by one, such as calls of the platform by the platform.
+    pub(crate) full: bool,
+    /// Whether only a part of the trace's time is asked about.
+    pub(crate) window: bool,
+}
+
+/// Sentences are wrapped here, however wide the terminal is.
+const MAX_PROSE: usize = 100;
+/// Columns before a tree of calls.
+const MARGIN: usize = 4;
+/// Columns by which a call stands right of its caller.
+const INDENT: usize = 2;
+/// Columns of a duration, and of the space before it.
+const TIME: usize = 10;
+/// Columns that are kept for names, however deep the call.
+const LEAST_NAME: usize = 36;
+/// From this number on, successive calls that say nothing new are shown as one line.
+const DULL: usize = 3;
+/// Calls that are not listed one by one are worth a line if they took this part of the whole.
+const LEAST_OTHERS: f64 = 0.01;
+/// Most inlined methods that are named.
+const MAX_INLINED: usize = 5;
+/// Of longer lists of callers, only the ends are shown.
+const MAX_CALLERS: usize = 6;
+
+/// The stalls, or a sentence that there is none. Ends with a line break.
+pub(crate) fn explain(stalls: &Stalls, layout: &Layout) -> String {
+    let mut text = Text {
+        out: String::new(),
+        layout: *layout,
+        unit: if stalls.messages { "message" } else { "call" },
+    };
+    // Writing to a string cannot fail.
+    let _ = text.stalls(stalls);
+    text.out
+}
+
+struct Text {
+    out: String,
+    layout: Layout,
+    /// What a chain begins with: a message, or a call.
+    unit: &'static str,
+}
+
+/// A line of a tree of calls.
+struct Row {
+    level: usize,
+    name: String,
+    ns: Option<u64>,
+    calls: Option<u64>,
+    style: &'static str,
+}
+
+impl Text {
+    /// A sentence, wrapped if it is for a terminal.
+    fn say(&mut self, style: &str, sentence: &str) -> Result {
+        let width = self.layout.width.map(|w| w.min(MAX_PROSE));
+        let reset = if style.is_empty() {
+            ""
+        } else {
+            self.layout.palette.reset
+        };
+        for line in wrap(sentence, width) {
+            writeln!(self.out, "{style}{line}{reset}")?;
+        }
+        Ok(())
+    }
+
+    fn stalls(&mut self, stalls: &Stalls) -> Result {
+        if !stalls.stall {
+            return self.no_stall(stalls);
+        }
+        for (i, chain) in stalls.chains.iter().enumerate() {
+            if i > 0 {
+                let line = "─".repeat(72.min(self.layout.width.unwrap_or(72)));
+                let Palette { dim, reset, .. } = self.layout.palette;
+                writeln!(self.out, "\n{dim}{line}{reset}")?;
+            }
+            let what = self.what_took(chain);
+            self.say(self.layout.palette.strong, &what)?;
+            self.chain(chain)?;
+        }
+        Ok(())
+    }
+
+    fn no_stall(&mut self, stalls: &Stalls) -> Result {
+        let strong = self.layout.palette.strong;
+        let (thread, unit) = (named(&stalls.thread, stalls.tid), self.unit);
+        let limit = duration(stalls.stall_ns);
+        if let Some(busy) = stalls.chains.first() {
+            let at_least = if busy.began_before { "at least " } else { "" };
+            let held = duration(busy.held_ns);
+            let what =
+                format!("No stall: {thread} was busy itself for {at_least}{held}, in one call:");
+            self.say(strong, &what)?;
+            return self.chain(busy);
+        }
+        let Some(longest) = stalls.longest_ns.map(duration) else {
+            let when = if self.layout.window {
+                " in that time"
+            } else {
+                ""
+            };
+            return self.say(
+                strong,
+                &format!("No stall: {thread} recorded no call{when} other than waiting for work."),
+            );
+        };
+        let what = format!("No stall: the longest {unit} on {thread} took {longest}.");
+        self.say(strong, &what)?;
+        let dim = self.layout.palette.dim;
+        self.say(
+            dim,
+            &format!("A {unit} of {limit} or more is a stall; --stall sets another limit."),
+        )
+    }
+
+    /// The first sentence: how long the message or call took, where and when.
+    fn what_took(&self, chain: &Chain) -> String {
+        let held = duration(chain.held_ns);
+        let (thread, unit) = (named(&chain.thread, chain.tid), self.unit);
+        let at_least = if chain.began_before { "at least " } else { "" };
+        let end = match self.layout.window {
+            true => "the end of the time asked about",
+            false => "the trace was taken",
+        };
+        if chain.still_running {
+            let when = match self.layout.window {
+                true => format!("at {end}"),
+                false => format!("when {end}"),
+            };
+            return format!("One {unit} had run for {at_least}{held} on {thread} {when}:");
+        }
+        let until = match chain.ended_before_ns {
+            0 => format!("until {end}"),
+            ns => format!("until {} before {end}", duration(ns)),
+        };
+        format!("One {unit} took {at_least}{held} on {thread}, {until}:")
+    }
+
+    /// Where the time of a chain went, and who was waited for.
+    fn chain(&mut self, chain: &Chain) -> Result {
+        let Palette { strong, dim, .. } = self.layout.palette;
+        writeln!(self.out)?;
+        self.calls(&chain.callers, &chain.calls)?;
+        writeln!(self.out)?;
+        let Some(last) = chain.calls.last() else {
+            return Ok(());
+        };
+        self.last(chain, last)?;
+        if !chain.last.callees.is_empty() {
+            writeln!(self.out)?;
+            let mut rows = Vec::new();
+            let least = (chain.held_ns as f64 * LEAST_OTHERS) as u64;
+            let (callees, others) = (&chain.last.callees, chain.last.others);
+            callee_rows(callees, others, least, 0, dim, &mut rows);
+            self.rows(&rows)?;
+        }
+        self.inlined(last)?;
+        for evidence in &chain.evidence {
+            writeln!(self.out)?;
+            self.evidence(evidence, last, chain.lock_owner.is_some())?;
+        }
+        if let Some(conclusion) = conclusion(chain) {
+            writeln!(self.out)?;
+            self.say(strong, &conclusion)?;
+        }
+        Ok(())
+    }
+
+    /// What the last call of the chain did.
+    fn last(&mut self, chain: &Chain, last: &ChainCall) -> Result {
+        let gap = duration(chain.last.longest_gap_ns);
+        let method = &last.method;
+        let calls = !chain.last.callees.is_empty();
+        let what = match (&chain.lock_owner, &chain.waker) {
+            (Some(owner), _) => {
+                let (lock, thread) = (owner.lock, other(owner.thread.as_deref(), owner.tid));
+                let owned = format!("which {thread} owned when the wait began");
+                format!("{method} waited {gap} for the lock {lock:#x}, {owned}.")
+            }
+            (None, Some(waker)) => {
+                let thread = other(waker.thread.as_deref(), waker.tid);
+                format!("{method} waited {gap}, until {thread} woke it.")
+            }
+            _ => match chain.activity {
+                Activity::Busy if calls => format!(
+                    "The thread went on making calls: nothing held it up. {method} took its time in these:"
+                ),
+                Activity::Busy => format!(
+                    "The thread went on making calls, at the latest after {gap}: nothing held it up. Most of the time \
+                     was spent in {method} itself."
+                ),
+                Activity::Waited if calls => {
+                    format!("The thread waited for most of that time. {method} made these calls:")
+                }
+                Activity::Waited if chain.last.sleeps => {
+                    format!("{method} slept or waited {gap}.")
+                }
+                Activity::Waited => {
+                    format!("{method} waited {gap} for a lock, whose owner was not recorded.")
+                }
+                Activity::Unknown | Activity::Idle if calls => {
+                    format!("{method} took its time in these calls:")
+                }
+                Activity::Unknown | Activity::Idle => {
+                    format!("{method} called nothing for {gap}: it waited, or computed.")
+                }
+            },
+        };
+        self.say("", &what)
+    }
+
+    /// The methods that ran in a call without trace points of their own.
+    fn inlined(&mut self, call: &ChainCall) -> Result {
+        if call.inlined.is_empty() {
+            return Ok(());
+        }
+        let mut names = call.inlined.clone();
+        let more = names.len().saturating_sub(MAX_INLINED);
+        names.truncate(MAX_INLINED);
+        if more > 0 {
+            names.push(format!("and {} more", count(more as u64)));
+        }
+        let (dim, names) = (self.layout.palette.dim, names.join(", "));
+        self.say(
+            dim,
+            &format!("Inlined into it, and so part of that time: {names}."),
+        )
+    }
+
+    /// What another thread did while `waited` waited. If the owner of the lock is recorded, there is nothing to guess.
+    fn evidence(&mut self, e: &Evidence, waited: &ChainCall, owner_is_known: bool) -> Result {
+        let thread = named(&e.thread, e.tid);
+        self.say("", &format!("Meanwhile {thread} was in:"))?;
+        writeln!(self.out)?;
+        self.calls(&e.callers, &e.calls)?;
+        writeln!(self.out)?;
+        let Some(last) = e.calls.last() else {
+            return Ok(());
+        };
+        let by = match e.method != last.method {
+            true => format!(", called by {}", e.method),
+            false => String::new(),
+        };
+        let (method, ns) = (&last.method, duration(last.ns));
+        let percent = (e.share * 100.0).floor();
+        let mut what = format!("It spent {ns}, {percent} % of that time, in {method}{by}.");
+        if let Some(owner) = &e.lock_owner {
+            let owner = other(owner.thread.as_deref(), owner.tid);
+            what += &format!(" There it waited for a lock that {owner} owned.");
+        }
+        if let Some(together) = e.ended_together.and_then(|i| e.calls.get(i)) {
+            let gap = duration(e.end_gap_ns.unsigned_abs());
+            let when = if e.end_gap_ns < 0 { "after" } else { "before" };
+            let method = match together.method.as_str() {
+                Methods::NOT_RECORDED_NAME => "A call entered before the trace",
+                method => method,
+            };
+            let waited = &waited.method;
+            let ended = format!("{method} ended {gap} {when} {waited} went on");
+            what += &match e.owns_lock || e.woke {
+                fact if fact || owner_is_known => format!(" {ended}."),
+                _ if e.same_class => format!(
+                    " {ended}: it is a method of the same class, so most likely it held a lock that {waited} needs."
+                ),
+                _ => format!(" {ended}: most likely that ended the wait."),
+            };
+        }
+        self.say("", &what)
+    }
+
+    /// One call a line, indented by depth, times in a column of their own.
+    fn calls(&mut self, callers: &[String], calls: &[ChainCall]) -> Result {
+        let Palette { strong, dim, .. } = self.layout.palette;
+        let mut rows: Vec<Row> = Vec::new();
+        let row = |rows: &mut Vec<Row>, name: String, ns, style| {
+            let level = rows.len();
+            rows.push(Row {
+                level,
+                name,
+                ns,
+                calls: None,
+                style,
+            });
+        };
+        let kept = MAX_CALLERS / 2;
+        let hidden = if !self.layout.full && callers.len() > MAX_CALLERS {
+            kept..callers.len() - kept
+        } else {
+            0..0
+        };
+        for (i, caller) in callers.iter().enumerate() {
+            if i == hidden.start && !hidden.is_empty() {
+                row(&mut rows, format!("… {} calls …", hidden.len()), None, dim);
+            }
+            if !hidden.contains(&i) {
+                row(&mut rows, caller.clone(), None, dim);
+            }
+        }
+        let shown = self.layout.depth.unwrap_or(usize::MAX).min(calls.len());
+        let mut i = 0;
+        while i < shown {
+            let dull = if self.layout.full {
+                0
+            } else {
+                (i..shown).take_while(|&k| is_dull(calls, k)).count()
+            };
+            if dull >= DULL {
+                let name = folded(&calls[i - 1], &calls[i..i + dull]);
+                row(&mut rows, name, Some(calls[i].ns), dim);
+                i += dull;
+                continue;
+            }
+            let style = if i + 1 == calls.len() { strong } else { "" };
+            row(&mut rows, calls[i].method.clone(), Some(calls[i].ns), style);
+            i += 1;
+        }
+        if shown < calls.len() {
+            let deeper = calls.len() - shown;
+            let noun = if deeper == 1 { "call" } else { "calls" };
+            let name = format!("… {deeper} deeper {noun}");
+            row(&mut rows, name, Some(calls[shown].ns), dim);
+        }
+        self.rows(&rows)
+    }
+
+    fn rows(&mut self, rows: &[Row]) -> Result {
+        // Deep calls must not push names out of a terminal.
+        let most = self.layout.width.map_or(usize::MAX, |width| {
+            width.saturating_sub(MARGIN + LEAST_NAME + TIME)
+        });
+        let indent = |row: &Row| (row.level * INDENT).min(most);
+        let calls_column = rows.iter().any(|r| r.calls.is_some());
+        let name_end = self.layout.width.map_or(usize::MAX, |width| {
+            let taken = MARGIN + if calls_column { 2 * TIME } else { TIME };
+            width.saturating_sub(taken).max(LEAST_NAME)
+        });
+        let names: Vec<String> = rows
+            .iter()
+            .map(|row| shorten(&row.name, name_end.saturating_sub(indent(row))))
+            .collect();
+        let ends = rows.iter().zip(&names);
+        let width = ends.map(|(row, name)| indent(row) + name.width());
+        let width = width.max().unwrap_or(0);
+        let digits = rows.iter().filter_map(|r| r.calls).map(|n| count(n).len());
+        let digits = digits.max().unwrap_or(0);
+        for (row, name) in rows.iter().zip(&names) {
+            let indent = indent(row);
+            let reset = if row.style.is_empty() {
+                ""
+            } else {
+                self.layout.palette.reset
+            };
+            let style = row.style;
+            write!(self.out, "{:MARGIN$}{:indent$}", "", "")?;
+            let Some(ns) = row.ns else {
+                writeln!(self.out, "{style}{name}{reset}")?;
+                continue;
+            };
+            let padding = width - indent - name.width();
+            let time = duration(ns);
+            write!(self.out, "{style}{name}{reset}{:padding$}  {time:>8}", "")?;
+            if let Some(calls) = row.calls {
+                let word = if calls == 1 { "call" } else { "calls" };
+                write!(self.out, "  {:>digits$} {word}", count(calls))?;
+            }
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a call says nothing new: a call of the platform amid others, or of the same method as its caller.
+fn is_dull(calls: &[ChainCall], i: usize) -> bool {
+    let (Some(before), Some(after)) = (i.checked_sub(1).map(|b| &calls[b]), calls.get(i + 1))
+    else {
+        return false;
+    };
+    let call = &calls[i];
+    call.method == before.method || (!call.own && !before.own && !after.own)
+}
+
+/// `… 12 calls of itself`, `… 7 calls in android.view, androidx.recyclerview.widget`
+fn folded(before: &ChainCall, dull: &[ChainCall]) -> String {
+    if dull.iter().all(|l| l.method == before.method) {
+        // Several of these need not be of the same method.
+        if before.method == Methods::NOT_RECORDED_NAME {
+            return format!("… {} more calls entered before the trace", dull.len());
+        }
+        return format!("… {} calls of itself", dull.len());
+    }
+    let mut packages: Vec<&str> = Vec::new();
+    for call in dull {
+        let class = call.method.rsplit_once('.').map_or("", |(class, _)| class);
+        let package = class.rsplit_once('.').map_or(class, |(package, _)| package);
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    let more = if packages.len() > 2 { ", …" } else { "" };
+    packages.truncate(2);
+    format!("… {} calls in {}{more}", dull.len(), packages.join(", "))
+}
+
+fn callee_rows(
+    callees: &[Callee],
+    others: Others,
+    least: u64,
+    level: usize,
+    dim: &'static str,
+    rows: &mut Vec<Row>,
+) {
+    for callee in callees {
+        rows.push(Row {
+            level,
+            name: callee.method.clone(),
+            ns: Some(callee.ns),
+            calls: Some(callee.calls),
+            style: "",
+        });
+        callee_rows(&callee.callees, callee.others, least, level + 1, dim, rows);
+    }
+    // Below a call whose callees all took little time, they aren't worth a line.
+    if others.calls > 0 && others.ns >= least && !callees.is_empty() {
+        rows.push(Row {
+            level,
+            name: format!(
+                "… {}",
+                counted(others.methods, "other method", "other methods")
+            ),
+            ns: Some(others.ns),
+            calls: Some(others.calls),
+            style: dim,
+        });
+    }
+}
+
+/// `thread "main" (tid 4200)`
+fn named(name: &str, tid: u32) -> String {
+    format!("thread \"{name}\" (tid {tid})")
+}
+
+/// A thread that an event names by its id.
+fn other(name: Option<&str>, tid: u32) -> String {
+    match name {
+        Some(name) => named(name, tid),
+        None => format!("thread {tid}"),
+    }
+}
+
+/// Who was waited for, as far as that is recorded, or why it is not known.
+fn conclusion(chain: &Chain) -> Option<String> {
+    let owner = chain.lock_owner.as_ref();
+    let waker = chain.waker.as_ref();
+    let owner_name = owner.map_or_else(String::new, |o| other(o.thread.as_deref(), o.tid));
+    let waker_name = waker.map_or_else(String::new, |w| other(w.thread.as_deref(), w.tid));
+    let culprit = chain.culprit.as_ref();
+    let culprit = culprit.map(|(method, thread)| format!("{method}, on thread \"{thread}\""));
+    let culprit = culprit.unwrap_or_else(|| "unknown".to_owned());
+    let named_in_file = |thread: Option<&Option<String>>| thread.is_some_and(Option::is_some);
+    let not_traced = |role: &str, name: &str, has_name: bool| {
+        match has_name {
+        true => format!("{name} {role}, and its ring is damaged: its calls cannot be read."),
+        false => format!(
+            "{name} {role}, and is not in the trace: to learn what it did, trace it, too (trace=all)."
+        ),
+    }
+    };
+    let idle = chain.evidence.first().is_some_and(|e| e.idle);
+    let waited = |role: &str, name: &str, tid: u32| {
+        let itself = chain.evidence.first().and_then(|e| e.lock_owner.as_ref());
+        let whose = itself.map_or_else(String::new, |o| {
+            format!(", which {} owned", other(o.thread.as_deref(), o.tid))
+        });
+        format!(
+            "{name} {role}, but waited for a lock itself{whose}. For more: hindsight why --thread {tid}"
+        )
+    };
+    let unclear = |role: &str, name: &str, ring: Option<u32>, tid: u32| match ring {
+        None => format!("{role} has the id {tid}, as several threads of the trace had."),
+        Some(_) if idle => format!("{name} {role}, but waited for work for most of that time."),
+        Some(_) => format!("{name} {role}, but made no call that lasted most of the wait."),
+    };
+    let text = match chain.culprit_reason {
+        Reason::LockOwner => format!("{culprit}, which owned the lock."),
+        Reason::Waker => format!("{culprit}, which ended the wait."),
+        Reason::OwnerNotTraced => {
+            let has_name = named_in_file(owner.map(|o| &o.thread));
+            let why = not_traced("owned the lock", &owner_name, has_name);
+            format!("unknown: {why}")
+        }
+        Reason::WakerNotTraced => {
+            let has_name = named_in_file(waker.map(|w| &w.thread));
+            let why = not_traced("ended the wait", &waker_name, has_name);
+            format!("unknown: {why}")
+        }
+        Reason::OwnerWaited => {
+            let tid = owner.map_or(0, |o| o.tid);
+            format!("unknown: {}", waited("owned the lock", &owner_name, tid))
+        }
+        Reason::WakerWaited => {
+            let tid = waker.map_or(0, |w| w.tid);
+            format!("unknown: {}", waited("ended the wait", &waker_name, tid))
+        }
+        Reason::OwnerUnclear => {
+            let (ring, tid) = owner.map_or((None, 0), |o| (o.ring, o.tid));
+            let role = match ring {
+                None => "the owner of the lock",
+                Some(_) => "owned the lock when the wait began",
+            };
+            format!("unknown: {}", unclear(role, &owner_name, ring, tid))
+        }
+        Reason::WakerUnclear => {
+            let (ring, tid) = waker.map_or((None, 0), |w| (w.ring, w.tid));
+            let role = match ring {
+                None => "the thread that ended the wait",
+                Some(_) => "ended the wait",
+            };
+            format!("unknown: {}", unclear(role, &waker_name, ring, tid))
+        }
+        Reason::Slept => {
+            let own = chain.calls.iter().rev().find(|c| c.own);
+            let by = own.map_or_else(String::new, |c| format!(": {} made it sleep", c.method));
+            return Some(format!("No other thread held it up{by}."));
+        }
+        Reason::Busy => return None,
+        Reason::NotRecorded => {
+            if let Some((method, thread)) = &chain.suspect {
+                return Some(format!(
+                    "Suspect: {method}, on thread \"{thread}\". That is concluded from times alone: the trace does not \
+                     record which thread was waited for."
+                ));
+            }
+            match chain.activity {
+                Activity::Waited => {
+                    "unknown: the trace does not record which thread was waited for.".to_owned()
+                }
+                _ => "unknown: the trace does not record whether the thread waited, or for whom."
+                    .to_owned(),
+            }
+        }
+    };
+    Some(format!("Culprit: {text}"))
+}

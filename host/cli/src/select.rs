@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The part of a trace that a question is about: threads, a stretch of time, levels of calls.
+
+use std::path::Path;
+
+use anyhow::{bail, ensure, Context, Result};
+use clap::Args;
+use hindsight_analysis::{parse_duration, Selection, Window};
+use hindsight_decoder::{Thread, ThreadKey, Trace};
+use wildmatch::WildMatch;
+
+use crate::words::duration;
+
+/// The part of a trace that is asked about.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Selection")]
+pub(crate) struct Select {
+    /// Only this thread, by name or id; in names, * and ? stand for any characters; ring:N is the thread of one ring;
+    /// may be given several times
+    #[arg(long, short, value_name = "NAME|TID")]
+    thread: Vec<String>,
+    #[command(flatten)]
+    time: Time,
+    /// Only this number of levels of calls, the outermost first; deeper calls count as time of their callers
+    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+}
+
+/// A stretch of a trace.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Selection")]
+pub(crate) struct Time {
+    /// Only calls that ran from this time on: 1.5s or 200ms after the trace's beginning, -2s before its end
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = Offset::parse)]
+    from: Option<Offset>,
+    /// Only calls that ran before this time, written as for --from
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = Offset::parse)]
+    to: Option<Offset>,
+}
+
+/// A time in a trace, relative to its beginning or end, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offset {
+    AfterStart(u64),
+    BeforeEnd(u64),
+}
+
+impl Offset {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (before_end, time) = match text.trim().strip_prefix('-') {
+            Some(time) => (true, time),
+            None => (false, text.trim()),
+        };
+        let ns = parse_duration(time).ok_or(
+            "not a time: write 1.5s, 200ms or 1m30s after the trace's beginning, or -2s before its end",
+        )?;
+        Ok(if before_end {
+            Offset::BeforeEnd(ns)
+        } else {
+            Offset::AfterStart(ns)
+        })
+    }
+
+    /// CLOCK_BOOTTIME, ns.
+    fn of(self, trace: &Trace) -> u64 {
+        match self {
+            Offset::AfterStart(ns) => trace.start_ns().saturating_add(ns),
+            Offset::BeforeEnd(ns) => trace.end_ns().saturating_sub(ns),
+        }
+    }
+}
+
+impl Time {
+    /// The stretch that is asked for, if any.
+    pub(crate) fn window(&self, trace: &Trace, file: &Path) -> Result<Option<Window>> {
+        if self.from.is_none() && self.to.is_none() {
+            return Ok(None);
+        }
+        let (start, end) = (trace.start_ns(), trace.end_ns());
+        // The end of the trace belongs to what is asked for unless said otherwise.
+        let from_ns = self.from.map_or(start, |m| m.of(trace).max(start));
+        let to_ns = self.to.map_or(end + 1, |m| m.of(trace));
+        let whole = duration(end - start);
+        ensure!(
+            from_ns <= end,
+            "{}: the trace is {whole} long; --from {} is after its end",
+            file.display(),
+            duration(from_ns - start)
+        );
+        ensure!(
+            from_ns < to_ns,
+            "{}: --from {} is not before --to {}; the trace is {whole} long",
+            file.display(),
+            duration(from_ns - start),
+            duration(to_ns.saturating_sub(start))
+        );
+        Ok(Some(Window { from_ns, to_ns }))
+    }
+}
+
+impl Select {
+    /// Whether no part is chosen.
+    pub(crate) fn is_everything(&self) -> bool {
+        let Select {
+            thread,
+            time,
+            depth,
+        } = self;
+        thread.is_empty() && time.from.is_none() && time.to.is_none() && depth.is_none()
+    }
+
+    /// The selection, for this trace.
+    pub(crate) fn selection(&self, trace: &Trace, file: &Path) -> Result<Selection> {
+        let threads = if self.thread.is_empty() {
+            None
+        } else {
+            let mut keys: Vec<ThreadKey> = Vec::new();
+            for wanted in &self.thread {
+                keys.extend(find_threads(trace, file, wanted)?.iter().map(|t| t.key));
+            }
+            Some(keys)
+        };
+        Ok(Selection {
+            threads,
+            window: self.time.window(trace, file)?,
+            depth: self.depth,
+        })
+    }
+
+    /// The part of the trace that is asked about.
+    pub(crate) fn apply(&self, trace: Trace, file: &Path) -> Result<Trace> {
+        Ok(self.selection(&trace, file)?.apply(trace))
+    }
+}
+
+/// The threads that are asked for by id, ring or name; at least one.
+fn find_threads<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<Vec<&'a Thread>> {
+    let find = |is: &dyn Fn(&Thread) -> bool| -> Vec<&'a Thread> {
+        trace.threads.iter().filter(|t| is(t)).collect()
+    };
+    let tid: Option<u32> = wanted.parse().ok();
+    let ring: Option<u32> = wanted.strip_prefix("ring:").and_then(|r| r.parse().ok());
+    let pattern = WildMatch::new(wanted);
+    let mut found = find(&|t| Some(t.tid) == tid || Some(t.key.ring) == ring);
+    if found.is_empty() {
+        found = find(&|t| pattern.matches(&t.name));
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    if trace.threads.is_empty() {
+        bail!("{}: no thread was traced", file.display());
+    }
+    let name = |t: &Thread| format!("{} ({})", t.tid, t.name);
+    let present: Vec<String> = trace.threads.iter().map(name).collect();
+    bail!(
+        "{}: there is no thread {wanted:?} in the trace; there are {}",
+        file.display(),
+        present.join(", ")
+    )
+}
+
+/// The thread that is asked for, or the main thread, or the first. If a name or an id is that of several threads, the
+/// first one is taken, and a note names the others.
+pub(crate) fn thread_or_main<'a>(
+    trace: &'a Trace,
+    file: &Path,
+    wanted: Option<&str>,
+) -> Result<&'a Thread> {
+    let Some(wanted) = wanted else {
+        return trace
+            .main_thread()
+            .or(trace.threads.first())
+            .with_context(|| format!("{}: no thread was traced", file.display()));
+    };
+    let found = find_threads(trace, file, wanted)?;
+    let name = |t: &&Thread| format!("\"{}\" (tid {}, ring:{})", t.name, t.tid, t.key.ring);
+    if found.len() > 1 {
+        let others: Vec<String> = found[1..].iter().map(name).collect();
+        anstream::eprintln!(
+            "note: {wanted} is {} threads: this is about {}; the others are {}",
+            found.len(),
+            name(&found[0]),
+            others.join(", ")
+        );
+    }
+    Ok(found[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_people_write_them() {
+        let after = |ns| Ok(Offset::AfterStart(ns));
+        let before = |ns| Ok(Offset::BeforeEnd(ns));
+        let expected = [
+            ("1.5s", after(1_500_000_000)),
+            ("200ms", after(200_000_000)),
+            ("200 ms", after(200_000_000)),
+            ("10us", after(10_000)),
+            ("10µs", after(10_000)),
+            ("7ns", after(7)),
+            ("1m30s", after(90_000_000_000)),
+            ("0", after(0)),
+            ("-2s", before(2_000_000_000)),
+            ("-0", before(0)),
+        ];
+        for (text, moment) in expected {
+            assert_eq!(Offset::parse(text).map_err(drop), moment, "{text}");
+        }
+        for text in [
+            "",
+            "-",
+            "5",
+            "1.5",
+            "s",
+            "--2s",
+            "2 parsecs",
+            "1s ago",
+            "1e3s",
+        ] {
+            assert!(Offset::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A question about a part of a trace has the same answer as the question about that part, written as a file with
+//! `convert`.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use hindsight_analysis::{parse_signatures, stalls, top, By, Question, Selection, Summary, Window};
+use hindsight_decoder::{Extension, Trace};
+use hindsight_export::{write_file, Format};
+use hindsight_testkit::{Script, SCENES};
+use proptest::prelude::*;
+use serde_json::{json, Value};
+
+const METHODS: [&str; 8] = [
+    "a.Store.find",
+    "a.Store.save",
+    "b.Row.bind",
+    "android.os.Looper.loop",
+    "android.os.MessageQueue.next",
+    "android.os.Handler.dispatchMessage",
+    "java.lang.Object.wait",
+    "java.lang.Thread.sleep",
+];
+
+/// What a thread does next, and how many ns later.
+#[derive(Clone, Debug)]
+enum Step {
+    Enter(usize, u64),
+    Exit(u64),
+    Unwind(u64),
+    LockWait(u64),
+    WokenBy(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ns = || prop_oneof![3 => 0u64..50, 1 => 0u64..40_000_000];
+    let step = prop_oneof![
+        10 => (0..METHODS.len(), ns()).prop_map(|(m, ns)| Step::Enter(m, ns)),
+        9 => ns().prop_map(Step::Exit),
+        1 => (0u64..3).prop_map(Step::Unwind),
+        1 => (1u64..5).prop_map(Step::LockWait),
+        1 => (1u64..5).prop_map(Step::WokenBy),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+fn record(threads: Vec<Vec<Step>>) -> Trace {
+    let mut script = Script::new("p");
+    let methods = METHODS.map(|m| script.method(m, "()V"));
+    for (i, steps) in threads.into_iter().enumerate() {
+        // The id of the first thread is that of the last one, too.
+        let thread = script.thread([1, 2, 1][i % 3], &format!("thread-{i}"));
+        let mut r = script.at(thread, 0);
+        for step in steps {
+            match step {
+                Step::Enter(m, ns) => r.after(ns).enter(methods[m]),
+                Step::Exit(ns) => r.after(ns).exit(),
+                Step::Unwind(frames) => r.unwind(frames),
+                Step::LockWait(owner) => r.extension(Extension::LockWait, &[owner, 0xabc]),
+                Step::WokenBy(waker) => r.extension(Extension::WokenBy, &[waker]),
+            };
+        }
+    }
+    Trace::decode(Path::new("whole"), &script.encode()).unwrap()
+}
+
+const SIGNATURES: &str = r#"
+[[signature]]
+name = "waits in a store"
+stack = ["a.Store.*", "...", "java.lang.Object.wait"]
+when = { calls = ">= 1", share = ">= 1 %" }
+
+[[signature]]
+name = "any"
+stack = ["*"]
+when = { max = "> 1 ms" }
+"#;
+
+/// The answers to all questions about a trace.
+fn answers(trace: &Trace) -> Value {
+    let ranked = |by| {
+        let mut totals = top(&trace.methods, &trace.threads, by);
+        totals.sort_by(|a, b| (&a.name, &a.signature).cmp(&(&b.name, &b.signature)));
+        json!(totals)
+    };
+    let question = Question {
+        limit: 3,
+        stall_ns: 1_000_000,
+    };
+    let threads = trace.threads.iter();
+    let why: Vec<_> = threads.map(|t| stalls(trace, t, &question)).collect();
+    let signatures = parse_signatures("s.toml", SIGNATURES).unwrap();
+    let found: Vec<_> = signatures.iter().map(|s| s.find(trace)).collect();
+    json!({
+        "top": [ranked(By::Method), ranked(By::Class), ranked(By::Package)],
+        "why": why,
+        "match": found,
+        "summary": Summary::of(trace, 5),
+        "calls": trace.threads.iter().map(|t| t.calls.len()).collect::<Vec<_>>(),
+    })
+}
+
+/// Writes a trace, and reads it again.
+fn convert(trace: &Trace) -> Trace {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("part.hindsight");
+    write_file(trace, Format::Hindsight, &file).unwrap();
+    Trace::open(&file).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_part_answers_as_the_window_does(
+        threads in prop::collection::vec(steps(), 1..4),
+        from in 0.0f64..1.0,
+        length in 0.0f64..1.0,
+    ) {
+        let whole = record(threads);
+        let span = (whole.end_ns() - whole.start_ns()) as f64;
+        let from_ns = whole.start_ns() + (span * from) as u64;
+        let to_ns = from_ns + (span * length) as u64 + 1;
+        let selection = Selection {
+            window: Some(Window { from_ns, to_ns }),
+            ..Selection::default()
+        };
+        let part = selection.apply(whole);
+        prop_assert_eq!(answers(&convert(&part)), answers(&part));
+    }
+}
+
+/// The same of the program, for each scene and a few windows.
+#[test]
+fn the_commands_answer_alike_about_a_window_and_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let hindsight = |arguments: &[&str]| -> Vec<u8> {
+        let mut command = Command::cargo_bin("hindsight").unwrap();
+        let command = command.current_dir(folder.path()).args(arguments);
+        command.assert().success().get_output().stdout.clone()
+    };
+    let windows: [&[&str]; 3] = [
+        &["--from=-600ms"],
+        &["--from=-500ms", "--to=-100ms"],
+        &["--to=-300ms"],
+    ];
+    // The others have less time than the windows, or damage, which no part has any more.
+    let scenes = SCENES
+        .into_iter()
+        .filter(|(name, _)| !["busy", "damaged-ring", "cut-file"].contains(name));
+    for (name, scene) in scenes {
+        let file = format!("{name}.hindsight");
+        std::fs::write(folder.path().join(&file), scene()).unwrap();
+        for window in windows {
+            hindsight(&[&["convert", &file, "part.hindsight"], window].concat());
+            let ask = |command: &[&str], file: &str, window: &[&str]| -> Value {
+                let arguments = [command, &[file, "--json"], window].concat();
+                serde_json::from_slice(&hindsight(&arguments)).unwrap()
+            };
+            let commands: [&[&str]; 3] = [&["top"], &["why", "-n", "3"], &["summary"]];
+            for command in commands {
+                let expected = ask(command, &file, window);
+                let got = ask(command, "part.hindsight", &[]);
+                assert_eq!(got, expected, "{command:?} of {name} {window:?}");
+            }
+            // What info says of whole rings is about the part's ring; calls are those of the window.
+            let calls = |info: Value| -> Vec<Value> {
+                let threads = info["threads"].as_array().unwrap().iter();
+                let facts = threads.map(|t| json!([t["tid"], t["name"], t["calls"], t["levels"]]));
+                facts.collect()
+            };
+            let expected = calls(ask(&["info"], &file, window));
+            assert_eq!(calls(ask(&["info"], "part.hindsight", &[])), expected);
+        }
+    }
+}
