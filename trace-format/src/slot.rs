@@ -45,9 +45,9 @@ pub enum Extension {
     Unwound = 0x011,
     /// Tracing of this thread started. Payload: reason, whole slot (0 configuration, 1 request).
     Started = 0x019,
-    /// Reserved. A native call was entered. Payload: the `ArtMethod*`, whole slot.
+    /// A native call was entered; only in converted traces. Payload: the `ArtMethod*`, whole slot.
     NativeEntered = 0x021,
-    /// Reserved. The innermost native call returned (no payload).
+    /// The innermost native call returned; only in converted traces (no payload).
     NativeLeft = 0x028,
     /// Reserved. A class loader was unloaded. Payload: its identity, whole slot.
     LoaderUnloaded = 0x031,
@@ -67,11 +67,19 @@ pub enum Extension {
     ResourceUse = 0x06c,
     /// Reserved. A mark set by the program. Payload: string id.
     UserMark = 0x071,
+    /// In a part of a trace: a method that was entered before the part begins was running at this time. It becomes
+    /// the innermost call. Payload: the `ArtMethod*` (0: not known), flags (1: it is the native part of the method).
+    EnteredBefore = 0x07a,
+    /// In a part of a trace: the innermost call was running at this time, and nothing later is known about it
+    /// (no payload).
+    LeftAfter = 0x080,
+    /// In a part of a trace: the part begins at this time (no payload). Present where no other event is so old.
+    PartBegins = 0x088,
 }
 
 impl Extension {
     /// Every extension this version knows, in the order of their numbers.
-    pub const ALL: [Extension; 14] = [
+    pub const ALL: [Extension; 17] = [
         Extension::Stopped,
         Extension::Unwound,
         Extension::Started,
@@ -86,6 +94,9 @@ impl Extension {
         Extension::Allocations,
         Extension::ResourceUse,
         Extension::UserMark,
+        Extension::EnteredBefore,
+        Extension::LeftAfter,
+        Extension::PartBegins,
     ];
 
     /// The number stored in the low half of the event's slot.
@@ -93,16 +104,21 @@ impl Extension {
         self as u32
     }
 
-    /// Whether the event has a number and a payload, but no runtime writes it yet. Readers know it all the same: traces
-    /// of other sources, such as the testkit's, may have it.
+    /// Whether the event has a number and a payload, but neither the runtime nor `hindsight convert` writes it yet.
+    /// Readers know it all the same: the testkit's traces may have it.
     pub const fn is_reserved(self) -> bool {
         !matches!(
             self,
             Extension::Stopped
                 | Extension::Unwound
                 | Extension::Started
+                | Extension::NativeEntered
+                | Extension::NativeLeft
                 | Extension::LockWait
                 | Extension::WokenBy
+                | Extension::EnteredBefore
+                | Extension::LeftAfter
+                | Extension::PartBegins
         )
     }
 
@@ -221,7 +237,7 @@ mod tests {
 
     #[test]
     fn extension_numbers_are_distinct_reserved_and_carry_their_payload_length() {
-        let expected = [0, 1, 1, 1, 0, 1, 2, 1, 2, 1, 1, 2, 4, 1];
+        let expected = [0, 1, 1, 1, 0, 1, 2, 1, 2, 1, 1, 2, 4, 1, 2, 0, 0];
         for (i, (e, payload)) in Extension::ALL.into_iter().zip(expected).enumerate() {
             assert!(
                 (FIRST_EXTENSION..FIRST_METHOD).contains(&e.number()),
