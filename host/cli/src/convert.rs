@@ -13,11 +13,11 @@ use crate::{damage, export, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
+    #[arg(index = 2, value_hint = clap::ValueHint::FilePath)]
+    output: PathBuf,
     #[command(flatten)]
     input: Input,
-    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    output: PathBuf,
     #[command(flatten)]
     select: Select,
 }

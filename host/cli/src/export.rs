@@ -20,14 +20,14 @@ use crate::words;
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    select: Select,
     /// The format; default: the one that the name of OUTPUT says, or Perfetto
     #[arg(long, short, value_enum, help_heading = "Output")]
     format: Option<Format>,
     /// The file to write, or - for standard output; default: next to FILE
     #[arg(long, short, help_heading = "Output", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    select: Select,
     /// Report what was written as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,

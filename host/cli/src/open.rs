@@ -36,10 +36,6 @@ const WORKERS: usize = 4;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    input: Input,
-    #[command(flatten)]
-    select: Select,
     /// Folder of a Perfetto UI; default: the one that scripts/perfetto/setup has put into the cache, if any
     #[arg(long, value_name = "FOLDER", env = "HINDSIGHT_PERFETTO_UI", value_hint = clap::ValueHint::DirPath)]
     ui: Option<PathBuf>,
@@ -52,6 +48,10 @@ pub(crate) struct Arguments {
     /// End when the trace has been fetched, rather than on Ctrl-C
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    select: Select,
 }
 
 /// The files that are served.
