@@ -5,7 +5,7 @@
 use crate::target::Target;
 use anyhow::{bail, ensure, Context as _, Result};
 pub use hindsight_lab::Variant;
-use hindsight_lab::{Framework, Isa, JavaLibrary, Lab, Release};
+use hindsight_lab::{Framework, Isa, JavaLibrary, Lab, Parts, Release};
 use std::cell::RefCell;
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl LabTarget {
     /// # Errors
     /// If the lab isn't built, or the framework can't be.
     pub fn new(variant: Variant) -> Result<LabTarget> {
-        let lab = Lab::open(Release::Android10, Isa::X86_64, variant)?;
+        let lab = Lab::open_parts(Release::Android10, Isa::X86_64, variant, Parts::Programs)?;
         let framework = Framework::build(&lab, &|what| eprintln!("building {what}"))
             .context("the lab's framework")?;
         Ok(LabTarget {

@@ -33,4 +33,4 @@ pub use build::{build, checkout, clean, fetch, BuildOptions};
 pub use error::{Error, Result};
 pub use layout::cache_dir;
 pub use run::{App, Execution, Framework, JavaLibrary, Lab};
-pub use spec::{Isa, Release, Variant};
+pub use spec::{Isa, Parts, Release, Variant};

@@ -262,6 +262,8 @@ pub(crate) struct Spec {
     pub(crate) targets: &'static [Target],
     /// Which of them are built only for this machine.
     pub(crate) native_only: &'static [&'static str],
+    /// Which of them only the run-tests and the checks of a build use; programs run without.
+    pub(crate) tests_only: &'static [&'static str],
     /// The core libraries, unless only the native part is built.
     pub(crate) java: Option<Java>,
     /// The list of classes in the boot image, relative to the variant's folder; all classes without.
@@ -362,6 +364,17 @@ pub(crate) enum Origin {
 pub(crate) enum Kind {
     Shared,
     Program,
+}
+
+/// How much of a variant is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// The VM, the compiler, the core libraries and their boot image.
+    Programs,
+    /// Also the run-tests' native halves, JVMTI, oatdump and other tools, and the boot image for the
+    /// interpreter.
+    #[default]
+    All,
 }
 
 /// A library or program.

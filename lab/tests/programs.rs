@@ -2,12 +2,18 @@
 //! Programs on finished builds; run them with `--ignored` after `cargo xtask lab build --stock` and, for
 //! those whose names say so, `cargo xtask lab build --isa arm64` and `--isa arm`.
 
-use hindsight_lab::{BootImageSpec, BootJar, Isa, JavaLibrary, Lab, Release, Variant};
+use hindsight_lab::{BootImageSpec, BootJar, Isa, JavaLibrary, Lab, Parts, Release, Variant};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn lab() -> Lab {
-    Lab::open(Release::Android10, Isa::X86_64, Variant::Stock).unwrap()
+    Lab::open_parts(
+        Release::Android10,
+        Isa::X86_64,
+        Variant::Stock,
+        Parts::Programs,
+    )
+    .unwrap()
 }
 
 /// The labs under qemu.
@@ -259,7 +265,12 @@ fn a_boot_image_with_one_more_jar() {
 #[test]
 fn a_compile_error_of_java_is_shown() {
     // Needs only javac: it fails before anything of the lab is used.
-    let Ok(lab) = Lab::open(Release::Android10, Isa::X86_64, Variant::Stock) else {
+    let Ok(lab) = Lab::open_parts(
+        Release::Android10,
+        Isa::X86_64,
+        Variant::Stock,
+        Parts::Programs,
+    ) else {
         eprintln!("skipped: no lab");
         return;
     };

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use hindsight_lab::{Execution, Framework, Isa, Lab, Release, Variant};
+use hindsight_lab::{Execution, Framework, Isa, Lab, Parts, Release, Variant};
 
 const EXPECTED: &str = "\
 ended: a message on watched took N ms, over 100 ms: WatchdogTest$1, 0x7
@@ -14,7 +14,13 @@ stuck: a message on watched has been running for N ms, over 100 ms: now in ...
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build --stock"]
 fn watchdog_reports_slow_messages() {
-    let lab = Lab::open(Release::Android10, Isa::X86_64, Variant::Stock).unwrap();
+    let lab = Lab::open_parts(
+        Release::Android10,
+        Isa::X86_64,
+        Variant::Stock,
+        Parts::Programs,
+    )
+    .unwrap();
     let framework = Framework::build(&lab, &|_| ()).unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/watchdog");
     let app = framework.compile_app("watchdog-test", &sources).unwrap();

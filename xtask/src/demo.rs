@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Variant};
+use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Parts, Variant};
 use serde::Deserialize;
 
 /// The demo's program, below `lab/demo`.
@@ -87,10 +87,10 @@ impl From<Mode> for Execution {
 
 /// Builds what is missing, runs the app, saves its trace, and has the tool explain it.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
-    let lab = build(&BuildOptions::from_environment(
-        options.isa,
-        Variant::Hindsight,
-    ))?;
+    let lab = build(&BuildOptions {
+        parts: Parts::Programs,
+        ..BuildOptions::from_environment(options.isa, Variant::Hindsight)
+    })?;
     let framework = Framework::build(&lab, &|step| eprintln!("demo: building {step}"))?;
     let app = framework.compile_app("notes", &checkout.join("lab/demo"))?;
     let hindsight = hindsight_program(checkout)?;
@@ -215,23 +215,18 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the `hindsight` program, which takes no time if nothing has changed.
+/// Builds the `hindsight` program, which takes no time if nothing has changed. Without optimization: the demo's trace
+/// is small, and compiling the program optimized takes minutes.
 fn hindsight_program(checkout: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // Also where CARGO_TARGET_DIR is set.
     let target = checkout.join("target");
     let mut build = Command::new(cargo);
     build.current_dir(checkout);
-    build.args([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "hindsight-cli",
-    ]);
+    build.args(["build", "--quiet", "--package", "hindsight-cli"]);
     build.arg("--target-dir").arg(&target);
     succeed(&mut build)?;
-    Ok(target.join("release/hindsight"))
+    Ok(target.join("debug/hindsight"))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use clap::{Args, Subcommand};
 use hindsight_lab::{
-    build, checkout, clean, fetch, run_test, BuildOptions, Isa, Lab, Release, Variant,
+    build, checkout, clean, fetch, run_test, BuildOptions, Isa, Lab, Parts, Release, Variant,
 };
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -18,6 +18,9 @@ pub(crate) enum Command {
     Build {
         #[command(flatten)]
         build: BuildArguments,
+        /// Only the parts that run programs: no run-tests, JVMTI, oatdump and other tools. A later build adds them
+        #[arg(long)]
+        programs: bool,
         /// Build this work tree of ART instead of the pinned sources and patches
         #[arg(long, value_name = "DIR", env = "HINDSIGHT_ART_SRC")]
         art_src: Option<PathBuf>,
@@ -103,9 +106,9 @@ impl BuildArguments {
         }
     }
 
-    /// The finished build that the arguments select.
-    pub(crate) fn open(&self) -> hindsight_lab::Result<Lab> {
-        Lab::open(self.release.release, self.isa, self.variant())
+    /// The finished build that the arguments select, with at least these parts.
+    pub(crate) fn open(&self, parts: Parts) -> hindsight_lab::Result<Lab> {
+        Lab::open_parts(self.release.release, self.isa, self.variant(), parts)
     }
 }
 
@@ -122,24 +125,29 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Erro
         Command::Fetch(release) => fetch(release.release)?,
         Command::Build {
             build: arguments,
+            programs,
             art_src,
         } => {
             build(&BuildOptions {
                 release: arguments.release.release,
                 isa: arguments.isa,
                 variant: arguments.variant(),
+                parts: match programs {
+                    true => Parts::Programs,
+                    false => Parts::All,
+                },
                 art_source: art_src,
             })?;
         }
         Command::Run { build, arguments } => {
-            let mut command = build.open()?.dalvikvm_command();
+            let mut command = build.open(Parts::Programs)?.dalvikvm_command();
             command.args(arguments);
             // Only returns if there is no such program.
             let error = command.exec();
             return Err(format!("cannot run {:?}: {error}", command.get_program()).into());
         }
         Command::RunTest { build, options } => {
-            let layout = run_test::Layout::of(&build.open()?);
+            let layout = run_test::Layout::of(&build.open(Parts::All)?);
             if !run_test::run(&layout, &options).map_err(|error| format!("{error:#}"))? {
                 return Ok(ExitCode::FAILURE);
             }

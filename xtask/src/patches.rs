@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{anyhow, ensure, Result};
-use hindsight_lab::{build, BuildOptions, Isa, Variant};
+use hindsight_lab::{build, BuildOptions, Isa, Parts, Variant};
 pub(crate) use hindsight_rom::patch_sets::Patches;
 use hindsight_rom::release::Release;
 
@@ -27,6 +27,7 @@ fn build_release(release: Release) -> Result<String> {
             .map_err(|error: String| anyhow!(error))?,
         isa: Isa::X86_64,
         variant: Variant::Hindsight,
+        parts: Parts::All,
         art_source: None,
     })?;
     for file in LINKED {

@@ -21,7 +21,7 @@ use crate::layout::Folders;
 use crate::lock::Lock;
 use crate::progress::Progress;
 use crate::run::Lab;
-use crate::spec::{Isa, Release, Variant};
+use crate::spec::{Isa, Parts, Release, Variant};
 use crate::toolchain::target_flags_at;
 use crate::util::{create_dir, read, remove, run, symlink, write_atomic, write_if_changed};
 use fetch::{fetch_all, Fetched};
@@ -39,18 +39,21 @@ pub struct BuildOptions {
     pub isa: Isa,
     /// Stock ART or Hindsight's.
     pub variant: Variant,
+    /// The least that is built. A build that has all parts is always brought up to date with all of them.
+    pub parts: Parts,
     /// A work tree of ART (see [`checkout`](crate::checkout)) to build in the place of the pinned
     /// sources and patches.
     pub art_source: Option<PathBuf>,
 }
 
 impl BuildOptions {
-    /// Android 10 from the pinned sources, or from the work tree of ART that `HINDSIGHT_ART_SRC` names.
+    /// All parts of Android 10 from the pinned sources, or from the work tree of ART that `HINDSIGHT_ART_SRC` names.
     pub fn from_environment(isa: Isa, variant: Variant) -> Self {
         Self {
             release: Release::Android10,
             isa,
             variant,
+            parts: Parts::All,
             art_source: std::env::var_os("HINDSIGHT_ART_SRC").map(PathBuf::from),
         }
     }
@@ -115,7 +118,7 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     check::packages(&folders.data)?;
     let _variant_lock = Lock::take(&folders.variant(options.variant))?;
     let shared_lock = Lock::take(&folders.release)?;
-    check::disk_space(&folders.release, !lab.finished_stamp().exists())?;
+    check::disk_space(&folders.release, !lab.has(Parts::Programs))?;
     let progress = Progress::new();
 
     let manifest = Manifest::load(&folders.data)?;
@@ -231,15 +234,17 @@ fn java_part(folders: &Folders, release: Release, progress: &Progress) -> Result
             remove(&entry.path())?;
         }
     }
+    let stamp = out.join("finished");
     let job = ninja::Job {
         dir: &dir,
         file: "build.ninja",
         title: "core libraries",
+        targets: &[],
         log: &out.join("build.log"),
-        stamp: &out.join("finished"),
+        stamps: std::slice::from_ref(&stamp),
     };
     ninja::run(&job, folders, progress)?;
-    write_if_changed(job.stamp, b"").map(drop)
+    write_if_changed(&stamp, b"").map(drop)
 }
 
 fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<()> {
@@ -256,6 +261,10 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
     let text = graph::write(folders, options.isa, options.variant, hooks.as_deref())?;
     let file = graph::file_name(options.isa);
     write_if_changed(&dir.join(&file), text.as_bytes())?;
+    let parts = match lab.has(Parts::All) {
+        true => Parts::All,
+        false => options.parts,
+    };
     let mut title = format!("ART ({})", options.variant.name());
     if !options.isa.is_native() {
         title = format!("ART ({}, {})", options.variant.name(), options.isa.name());
@@ -264,11 +273,15 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
         dir,
         file: &file,
         title: &title,
+        targets: match parts {
+            Parts::Programs => &[graph::PROGRAMS],
+            Parts::All => &[],
+        },
         log: &out.join("build.log"),
-        stamp: &lab.finished_stamp(),
+        stamps: &[Parts::All, Parts::Programs].map(|parts| lab.finished_stamp(parts)),
     };
     ninja::run(&job, folders, progress)?;
-    write_if_changed(job.stamp, b"").map(drop)
+    write_if_changed(&lab.finished_stamp(parts), b"").map(drop)
 }
 
 /// The parts of `ANDROID_ROOT` that aren't compiled.

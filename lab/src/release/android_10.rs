@@ -29,6 +29,7 @@ pub(super) const SPEC: Spec = Spec {
     interpreters,
     targets: TARGETS,
     native_only: &NATIVE_ONLY,
+    tests_only: &TESTS_ONLY,
     java: Some(Java {
         core_jars: &[
             "core-oj-hostdex.jar",
@@ -197,6 +198,21 @@ pub(super) const NATIVE_ONLY: [&str; 10] = [
     "bin/dexdump2",
     "nativetest64/libtiagent.so",
     "nativetest64/libartagent.so",
+];
+
+/// What no program needs that is compiled or run, in Android 10 and 11.
+pub(super) const TESTS_ONLY: [&str; 11] = [
+    "lib64/libart-disassembler.so",
+    "lib64/libopenjdkjvmti.so",
+    "bin/oatdump",
+    "bin/profman",
+    "bin/hiddenapi",
+    "bin/dexdump2",
+    "bin/dexdump",
+    "nativetest64/libarttest.so",
+    "nativetest64/libtiagent.so",
+    "nativetest64/libartagent.so",
+    "nativetest64/libnativebridgetest.so",
 ];
 
 const TARGETS: &[Target] = &[

@@ -7,7 +7,7 @@ use super::android_10::{
     code_generators, vixl_defines, COMPILER_INCLUDES, DALVIKVM, DEX2OAT, HIDDENAPI, JVMTI_INCLUDES,
     LIBANDROIDIO, LIBARTAGENT, LIBARTTEST, LIBART_COMPILER, LIBART_DEXLAYOUT, LIBART_DISASSEMBLER,
     LIBCORE_INCLUDES, LIBJAVACORE, LIBNATIVEBRIDGETEST, LIBOPENJDK, LIBOPENJDKJVM, LIBOPENJDKJVMTI,
-    LIBSIGCHAIN, LIBTIAGENT, NATIVE_ONLY, OATDUMP, PROFMAN, TEST_FORCED_INCLUDES,
+    LIBSIGCHAIN, LIBTIAGENT, NATIVE_ONLY, OATDUMP, PROFMAN, TESTS_ONLY, TEST_FORCED_INCLUDES,
 };
 use crate::spec::Origin::{Hooks, Module};
 use crate::spec::{Flags, Includes, Interpreter, Isa, Java, Kind, Spec, Target};
@@ -37,6 +37,7 @@ pub(super) const SPEC: Spec = Spec {
     interpreters,
     targets: TARGETS,
     native_only: &NATIVE_ONLY,
+    tests_only: &TESTS_ONLY,
     java: Some(Java {
         core_jars: &[
             "core-oj-hostdex.jar",

@@ -34,6 +34,7 @@ pub(super) const SPEC: Spec = Spec {
     interpreters,
     targets: TARGETS,
     native_only: &[],
+    tests_only: &[],
     java: None,
     image_classes: None,
     modules_of_libcore: &[],

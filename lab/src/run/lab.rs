@@ -4,7 +4,7 @@
 use crate::boot_image::{class_path_options, BootImage, BootJar};
 use crate::error::{Error, Result};
 use crate::layout::Folders;
-use crate::spec::{Isa, Release, Variant};
+use crate::spec::{Isa, Parts, Release, Variant};
 use crate::util::run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,21 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Finds a build that [`build`](crate::build) has finished.
+    /// Finds a build of [`Parts::All`] that [`build`](crate::build) has finished.
     ///
     /// # Errors
     /// [`Error::NotBuilt`], which names the command that builds it.
     pub fn open(release: Release, isa: Isa, variant: Variant) -> Result<Lab> {
+        Lab::open_parts(release, isa, variant, Parts::All)
+    }
+
+    /// Finds a finished build that has at least these parts.
+    ///
+    /// # Errors
+    /// [`Error::NotBuilt`], which names the command that builds it.
+    pub fn open_parts(release: Release, isa: Isa, variant: Variant, parts: Parts) -> Result<Lab> {
         let lab = Lab::locate(release, isa, variant)?;
-        if !lab.finished_stamp().exists() {
+        if !lab.has(parts) {
             let mut command = "cargo xtask lab build".to_owned();
             if release != Release::default() {
                 command.push_str(&format!(" --release {}", release.number()));
@@ -76,9 +84,18 @@ impl Lab {
         })
     }
 
-    /// Written when a build is complete, removed when one begins to change things.
-    pub(crate) fn finished_stamp(&self) -> PathBuf {
-        self.root.with_file_name("finished")
+    /// Written when a build of these parts is complete; removed before a build changes anything.
+    pub(crate) fn finished_stamp(&self, parts: Parts) -> PathBuf {
+        self.root.with_file_name(match parts {
+            Parts::Programs => "finished-programs",
+            Parts::All => "finished",
+        })
+    }
+
+    /// Whether a build of at least these parts is complete.
+    pub(crate) fn has(&self, parts: Parts) -> bool {
+        self.finished_stamp(Parts::All).exists()
+            || parts == Parts::Programs && self.finished_stamp(parts).exists()
     }
 
     /// The variant's folder. It serves as `ANDROID_BUILD_TOP`: boot class path locations are
@@ -339,6 +356,21 @@ fn check_program(program: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_of_all_parts_also_runs_programs_but_not_the_reverse() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut lab = Lab::locate(Release::Android10, Isa::X86_64, Variant::Hindsight).unwrap();
+        lab.root = dir.path().join("root");
+        let has = |lab: &Lab| (lab.has(Parts::Programs), lab.has(Parts::All));
+        assert_eq!(has(&lab), (false, false));
+        let stamp = |parts| std::fs::write(lab.finished_stamp(parts), "").unwrap();
+        stamp(Parts::Programs);
+        assert_eq!(has(&lab), (true, false));
+        std::fs::remove_file(lab.finished_stamp(Parts::Programs)).unwrap();
+        stamp(Parts::All);
+        assert_eq!(has(&lab), (true, true));
+    }
 
     #[test]
     fn a_missing_emulator_leads_to_its_package() {

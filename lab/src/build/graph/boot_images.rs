@@ -23,8 +23,8 @@ impl Graph<'_> {
         // This machine's dex2oat compiles for all instruction sets.
         let native = format!("out/{}/root", Isa::X86_64.name());
         let programs: Vec<String> = targets(self.spec, Isa::X86_64, self.variant)
+            .filter(|target| !self.spec.tests_only.contains(&target.output))
             .map(|target| format!("{native}/{}", target.output))
-            .filter(|output| !output.contains("/nativetest64/"))
             .collect();
         let libraries = Isa::X86_64.android_libraries();
         let mut options = Vec::new();

@@ -16,4 +16,4 @@ mod sources;
 mod state;
 mod write;
 
-pub(crate) use write::{file_name, write};
+pub(crate) use write::{file_name, write, PROGRAMS};

@@ -29,6 +29,9 @@ pub(crate) fn file_name(isa: Isa) -> String {
     }
 }
 
+/// The graph's target for [`Parts::Programs`](crate::spec::Parts).
+pub(crate) const PROGRAMS: &str = "programs";
+
 /// A shared library that leaves nothing undefined.
 const CLOSED: &str = "-Wl,--no-undefined";
 
@@ -87,10 +90,29 @@ pub(crate) fn write(
     }
     graph.precompiled_headers();
     graph.boot_images();
+    graph.programs();
     Ok(graph.ninja.finish())
 }
 
 impl Graph<'_> {
+    /// The target [`PROGRAMS`]: all libraries and programs but those for tests, and the boot image.
+    fn programs(&mut self) {
+        let root = format!("{}/root", self.out);
+        let mut inputs: Vec<String> = targets(self.spec, self.isa, self.variant)
+            .filter(|target| !self.spec.tests_only.contains(&target.output))
+            .map(|target| format!("{root}/{}", output(self.isa, target)))
+            .collect();
+        if !self.spec.core_jars().is_empty() {
+            inputs.push(format!("{root}/framework/{}/core.art", self.isa.name()));
+        }
+        self.ninja.edge(&Edge {
+            rule: "phony",
+            outputs: vec![PROGRAMS.to_owned()],
+            inputs,
+            ..Edge::default()
+        });
+    }
+
     /// The objects of a library or program, and the step that links them.
     fn target(&mut self, target: &Target) -> Result<()> {
         let mut objects = Vec::new();
@@ -225,6 +247,44 @@ mod tests {
                     assert!(line.contains(&here), "{line}");
                 }
             }
+        }
+    }
+
+    /// The inputs of the edge that has this output.
+    fn inputs<'a>(text: &'a str, output: &str) -> Vec<&'a str> {
+        let start = format!("build {output}: ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&start));
+        let words = line.unwrap_or_else(|| panic!("no edge for {output}"));
+        words.split(' ').skip(1).collect()
+    }
+
+    #[test]
+    fn what_runs_programs_is_a_target_of_its_own() {
+        for isa in Isa::ALL {
+            let Some(text) = graph(isa, Variant::Hindsight, Some("hooks.a")) else {
+                return;
+            };
+            let root = format!("out/{}/root", isa.name());
+            let programs = inputs(&text, PROGRAMS);
+            let library = |name: &str| format!("{root}/{}/{name}.so", isa.library_dir());
+            for wanted in [
+                library("libart"),
+                library("libart-compiler"),
+                library("libopenjdk"),
+                format!("{root}/bin/dalvikvm"),
+                format!("{root}/framework/{}/core.art", isa.name()),
+            ] {
+                assert!(programs.contains(&wanted.as_str()), "{wanted}");
+            }
+            let tools = ["oatdump", "jvmti", "nativetest", "core-interpreter"];
+            for unwanted in tools {
+                let of = programs.iter().find(|path| path.contains(unwanted));
+                assert_eq!(of, None, "{}", isa.name());
+            }
+            // A boot image does not wait for them either.
+            let image = inputs(&text, &format!("{root}/framework/{}/core.art", isa.name()));
+            assert!(image.contains(&"out/x86_64/root/bin/dex2oat"));
+            assert!(!image.iter().any(|path| path.contains("oatdump")));
         }
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{ensure, Context as _, Result};
-use hindsight_lab::{BootImageSpec, BootJar, Isa, Lab, Release, Variant};
+use hindsight_lab::{BootImageSpec, BootJar, Isa, Lab, Parts, Release, Variant};
 
 use dump::{Compilation, Pass};
 use graph::Graph;
@@ -71,7 +71,7 @@ struct Tally {
 
 /// Compares and prints. Returns whether there is no difference.
 pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
-    let open = |variant| Lab::open(Release::Android10, Isa::X86_64, variant);
+    let open = |variant| Lab::open_parts(Release::Android10, Isa::X86_64, variant, Parts::Programs);
     let (stock, hindsight) = (open(Variant::Stock)?, open(Variant::Hindsight)?);
     let mut all = Tally::default();
     println!(
