@@ -132,7 +132,7 @@ fn a_newer_major_version_is_refused_even_if_all_else_changed() {
 fn other_files_are_told_apart_from_damaged_ones() {
     for bytes in [&b""[..], b"{}", b"\x1f\x8b\x08\x00", b"\x89HSGT\n\x1a"] {
         let error = Reader::new(bytes).unwrap_err();
-        assert!(matches!(error, ReadError::NotHindsight { .. }), "{error}");
+        assert!(matches!(error, ReadError::NotHindsight), "{error}");
     }
     // What a writer leaves that never finished.
     let unfinished = vec![0; HEADER_BYTES + 100];

@@ -10,8 +10,10 @@ use hindsight_trace_format::container::{Reader, HEADER_BYTES, TABLE_ENTRY_BYTES}
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    // As it is, and with checksums that fit.
-    let _ = Trace::decode(Path::new("fuzz"), data);
+    // As it is, which is mostly a damaged file, and with checksums that fit.
+    if let Ok(trace) = Trace::decode(Path::new("fuzz"), data) {
+        hindsight_fuzz::check(&trace);
+    }
     let mut bytes = data.to_vec();
     if mend(&mut bytes).is_none() {
         return;
