@@ -66,11 +66,19 @@ pub enum Extension {
     ResourceUse = 0x06c,
     /// A mark set by the program. Payload: string id.
     UserMark = 0x071,
+    /// In a part of a trace: a method that was entered before the part begins was running at this time. It becomes
+    /// the innermost call. Payload: the `ArtMethod*` (0: not known), flags (1: it is the native part of the method).
+    EnteredBefore = 0x07a,
+    /// In a part of a trace: the innermost call was running at this time, and nothing later is known about it
+    /// (no payload).
+    LeftAfter = 0x080,
+    /// In a part of a trace: the part begins at this time (no payload). Present where no other event is so old.
+    PartBegins = 0x088,
 }
 
 impl Extension {
     /// Every extension this version knows, in the order of their numbers.
-    pub const ALL: [Extension; 14] = [
+    pub const ALL: [Extension; 17] = [
         Extension::Stopped,
         Extension::Unwound,
         Extension::Started,
@@ -85,6 +93,9 @@ impl Extension {
         Extension::Allocations,
         Extension::ResourceUse,
         Extension::UserMark,
+        Extension::EnteredBefore,
+        Extension::LeftAfter,
+        Extension::PartBegins,
     ];
 
     /// The number stored in the low half of the event's slot.
@@ -207,7 +218,7 @@ mod tests {
 
     #[test]
     fn extension_numbers_are_distinct_reserved_and_carry_their_payload_length() {
-        let expected = [0, 1, 1, 1, 0, 1, 2, 1, 2, 1, 1, 2, 4, 1];
+        let expected = [0, 1, 1, 1, 0, 1, 2, 1, 2, 1, 1, 2, 4, 1, 2, 0, 0];
         for (i, (e, payload)) in Extension::ALL.into_iter().zip(expected).enumerate() {
             assert!(
                 (FIRST_EXTENSION..FIRST_METHOD).contains(&e.number()),
