@@ -48,9 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
         return Ok(());
     }
-    let summary = hindsight_export::write_file(&trace, format, to)?;
+    let written = hindsight_export::write_file(&trace, format, to)?;
     drop(spinner);
-    export::say(to, &summary);
+    export::say(to, &written);
     if format == Format::Nanoscope && trace.threads.len() > 1 {
         anstream::eprintln!(
             "note: this format holds one thread, the others are left out: choose a thread with --thread"

@@ -151,7 +151,7 @@ fn write(page: &mut Page, sum: &Summary) -> io::Result<()> {
         let parts = words::counted(sum.damaged, "part", "parts");
         facts.push((
             "damaged",
-            format!("{parts} of the traces could not be read"),
+            format!("{parts} of the traces, so calls are missing here"),
         ));
     }
     page.facts(&facts)?;
