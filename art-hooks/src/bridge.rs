@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The calls between ART's hooks (C++, in `cc/`) and Hindsight that have types on both sides.
+//! The typed calls between ART's hooks (C++, in `cc/`) and Hindsight.
 //!
-//! Calls at every event, and from signal handlers, are in [`crate::recorder`] instead.
+//! Calls at every event, and from signal handlers, are in [`crate::recorder`].
 
 use hindsight_codegen_aarch64::Aarch64;
 use hindsight_codegen_core::StubSite;
 use hindsight_codegen_thumb2::Thumb2;
 use hindsight_codegen_x86_64::X86_64;
-use hindsight_runtime::{Host, ProcessIdentity, Severity, ThreadWords};
+use hindsight_runtime::{Host, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
@@ -51,7 +51,7 @@ pub(crate) mod ffi {
     struct EmittedCode {
         bytes: Vec<u8>,
         shared_exit: i32,
-        /// What is wrong with the specification, or nothing.
+        /// Why there is no code, or empty.
         error: String,
     }
 
@@ -82,14 +82,14 @@ pub(crate) mod ffi {
 
     extern "Rust" {
         type SafepointRequest<'a>;
-        /// Does what was asked for; called at most once.
+        /// Runs the action. Called at most once.
         unsafe fn run<'a>(self: &mut SafepointRequest<'a>);
 
         type SymbolSink<'a>;
-        /// Passes a method's name on.
+        /// Takes a method's name.
         unsafe fn add<'a>(self: &mut SymbolSink<'a>, method: &MethodName);
 
-        /// `obstacle`: why the process cannot be traced, or nothing.
+        /// `obstacle`: why the process cannot be traced, or empty.
         fn start(configuration: &str, stubs: &StubTable, obstacle: &str) -> bool;
         fn shutdown();
         /// `words`: address of the calling thread's `ThreadWords`.
@@ -98,15 +98,16 @@ pub(crate) mod ffi {
         fn thread_renamed(tid: u32, name: &str);
         /// `loader`: address of an `UnloadingLoader`, for `NameMethodsOfLoader`.
         fn class_loader_unloading(loader: usize);
-        /// The thread `tid`, which waits, is woken by the thread `waker`.
+        /// The thread `waker` wakes the thread `tid`, which waits.
         fn thread_woken(tid: u32, waker: u32);
         /// The main thread came to the foreground.
         fn thread_in_foreground(tid: u32);
-        /// Whether the name was a command to trace the thread, in Nanoscope's way. Waits until it is done.
+        /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was
+        /// a command.
         fn thread_name_command(tid: u32, name: &str) -> bool;
         /// Writes the rings of all threads to a file; returns its path, or an empty string.
         fn snapshot(reason: String, tid: u32) -> String;
-        /// Starts or stops tracing the thread, and waits for that; false if it cannot be done.
+        /// Starts or stops tracing the thread, and waits until that is done; false if it failed.
         fn trace_thread(tid: u32, trace: bool) -> bool;
 
         fn emit_trace_point(spec: &TracePointSpec) -> EmittedCode;
@@ -119,8 +120,6 @@ pub(crate) mod ffi {
         fn AttachControlThread() -> bool;
         fn DetachControlThread();
         fn RunAtSafepoint<'a>(tid: u32, request: &mut SafepointRequest<'a>) -> bool;
-        fn RunsManagedCode(words: usize) -> bool;
-        fn ObstacleToLockFree() -> &'static str;
         fn Symbolize<'a>(addresses: &[u64], sink: &mut SymbolSink<'a>);
         fn NameMethodsOfLoader<'a>(loader: usize, sink: &mut SymbolSink<'a>);
         fn Log(severity: u8, message: &str);
@@ -178,12 +177,14 @@ impl Host for Art {
         ffi::RunAtSafepoint(tid, &mut SafepointRequest { action })
     }
 
-    fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
-        ffi::RunsManagedCode(words as usize)
+    #[cfg(feature = "lab")]
+    fn runs_managed_code(&self, words: *const hindsight_runtime::ThreadWords) -> bool {
+        crate::lab::ffi::RunsManagedCode(words as usize)
     }
 
+    #[cfg(feature = "lab")]
     fn obstacle_to_lock_free(&self) -> Option<&'static str> {
-        Some(ffi::ObstacleToLockFree()).filter(|obstacle| !obstacle.is_empty())
+        Some(crate::lab::ffi::ObstacleToLockFree()).filter(|obstacle| !obstacle.is_empty())
     }
 
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process's one recorder, with ART as its host.
+//! The process's recorder.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
@@ -82,7 +82,7 @@ pub(crate) fn thread_started(tid: u32, name: &str, words: usize) {
 
 pub(crate) fn thread_exiting(words: usize) {
     with_recorder("thread_exiting", (), |recorder| {
-        // SAFETY: as above.
+        // SAFETY: ART's hook passes the calling thread's own words.
         unsafe { recorder.thread_exiting(words as *const ThreadWords) }
     });
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What ART links: Hindsight's runtime and emitters behind a C++ interface.
+//! The library that ART links: Hindsight's runtime and encoders behind a C++ interface.
 //!
 //! - `bridge`: the typed calls in both directions (cxx), used by `cc/`.
-//! - `recorder`: the plain C functions that are called at every interpreted event and in signal
-//!   handlers.
+//! - `recorder`: the C functions that are called at every interpreted event and in signal handlers.
 //! - `control`: the process's one [`hindsight_runtime`] instance, with ART as its host.
 //! - `emitter`: machine code for the compiler.
+//! - `lab`, with the feature of that name: calls that only the lab's build needs.
 //!
-//! No panic leaves this crate: whatever goes wrong switches tracing off and is logged.
+//! No panic leaves this crate: it is caught and logged.
 
 #[allow(unreachable_pub, reason = "cxx generates public items")]
 mod bridge;
 mod control;
 mod emitter;
+#[cfg(feature = "lab")]
+#[allow(unreachable_pub, reason = "cxx generates public items")]
+mod lab;
 mod recorder;

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The plain C interface of `hindsight/runtime/recorder_abi.h`: called at every interpreted event, and
-//! from the handler of SIGSEGV.
+//! The C interface of `hindsight/runtime/recorder_abi.h`: called at every interpreted event, and from the handler of
+//! SIGSEGV.
 //!
-//! Nothing here can panic, allocate or lock; but with `protocol=lock-free`, what records may find that it is to
+//! Nothing here panics, allocates or locks, except that with `protocol=lock-free` a thread that records may have to
 //! give up its ring.
 
-use hindsight_runtime::{ThreadWords, TracedThread};
+#[cfg(feature = "lab")]
+use hindsight_runtime::ThreadWords;
+use hindsight_runtime::TracedThread;
 use hindsight_trace_format::slot::Extension;
 
-/// What the stubs call that ask what to do (`cc/runtime/arch/`): the entry of `method`, or an exit if that is 0.
+/// The call of the slow-path stubs (`cc/runtime/arch/`): an entry of `method`, or an exit if `method` is 0.
 ///
 /// # Safety
 /// `words` are the calling thread's, which runs managed code.
+#[cfg(feature = "lab")]
 #[no_mangle]
 unsafe extern "C" fn hindsight_trace_point(words: *const ThreadWords, method: usize) {
-    // SAFETY: says the caller.
+    // SAFETY: the stub passes the address of the calling thread's words, which live as long as the thread.
     let state = unsafe { (*words).state() }.cast::<TracedThread>();
     if !state.is_null() {
-        // SAFETY: the state of a registered thread, whose words lead to these stubs only while it is.
+        // SAFETY: a registered thread has a state until it exits, and the runtime removes the stubs from its words
+        // before that.
         unsafe { (*state).trace_point(method as u64) }
     }
 }
@@ -30,7 +34,7 @@ unsafe extern "C" fn hindsight_record_entry(
     state: *const TracedThread,
     method: u64,
 ) {
-    // SAFETY: says the caller. A thread that is traced has a state.
+    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
     unsafe { (*state).record_entry(cursor, method) }
 }
 
@@ -38,7 +42,7 @@ unsafe extern "C" fn hindsight_record_entry(
 /// As `hindsight_record_entry`.
 #[no_mangle]
 unsafe extern "C" fn hindsight_record_exit(cursor: *mut usize, state: *const TracedThread) {
-    // SAFETY: as above.
+    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
     unsafe { (*state).record_exit(cursor) }
 }
 
@@ -50,7 +54,7 @@ unsafe extern "C" fn hindsight_record_unwound(
     state: *const TracedThread,
     frames: u64,
 ) {
-    // SAFETY: as above.
+    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
     unsafe { (*state).record_extension(cursor, Extension::Unwound, frames) }
 }
 
@@ -63,7 +67,7 @@ unsafe extern "C" fn hindsight_record_lock_wait(
     owner_tid: u32,
     lock: u64,
 ) {
-    // SAFETY: as above.
+    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
     unsafe { (*state).record_lock_wait(cursor, owner_tid, lock) }
 }
 
@@ -71,7 +75,7 @@ unsafe extern "C" fn hindsight_record_lock_wait(
 /// `state` is what the calling thread's state word holds, and not null.
 #[no_mangle]
 unsafe extern "C" fn hindsight_forget_waker(state: *const TracedThread) {
-    // SAFETY: says the caller.
+    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
     unsafe { (*state).forget_waker() }
 }
 
@@ -79,7 +83,7 @@ unsafe extern "C" fn hindsight_forget_waker(state: *const TracedThread) {
 /// As `hindsight_record_entry`.
 #[no_mangle]
 unsafe extern "C" fn hindsight_record_woken(cursor: *mut usize, state: *const TracedThread) {
-    // SAFETY: as above.
+    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
     unsafe { (*state).record_woken(cursor) }
 }
 
@@ -90,8 +94,8 @@ unsafe extern "C" fn hindsight_is_at_guard(
     state: *const TracedThread,
     fault_address: usize,
 ) -> bool {
-    // A slot starts on the page it ends on, so the first byte of the guard page is the one that is hit.
-    // SAFETY: says the caller.
+    // A slot does not cross a page, so the first byte of the guard page is the one that faults.
+    // SAFETY: the fault handler passes the calling thread's own state, which the runtime frees after the thread's end.
     unsafe { (*state).is_at_guard(fault_address, fault_address) }
 }
 
@@ -99,7 +103,7 @@ unsafe extern "C" fn hindsight_is_at_guard(
 /// The instruction at `pc` has just been executed.
 #[no_mangle]
 unsafe extern "C" fn hindsight_cursor_register(pc: usize) -> i32 {
-    // SAFETY: says the caller.
+    // SAFETY: the fault handler passes the address of the instruction that has faulted.
     let code = unsafe { code_at(pc, hindsight_codegen_thumb2::MAX_STORE_BYTES) };
     hindsight_codegen_thumb2::wraps_at(code).map_or(-1, |register| i32::from(register.number()))
 }
@@ -114,25 +118,26 @@ unsafe extern "C" fn hindsight_wrap(
     cursor_register: usize,
     pc: usize,
 ) -> usize {
-    // SAFETY: says the caller.
+    // SAFETY: the fault handler passes the calling thread's own state, which the runtime frees after the thread's end.
     let state = unsafe { &*state };
     if !state.is_at_guard(fault_address, cursor_register) {
         return 0;
     }
-    // SAFETY: says the caller.
+    // SAFETY: the fault handler passes 0 or the address of the instruction that has faulted.
     if pc != 0 && !unsafe { is_ring_store(pc) } {
         return 0;
     }
     state.wrap(fault_address, cursor_register).unwrap_or(0)
 }
 
-/// The code at `pc`, of `longest` bytes or up to the end of the page: what follows may not be readable.
+/// The code at `pc`: `longest` bytes, or fewer up to the end of the page, because the next page may not be readable.
 ///
 /// # Safety
 /// The instruction at `pc` has just been executed.
 unsafe fn code_at<'a>(pc: usize, longest: usize) -> &'a [u8] {
     let readable = longest.min(4096 - pc % 4096).max(1);
-    // SAFETY: the processor has just fetched the instruction from here.
+    // SAFETY: the processor has just executed the instruction at `pc`, so its page is readable; the slice does not
+    // leave the page.
     unsafe { std::slice::from_raw_parts(pc as *const u8, readable) }
 }
 
@@ -144,18 +149,18 @@ unsafe fn is_ring_store(pc: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         use hindsight_codegen_x86_64::{wraps_at, MAX_STORE_BYTES};
-        // SAFETY: says the caller.
+        // SAFETY: the instruction at `pc` has just been executed, as `hindsight_wrap` requires.
         wraps_at(unsafe { code_at(pc, MAX_STORE_BYTES) })
     }
     #[cfg(target_arch = "aarch64")]
     {
         use hindsight_codegen_aarch64::{wraps_at, MAX_STORE_BYTES};
-        // SAFETY: says the caller.
+        // SAFETY: the instruction at `pc` has just been executed, as `hindsight_wrap` requires.
         wraps_at(unsafe { code_at(pc, MAX_STORE_BYTES) })
     }
     #[cfg(target_arch = "arm")]
     {
-        // SAFETY: says the caller.
+        // SAFETY: the instruction at `pc` has just been executed, as `hindsight_wrap` requires.
         unsafe { hindsight_cursor_register(pc) >= 0 }
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")))]

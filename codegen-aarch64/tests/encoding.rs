@@ -27,13 +27,13 @@ fn disassembler() -> Disassembler {
     Disassembler::new(Isa::Aarch64)
 }
 
-/// One instruction a line, as capstone spells it; targets are byte offsets.
+/// One instruction per line, in capstone's spelling; targets are byte offsets.
 fn disassemble(disassembler: &Disassembler, code: &[u8]) -> Vec<String> {
     let instructions = disassembler.instructions(code);
     instructions.into_iter().map(|i| i.text).collect()
 }
 
-/// Byte for byte, then as text.
+/// Compares the bytes, then the text.
 fn assert_code(point: &TracePoint, expected: &[(u32, &str)]) {
     let bytes = emit(point).unwrap().bytes;
     let words: Vec<String> = bytes
@@ -72,7 +72,7 @@ fn exit_needs_no_register_but_the_two() {
         (0xf900_2e70, "str x16, [x19, #0x58]"),
     ];
     assert_code(&point(Kind::Exit), &expected);
-    // There is no pointer in it.
+    // An exit stores no pointer.
     let wide = TracePoint {
         wide_pointers: true,
         ..point(Kind::Exit)
@@ -124,7 +124,7 @@ fn wide_entry_takes_two_slots_above_4_gib() {
     assert_code(&entry, &expected);
 }
 
-/// What runs, in its order: follows the branches of the disassembled code.
+/// The instructions that run, in their order: follows the branches of the disassembled code.
 fn path(code: &[String], is_on: bool, is_wide: bool) -> Vec<&str> {
     let mut ran = Vec::new();
     let mut at = 0;
@@ -213,7 +213,7 @@ fn only_the_two_scratch_registers_are_written() {
     }
 }
 
-/// Forms, and what runs of them: at an entry, at an exit; bytes of both.
+/// Forms, with the instructions that run at an entry and at an exit, and the length of both.
 #[test]
 fn the_other_forms() {
     let hubble = Form::Hubble {
@@ -352,7 +352,7 @@ fn exactly_the_stores_through_the_bare_cursor_may_wrap() {
             if may_fault {
                 stores += 1;
                 assert!(wraps_at(&code[..MAX_STORE_BYTES]), "{point:?}: {text}");
-                // A page may end behind the instruction.
+                // A page may end after the instruction.
                 assert!(wraps_at(&code[..4]), "{point:?}: {text}");
                 assert!(!wraps_at(&code[..3]));
             }
@@ -374,7 +374,7 @@ fn hubble(stop_offset: i32, start_offset: i32, end_offset: i32) -> Form {
 fn no_store_of_another_form_may_wrap() {
     for point in common::other_forms(CURSOR) {
         if point.wide_pointers {
-            // Hubble's second slot is stored as in the default form. It never meets a guard page.
+            // Hubble's form stores its second slot like the default form, but never meets a guard page.
             continue;
         }
         let bytes = emit(&point).unwrap().bytes;
@@ -384,7 +384,7 @@ fn no_store_of_another_form_may_wrap() {
     }
 }
 
-/// Whether [`wraps_at`] takes these two instructions.
+/// Whether [`wraps_at`] accepts these two instructions.
 fn takes(store: u32, next: u32) -> bool {
     wraps_at(&[store.to_le_bytes(), next.to_le_bytes()].concat())
 }
@@ -398,7 +398,7 @@ fn other_stores_do_not_wrap() {
     assert!(takes(0x2881_4600, PUBLISH));
     assert!(takes(0xf800_8600, MRS));
     assert!(takes(0xf800_8611, 0x1400_0003));
-    // The right stores, but not where a trace point has them.
+    // The right stores, followed by other instructions than in a trace point.
     for (store, next) in [
         (0x2881_4600, NOP),
         (0x2881_4600, MRS),
@@ -417,7 +417,7 @@ fn other_stores_do_not_wrap() {
     ] {
         assert!(!takes(store, next), "{store:08x} {next:08x}");
     }
-    // Every other bit but those of the stored register matters.
+    // Every bit matters, except those of the stored register's number.
     for (store, next) in [
         (0x2881_4600_u32, PUBLISH),
         (0xf800_8600, MRS),
@@ -427,7 +427,7 @@ fn other_stores_do_not_wrap() {
             assert!(!takes(store ^ 1 << bit, next), "{store:08x}, bit {bit}");
         }
     }
-    // Registers that no method is in.
+    // Registers that never hold a method.
     for register in [16, 17, 19] {
         assert!(!takes(0x2881_4600 | register, PUBLISH), "{register}");
         assert!(!takes(0xf800_8600 | register, MRS), "{register}");
@@ -435,8 +435,8 @@ fn other_stores_do_not_wrap() {
     assert!(!takes(0xf800_861f, MRS));
 }
 
-/// What a trace point should be, written a second time, as assembler text. `label` makes the labels'
-/// names; a definition ends with a colon and stands on a line of its own.
+/// The expected code of a trace point, written a second time, as assembler text. `label` makes the names of labels. A
+/// label's definition ends with a colon and has a line of its own.
 fn reference(point: &TracePoint, label: impl Fn(&str) -> String) -> String {
     let [done, narrow, publish, go, first, second] =
         ["done", "narrow", "publish", "go", "first", "second"].map(label);
@@ -449,7 +449,7 @@ fn reference(point: &TracePoint, label: impl Fn(&str) -> String) -> String {
     if let Some(distance) = point.prefetch {
         writeln!(out, "prfum pstl1strm, [x16, #{distance}]").unwrap();
     }
-    // How a store addresses its slot, and what goes on to the next one; the latter with a label.
+    // The address operand of a store, and the code that moves the cursor to the next slot, with a label.
     let (slot, advance) = match point.form {
         Form::Inline => ("[x16], #8", String::new()),
         Form::Masked { ring_bytes } => {
@@ -514,7 +514,7 @@ fn reference(point: &TracePoint, label: impl Fn(&str) -> String) -> String {
     out
 }
 
-/// The reference with its labels resolved and its numbers spelled as capstone does.
+/// The reference with resolved labels, and numbers in capstone's spelling.
 fn reference_lines(point: &TracePoint) -> Vec<String> {
     let source = reference(point, |name| format!("<{name}>"));
     let mut lines = Vec::new();
@@ -537,7 +537,7 @@ fn reference_lines(point: &TracePoint) -> Vec<String> {
             let number: i32 = number.parse().unwrap();
             let sign = if number < 0 { "-" } else { "" };
             match number.unsigned_abs() {
-                // No displacement is shown as such.
+                // Capstone does not print a displacement of 0.
                 0 if rest == "]" => spelled.truncate(spelled.len() - 2),
                 small @ 0..=9 => write!(spelled, "#{sign}{small}").unwrap(),
                 large => write!(spelled, "#{sign}{large:#x}").unwrap(),
@@ -580,7 +580,7 @@ fn every_register_with_every_offset_is_what_was_asked_for() {
     }
 }
 
-/// Any number, but often one that can be encoded or just cannot.
+/// Any number, often one at or just beyond the limit of an encoding.
 fn offsets() -> impl Strategy<Value = i32> {
     prop_oneof![
         (0..=MAX_CURSOR_OFFSET / 8).prop_map(|words| words * 8),
@@ -607,7 +607,7 @@ fn forms() -> impl Strategy<Value = Form> {
     ]
 }
 
-/// What of it no instruction can hold, if anything.
+/// Whether a number of the form has no encoding.
 fn unfit(form: Form) -> bool {
     let unfit = |offset: i32, size: i32| !(0..4096).any(|words| words * size == offset);
     match form {
@@ -666,7 +666,7 @@ proptest! {
     #[test]
     fn any_bytes_can_be_asked_about(code in proptest::collection::vec(any::<u8>(), 0..12)) {
         let whole = wraps_at(&code);
-        // What lies behind it does not matter.
+        // The bytes after MAX_STORE_BYTES do not matter.
         prop_assert_eq!(whole, wraps_at(&code[..code.len().min(MAX_STORE_BYTES)]));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs emitted trace points under qemu: a freestanding program loads all registers, runs the code on a
 //! ring that ends with a real guard page, wraps the cursor in a real handler of SIGSEGV, and writes out
-//! what it finds afterwards. Skipped where qemu or the binutils for AArch64 are missing.
+//! the final state. Skipped where qemu or the binutils for AArch64 are missing.
 
 mod common;
 
@@ -22,8 +22,9 @@ const FLAGS: u64 = 0x9000_0000;
 const UNTOUCHED: u64 = 0xeeee_eeee_eeee_eeee;
 const THREAD_WORD: u64 = 0xdddd_dddd_dddd_dddd;
 
-/// What the program does for each record: its code's address, the cursor as a distance from the ring or
-/// -1 for off, the registers x0 to x30. Then it writes the buffer `out`, the thread and the ring.
+/// The program. A record holds the address of its code, the cursor as a distance from the ring or -1 for off, and the
+/// registers x0 to x30. For each record the program runs the code, then writes the buffer `out`, the thread and the
+/// ring.
 const PROGRAM: &str = r#"
         .macro each operation, base, start
         \operation x0, x1, [\base, #\start]
@@ -204,7 +205,7 @@ struct Run {
     first: Option<usize>,
 }
 
-/// Different in every register and every half. x19 holds the thread's address instead.
+/// A value that differs for every register and every half of it. x19 holds the thread's address instead.
 fn registers(run: &Run) -> [u64; 31] {
     let mut values = std::array::from_fn(|i| 0x0101_0101_1010_1010_u64.wrapping_mul(i as u64 + 1));
     if let Kind::Entry { method } = run.point.kind {
@@ -261,7 +262,7 @@ fn check(run: &Run, written: &[u8]) {
     } else {
         RegSet::of(&[Reg::X16])
     };
-    // x19 held the thread; were it another address now, the cursor would not be found there.
+    // x19 holds the thread: otherwise the cursor would not be at its place.
     for r in Reg::ALL {
         let i = usize::from(r.number());
         if !clobbers.contains(r) && !matches!(r, Reg::X19 | Reg::Sp) {
@@ -300,12 +301,12 @@ fn check(run: &Run, written: &[u8]) {
     if faults {
         assert!(wraps_at(&code.to_le_bytes()), "{point:?}: {code:016x}");
     }
-    // The ring stands at a page; a cursor at its end would look like one at the next page's start.
+    // The ring fills a page, so a cursor at its end equals one at the start of the next page.
     let end = first + count;
     assert_eq!(cursor % PAGE as u64, ((end % SLOTS) * SLOT_BYTES) as u64);
     assert_eq!(cursor, after[16], "{point:?}");
     if let Form::Masked { .. } | Form::Hubble { .. } = point.form {
-        // These do not leave it at the end; where the ring starts is in the thread.
+        // These forms never leave the cursor at the end; the thread holds the ring's start.
         let start = thread[common::START as usize / 8];
         assert_eq!(
             cursor,
@@ -362,7 +363,7 @@ fn trace_points_do_what_they_should_wherever_the_ring_ends() {
                 continue;
             }
             for first in firsts {
-                // Only the default form can start at the end, and Nanoscope's has no other way around it.
+                // Only the default form can start at the end. Nanoscope's form never wraps.
                 let last = match point.form {
                     Form::Inline => SLOTS,
                     Form::Nanoscope => SLOTS - 2,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of the stub: their bytes, and what they do under qemu.
+//! Calls of the stub: their bytes, and their effect under qemu.
 
 use std::fmt::Write;
 
@@ -139,7 +139,7 @@ fn the_bytes_are_those_of_independent_assemblers() {
             let code = code.unwrap();
             let shared = code.shared_exit.map(|offset| emitted.len() + offset);
             emitted.extend(code.bytes);
-            // Something to branch over.
+            // Code to branch over.
             source += ".skip 64\n";
             emitted.extend([0; 64]);
             (shared.unwrap_or(0) as i32, emitted.len() as i32)
@@ -167,7 +167,7 @@ fn the_bytes_are_those_of_independent_assemblers() {
     println!("{} bytes compared with {compared:?}", emitted.len());
 }
 
-/// Any number, but often one near a limit.
+/// Any number, often one near a limit.
 fn offsets(limit: i32) -> impl Strategy<Value = i32> {
     prop_oneof![
         0..=limit,
@@ -197,7 +197,7 @@ fn sites() -> impl Strategy<Value = StubSite> {
     ]
 }
 
-/// A number as capstone spells it.
+/// A number in capstone's spelling.
 fn spelled(number: i64) -> String {
     match number {
         0..=9 => number.to_string(),
@@ -303,8 +303,8 @@ fn refusals_say_what_to_do() {
     }
 }
 
-/// Calls `method` with every register set, and writes out how often the stub ran, the stack pointer's
-/// change and the registers.
+/// Calls `method` with a value in every register, and writes out the number of times that the stub ran, the change of
+/// the stack pointer, and the registers.
 const PROGRAM: &str = r#"
         .macro each operation, base
         \operation x0, x1, [\base, #16]
@@ -383,7 +383,7 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         writeln!(source, "{name}: .byte {}", text[skipped..].join(", ")).unwrap();
         methods.push(name);
     };
-    // Bytes before the label are there to be branched to.
+    // The code before the label is the target of its branches.
     define(
         "jump".into(),
         &[bytes(StubSite::JumpExit), bytes(StubSite::JumpExit)].concat(),
@@ -419,7 +419,7 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
     for method in &methods {
         for poll in [0, 1, 0x80, 0xff] {
             let stub = match (method.as_str(), poll) {
-                // These look at the stub's address, not at the byte.
+                // These test the stub's address, not the poll byte.
                 (method, 0) if method.starts_with("pointer") => "0",
                 ("pointer_leaf", _) => "leaf",
                 _ => "stub",
@@ -451,7 +451,7 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
             expected[17] = u64::MAX;
         }
         if calls && method == "pointer_leaf" {
-            // Where the stub returned to.
+            // The address to which the stub returned.
             expected[17] = words[2 + 17];
         }
         assert_eq!(words[2..], expected, "{method}, {poll}");

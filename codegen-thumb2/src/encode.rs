@@ -32,7 +32,7 @@ pub(crate) struct Assembler {
 
 impl Assembler {
     pub(crate) fn new() -> Self {
-        // The longest trace point of the default form: an exit with a barrier and a prefetch.
+        // Enough for the longest trace point of the inline form: an exit with a barrier and a prefetch.
         Assembler {
             bytes: Vec::with_capacity(30),
         }
@@ -65,7 +65,7 @@ impl Assembler {
         self.word(0xf890 | n(rn), n(rt) << 12 | offset);
     }
 
-    /// `str.w rt, [rn, #offset]` (T3; the same limits).
+    /// `str.w rt, [rn, #offset]` (T3; the same limits as `ldr`, and `rt` is not pc).
     pub(crate) fn str(&mut self, rt: Reg, rn: Reg, offset: u16) {
         debug_assert!(offset < 1 << 12 && rt != Reg::Pc && rn != Reg::Pc);
         self.word(0xf8c0 | n(rn), n(rt) << 12 | offset);
@@ -91,7 +91,7 @@ impl Assembler {
         );
     }
 
-    /// `str rt, [rn]`: 16 bits where both registers are low.
+    /// `str rt, [rn]` (T1 if both registers are low, else T3).
     #[cfg(feature = "comparison")]
     pub(crate) fn str_bare(&mut self, rt: Reg, rn: Reg) {
         if rt.is_low() && rn.is_low() {
@@ -130,7 +130,7 @@ impl Assembler {
         self.word(0xf1b0 | n(rn), 0x0f00);
     }
 
-    /// `cmp rn, rm` (T1 where both are low, else T2).
+    /// `cmp rn, rm` (T1 if both are low, else T2).
     #[cfg(feature = "comparison")]
     pub(crate) fn compare(&mut self, rn: Reg, rm: Reg) {
         if rn.is_low() && rm.is_low() {
@@ -152,12 +152,12 @@ impl Assembler {
         self.word(0xf3bf, 0x8f6f);
     }
 
-    /// `mov.w rd, #0` (T2): keeps the flags, which the 16-bit one does not outside of an IT block.
+    /// `mov.w rd, #0` (T2), which keeps the flags. The 16-bit encoding sets them outside of an IT block.
     pub(crate) fn zero(&mut self, rd: Reg) {
         self.word(0xf04f, n(rd) << 8);
     }
 
-    /// `cbz rn, …` (T1; `rn` is low), to where [`Self::land`] is called.
+    /// `cbz rn, …` (T1; a low register), forwards only.
     pub(crate) fn cbz(&mut self, rn: Reg) -> Branch {
         debug_assert!(rn.is_low());
         let at = self.bytes.len();

@@ -21,7 +21,7 @@ fn point(kind: Kind, free: &[Reg]) -> TracePoint {
     }
 }
 
-/// The trace points as ART's code generator asks for them, after the push.
+/// The trace points of ART's code generator, after the push.
 fn entry() -> TracePoint {
     point(
         Kind::Entry { method: Reg::R0 },
@@ -103,7 +103,7 @@ fn the_table() {
                 "str.w r2, [r9, #0x58]",
             ],
         ),
-        // The farthest word, the other counter, and a method that is said to be free.
+        // The farthest word, the other counter, and a method whose register is also free.
         (
             TracePoint {
                 cursor_offset: 4092,
@@ -167,7 +167,7 @@ fn sizes_and_instruction_counts_are_as_agreed() {
         };
         assert_eq!(instructions.len(), count + barrier, "{point:?}");
         assert_eq!(code.len(), size + 4 * barrier, "{point:?}");
-        // While tracing is off, the second instruction leads to the end.
+        // While tracing is off, the second instruction branches to the end.
         let off = &instructions[1].text;
         assert!(off.starts_with("cbz "), "{point:?}: {off}");
         assert!(off.ends_with(&format!(" #{:#x}", code.len())), "{off}");
@@ -228,7 +228,7 @@ fn what_cannot_be_encoded_is_refused() {
     let error = emit(&point(Kind::Exit, &two)).unwrap_err();
     assert_eq!(error, EncodeError::TooFewFree(RegSet::of(&two)));
     assert!(error.to_string().contains("{r4, ip}"), "{error}");
-    // The method's register does not count, or the slot would say something else.
+    // The method's register does not count as free: the slot needs its value.
     assert_eq!(
         emit(&point(Kind::Entry { method: Reg::R4 }, &free)),
         Err(EncodeError::TooFewFree(RegSet::of(&[Reg::Ip, Reg::Lr])))
@@ -256,11 +256,11 @@ fn exactly_the_store_of_the_slot_may_wrap() {
             assert_eq!(wraps_at(code), expected.flatten(), "{point:?}: {}", i.text);
             if expected.is_some() {
                 stores += 1;
-                // Wherever a page may end.
+                // A page may end anywhere.
                 for cut in 1..=MAX_STORE_BYTES {
                     assert!(wraps_at(&code[..cut]).is_some(), "{point:?}: {cut} bytes");
                 }
-                // What is behind it does not matter.
+                // The bytes after MAX_STORE_BYTES do not matter.
                 assert!(wraps_at(&code[..MAX_STORE_BYTES]) == wraps_at(code));
             }
         }
@@ -298,7 +298,7 @@ fn other_stores_do_not_wrap() {
         code[place] = halfword;
         assert_eq!(wraps_at(&bytes(&code)), None, "{what}");
     }
-    // The halfwords the wrong way round.
+    // The halfwords in the wrong order.
     assert_eq!(wraps_at(&bytes(&[0x0c02, 0xe8e4, 0x4058, 0xf8c9])), None);
 }
 
@@ -354,7 +354,7 @@ fn the_other_forms() {
                 "add.w r4, r4, #0x10",
                 "str.w r4, [r9, #0x58]",
             ],
-            // ip is no register for the short store.
+            // The short store cannot name ip.
             30,
         ),
     ] {
@@ -378,7 +378,7 @@ fn hubble(stop_offset: i32, start_offset: i32, end_offset: i32) -> Form {
     }
 }
 
-/// What a trace point should be, written a second time, as assembler text, given its registers.
+/// The expected code of a trace point, written a second time, as assembler text, given its registers.
 fn reference(n: usize, point: &TracePoint) -> String {
     let mut registers: Vec<Reg> = point.free.iter().collect();
     if let Kind::Entry { method } = point.kind {
@@ -429,14 +429,14 @@ fn reference(n: usize, point: &TracePoint) -> String {
     out + &body + &format!("str.w {cursor}, [r9, #{offset}]\ndone{n}:\n")
 }
 
-/// The reference as the disassembler prints it, given the instructions' places.
+/// The reference as the disassembler prints it, given the instructions' offsets.
 fn reference_disassembled(point: &TracePoint, found: &[Instruction]) -> Vec<String> {
     let source = reference(0, point);
     let mut lines = Vec::new();
     let mut labels = Vec::new();
     for line in source.lines() {
         match line.strip_suffix(':') {
-            // Behind the last instruction is the end of the code.
+            // After the last instruction comes the end of the code.
             Some(label) => labels.push((label, lines.len())),
             None => lines.push(line.to_owned()),
         }
@@ -455,7 +455,7 @@ fn reference_disassembled(point: &TracePoint, found: &[Instruction]) -> Vec<Stri
             let number: i32 = number.parse().unwrap();
             let sign = if number < 0 { "-" } else { "" };
             match number.unsigned_abs() {
-                // No displacement is shown as such.
+                // Capstone does not print a displacement of 0.
                 0 if rest == "]" => spelled.truncate(spelled.len() - 2),
                 small @ 0..=9 if number >= 0 => write!(spelled, "#{small}").unwrap(),
                 large => write!(spelled, "#{sign}{large:#x}").unwrap(),
@@ -467,7 +467,7 @@ fn reference_disassembled(point: &TracePoint, found: &[Instruction]) -> Vec<Stri
     lines
 }
 
-/// That the code is what was asked for.
+/// Checks that the code is the expected code of the point.
 fn assert_as_asked(disassembler: &Disassembler, point: &TracePoint) {
     let code = emit(point).unwrap().bytes;
     let instructions = disassembler.instructions(&code);
@@ -501,7 +501,7 @@ fn any_form() -> impl Strategy<Value = Form> {
     ]
 }
 
-/// Anything that can be written down; about half of it can be encoded.
+/// Any specification; about half of them can be encoded.
 fn any_point() -> impl Strategy<Value = TracePoint> {
     let free = prop_oneof![
         4 => proptest::sample::subsequence(common::usable().collect::<Vec<_>>(), 0..=13),
@@ -541,7 +541,7 @@ fn any_point() -> impl Strategy<Value = TracePoint> {
         )
 }
 
-/// Whether there is code for it, from what the instructions can express.
+/// Whether the point has an encoding, from the limits of the instructions.
 fn is_possible(point: &TracePoint) -> bool {
     let is_usable = |r: Reg| !matches!(r, Reg::R9 | Reg::Sp | Reg::Pc);
     let method = match point.kind {
@@ -587,7 +587,7 @@ proptest! {
 
     #[test]
     fn any_bytes_can_be_asked_about(code in proptest::collection::vec(any::<u8>(), 0..12)) {
-        // Never a register that could not be a cursor, whatever the bytes.
+        // Whatever the bytes, never a register that cannot hold a cursor.
         prop_assert!(wraps_at(&code).is_none_or(Reg::is_low));
     }
 }

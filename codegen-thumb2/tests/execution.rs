@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs emitted trace points on a model of the few instructions they may consist of, as the
-//! independent disassembler reads them: a made-up thread, a ring with a page behind it that faults,
-//! and a handler that wraps the cursor.
+//! Runs emitted trace points on a model of the few instructions that they may consist of, as an independent
+//! disassembler decodes them: with a made-up thread, a ring followed by a page that faults, and a handler that wraps the cursor.
 
 mod common;
 
@@ -20,13 +19,13 @@ const UNTOUCHED: u64 = 0xeeee_eeee_eeee_eeee;
 /// Core registers by number; pc's place is not used.
 type Registers = [u32; 16];
 
-/// A thread on a processor that has nothing but what trace points need.
+/// A thread on a processor with the instructions of trace points only.
 struct Machine {
     registers: Registers,
     /// The word of the thread at [`CURSOR`].
     cursor: u32,
     ring: Vec<u64>,
-    /// What the last comparison said.
+    /// The result of the last comparison.
     equal: bool,
     counter: u64,
     wraps: usize,
@@ -56,7 +55,7 @@ impl Machine {
         &mut self.registers[usize::from(register.expect("a register").number())]
     }
 
-    /// Which word of the thread this is; `None` for an address that is not in it.
+    /// The thread's word at this address; `None` for an address outside the thread.
     fn thread_word(&mut self, address: &str) -> Option<i32> {
         let offset = address.strip_prefix("[r9, #0x")?.strip_suffix(']')?;
         assert_eq!(*self.get("r9"), THREAD);
@@ -74,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// Writes a word into the ring, or says where it could not.
+    /// Writes a word into the ring, or returns the address that faulted.
     fn store(&mut self, at: u32, value: u32) -> Outcome {
         assert_eq!(at % 4, 0, "unaligned");
         if at == RING_END {
@@ -90,7 +89,7 @@ impl Machine {
 
     fn step(&mut self, instruction: &Instruction) -> Outcome {
         let (mnemonic, operands) = instruction.text.split_once(' ').unwrap();
-        // A comma inside of brackets is not one between operands.
+        // A comma within brackets does not separate operands.
         let (before, address) = match operands.find('[') {
             Some(at) => operands.split_at(at),
             None => (operands, ""),
@@ -213,7 +212,7 @@ fn base_and_offset(address: &str) -> (&str, u32) {
     }
 }
 
-/// Different in every register and every half.
+/// A value that differs for every register and every half of it.
 fn registers(point: &TracePoint) -> Registers {
     let mut values: Registers = std::array::from_fn(|i| 0x0101_1010 * (i as u32 + 1));
     values[usize::from(Reg::R9.number())] = THREAD;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of the stub: their bytes, and what they do under qemu.
+//! Calls of the stub: their bytes, and their effect under qemu.
 
 use std::fmt::Write;
 
@@ -108,7 +108,7 @@ fn the_table() {
     }
 }
 
-/// What it should be, written a second time. `n` makes the label's name.
+/// The expected code, written a second time. `n` makes the label's name.
 fn reference(call: &StubCall, n: usize) -> String {
     let StubCall {
         poll_offset: poll,
@@ -183,7 +183,7 @@ fn disassembled(call: &StubCall) -> Vec<String> {
     lines.collect()
 }
 
-/// Any number, but often one near a limit.
+/// Any number, often one near a limit.
 fn offsets() -> impl Strategy<Value = i32> {
     prop_oneof![
         0..4096_i32,
@@ -231,9 +231,9 @@ fn refusals_say_what_to_do() {
     }
 }
 
-/// Calls `method` with every register set, and writes out how often the stub ran, the stack pointer's
-/// change and the registers r0 to r8, r10 to ip, lr. The stub changes what it may: `exit_stub` that of an
-/// exit, `entry_stub` that of an entry.
+/// Calls `method` with a value in every register, and writes out the number of times that the stub ran, the change of
+/// the stack pointer, and the registers r0 to r8, r10 to ip, lr. The stub changes every register that it may change:
+/// `exit_stub` at an exit, `entry_stub` at an entry.
 const PROGRAM: &str = r#"
         .syntax unified
         .arch armv7-a
@@ -283,7 +283,7 @@ entry_stub:
         str ip, [r9]
         mov ip, #-1
         bx lr
-        // Gives lr back what it was.
+        // Restores lr.
         .thumb_func
 pointer_entry_stub:
         ldr r4, [r9]
@@ -314,7 +314,7 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         let text: Vec<String> = code.iter().map(u8::to_string).collect();
         let code = text.join(", ");
         let body = match site {
-            // In a frame, as a method has one.
+            // In a frame, as in a method.
             StubSite::PollFramedExit | StubSite::FramedExit => {
                 format!("push {{r4, lr}}\n.byte {code}\npop {{r4, pc}}")
             }
@@ -336,7 +336,7 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
                 StubSite::FramedExit | StubSite::TailExit | StubSite::LeafEntry
             );
             let stub = match site {
-                // These look at the stub's address, not at the byte.
+                // These test the stub's address, not the poll byte.
                 _ if is_pointer && poll == 0 => "0",
                 StubSite::PollLeafEntry => "entry_stub",
                 StubSite::LeafEntry => "pointer_entry_stub",
@@ -347,7 +347,7 @@ fn the_stub_runs_exactly_while_tracing_is_on_and_nothing_else_changes() {
         }
     }
     source += DATA;
-    // r11 is where the caller keeps its stack pointer.
+    // The caller keeps its stack pointer in r11.
     let numbers: Vec<u8> = (0..9).chain(10..13).collect();
     let value = |number: u8| 0x0101_1010 * (u32::from(number) + 1);
     source += "input:\n";

@@ -31,7 +31,7 @@ fn disassemble(code: &[u8]) -> Vec<Instruction> {
     instructions
 }
 
-/// AT&T syntax, one instruction a line; targets are byte offsets.
+/// AT&T syntax, one instruction per line; targets are byte offsets.
 fn text(point: &TracePoint) -> String {
     let mut formatter = GasFormatter::new();
     formatter.options_mut().set_branch_leading_zeros(false);
@@ -198,7 +198,7 @@ fn exactly_the_stores_through_the_bare_cursor_may_wrap() {
             assert_eq!(wraps_at(code), may_fault, "{point:?}: {i}");
             if may_fault {
                 stores += 1;
-                // Wherever a page may end, also in the middle of the instruction.
+                // A page may end anywhere, also in the middle of the instruction.
                 for cut in 1..=MAX_STORE_BYTES {
                     assert!(wraps_at(&code[..cut]), "{point:?}: {i}, {cut} bytes");
                 }
@@ -208,7 +208,7 @@ fn exactly_the_stores_through_the_bare_cursor_may_wrap() {
         assert_eq!(stores, if wide { 3 } else { 1 }, "{point:?}");
     }
     assert!(!wraps_at(&[]));
-    // The same stores, but not where a trace point has them.
+    // The same stores, followed by other instructions than in a trace point.
     assert!(!wraps_at(&[0x41, 0x89, 0x3b, 0x90, 0x90]));
     assert!(!wraps_at(&[0x49, 0x89, 0x3b, 0x0f, 0x31]));
     assert!(!wraps_at(&[0x41, 0xc7, 0x03, 2, 0, 0, 0, 0x0f, 0x31]));
@@ -332,7 +332,7 @@ fn low(register: Reg) -> String {
     }
 }
 
-/// What a trace point should be, written a second time, as assembler text.
+/// The expected code of a trace point, written a second time, as assembler text.
 fn reference(n: usize, point: &TracePoint) -> String {
     let TracePoint {
         kind,
@@ -427,7 +427,7 @@ fn reference(n: usize, point: &TracePoint) -> String {
     )
 }
 
-/// Compares the points with what assemblers make of their references.
+/// Compares the code of the points with the assemblers' output for their references.
 fn assert_as_assembled(points: &[TracePoint]) {
     let mut source = String::new();
     let mut emitted = Vec::new();
@@ -450,7 +450,7 @@ fn the_bytes_are_those_of_independent_assemblers() {
     assert_as_assembled(&points);
 }
 
-/// Any number, but mostly one of a word that the thread may have.
+/// Any number, mostly the offset of a word that a thread may have.
 fn any_word(size: i32) -> impl Strategy<Value = i32> {
     prop_oneof![
         9 => (0..i32::MAX / size).prop_map(move |word| word * size),
@@ -464,7 +464,7 @@ fn any_register() -> impl Strategy<Value = Reg> {
     (0..16_u8).prop_map(|n| Reg::from_number(n).unwrap())
 }
 
-/// Anything that can be written down.
+/// Any specification.
 fn any_point() -> impl Strategy<Value = TracePoint> {
     let kind = prop_oneof![
         1 => Just(Kind::Exit),
@@ -499,7 +499,7 @@ fn any_point() -> impl Strategy<Value = TracePoint> {
         )
 }
 
-/// Whether there is code for it, from what the instructions can express.
+/// Whether the point has an encoding, from the limits of the instructions.
 fn is_possible(point: &TracePoint) -> bool {
     let is_word = |offset: i32, size: i32| offset >= 0 && offset % size == 0;
     let form_is_possible = match point.form {

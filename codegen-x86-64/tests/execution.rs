@@ -23,12 +23,12 @@ const WIDE: u64 = 0x12_7123_4560;
 /// The ring of the thread that runs a trace point; the handler wraps to it.
 static RING_START: AtomicUsize = AtomicUsize::new(0);
 static WRAPS: AtomicUsize = AtomicUsize::new(0);
-/// There is one handler, and one ring known to it, in a process.
+/// Held by the test that runs: the process has one handler, which knows one ring.
 static ALONE: Mutex<()> = Mutex::new(());
 
 extern "C" fn on_fault(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes valid pointers to a handler installed with SA_SIGINFO; the bytes at
-    // the program counter were just executed, and lie in the middle of a mapping.
+    // SAFETY: the kernel passes valid pointers to a handler installed with SA_SIGINFO. The processor has just executed
+    // the bytes at the program counter, and they are in the middle of the test's mapping.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let code = std::slice::from_raw_parts(
@@ -53,7 +53,7 @@ struct Ring(*mut u64);
 
 impl Ring {
     fn new() -> Ring {
-        // SAFETY: a fresh mapping; then its second page.
+        // SAFETY: maps fresh memory, then protects its second page; no reference into it exists yet.
         unsafe {
             let memory = libc::mmap(
                 ptr::null_mut(),
@@ -78,13 +78,13 @@ impl Ring {
 
     fn get(&self, slot: usize) -> u64 {
         assert!(slot < PAGE / SLOT_BYTES);
-        // SAFETY: inside of the page, just checked; only this thread writes to it.
+        // SAFETY: the index was just checked to be in the page; only this thread writes to it.
         unsafe { self.0.add(slot).read() }
     }
 
     fn fill(&self, value: u64) {
         for slot in 0..PAGE / SLOT_BYTES {
-            // SAFETY: inside of the page.
+            // SAFETY: the index is below the number of slots of the page.
             unsafe { self.0.add(slot).write(value) };
         }
     }
@@ -92,7 +92,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: what `new` mapped.
+        // SAFETY: unmaps the mapping of `new`, which nothing uses any more.
         unsafe { libc::munmap(self.0.cast(), 2 * PAGE) };
     }
 }
@@ -171,7 +171,7 @@ impl Thread {
             self.words.as_mut_ptr().add(INDEX).write_volatile(cursor);
             function(registers.as_ptr(), after.as_mut_ptr());
         }
-        // SAFETY: one of our words.
+        // SAFETY: the offset is of a word in the thread, which this object owns.
         let cursor = unsafe { self.words.as_ptr().add(INDEX).read_volatile() };
         for (i, word) in self.words.iter().enumerate() {
             assert!(
@@ -183,7 +183,7 @@ impl Thread {
     }
 }
 
-/// Different in every register and every half.
+/// A value that differs for every register and every half of it.
 fn registers(point: &TracePoint, method: u64) -> Registers {
     let mut values: Registers = std::array::from_fn(|i| 0x0101_0101_1010_1010 * (i as u64 + 1));
     if let Kind::Entry { method: register } = point.kind {
@@ -208,11 +208,11 @@ fn assert_kept(
 }
 
 fn rdtsc() -> u64 {
-    // SAFETY: every x86-64 processor has it.
+    // SAFETY: every x86-64 processor has rdtsc, and it reads no memory.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Runs a trace point that writes its slots from `first` on, and checks all that it left behind.
+/// Runs a trace point that writes its slots from `first` on, and checks the final state.
 fn check(thread: &mut Thread, ring: &Ring, point: &TracePoint, method: u64, first: usize) {
     const UNTOUCHED: u64 = 0xeeee_eeee_eeee_eeee;
     let slots_in_ring = PAGE / SLOT_BYTES;
@@ -234,7 +234,7 @@ fn check(thread: &mut Thread, ring: &Ring, point: &TracePoint, method: u64, firs
             "{r} is not free in {point:?}"
         );
     }
-    // What is stored, and where the cursor goes; the counter is looked at below.
+    // The slots, and the final cursor. The counter is checked below.
     let count = match point.form {
         Form::Hubble { stop_offset, .. } if stop_offset == common::STOP => 0,
         Form::Nanoscope => 2,
@@ -247,7 +247,7 @@ fn check(thread: &mut Thread, ring: &Ring, point: &TracePoint, method: u64, firs
         "{point:?}"
     );
     let end = match point.form {
-        // The default form wraps when it comes to store there, Nanoscope's never.
+        // The default form wraps only when it stores there, Nanoscope's never.
         Form::Inline | Form::Nanoscope if !faults => first + count,
         _ => (first + count) % slots_in_ring,
     };
@@ -290,7 +290,7 @@ fn with_ring(test: impl FnOnce(&mut Thread, &Ring)) {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let ring = Ring::new();
     RING_START.store(ring.0 as usize, Ordering::Relaxed);
-    // SAFETY: the handler is async-signal-safe; the old one is put back.
+    // SAFETY: the handler is async-signal-safe, and the old one is restored.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
@@ -367,9 +367,9 @@ fn the_other_forms_write_their_events_and_wrap_without_a_fault() {
 #[test]
 fn a_ring_whose_address_has_a_zero_low_half_is_on() {
     with_ring(|thread, _| {
-        // 4 GiB up: only a comparison of the whole cursor sees that it is not 0.
+        // At a multiple of 4 GiB: only a comparison of the whole cursor shows that it is not 0.
         const ADDRESS: usize = 0x5_0000_0000;
-        // SAFETY: a fresh mapping at a place nobody uses (the kernel refuses otherwise).
+        // SAFETY: maps fresh memory; the kernel refuses an address that is in use.
         let memory = unsafe {
             libc::mmap(
                 ADDRESS as *mut _,
@@ -388,7 +388,7 @@ fn a_ring_whose_address_has_a_zero_low_half_is_on() {
             &registers(&point, NARROW),
         );
         assert_eq!(cursor, ADDRESS as u64 + 8);
-        // SAFETY: the first slot of the mapping, which is then given back.
+        // SAFETY: reads the first slot of the mapping, then unmaps it; nothing else uses it.
         unsafe {
             assert_eq!(Slot(memory.cast::<u64>().read()).low(), NARROW as u32);
             libc::munmap(memory, PAGE);

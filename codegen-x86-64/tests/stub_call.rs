@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of the stub: their bytes, and what they do on the processor.
+//! Calls of the stub: their bytes, and their effect on the processor.
 
 use hindsight_codegen_check::{assert_assemblers_agree, Disassembler, Isa};
 use hindsight_codegen_x86_64::{emit_stub_call, EncodeError, Reg, RegSet, StubCall, StubSite};
@@ -152,7 +152,7 @@ fn the_bytes_are_those_of_independent_assemblers() {
             call(StubSite::PollTailExit),
         );
         let shared = shared.unwrap() as i32;
-        // Near at first, then far.
+        // A short jump, then long ones.
         for _ in 0..15 {
             let site = StubSite::PollLaterExit {
                 shared_exit: shared - end,
@@ -190,7 +190,7 @@ fn the_bytes_are_those_of_independent_assemblers() {
     assert!(compared.contains(&"as"), "install binutils");
 }
 
-/// Any number, but often one near a limit.
+/// Any number, often one near a limit.
 fn offsets() -> impl Strategy<Value = i32> {
     prop_oneof![0..4096, -20..20_i32, i32::MAX - 20..=i32::MAX, any::<i32>()]
 }
@@ -213,7 +213,7 @@ fn sites() -> impl Strategy<Value = StubSite> {
     ]
 }
 
-/// A number as capstone spells it.
+/// A number in capstone's spelling.
 fn spelled(number: i64) -> String {
     match number {
         0..=9 => number.to_string(),
@@ -319,7 +319,7 @@ mod on_the_processor {
     use dynasmrt::x64::Assembler;
     use dynasmrt::{dynasm, AssemblyOffset, DynasmApi, ExecutableBuffer};
 
-    /// Core registers by number; rsp's place holds what it changed by.
+    /// Core registers by number; rsp's place holds its change.
     type Registers = [u64; 16];
 
     const HITS: i32 = 0xb0;
@@ -336,7 +336,7 @@ mod on_the_processor {
     }
 
     /// A caller that loads all registers, calls a method made of `method`, and stores all registers; and
-    /// a stub that counts and changes what it may.
+    /// a stub that counts its calls and changes every register that it may change.
     #[expect(
         clippy::useless_conversion,
         reason = "the assembler macro converts every register number"
@@ -377,15 +377,15 @@ mod on_the_processor {
         Program { code, run, stub }
     }
 
-    /// A method, and where in `code` it starts.
+    /// A method, and its offset in `code`.
     struct Method {
         code: Vec<u8>,
         start: usize,
         site: StubSite,
     }
 
-    /// How often the stub ran, and the registers afterwards. For sites without a test, the stub is
-    /// always there; for those that test its address, only while `poll` is not 0.
+    /// The number of times that the stub ran, and the final registers. The stub's address is always set for sites
+    /// without a test; for sites that test it, only while `poll` is not 0.
     fn run(method: &Method, poll: u8, before: &Registers) -> (u64, Registers) {
         let program = program(&method.code, method.start);
         let mut thread = Box::new([0_u64; 32]);
@@ -395,8 +395,8 @@ mod on_the_processor {
         thread[POLL as usize / 8] = 0xffff_ff00 | u64::from(poll);
         let mut after = *before;
         const ARCH_SET_GS: libc::c_int = 0x1001;
-        // SAFETY: nothing else on this thread uses gs on x86-64 Linux. The program has this signature,
-        // keeps the callee-saved registers, and only touches the thread's words.
+        // SAFETY: nothing else on this thread uses gs on x86-64 Linux. The program has this signature, keeps the
+        // callee-saved registers, and touches the thread's words only.
         unsafe {
             let done = libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, thread.as_mut_ptr());
             assert_eq!(done, 0);
@@ -418,7 +418,7 @@ mod on_the_processor {
         )
     }
 
-    /// A method that is this site: an entry falls into a `ret`, a later exit follows a first one after
+    /// A method that consists of this site: an entry continues in a `ret`, a later exit follows the first one after
     /// `filler` bytes.
     fn method(site: StubSite, filler: usize) -> Method {
         let bytes = |site| emit_stub_call(&call(site)).unwrap();
@@ -472,7 +472,7 @@ mod on_the_processor {
                 for r in Reg::ALL {
                     let i = usize::from(r.number());
                     if calls && r == Reg::R11 {
-                        // The stub's own.
+                        // The registers of the stub.
                         assert_eq!(after[i], u64::MAX, "{site:?}, {poll}");
                     } else if r != Reg::Rsp && !clobbers.contains(r) {
                         assert_eq!(after[i], before[i], "{r}: {site:?}, {poll}");

@@ -23,6 +23,7 @@ TYPES = {
     "source_file VARCHAR, address UBIGINT",
     "slices": "slice BIGINT, thread UINTEGER, start_ns BIGINT, duration_ns BIGINT, self_ns BIGINT, method UINTEGER, "
     "depth UINTEGER, parent BIGINT, open_start BOOLEAN, open_end BOOLEAN, by_exception BOOLEAN, native BOOLEAN",
+    "missing": "what VARCHAR, count BIGINT",
     "events": "thread UINTEGER, at_ns BIGINT, kind VARCHAR, a UBIGINT, b UBIGINT, c UBIGINT, d UBIGINT",
 }
 SLICES = """

@@ -30,6 +30,17 @@ impl<'a> Slots<'a> {
         }
     }
 
+    /// The newest `count` of these slots, or all if there are fewer.
+    #[must_use]
+    pub fn newest(self, count: usize) -> Self {
+        let drop = self.len().saturating_sub(count);
+        let of_older = drop.min(self.split());
+        Slots {
+            older: &self.older[of_older * SLOT_BYTES..],
+            newer: &self.newer[(drop - of_older) * SLOT_BYTES..],
+        }
+    }
+
     /// How many slots there are.
     pub const fn len(&self) -> usize {
         (self.older.len() + self.newer.len()) / SLOT_BYTES
@@ -237,6 +248,16 @@ mod tests {
             let (raw, position) = ring(&writes);
             let slots: Vec<Slot> = Slots::new(&raw, position).iter().collect();
             assert_eq!(slots, writes[writes.len().saturating_sub(8)..]);
+        }
+    }
+
+    #[test]
+    fn the_newest_slots_are_the_last_ones() {
+        let writes: Vec<Slot> = (0..11).map(|i| Slot::entry(5000, i)).collect();
+        let (raw, position) = ring(&writes);
+        for count in 0..10 {
+            let newest: Vec<Slot> = Slots::new(&raw, position).newest(count).iter().collect();
+            assert_eq!(newest, writes[writes.len() - count.min(8)..]);
         }
     }
 

@@ -7,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use hindsight_trace_format::container::{
-    Anchor, Clocks, Losses, ProcessFacts, ReadError, Reader, Ring, SymbolTable, Symbols,
-    HEADER_BYTES, TABLE_ENTRY_BYTES,
+    Anchor, Clocks, Losses, ProcessFacts, ReadError, Reader, Ring, SectionKind, SymbolTable,
+    Symbols, HEADER_BYTES, MAGIC, TABLE_ENTRY_BYTES,
 };
 use proptest::prelude::*;
 
@@ -65,6 +65,36 @@ fn read_everything(bytes: &[u8]) -> Result<(), ReadError> {
     }));
     note(reader.losses().map(drop));
     first_error
+}
+
+/// Reads all that can be had of a damaged file.
+fn salvage_everything(bytes: &[u8]) {
+    let Ok(recovered) = Reader::recover(bytes) else {
+        return;
+    };
+    let reader = &recovered.reader;
+    for gap in &recovered.gaps {
+        assert!(gap.start < gap.end && gap.end <= bytes.len() as u64);
+    }
+    let _ = reader.salvage(SectionKind::Process, 0, ProcessFacts::decode);
+    let _ = reader.salvage(SectionKind::Clocks, 0, Clocks::decode);
+    let _ = reader.salvage(SectionKind::Losses, 0, Losses::decode);
+    let _ = reader.salvage(SectionKind::Symbols, 0, |bytes| {
+        let table = SymbolTable::decode_damaged(bytes);
+        if let Some(table) = &table {
+            assert_eq!(table.iter().count(), table.len());
+            let keys: Vec<_> = table.iter().map(|s| (s.address, s.valid_from)).collect();
+            assert!(keys.is_sorted());
+        }
+        Ok(table.is_some())
+    });
+    for index in reader.ring_indices() {
+        if let Ok(Some(parts)) = reader.ring_parts(index) {
+            assert!(parts.raw.len() <= bytes.len());
+            assert!(parts.slots().events().count() <= parts.slots().len());
+        }
+        let _ = reader.salvage(SectionKind::Anchors, index, Anchor::decode_all);
+    }
 }
 
 /// Runs `f`, which may allocate this much at most.
@@ -126,6 +156,9 @@ proptest! {
     #[test]
     fn random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         prop_assert!(within(limit(&bytes), || read_everything(&bytes)).is_err());
+        // Else hardly any would get past the magic.
+        let bytes = [&MAGIC[..], &bytes].concat();
+        within(limit(&bytes), || salvage_everything(&bytes));
     }
 
     #[test]
@@ -155,6 +188,7 @@ proptest! {
             repair_checksums(&mut bytes);
         }
         let _ = within(limit(&bytes), || read_everything(&bytes));
+        within(limit(&bytes), || salvage_everything(&bytes));
     }
 
     #[test]
@@ -185,6 +219,7 @@ proptest! {
                 let _ = Anchor::decode_all(bytes);
                 let _ = SymbolTable::decode(bytes).map(|table| table.iter().count());
                 let _ = Losses::decode(bytes);
+                let _ = SymbolTable::decode_damaged(bytes).map(|table| table.iter().count());
             });
         }
     }
@@ -212,6 +247,46 @@ fn the_repaired_checksums_are_accepted() {
     bytes[HEADER_BYTES] ^= 1;
     repair_checksums(&mut bytes);
     assert_eq!(bytes, good);
+}
+
+/// Tables whose entries all name the same bytes, or none, and sections that look like others.
+#[test]
+fn tables_that_repeat_themselves_cost_no_more_than_their_bytes() {
+    let mut file = small_file();
+    let header_crc = |file: &mut Vec<u8>| {
+        let crc = crc32fast::hash(&file[..36]);
+        file[36..40].copy_from_slice(&crc.to_le_bytes());
+    };
+    let at = file.len();
+    for count in [10_u32, 1_000, 20_000] {
+        file.truncate(at);
+        for i in 0..count {
+            for word in [3, i, 40, 0, at as u32 - 40, 0, 0, 0] {
+                file.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        file[12..16].copy_from_slice(&count.to_le_bytes());
+        file[16..24].copy_from_slice(&(at as u64).to_le_bytes());
+        let whole = file.len() as u64;
+        file[24..32].copy_from_slice(&whole.to_le_bytes());
+        header_crc(&mut file);
+        within(limit(&file), || salvage_everything(&file));
+        // And with a wrong header, so that the table is searched for.
+        let mut wrong = file.clone();
+        wrong[36] ^= 1;
+        within(limit(&wrong), || salvage_everything(&wrong));
+    }
+}
+
+fn small_file() -> Vec<u8> {
+    common::Contents {
+        facts: ProcessFacts::default(),
+        clocks: Clocks::default(),
+        rings: Vec::new(),
+        symbols: Symbols::default(),
+        losses: Losses::default(),
+    }
+    .write()
 }
 
 #[test]

@@ -32,7 +32,7 @@ std::vector<uint8_t> NativeTracePoint(InstructionSet isa, TraceSite site, uint32
       method_register,
       CursorOffset<kPointerSize>().Int32Value(),
       /* stub_offset= */ 0,
-      // Of a method that returns void or a floating-point number this keeps a register that nobody needs.
+      // Also where the method returns void or a floating-point number; keeping the register then does no harm.
       /* returns_core_value= */ true,
       /* shared_exit= */ 0,
   };
@@ -42,7 +42,7 @@ std::vector<uint8_t> NativeTracePoint(InstructionSet isa, TraceSite site, uint32
 #if defined(ART_ENABLE_CODEGEN_arm) || defined(ART_ENABLE_CODEGEN_arm64)
 template <typename MacroAssembler>
 void EmitBytes(MacroAssembler* masm, const std::vector<uint8_t>& bytes) {
-  // No pool may be emitted in the middle of it.
+  // The macro assembler must not emit a pool in the middle of the code.
   vixl::ExactAssemblyScope scope(masm, bytes.size(), vixl::CodeBufferCheckScope::kExactSize);
   masm->GetBuffer()->EmitData(bytes.data(), bytes.size());
 }

@@ -31,7 +31,7 @@ void Emit(ArmVIXLAssembler* assembler, const TracePointRequest& request) {
   const hindsight::EmittedTracePoint emitted =
       hindsight::EmitTracePoint(InstructionSet::kThumb2, request);
   ArmVIXLMacroAssembler* masm = assembler->GetVIXLAssembler();
-  // No pool may be emitted in the middle of it.
+  // The macro assembler must not emit a pool in the middle of the code.
   vixl::ExactAssemblyScope scope(
       masm, emitted.bytes.size(), vixl::CodeBufferCheckScope::kExactSize);
   masm->GetBuffer()->EmitData(emitted.bytes.data(), emitted.bytes.size());
@@ -42,7 +42,7 @@ void Emit(ArmVIXLAssembler* assembler, const TracePointRequest& request) {
 void LocationsBuilderARMVIXL::VisitTraceStart(HTraceStart* instruction) {
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
   locations->SetInAt(0, Location::RegisterLocation(R0));
-  // No parameter register, and saved by callers, so asking for it costs nothing.
+  // R4 is neither a parameter register nor saved by callees, so asking for it costs nothing.
   locations->AddTemp(Location::RegisterLocation(R4));
 }
 
@@ -62,7 +62,7 @@ void LocationsBuilderARMVIXL::VisitTraceEnd(HTraceEnd* instruction) {
     return;
   }
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
-  // The value to be returned may be in one of them until the return moves it.
+  // The allocator could keep the value to be returned in one of them until the return moves it.
   locations->AddTemp(Location::RegisterLocation(R2));
   locations->AddTemp(Location::RegisterLocation(R3));
 }

@@ -14,7 +14,7 @@ using hindsight::TraceSite;
 
 namespace {
 
-// How far back the branch of a later exit is sure to reach.
+// A distance in bytes that the branch of a later exit reaches for certain.
 constexpr int32_t kMaxSharedExitDistance = MB - 4 * KB;
 
 TracePointRequest Request(TraceSite site) {
@@ -30,11 +30,11 @@ TracePointRequest Request(TraceSite site) {
   };
 }
 
-// The code uses only x16 and x17, which are the macro assembler's.
+// The code uses only x16 and x17, the macro assembler's scratch registers.
 int32_t Emit(vixl::aarch64::MacroAssembler* masm, const TracePointRequest& request) {
   const hindsight::EmittedTracePoint emitted =
       hindsight::EmitTracePoint(InstructionSet::kArm64, request);
-  // No pool may be emitted in the middle of it.
+  // The macro assembler must not emit a pool in the middle of the code.
   vixl::ExactAssemblyScope scope(
       masm, emitted.bytes.size(), vixl::CodeBufferCheckScope::kExactSize);
   masm->GetBuffer()->EmitData(emitted.bytes.data(), emitted.bytes.size());
@@ -46,7 +46,7 @@ int32_t Emit(vixl::aarch64::MacroAssembler* masm, const TracePointRequest& reque
 void LocationsBuilderARM64::VisitTraceStart(HTraceStart* instruction) {
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
   locations->SetInAt(0, instruction->SharesSuspendCheck()
-                            ? Location::RegisterLocation(X0)  // Where the stub looks for it.
+                            ? Location::RegisterLocation(X0)  // The stub expects the method there.
                             : Location::RequiresRegister());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The visitors of instruction sets that have no trace points. nodes.h declares them for every code
-// generator; they are never reached.
+// The visitors of instruction sets without trace points. nodes.h declares them for every code generator; no graph of
+// these instruction sets has a node for them.
 
 #ifdef ART_ENABLE_CODEGEN_x86
 #include "optimizing/code_generator_x86.h"

@@ -43,12 +43,12 @@ int32_t Emit(X86_64Assembler* assembler, const TracePointRequest& request) {
 void LocationsBuilderX86_64::VisitTraceStart(HTraceStart* instruction) {
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
   if (instruction->SharesSuspendCheck()) {
-    locations->SetInAt(0, Location::RegisterLocation(RDI));  // Where the stub looks for it.
+    locations->SetInAt(0, Location::RegisterLocation(RDI));  // The stub expects the method there.
     return;
   }
   locations->SetInAt(0, Location::RequiresRegister());
-  // The counter is read into RAX and RDX, and RDX may hold a parameter, so it is kept in R10. Neither
-  // RAX nor R10 is a parameter register, so asking for them costs nothing while tracing is off.
+  // The counter is read into RAX and RDX. RDX may hold a parameter, so R10 keeps its value. Neither RAX nor R10 is a
+  // parameter register, so asking for them costs nothing while tracing is off.
   locations->AddTemp(Location::RegisterLocation(RAX));
   locations->AddTemp(Location::RegisterLocation(R10));
 }
@@ -72,12 +72,12 @@ void LocationsBuilderX86_64::VisitTraceEnd(HTraceEnd* instruction) {
     return;
   }
   LocationSummary* locations = new (GetGraph()->GetAllocator()) LocationSummary(instruction);
-  // Nothing but the value to be returned is alive here, so these temporaries are free; but that value
-  // could be in one of them until the return moves it, so they have to be asked for.
+  // Only the value to be returned is live here, so these temporaries cost nothing. They must be asked for: otherwise
+  // the allocator could keep that value in one of them until the return moves it.
   locations->AddTemp(Location::RegisterLocation(RDX));
   locations->AddTemp(Location::RegisterLocation(R10));
   if (instruction->ReturnsValueInCoreRegister()) {
-    locations->SetInAt(0, Location::RegisterLocation(RAX));  // Where the return will want it.
+    locations->SetInAt(0, Location::RegisterLocation(RAX));  // The return expects the value there.
   } else {
     locations->AddTemp(Location::RegisterLocation(RAX));
   }

@@ -16,9 +16,8 @@ bool TracePointInsertion::Run() {
   const bool shared = form == TracePointForm::kShared;
   ArenaAllocator* allocator = graph_->GetAllocator();
 
-  // The entry goes to the entry block, where the method is still in its argument register (the first
-  // block of the body may be a loop header), and before the suspend check, which the code generator
-  // expects to stand next to the block's goto.
+  // The entry goes into the entry block, where the method is still in its argument register (the first block of the
+  // body may be a loop header), and before the suspend check, which the code generator expects next to the goto.
   HBasicBlock* entry = graph_->GetEntryBlock();
   HCurrentMethod* method = graph_->GetCurrentMethod();
   HInstruction* cursor = entry->GetLastInstruction();
@@ -38,7 +37,7 @@ bool TracePointInsertion::Run() {
     HInstruction* returned = nullptr;
     if (!shared && graph_->GetInstructionSet() == InstructionSet::kX86_64 && last->IsReturn()) {
       HInstruction* value = last->InputAt(0);
-      // A constant is loaded after the trace point, and a floating point value is out of its way.
+      // A constant is loaded after the trace point, and a floating-point value is in none of its registers.
       if (!value->IsConstant() && !DataType::IsFloatingPointType(value->GetType())) {
         returned = value;
       }

@@ -21,6 +21,7 @@
 #include "dex/descriptors_names.h"
 #include "gc/scoped_gc_critical_section.h"
 #include "hindsight/compat.h"
+#include "hindsight/runtime/lab_build.h"
 #include "hindsight/runtime/oat_key.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "linear_alloc.h"
@@ -53,8 +54,8 @@ class RequestClosure final : public Closure {
   bridge::SafepointRequest& request_;
 };
 
-// Finds the methods at some addresses. By looking at classes, since anything may be at an address by now, even
-// where methods are kept: memory of a class loader that was unloaded is used again.
+// Finds the methods at given addresses by looking through all classes. An address alone proves nothing, even within a
+// LinearAlloc: the memory of an unloaded class loader is reused.
 class MethodFinder final : public ClassVisitor {
  public:
   MethodFinder(const uint64_t* begin, const uint64_t* end) : wanted_(begin, end) {
@@ -68,7 +69,7 @@ class MethodFinder final : public ClassVisitor {
     return true;
   }
 
-  // Each once, though a class may be known to several loaders.
+  // The methods found, each once, although several loaders may know a class.
   const std::vector<ArtMethod*>& Found() {
     std::sort(found_.begin(), found_.end());
     found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
@@ -93,7 +94,7 @@ class MethodFinder final : public ClassVisitor {
     FindObsolete(klass);
   }
 
-  // The class that no table has any more, since a structural redefinition put this one in its place.
+  // The class that a structural redefinition has replaced by `klass`; no class table has it any more.
   static ObjPtr<mirror::Class> ReplacedBy(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
 #if HINDSIGHT_ART >= 11
     ObjPtr<mirror::ClassExt> ext = klass->GetExtData();
@@ -104,7 +105,7 @@ class MethodFinder final : public ClassVisitor {
 #endif
   }
 
-  // What a redefined class had before.
+  // The methods that a redefined class had before.
   void FindObsolete(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
     ObjPtr<mirror::ClassExt> ext = klass->GetExtData();
     ObjPtr<mirror::PointerArray> obsolete = ext != nullptr ? ext->GetObsoleteMethods() : nullptr;
@@ -124,7 +125,7 @@ class MethodFinder final : public ClassVisitor {
 
 void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Locks::mutator_lock_) {
   const uint64_t address = reinterpret_cast<uintptr_t>(method);
-  // A proxy's methods have the names of the interface's, but their own class.
+  // A proxy's method has the name of the interface's method, but a class of its own.
   ArtMethod* named = method->GetInterfaceMethodIfProxy(kRuntimePointerSize);
   std::string storage;
   const std::string class_name =
@@ -140,7 +141,7 @@ void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Lock
             named->GetDexMethodIndex()});
 }
 
-// The name of a proxy's class. Without read barriers; a class of that kind has no descriptor in a dex file.
+// The name of a proxy class, which has no descriptor in a dex file. Without read barriers.
 std::string ProxyName(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
   static const MemberOffset name_offset =
       GetClassRoot<mirror::Class>()->FindDeclaredInstanceField("name", "Ljava/lang/String;")->GetOffset();
@@ -149,7 +150,7 @@ std::string ProxyName(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutato
   return name == nullptr ? "" : name->ToModifiedUtf8();
 }
 
-// The file that the method's class was compiled from, or nothing. Without read barriers.
+// The source file of the method's class, or an empty string. Without read barriers.
 const char* SourceFile(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) {
   ObjPtr<mirror::Class> klass = method->GetDeclaringClass<kWithoutReadBarrier>();
   if (klass->GetDexClassDefIndex() == DexFile::kDexNoIndex16) {
@@ -178,8 +179,8 @@ bool IsControlThread() {
   return is_control_thread;
 }
 
-// The thread list's lock is handed over to RequestSynchronousCheckpoint, which static analysis cannot
-// follow through the search.
+// RequestSynchronousCheckpoint releases the thread list's lock, which the static analysis cannot follow through the
+// loop.
 bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request) NO_THREAD_SAFETY_ANALYSIS {
   Thread* self = Thread::Current();
   ScopedObjectAccess soa(self);
@@ -194,6 +195,8 @@ bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request) NO_THREAD_S
   return false;
 }
 
+#if defined(HINDSIGHT_LAB)
+
 bool RunsManagedCode(size_t words) {
   const size_t thread = words - CursorOffset<kRuntimePointerSize>().SizeValue();
   return reinterpret_cast<Thread*>(thread)->GetState() == ThreadState::kRunnable;
@@ -207,34 +210,37 @@ rust::Str ObstacleToLockFree() {
 #endif
 }
 
+#endif  // HINDSIGHT_LAB
+
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {
   Thread* self = Thread::Current();
-  // In parts, so that a garbage collection does not wait long.
+  // In parts, so that a garbage collection does not wait for long.
   constexpr size_t kPart = 4096u;
   for (size_t start = 0u; start < addresses.size(); start += kPart) {
     ScopedObjectAccess soa(self);
     const size_t end = std::min(start + kPart, addresses.size());
     MethodFinder finder(addresses.data() + start, addresses.data() + end);
     {
-      // Not while a collection runs. VisitClasses waits for it at the loaders' weak references, with a lock held
-      // that a runnable thread may wait for, and for that thread the collection waits. And a loader that is
-      // given up is found no more, but its methods are named only near the collection's end: they are now.
+      // No collection may run meanwhile. First, VisitClasses would wait for it at the loaders' weak references, while
+      // it holds a lock that a runnable thread may wait for, and the collection would wait for that thread. Second,
+      // VisitClasses does not find a loader that the collection has found dead, and the loader's methods are named only
+      // near the collection's end.
       gc::ScopedGCCriticalSection no_gc(self, gc::kGcCauseClassLinker, gc::kCollectorTypeClassLinker);
       Runtime::Current()->GetClassLinker()->VisitClasses(&finder);
     }
-    // They stay alive as long as this thread is runnable.
+    // The methods stay alive as long as this thread is runnable.
     for (ArtMethod* method : finder.Found()) {
       AddSymbol(method, sink);
     }
   }
 }
 
-// As ClassLinker::DeleteClassLoader does it: the classes may be looked at, but a read barrier would bring
-// them back to life. What they refer to is still there: all loaders that die are named before any is freed.
+// As in ClassLinker::DeleteClassLoader, the classes may be read, but a read barrier would revive them. All objects that
+// they refer to still exist, because the methods of all dead loaders are named before any loader is freed.
 void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink) NO_THREAD_SAFETY_ANALYSIS {
   UnloadingLoader* unloading = reinterpret_cast<UnloadingLoader*>(loader);
   auto name_methods = [&](ObjPtr<mirror::Class> klass) NO_THREAD_SAFETY_ANALYSIS {
-    // The table also has classes that other loaders define.
+    // The table also has classes that other loaders have defined.
     LengthPrefixedArray<ArtMethod>* methods = klass->GetMethodsPtr();
     if (methods == nullptr || !unloading->methods->Contains(methods)) {
       return true;
@@ -242,8 +248,8 @@ void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink) NO_THREAD_SAFE
     const bool is_proxy = klass->IsProxyClass();
     const std::string proxy_name = is_proxy ? ProxyName(klass) : "";
     for (ArtMethod& method : klass->GetMethods(kRuntimePointerSize)) {
-      // A proxy's methods have the names of the interface's, but their own class. Those that were copied
-      // from an interface are still the interface's.
+      // A proxy's method has the name of the interface's method, but a class of its own. A method that was copied from
+      // an interface is still named after the interface.
       ArtMethod* named = is_proxy
           ? reinterpret_cast<ArtMethod*>(method.GetDataPtrSize(kRuntimePointerSize))
           : &method;

@@ -20,23 +20,23 @@ namespace hindsight {
 
 namespace {
 
-// Whether `header` is code that was entered in the middle, from the interpreter.
+// Whether `header` is OSR code, which the interpreter enters in the middle of the method.
 bool IsOsrCode(ArtMethod* method, const OatQuickMethodHeader* header)
     REQUIRES_SHARED(Locks::mutator_lock_) {
   jit::Jit* jit = Runtime::Current()->GetJit();
   return jit != nullptr && jit->GetCodeCache()->LookupOsrMethodHeader(method) == header;
 }
 
-// Whether `header` is a JNI stub, whose events are recorded where it enters and leaves native code. The
-// compiler has code of its own for native methods that are intrinsics, like that of any method; where that
-// throws, it has a stack map. Stubs have none.
+// Whether `header` is a JNI stub, whose events are recorded where it enters and leaves native code. The compiler's own
+// code for a native method that is an intrinsic is like the code of other methods: if it can throw, it has a stack map.
+// A stub has none.
 bool IsJniStub(ArtMethod* method, const OatQuickMethodHeader* header)
     REQUIRES_SHARED(Locks::mutator_lock_) {
   return method->IsNative() && CodeInfo(header).GetNumberOfStackMaps() == 0u;
 }
 
-// Counts the compiled frames, from the top of the stack down to the frame of the catch handler (or
-// the upcall), that recorded an entry and will not record an exit.
+// Counts the compiled frames above the frame of the catch handler (or the upcall) that have recorded an entry and will
+// not record an exit.
 class UnwoundFrameCounter final : public StackVisitor {
  public:
   UnwoundFrameCounter(Thread* self, ArtMethod** handler_frame)

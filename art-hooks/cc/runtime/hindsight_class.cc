@@ -51,7 +51,7 @@ const JNINativeMethod kMethods[] = {
     {"nativeTrace", "(Z)Z", reinterpret_cast<void*>(NativeTrace)},
 };
 
-// Asked first, because a failed look-up would leave an exception and a trace of itself in the runtime.
+// Called before the look-up, because a look-up that fails would leave an exception and an entry in ART's log.
 bool IsOnBootClassPath(const char* descriptor) REQUIRES_SHARED(Locks::mutator_lock_) {
   const size_t hash = ComputeModifiedUtf8Hash(descriptor);
   for (const DexFile* dex_file : Runtime::Current()->GetClassLinker()->GetBootClassPath()) {

@@ -15,7 +15,7 @@
 namespace art {
 namespace hindsight {
 
-// nterp_trace_points.S counts words from the cursor.
+// nterp_trace_points.S computes these offsets from the cursor's.
 static_assert(ExitStubOffset<kRuntimePointerSize>().Int32Value() ==
               CursorOffset<kRuntimePointerSize>().Int32Value() +
                   3 * static_cast<int32_t>(sizeof(void*)));

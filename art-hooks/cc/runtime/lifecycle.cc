@@ -34,14 +34,13 @@ namespace hindsight {
 
 namespace {
 
-// Whether the recorder runs. Threads start and exit before, while and after it does.
+// Whether the recorder runs. Threads start and exit before, during and after that time.
 Atomic<bool> running(false);
 
-// Whether it ever did: while it is being shut down, it persists the rings, and wants names for that.
+// Whether the recorder was ever started. During shutdown it takes a snapshot, and needs the names of methods for it.
 Atomic<bool> started(false);
 
-// On a device: one property that holds the configuration; in the lab, and wherever there are no
-// properties: the environment.
+// The configuration: a system property on a device, an environment variable elsewhere.
 std::string Configuration() {
 #if defined(ART_TARGET_ANDROID)
   return android::base::GetProperty("persist.hindsight.trace", "");
@@ -51,14 +50,14 @@ std::string Configuration() {
 #endif
 }
 
-// What compiled code calls, for the recorder.
+// The stubs that compiled code calls, for the recorder.
 bridge::StubTable Stubs() {
   auto to_bridge = [](const TraceStubs& stubs) {
     return bridge::Stubs{stubs.exit, stubs.leaf_entry, stubs.entry};
   };
   const ptrdiff_t entry_slot = GetThreadOffset<kRuntimePointerSize>(kQuickTraceEntry).Int32Value() -
                                CursorOffset<kRuntimePointerSize>().Int32Value();
-  return {to_bridge(RecordingStubs()), to_bridge(AskingStubs()), entry_slot};
+  return {to_bridge(RecordingStubs()), to_bridge(SlowPathStubs()), entry_slot};
 }
 
 }  // namespace

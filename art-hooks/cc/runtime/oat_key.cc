@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<bool> inline_form_seen(false);
 
-// What compiled code takes for granted about Thread.
+// The offsets in Thread that compiled code contains.
 template <PointerSize pointer_size>
 std::string Offsets() {
   return StringPrintf("cursor@%d,poll@%d,exit@%d,leaf@%d,entry@%d",
@@ -52,7 +52,7 @@ bool HasMatchingTracePoints(const OatHeader& header,
                             const std::string& location,
                             std::string* error_msg) {
   if (header.GetKeyValueStoreSize() == 0u) {
-    // Of a boot image in several files, only the first, which is checked, has keys.
+    // Only the first file of a boot image in several files has keys, and it is checked.
     return true;
   }
   // Either form of trace point will do, but the code must look for its thread's words where this runtime has them.

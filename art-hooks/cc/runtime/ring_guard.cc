@@ -20,7 +20,7 @@ uintptr_t GetPc(const ucontext_t* context) {
   return context->uc_mcontext.gregs[REG_RIP];
 }
 
-// The register that trace points hold the cursor in: ART's scratch register, r11.
+// The register that holds a trace point's cursor: ART's scratch register, r11.
 greg_t* CursorRegister(ucontext_t* context) {
   return &context->uc_mcontext.gregs[REG_R11];
 }
@@ -31,7 +31,7 @@ uintptr_t GetPc(const ucontext_t* context) {
   return context->uc_mcontext.pc;
 }
 
-// The register that trace points hold the cursor in: the first scratch register, x16.
+// The register that holds a trace point's cursor: the first scratch register, x16.
 decltype(mcontext_t::pc)* CursorRegister(ucontext_t* context) {
   return reinterpret_cast<decltype(mcontext_t::pc)*>(&context->uc_mcontext.regs[16]);
 }
@@ -42,7 +42,7 @@ uintptr_t GetPc(const ucontext_t* context) {
   return context->uc_mcontext.arm_pc;
 }
 
-// Trace points hold the cursor in whichever low register was free there: the instruction says.
+// The register that holds a trace point's cursor: the low register that the store names.
 unsigned long* CursorRegister(ucontext_t* context) {  // NOLINT(runtime/int): sys/ucontext.h's type
   constexpr unsigned long kThumbBit = 1u << 5;        // NOLINT(runtime/int)
   const bool is_thumb = (context->uc_mcontext.arm_cpsr & kThumbBit) != 0u;
@@ -79,8 +79,8 @@ bool HandleRingGuardFault(int sig, siginfo_t* info, void* context) {
   }
   ucontext_t* uc = reinterpret_cast<ucontext_t*>(context);
   const uintptr_t fault_address = reinterpret_cast<uintptr_t>(info->si_addr);
-  // The address is looked at first: only if this thread stored to its own guard page are the bytes at
-  // the PC known to be readable.
+  // The address is checked first: the bytes at the PC are known to be readable only if this thread has stored to its
+  // own guard page.
   if (!hindsight_is_at_guard(self->GetHindsightWords()->state, fault_address)) {
     return false;
   }
@@ -94,7 +94,7 @@ bool HandleRingGuardFault(int sig, siginfo_t* info, void* context) {
                                          static_cast<uintptr_t>(*cursor),
                                          IsTraceStub(pc) ? 0u : pc);
   if (start == 0u) {
-    return false;  // Hit by anything but a trace point, it is a bug, and has to crash as one.
+    return false;  // Another instruction has hit the guard page: a bug, which must crash as one.
   }
   *cursor = start;
   return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In libart, though only the compiler calls it: one library holds all of Hindsight's Rust code.
+// Only the compiler calls this. It is in libart because all of Hindsight's Rust code is there.
 
 #include "hindsight/compiler/trace_point_emitter.h"
 

@@ -24,7 +24,7 @@ TracePointForm RequestedForm() {
     return TracePointForm::kNone;
   }
   LOG(ERROR) << "HINDSIGHT_TRACE_POINTS is \"" << name
-             << "\", which is none of shared, inline and none; going on with shared";
+             << "\"; known values are shared, inline and none; using shared";
   return TracePointForm::kShared;
 }
 

@@ -5,6 +5,7 @@
 #include "base/macros.h"
 #include "entrypoints/quick/quick_entrypoints.h"
 #include "hindsight/compat.h"
+#include "hindsight/runtime/lab_build.h"
 
 #if defined(__x86_64__) || defined(__aarch64__) || defined(__arm__)
 #define HINDSIGHT_HAS_TRACE_STUBS
@@ -13,9 +14,13 @@ extern "C" void art_quick_trace_entry();
 extern "C" void art_quick_trace_entry_leaf();
 extern "C" void art_quick_trace_exit();
 extern "C" void art_quick_trace_end();
-extern "C" void art_quick_trace_entry_asking();
-extern "C" void art_quick_trace_entry_leaf_asking();
-extern "C" void art_quick_trace_exit_asking();
+#if defined(HINDSIGHT_LAB)
+#define HINDSIGHT_HAS_SLOW_PATH_STUBS
+
+extern "C" void art_quick_trace_entry_slow_path();
+extern "C" void art_quick_trace_entry_leaf_slow_path();
+extern "C" void art_quick_trace_exit_slow_path();
+#endif
 #endif
 
 namespace art {
@@ -39,11 +44,11 @@ TraceStubs RecordingStubs() {
 #endif
 }
 
-TraceStubs AskingStubs() {
-#if defined(HINDSIGHT_HAS_TRACE_STUBS)
-  return {reinterpret_cast<uintptr_t>(&art_quick_trace_exit_asking),
-          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf_asking),
-          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_asking)};
+TraceStubs SlowPathStubs() {
+#if defined(HINDSIGHT_HAS_SLOW_PATH_STUBS)
+  return {reinterpret_cast<uintptr_t>(&art_quick_trace_exit_slow_path),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_leaf_slow_path),
+          reinterpret_cast<uintptr_t>(&art_quick_trace_entry_slow_path)};
 #else
   return {0u, 0u, 0u};
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between the releases of ART that Hindsight is compiled into: one place for it, so that
-// everything else is the same code in all of them. (Files of one release only are empty in the others.)
+// The differences between the releases of ART that Hindsight is compiled into. All other code is the same in each
+// release; a file that only one release needs is empty in the others.
 
 #ifndef HINDSIGHT_COMPAT_H_
 #define HINDSIGHT_COMPAT_H_
@@ -12,7 +12,7 @@
 
 #include "read_barrier_option.h"
 
-// The release: 10, 11 or 14. Each is recognized by a header that ART got between it and the one before.
+// The release: 10, 11 or 14. Each is recognized by a header that the one before does not have.
 #if __has_include("base/gc_visited_arena_pool.h")
 #define HINDSIGHT_ART 14
 #elif __has_include("nterp_helpers.h")
@@ -28,19 +28,19 @@
 namespace art {
 namespace hindsight {
 
-// What traces say they were recorded by.
+// The release, as it is written into traces.
 constexpr const char* kArtRelease = HINDSIGHT_ART >= 14 ? "14" : HINDSIGHT_ART >= 11 ? "11" : "10";
 
-// Nterp's own frame is gone when OSR code takes over, so that OSR code always records the exit of the frame
-// that it replaces. Before, the interpreter's frame stays, and OSR code has no trace points.
+// Whether OSR code records the exit of the interpreter frame that it replaces. Nterp's frame is gone when OSR code
+// takes over. In earlier releases the interpreter's frame stays, and OSR code has no trace points.
 constexpr bool kOsrCodeRecordsExit = HINDSIGHT_ART >= 14;
 
-// Whether the method that `codegen` compiles tests at its entry whether to suspend. Known once the
-// locations of its instructions are.
+// Whether the method that `codegen` compiles has a suspend check at its entry. Valid after the locations of its
+// instructions are built.
 template <typename CodeGenerator>
 bool HasEntrySuspendCheck(const CodeGenerator* codegen) {
 #if HINDSIGHT_ART >= 14
-  // Methods that call only on slow paths do without.
+  // Methods that call on slow paths only have none.
   return codegen->NeedsSuspendCheckEntry();
 #else
   return !codegen->IsLeafMethod();

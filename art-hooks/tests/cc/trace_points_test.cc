@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds graphs by hand, inserts trace points, lowers them for each instruction set, and looks at what comes out:
-// the nodes, the machine code, and, for this machine's instruction set, what the code records when it runs. No
-// Runtime is needed: the code gets a made-up Thread.
+// Builds graphs by hand, inserts trace points, and lowers them for each instruction set. Checks the nodes, the machine
+// code and, for this machine's instruction set, the events that the code records when it runs. No Runtime is needed:
+// the code gets a made-up Thread.
 //
-// The form of trace points is that of HINDSIGHT_TRACE_POINTS, which a process reads once:
-// `cargo xtask verify unit` runs this for each.
+// HINDSIGHT_TRACE_POINTS sets the form of trace points, and a process reads it once: `cargo xtask verify unit` runs
+// this program for each form.
 
 #include <asm/prctl.h>
 #include <dlfcn.h>
@@ -41,7 +41,7 @@
 
 namespace art {
 
-// By these names ART lets its own tests at what is private.
+// ART's classes have friends of these names, for ART's own tests.
 
 class OptimizingUnitTestHelper {
  public:
@@ -81,7 +81,7 @@ namespace {
 const InstructionSet kIsas[] = {
     InstructionSet::kX86_64, InstructionSet::kArm64, InstructionSet::kThumb2};
 
-// Code generators of Android 11 ask the Runtime whether there is a JIT. One that is nothing but zeros has none.
+// Code generators of Android 11 ask the Runtime whether it has a JIT. A Runtime of zeros has none.
 class RuntimeWithoutJit {
 #if HINDSIGHT_ART == 11
  public:
@@ -108,7 +108,7 @@ class Code final : public CodeAllocator {
   std::vector<uint8_t> bytes;
 };
 
-// A graph with a block for each thing that a method can do at its end.
+// A method's graph.
 class Method {
  public:
   explicit Method(InstructionSet isa, bool osr = false)
@@ -148,7 +148,7 @@ class Method {
     return instruction;
   }
 
-  // A suspend check that leaves at most the parameter to be saved.
+  // A suspend check across which at most the parameter is live.
   void AddSuspendCheck(HBasicBlock* block) {
     HSuspendCheck* check = Add<HSuspendCheck>(block, /*dex_pc=*/ 0u);
     HEnvironment* environment = new (&allocator_) HEnvironment(
@@ -182,13 +182,13 @@ class Method {
     Return(large, Add<HSub>(large, DataType::Type::kInt32, parameter, one));
   }
 
-  // do { x = x + 3; } while (x < 10); return x: its loop has a suspend check, so that it is no leaf.
+  // do { x = x + 3; } while (x < 10); return x: the loop has a suspend check, so the method is no leaf.
   void Loop() {
     AddSuspendCheck(entry);
     HBasicBlock* header = Block();
     HBasicBlock* again = Block();
     HBasicBlock* end = Block();
-    // A loop doesn't begin right behind the entry block.
+    // The graph needs a block between the entry block and a loop.
     HBasicBlock* before = Block();
     Goto(entry, before);
     Goto(before, header);
@@ -206,10 +206,10 @@ class Method {
     x->AddInput(sum);
   }
 
-  // if (x < 10) return x + 1; throw exception: throwing is a call outside of slow paths, so that every release has
-  // the suspend check at the entry.
+  // if (x < 10) return x + 1; throw exception: throwing is a call on the main path, so every release has a suspend
+  // check at the entry.
   void ReturnOrThrow() {
-    // A number in the place of an exception: references need classes, and it is never thrown.
+    // A number in place of an exception, which would need a class; it is never thrown.
     HInstruction* exception = Add<HParameterValue>(
         entry, *dex_file_, dex::TypeIndex(0), /*index=*/ 1, DataType::Type::kInt32);
     AddSuspendCheck(entry);
@@ -248,11 +248,11 @@ class Method {
             block->GetFirstInstruction()->AsSuspendCheck());
       }
     }
-    // Its constants were added behind the end of the entry block otherwise.
+    // Not before: constants would be added behind the end of the entry block.
     TracePointInsertion(graph).Run();
     GraphChecker checker(graph);
 #if HINDSIGHT_ART == 11
-    // The classes of made-up references are not known.
+    // The graph's made-up references have no classes.
     checker.SetRefTypeInfoCheckEnabled(false);
 #endif
     checker.Run();
@@ -336,7 +336,7 @@ TEST(TracePointsTest, EntryIsBeforeTheSuspendCheckAndExitsAreBeforeReturns) {
   }
 }
 
-TEST(TracePointsTest, WhatNeverReturnsHasAnEntryOnly) {
+TEST(TracePointsTest, AMethodThatNeverReturnsHasAnEntryOnly) {
   Method method(InstructionSet::kX86_64);
   method.Forever();
   method.Insert();
@@ -377,7 +377,7 @@ TEST(TracePointsTest, TheCounterIsReadInPlaceInTheInlineFormOnly) {
     const size_t expected = HasTracePointsHere() && !IsShared() ? 2u : 0u;
     const size_t found = Occurrences(code, reads);
     if (isa == InstructionSet::kThumb2 && expected != 0u) {
-      // The exit's has other registers.
+      // At the exit the instruction has other registers.
       EXPECT_EQ(found, 1u) << isa;
     } else {
       EXPECT_EQ(found, expected) << isa;
@@ -424,7 +424,7 @@ TEST(TracePointsTest, TheSharedEntryTestsItsOwnWordAndTheLoopTheFlags) {
   const std::vector<uint8_t> code = with_loop.Lower();
   EXPECT_FALSE(with_loop.codegen->IsLeafMethod());
 #if HINDSIGHT_ART >= 14
-  // It calls on slow paths only, and so has no suspend check at its entry.
+  // The method calls on slow paths only, so it has no suspend check at its entry.
   EXPECT_EQ(tests(code, poll), 0u);
 #else
   const int32_t flags = Thread::ThreadFlagsOffset<PointerSize::k64>().Int32Value();
@@ -499,7 +499,7 @@ TEST(TracingGateTest, ATracedProcessOpensNoOatFileWithoutTracePoints) {
   EXPECT_FALSE(GetTracingGate()->AdmitTracing());
 }
 
-// --- What it records. Only on x86-64, whose thread register can be set to anything.
+// --- The recorded events. Only on x86-64, whose thread register can be set to any address.
 
 #if defined(__x86_64__)
 
@@ -537,7 +537,7 @@ class Running {
     return result;
   }
 
-  // The low halves of what was recorded: methods, and 0 for exits.
+  // The lower halves of the recorded slots: methods, and 0 for exits.
   std::vector<uint32_t> Recorded() {
     const uintptr_t end = Word(CursorOffset<PointerSize::k64>());
     const size_t slots = (end - reinterpret_cast<uintptr_t>(ring_.data())) / 8u;
@@ -568,7 +568,7 @@ void TestRun(void (Method::*build)(), int32_t argument, int32_t expected) {
   (method.*build)();
   method.Insert();
   Running running(method.Lower());
-  // While the thread is not traced, it computes what it did before, and touches nothing.
+  // While the thread is not traced, the code computes the same result, and records nothing.
   EXPECT_EQ(running.Call(kMethod, argument), expected);
   running.Trace();
   EXPECT_EQ(running.Call(kMethod, argument), expected);

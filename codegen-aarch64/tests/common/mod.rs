@@ -35,13 +35,13 @@ pub(crate) fn all_points(cursor_offsets: &[i32]) -> Vec<TracePoint> {
     points
 }
 
-/// Words of the made-up thread. There are two that ask to stop, one of them not 0.
+/// Offsets of words in the made-up thread. `GO` is a stop word that is 0, `STOP` one that is not.
 pub(crate) const START: i32 = 0xa0;
 pub(crate) const END: i32 = 0xa8;
 pub(crate) const GO: i32 = 0xb0;
 pub(crate) const STOP: i32 = 0xb4;
 
-/// Every form but the default one, with a ring of a page, for some registers and an exit, narrow and wide,
+/// Every form except the default one, with a ring of a page, for some registers and an exit, narrow and wide,
 /// with and without each option.
 pub(crate) fn other_forms(cursor_offset: i32) -> Vec<TracePoint> {
     let hubble = |stop_offset| Form::Hubble {

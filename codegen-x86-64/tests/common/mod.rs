@@ -3,8 +3,8 @@
 
 use hindsight_codegen_x86_64::{Form, Kind, Reg, RegSet, TracePoint};
 
-/// Registers that differ in what they mean to a trace point: those that rdtsc writes, places to save
-/// to, one that may hold the method.
+/// Registers with different roles in a trace point: those that rdtsc writes, those that can keep values, one that may
+/// hold the method.
 const INTERESTING: [Reg; 5] = [Reg::Rax, Reg::Rdx, Reg::R10, Reg::Rdi, Reg::R15];
 
 /// Every method register with every set of interesting free registers, narrow and wide, and exits.
@@ -36,13 +36,13 @@ pub(crate) fn all_points(cursor_offsets: &[i32]) -> Vec<TracePoint> {
     points
 }
 
-/// Words of the made-up thread. There are two that ask to stop, one of them not 0.
+/// Offsets of words in the made-up thread. `GO` is a stop word that is 0, `STOP` one that is not.
 pub(crate) const START: i32 = 0xa0;
 pub(crate) const END: i32 = 0xa8;
 pub(crate) const GO: i32 = 0xb0;
 pub(crate) const STOP: i32 = 0xb4;
 
-/// Every form but the default one, with a ring of a page, and options that come round.
+/// Every form except the default one, with a ring of a page, and with options in turn.
 pub(crate) fn other_forms(cursor_offset: i32) -> Vec<TracePoint> {
     let hubble = |stop_offset| Form::Hubble {
         stop_offset,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Result};
 use clap::{Args, ValueEnum};
-use hindsight_export::{Options, Summary, MAX_LEVELS, PERFETTO_MAX_DEPTH};
+use hindsight_export::{Written, MAX_LEVELS, PERFETTO_MAX_DEPTH};
 use serde::Serialize;
 
 use crate::damage;
@@ -114,16 +114,6 @@ fn format_name(format: hindsight_export::Format) -> String {
     format!("{format:?}").to_lowercase()
 }
 
-/// Whether a terminal should not get it.
-fn is_binary(format: hindsight_export::Format) -> bool {
-    use hindsight_export::Format;
-    match format {
-        Format::Chrome | Format::Speedscope | Format::Folded | Format::Nanoscope => false,
-        // Also formats that are added later.
-        _ => true,
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let file = &arguments.input.file;
     let format = format_of(arguments)?;
@@ -134,7 +124,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(output) => output.clone(),
         None => file.with_extension(format.extension()),
     };
-    let options = Options::default();
     ensure!(
         output != *file,
         "{}: this is the input: name another output with --output",
@@ -147,18 +136,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         );
         let mut out = io::stdout().lock();
         ensure!(
-            !(is_binary(format) && out.is_terminal()),
+            format.is_text() || !out.is_terminal(),
             "the {} format is binary, and standard output is a terminal: choose a file with --output, or a pipe",
             format_name(format)
         );
-        let written = hindsight_export::write(&trace, format, &options, &mut out);
+        let written = hindsight_export::write(&trace, format, &mut out);
         return match written {
             Err(hindsight_export::Error::Write(e)) => Err(OutputError(e).into()),
             written => Ok(written.map(drop)?),
         };
     }
     let spinner = progress::spinner(format!("writing {}", output.display()));
-    let summary = hindsight_export::write_file(&trace, format, &options, &output)?;
+    let summary = hindsight_export::write_file(&trace, format, &output)?;
     drop(spinner);
     if arguments.json {
         return write_json(&Report {
@@ -168,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             calls: summary.calls,
             calls_deeper_than_a_track: summary.deep_calls,
             calls_left_out: summary.left_out_calls,
-            chains: summary.records,
+            chains: summary.chains,
             bytes: summary.bytes,
         });
     }
@@ -177,13 +166,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Reports on standard error what was written, and what its reader should know.
-pub(crate) fn say(output: &Path, summary: &Summary) {
+pub(crate) fn say(output: &Path, summary: &Written) {
     anstream::eprintln!(
         "{}: {} of {}{}, {}",
         output.display(),
         words::counted(summary.calls, "call", "calls"),
         words::counted(summary.threads, "thread", "threads"),
-        match summary.records {
+        match summary.chains {
             0 => String::new(),
             records => format!(" in {} chains", words::count(records)),
         },
@@ -193,7 +182,7 @@ pub(crate) fn say(output: &Path, summary: &Summary) {
 }
 
 /// A note if calls are missing, or on tracks of their own.
-pub(crate) fn note_deep_calls(summary: &Summary) {
+pub(crate) fn note_deep_calls(summary: &Written) {
     if summary.left_out_calls > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than {MAX_LEVELS} levels: they are left out, and their time counts as time of their callers",

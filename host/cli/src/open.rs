@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, ensure, Context, Result};
 use clap::Args;
-use hindsight_export::{Format, Options};
+use hindsight_export::Format;
 use tiny_http::{Header, Method, Request, Response, Server, StatusCode};
 
 use crate::input::Input;
@@ -154,7 +154,7 @@ fn perfetto_trace(arguments: &Arguments) -> Result<(File, u64)> {
     // A file without a name: the system removes it, however this program ends.
     let file = tempfile::tempfile().context("cannot make a temporary file for the export")?;
     let mut out = io::BufWriter::with_capacity(1 << 20, file);
-    let summary = hindsight_export::write(&trace, Format::Perfetto, &Options::default(), &mut out)?;
+    let summary = hindsight_export::write(&trace, Format::Perfetto, &mut out)?;
     let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.seek(SeekFrom::Start(0))?;
     crate::export::note_deep_calls(&summary);

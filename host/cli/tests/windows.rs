@@ -7,7 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use hindsight_analysis::{parse_signatures, stalls, top, By, Question, Selection, Summary, Window};
 use hindsight_decoder::{Extension, Trace};
-use hindsight_export::{write_file, Format, Options};
+use hindsight_export::{write_file, Format};
 use hindsight_testkit::{Script, SCENES};
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -105,7 +105,7 @@ fn answers(trace: &Trace) -> Value {
 fn convert(trace: &Trace) -> Trace {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("part.hindsight");
-    write_file(trace, Format::Hindsight, &Options::default(), &file).unwrap();
+    write_file(trace, Format::Hindsight, &file).unwrap();
     Trace::open(&file).unwrap()
 }
 

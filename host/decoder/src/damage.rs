@@ -30,7 +30,7 @@ pub enum DamagedPart {
         tid: Option<u32>,
         /// Its name, if it can still be read.
         name: Option<String>,
-        /// How many slots of the ring the trace still has: the newest ones that make sense without a gap.
+        /// How many slots of the ring the trace still has. Single events of them may be wrong.
         kept_slots: u64,
         /// How many slots the file should hold for this ring, if that can still be read.
         slots: Option<u64>,
@@ -42,6 +42,8 @@ pub enum DamagedPart {
     },
     /// The names of methods, which are shown by their addresses.
     Symbols,
+    /// The counter and the clocks: all times may be wrong.
+    Clocks,
     /// The facts about the process.
     Process,
     /// The list of what the writer lost.
@@ -68,6 +70,7 @@ impl fmt::Display for DamagedPart {
             },
             DamagedPart::Anchors { thread } => write!(f, "the anchors of ring {}", thread.ring),
             DamagedPart::Symbols => f.write_str("the methods' names"),
+            DamagedPart::Clocks => f.write_str("the clocks, by which all times are shown"),
             DamagedPart::Process => f.write_str("the facts about the process"),
             DamagedPart::Losses => f.write_str("the writer's list of losses"),
             DamagedPart::Table => f.write_str("the section table"),

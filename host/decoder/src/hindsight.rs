@@ -3,62 +3,122 @@
 
 use std::path::Path;
 
-use hindsight_trace_format::container::{Anchor, Reader, Ring};
+use hindsight_trace_format::container::{
+    Anchor, Clocks, DecodeError, Losses, ProcessFacts, ReadError, Reader, Recovered, SectionKind,
+    SymbolTable,
+};
+use hindsight_trace_format::slot::SLOT_BYTES;
 use rayon::prelude::*;
 
 use crate::clock::Clock;
+use crate::damage::{Damage, DamagedPart};
 use crate::error::Error;
 use crate::key::ThreadKey;
 use crate::methods::Merger;
 use crate::model::Trace;
-use crate::ring;
+use crate::ring::{self, Decoded};
+use crate::salvage::salvage;
 use crate::scan::unseen_frames_shown;
 
+/// The counter's nominal rate and its rate between samples differ by less than this part of it, or one of the two is
+/// damaged.
+const RATE_TOLERANCE: f64 = 0.01;
+
+/// Damaged parts, or the first of them as an error.
+struct Findings {
+    strict: bool,
+    damaged: Vec<Damage>,
+}
+
+impl Findings {
+    fn note(&mut self, part: DamagedPart, error: Option<ReadError>) -> Result<(), ReadError> {
+        let Some(error) = error else { return Ok(()) };
+        if self.strict {
+            return Err(error);
+        }
+        self.damaged.push(Damage {
+            part,
+            reason: error.to_string(),
+        });
+        Ok(())
+    }
+}
+
 /// Decodes a file, its rings in parallel; `path` is its name in errors.
-pub(crate) fn decode(path: &Path, bytes: &[u8], _strict: bool) -> Result<Trace, Error> {
+pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, Error> {
     let format = |source| Error::Format {
         path: path.to_owned(),
         source,
     };
-    let reader = Reader::new(bytes).map_err(format)?;
-    let clock = Clock::new(&reader.clocks().map_err(format)?).map_err(|what| Error::Clocks {
+    let Recovered {
+        reader,
+        damage,
+        gaps,
+    } = if strict {
+        Reader::new(bytes).map(|reader| Recovered {
+            reader,
+            damage: None,
+            gaps: Vec::new(),
+        })
+    } else {
+        Reader::recover(bytes)
+    }
+    .map_err(format)?;
+    let mut findings = Findings {
+        strict,
+        damaged: Vec::new(),
+    };
+    let has_symbols = reader
+        .sections()
+        .iter()
+        .any(|s| s.kind == SectionKind::Symbols as u32);
+    if let (Some(damage), false) = (&damage, has_symbols) {
+        let damage = Some(damage.clone());
+        findings
+            .note(DamagedPart::Symbols, damage)
+            .map_err(format)?;
+    }
+    let table_damage = damage.clone();
+    findings.note(DamagedPart::Table, damage).map_err(format)?;
+    for gap in gaps {
+        findings.damaged.push(Damage {
+            part: DamagedPart::Bytes {
+                from: gap.start,
+                to: gap.end,
+            },
+            reason: "they are those of no known section".to_owned(),
+        });
+    }
+
+    let clocks = clocks(&reader, table_damage, &mut findings).map_err(format)?;
+    let clock = Clock::new(&clocks).map_err(|what| Error::Clocks {
         path: path.to_owned(),
         what,
     })?;
-    let process = reader.process().map_err(format)?;
-    let symbols = reader.symbol_table().map_err(format)?;
-    let losses = reader.losses().map_err(format)?;
-    let indices: Vec<u32> = reader.ring_indices().collect();
-    let unseen_frames_shown = unseen_frames_shown(indices.len());
+    let process = process(&reader, &mut findings).map_err(format)?;
+    let symbols = symbols(&reader, &mut findings).map_err(format)?;
+    let (losses, damage) = reader.salvage(SectionKind::Losses, 0, Losses::decode);
+    findings.note(DamagedPart::Losses, damage).map_err(format)?;
 
     // Checksums are verified on the way, so they are computed in parallel too.
-    let threads = indices
+    let indices: Vec<u32> = reader.ring_indices().collect();
+    let rings = Rings {
+        reader: &reader,
+        clock: &clock,
+        symbols: symbols.as_ref(),
+        unseen_frames_shown: unseen_frames_shown(indices.len()),
+        strict,
+    };
+    let rings = indices
         .into_par_iter()
-        .filter_map(|index| {
-            let read = || -> Result<Option<(Ring<'_>, Vec<Anchor>)>, _> {
-                let Some(ring) = reader.ring(index)? else {
-                    return Ok(None);
-                };
-                Ok(Some((ring, reader.anchors(index)?)))
-            };
-            let key = ThreadKey {
-                process: 0,
-                ring: index,
-            };
-            match read() {
-                Ok(Some((ring, anchors))) => Some(Ok(ring::decode(
-                    key,
-                    &ring,
-                    &anchors,
-                    &clock,
-                    symbols.as_ref(),
-                    unseen_frames_shown,
-                ))),
-                Ok(None) => None,
-                Err(e) => Some(Err(format(e))),
-            }
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|index| rings.decode(index))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(format)?;
+    let mut threads = Vec::with_capacity(rings.len());
+    for (thread, damaged) in rings {
+        threads.extend(thread);
+        findings.damaged.extend(damaged);
+    }
 
     let mut merger = Merger::default();
     let ids: Vec<_> = threads
@@ -75,8 +135,142 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], _strict: bool) -> Result<Trace, 
         clock,
         methods: merger.finish(),
         threads,
-        losses,
-        damaged: Vec::new(),
+        losses: losses.unwrap_or_default(),
+        damaged: findings.damaged,
         file_bytes: bytes.len() as u64,
     })
+}
+
+/// The clocks, without which no time is known. Damaged ones are used if the counter's rate and the samples agree.
+fn clocks(
+    reader: &Reader<'_>,
+    table_damage: Option<ReadError>,
+    findings: &mut Findings,
+) -> Result<Clocks, ReadError> {
+    let (clocks, damage) = reader.salvage(SectionKind::Clocks, 0, Clocks::decode);
+    let missing = || ReadError::Missing(SectionKind::Clocks);
+    let Some(clocks) = clocks else {
+        return Err(damage.or(table_damage).unwrap_or_else(missing));
+    };
+    match damage {
+        Some(damage) if !agree(&clocks) => return Err(damage),
+        damage => findings.note(DamagedPart::Clocks, damage)?,
+    }
+    Ok(clocks)
+}
+
+/// Whether all samples of the clocks fit the counter's rate.
+fn agree(clocks: &Clocks) -> bool {
+    let rate = clocks.ticks_per_second as f64;
+    clocks.samples.windows(2).all(|pair| {
+        let ticks = pair[1].counter.checked_sub(pair[0].counter);
+        let ns = |of: [u64; 2]| of[1].checked_sub(of[0]);
+        let boottime = ns([pair[0].boottime_ns, pair[1].boottime_ns]);
+        match (ticks, boottime) {
+            (Some(ticks), Some(ns)) => {
+                let expected = ns as f64 * rate / 1e9;
+                (ticks as f64 - expected).abs() <= expected * RATE_TOLERANCE + rate / 1e3
+            }
+            _ => false,
+        }
+    })
+}
+
+fn process(reader: &Reader<'_>, findings: &mut Findings) -> Result<ProcessFacts, ReadError> {
+    let (process, damage) = reader.salvage(SectionKind::Process, 0, ProcessFacts::decode);
+    let is_missing = process.is_none() && damage.is_none();
+    let missing = is_missing.then_some(ReadError::Missing(SectionKind::Process));
+    findings.note(DamagedPart::Process, damage.or(missing))?;
+    Ok(process.unwrap_or_default())
+}
+
+fn symbols<'a>(
+    reader: &Reader<'a>,
+    findings: &mut Findings,
+) -> Result<Option<SymbolTable<'a>>, ReadError> {
+    let (symbols, damage) = reader.salvage(SectionKind::Symbols, 0, SymbolTable::decode);
+    let is_damaged = damage.is_some();
+    findings.note(DamagedPart::Symbols, damage)?;
+    if symbols.is_some() || !is_damaged {
+        return Ok(symbols);
+    }
+    let readable = |bytes| {
+        SymbolTable::decode_damaged(bytes).ok_or(DecodeError {
+            offset: 0,
+            what: String::new(),
+        })
+    };
+    Ok(reader.salvage(SectionKind::Symbols, 0, readable).0)
+}
+
+/// What all rings of a file have in common.
+struct Rings<'a, 'b> {
+    reader: &'b Reader<'a>,
+    clock: &'b Clock,
+    symbols: Option<&'b SymbolTable<'a>>,
+    unseen_frames_shown: u64,
+    strict: bool,
+}
+
+impl Rings<'_, '_> {
+    /// Decodes a ring, or its sound part, and lists the damage.
+    fn decode(&self, index: u32) -> Result<(Option<Decoded>, Vec<Damage>), ReadError> {
+        let key = ThreadKey {
+            process: 0,
+            ring: index,
+        };
+        let mut findings = Findings {
+            strict: self.strict,
+            damaged: Vec::new(),
+        };
+        let parts = match self.reader.ring_parts(index) {
+            Ok(Some(parts)) => parts,
+            Ok(None) => return Ok((None, Vec::new())),
+            Err(error) => {
+                let part = DamagedPart::Ring {
+                    thread: key,
+                    tid: None,
+                    name: None,
+                    kept_slots: 0,
+                    slots: None,
+                };
+                findings.note(part, Some(error))?;
+                return Ok((None, findings.damaged));
+            }
+        };
+        let (anchors, damage) =
+            self.reader
+                .salvage(SectionKind::Anchors, index, Anchor::decode_all);
+        findings.note(DamagedPart::Anchors { thread: key }, damage)?;
+        let anchors = anchors.unwrap_or_default();
+
+        let sound = if parts.damage.is_none() {
+            let slots = parts.slots();
+            Some((parts.header.clone(), slots))
+        } else {
+            let taken = self.clock.reference().counter;
+            let sound = salvage(&parts, &anchors, self.symbols, taken);
+            let part = DamagedPart::Ring {
+                thread: key,
+                tid: Some(parts.header.tid),
+                name: Some(parts.header.name.clone()),
+                kept_slots: sound.as_ref().map_or(0, |(_, slots)| slots.len() as u64),
+                slots: Some((parts.header.stored_bytes() / SLOT_BYTES) as u64),
+            };
+            findings.note(part, parts.damage)?;
+            sound
+        };
+        let decoded = sound.map(|(header, slots)| {
+            ring::decode(
+                key,
+                &header,
+                slots,
+                &anchors,
+                self.clock,
+                self.symbols,
+                self.unseen_frames_shown,
+            )
+        });
+        Ok((decoded, findings.damaged))
+    }
 }

@@ -34,6 +34,7 @@ mod model;
 mod open;
 mod pages;
 mod ring;
+mod salvage;
 mod scan;
 mod signature;
 mod timeline;

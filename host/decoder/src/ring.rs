@@ -2,7 +2,8 @@
 //! From a ring to a thread's calls: read backwards to find the events ([`Scan`]), then forwards to build the calls
 //! ([`Builder`]).
 
-use hindsight_trace_format::container::{Anchor, Ring, SymbolTable};
+use hindsight_trace_format::container::{Anchor, RingHeader, SymbolTable};
+use hindsight_trace_format::reverse::Slots;
 
 use crate::build::Builder;
 use crate::clock::Clock;
@@ -35,17 +36,16 @@ impl Decoded {
     }
 }
 
-/// Decodes a ring.
+/// Decodes the slots of a ring, or the newest of them.
 pub(crate) fn decode(
     key: ThreadKey,
-    ring: &Ring<'_>,
+    header: &RingHeader,
+    slots: Slots<'_>,
     anchors: &[Anchor],
     clock: &Clock,
     symbols: Option<&SymbolTable<'_>>,
     unseen_frames_shown: u64,
 ) -> Decoded {
-    let header = &ring.header;
-    let slots = ring.slots();
     let written = header.position.slots_written(header.geometry);
     // Number, since the start of the ring, of the oldest slot.
     let first = written.saturating_sub(slots.len() as u64);
@@ -53,7 +53,7 @@ pub(crate) fn decode(
     let scan = Scan::new(slots, first, &mut timeline, unseen_frames_shown);
     let stats = Stats {
         slots: slots.len() as u64,
-        overwritten_slots: first,
+        overwritten_slots: written.saturating_sub(header.geometry.slots() as u64),
         cut_slots: scan.cut_slots as u64,
         incredible_frames: scan.incredible_frames,
         unshown_frames: scan.unshown_frames,

@@ -11,11 +11,12 @@ use std::io::{self, Write};
 use flate2::{write::GzEncoder, Compression};
 use hindsight_decoder::{Call, Method, MethodId, Thread, Trace};
 
-use crate::calls::{walk_closed, CallEvent};
-use crate::events::{thread_events, Fact, ThreadEvents};
+use crate::extras::{extras, Fact, Instant};
 use crate::json::Json;
+use crate::labels::{main_position, method_names, missing};
 use crate::tree::{Tree, NO_CALLER};
-use crate::{method_names, Summary};
+use crate::walk::{walk_closed, CallEvent};
+use crate::written::Written;
 
 /// `preprocessedProfileVersion`
 const VERSION: u64 = 60;
@@ -95,40 +96,38 @@ struct Sample {
     stack: u32,
 }
 
-pub(crate) fn write(
-    trace: &Trace,
-    threads: &[&Thread],
-    out: &mut dyn Write,
-) -> io::Result<Summary> {
+pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     let mut gzip = GzEncoder::new(out, Compression::fast());
-    let summary = write_plain(trace, threads, &mut gzip)?;
+    let written = write_plain(trace, &mut gzip)?;
     gzip.finish()?;
-    Ok(summary)
+    Ok(written)
 }
 
-fn write_plain(trace: &Trace, threads: &[&Thread], out: &mut dyn Write) -> io::Result<Summary> {
+fn write_plain(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
+    let threads = &trace.threads;
     let epoch = threads.iter().map(|t| t.start_ns).min().unwrap_or(0);
     let mut strings = Strings::default();
     let mut tree = Tree::default();
     let mut json = Json::new(out);
     json.raw("{\"meta\":")?;
-    meta(&mut json, trace, threads, epoch)?;
+    meta(&mut json, trace, epoch)?;
     json.raw(",\n\"libs\":[],\"counters\":[],\"threads\":[")?;
-    for (i, (thread, recorded)) in threads.iter().zip(thread_events(threads)).enumerate() {
+    let main = trace.main_thread().map(|t| t.key);
+    for (i, (thread, extras)) in threads.iter().zip(extras(threads)).enumerate() {
         json.raw(if i == 0 { "\n" } else { ",\n" })?;
         let samples = samples(thread, &mut tree);
-        write_thread(&mut json, trace, thread, epoch)?;
+        write_thread(&mut json, trace, thread, main == Some(thread.key), epoch)?;
         json.raw(",\"samples\":")?;
         write_samples(&mut json, &samples, epoch)?;
         json.raw(",\"markers\":")?;
-        markers(&mut json, &recorded, epoch, &mut strings)?;
+        markers(&mut json, &extras.instants, epoch, &mut strings)?;
         json.raw("}")?;
     }
     json.raw("],\n\"shared\":{")?;
     shared(&mut json, trace, &tree, &mut strings)?;
     json.raw("}}\n")?;
     json.hand_on()?;
-    Ok(Summary::of(threads))
+    Ok(Written::of(threads))
 }
 
 /// Times are ms since the start of the profile.
@@ -136,12 +135,15 @@ fn time<'a, 'b>(json: &'a mut Json<'b>, at_ns: u64, epoch: u64) -> io::Result<&'
     json.decimal(at_ns.saturating_sub(epoch), 6)
 }
 
-fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> io::Result<()> {
+fn meta(json: &mut Json<'_>, trace: &Trace, epoch: u64) -> io::Result<()> {
     let taken = trace.clock.reference();
     let before_taken = taken.boottime_ns.saturating_sub(epoch);
-    let end = threads.iter().map(|t| t.end_ns).max().unwrap_or(epoch);
-    let main = trace.main_thread().map(|t| t.tid);
-    let selected = threads.iter().position(|t| Some(t.tid) == main);
+    let end = trace
+        .threads
+        .iter()
+        .map(|t| t.end_ns)
+        .max()
+        .unwrap_or(epoch);
     json.raw("{\"version\":27,\"preprocessedProfileVersion\":")?
         .number(VERSION)?
         .raw(",\"product\":")?
@@ -159,7 +161,7 @@ fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> 
         .raw(",\"symbolicated\":true,\"symbolicationNotSupported\":true")?
         .raw(",\"usesOnlyOneStackType\":true,\"sourceCodeIsNotOnSearchfox\":true")?
         .raw(",\"keepProfileThreadOrder\":true,\"initialSelectedThreads\":[")?
-        .number(selected.unwrap_or(0) as u64)?
+        .number(main_position(trace) as u64)?
         .raw(
             "],\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"}",
         )?;
@@ -178,16 +180,20 @@ fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> 
          \"label\":\"Details\",\"format\":\"string\"}]}]",
     )?;
     let facts = [
-        ("Saved because", trace.process.reason.as_str()),
-        ("Process", &trace.process.name),
-        ("Instruction set", &trace.process.isa),
+        ("Saved because", trace.process.reason.clone()),
+        ("Process", trace.process.name.clone()),
+        ("Instruction set", trace.process.isa.clone()),
     ];
+    let missing = missing(trace);
+    let missing = missing
+        .iter()
+        .map(|(what, n)| ("Missing", format!("{what}: {n}")));
     json.raw(",\"extra\":[{\"label\":\"Hindsight\",\"entries\":")?;
-    json.array(facts, |json, (label, value)| {
+    json.array(facts.into_iter().chain(missing), |json, (label, value)| {
         json.raw("{\"label\":")?
             .string(label)?
             .raw(",\"format\":\"string\",\"value\":")?
-            .string(value)?
+            .string(&value)?
             .raw("}")
             .map(|_| ())
     })?;
@@ -225,7 +231,13 @@ fn samples(thread: &Thread, tree: &mut Tree) -> Vec<Sample> {
     }
 }
 
-fn write_thread(json: &mut Json<'_>, trace: &Trace, thread: &Thread, epoch: u64) -> io::Result<()> {
+fn write_thread(
+    json: &mut Json<'_>,
+    trace: &Trace,
+    thread: &Thread,
+    is_main: bool,
+    epoch: u64,
+) -> io::Result<()> {
     let pid = trace.process.pid;
     json.raw("{\"processType\":\"default\",\"processStartupTime\":0,\"processShutdownTime\":null")?
         .raw(",\"registerTime\":")?;
@@ -235,7 +247,7 @@ fn write_thread(json: &mut Json<'_>, trace: &Trace, thread: &Thread, epoch: u64)
         .raw(",\"processName\":")?
         .string(&trace.process.name)?
         .raw(",\"isMainThread\":")?
-        .raw(if thread.tid == pid { "true" } else { "false" })?
+        .raw(if is_main { "true" } else { "false" })?
         .raw(",\"pid\":")?
         .string(&pid.to_string())?
         .raw(",\"tid\":")?
@@ -270,16 +282,15 @@ fn write_samples(json: &mut Json<'_>, samples: &[Sample], epoch: u64) -> io::Res
 
 fn markers(
     json: &mut Json<'_>,
-    recorded: &ThreadEvents,
+    instants: &[Instant],
     epoch: u64,
     strings: &mut Strings,
 ) -> io::Result<()> {
-    let events = &recorded.events;
     json.raw("{\"length\":")?
-        .number(events.len() as u64)?
+        .number(instants.len() as u64)?
         .raw(",\"data\":")?
-        .array(events, |json, event| {
-            let details: Vec<String> = event
+        .array(instants, |json, instant| {
+            let details: Vec<String> = instant
                 .facts
                 .iter()
                 .map(|(name, fact)| match fact {
@@ -294,18 +305,18 @@ fn markers(
                 .map(|_| ())
         })?
         .raw(",\"name\":")?
-        .array(events, |json, event| {
-            json.number(strings.number(event.name)).map(|_| ())
+        .array(instants, |json, instant| {
+            json.number(strings.number(instant.name)).map(|_| ())
         })?
         .raw(",\"startTime\":")?
-        .array(events, |json, m| time(json, m.at_ns, epoch).map(|_| ()))?
+        .array(instants, |json, m| time(json, m.at_ns, epoch).map(|_| ()))?
         .raw(",\"endTime\":")?
-        .repeat("null", events.len())?
+        .repeat("null", instants.len())?
         // An instant.
         .raw(",\"phase\":")?
-        .repeat("0", events.len())?
+        .repeat("0", instants.len())?
         .raw(",\"category\":")?
-        .repeat("0", events.len())?
+        .repeat("0", instants.len())?
         .raw("}")
         .map(|_| ())
 }
@@ -411,9 +422,8 @@ mod tests {
 
     fn exported(s: &Script) -> Value {
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let threads: Vec<&Thread> = trace.threads.iter().collect();
         let mut out = Vec::new();
-        write_plain(&trace, &threads, &mut out).unwrap();
+        write_plain(&trace, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 

@@ -222,6 +222,8 @@ fn apply(patch: &Path, repo: &str, dir: &Path) -> Result<()> {
         "-p1",
         "--batch",
         "--forward",
+        // Every line of context must match: with fuzz, a hunk may land in a wrong place.
+        "--fuzz=0",
         "--no-backup-if-mismatch",
         "--reject-file=-",
     ]);
@@ -401,6 +403,22 @@ mod tests {
         assert_eq!(time(&old.path().join("same.cc")), past);
         assert_ne!(time(&old.path().join("changed.cc")), past);
         assert!(!old.path().join("gone").exists());
+    }
+
+    #[test]
+    fn a_patch_that_needs_fuzz_does_not_apply() {
+        let dir = tempfile::tempdir().unwrap();
+        file(dir.path(), "repo/a.txt", "one\ntwo\nthree\nfour\n5\n");
+        let change = "@@ -1,5 +1,6 @@\n one\n two\n three\n+ours\n four\n five\n";
+        file(
+            dir.path(),
+            "fuzzy.patch",
+            &format!("--- a/a.txt\n+++ b/a.txt\n{change}"),
+        );
+        let (patch, repo) = (dir.path().join("fuzzy.patch"), dir.path().join("repo"));
+        assert!(apply(&patch, "art", &repo).is_err());
+        file(&repo, "a.txt", "one\ntwo\nthree\nfour\nfive\n");
+        apply(&patch, "art", &repo).unwrap();
     }
 
     #[test]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What GNU as and LLVM make of the same text.
+//! Compares machine code with the output of GNU as and LLVM for the same text.
 
 use std::path::Path;
 use std::process::Command;
 
+use crate::tools::missing;
 use crate::Isa;
 
 /// A program and its arguments before the output file.
@@ -38,11 +39,12 @@ const fn assemblers(isa: Isa) -> [Assembler; 3] {
     }
 }
 
-/// Compares `emitted` with what each installed assembler makes of `source` (AT&T syntax for x86-64). For
-/// Thumb the directives that select it are put in front. Returns the assemblers that were there.
+/// Compares `emitted` with the output of each installed assembler for `source` (AT&T syntax for x86-64; for Thumb this
+/// prepends the directives that select it). Returns the assemblers that are installed.
 ///
 /// # Panics
-/// If one of them makes something else, or does not take the source.
+/// If the output of an assembler differs, or it rejects the source. If no assembler is installed and
+/// `HINDSIGHT_REQUIRE_TOOLS` is 1.
 pub fn assert_assemblers_agree(isa: Isa, source: &str, emitted: &[u8]) -> Vec<&'static str> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [text, object] = ["code.s", "code.o"].map(|file| folder.path().join(file));
@@ -71,9 +73,15 @@ pub fn assert_assemblers_agree(isa: Isa, source: &str, emitted: &[u8]) -> Vec<&'
             &assembled[same..assembled.len().min(same + 16)],
             &emitted[same..emitted.len().min(same + 16)],
         );
-        // Assemblers fill sections of Thumb code up.
-        assert!(assembled.len() - same < 4, "{program} makes more");
+        // Assemblers pad sections of Thumb code.
+        assert!(
+            assembled.len() - same < 4,
+            "{program} emits more than {same} bytes"
+        );
         compared.push(program);
+    }
+    if compared.is_empty() {
+        missing(assemblers(isa)[0].0);
     }
     compared
 }
@@ -99,7 +107,8 @@ fn text_section(object: &[u8]) -> &[u8] {
     };
     assert_eq!(&object[..4], b"\x7fELF");
     let is_64 = object[4] == 2;
-    // Offsets of: headers' place and size, their number, the names' index; in a header, place and size.
+    // In the ELF header: offsets of the section headers' offset, size, number, and of the names' index. In a section
+    // header: offsets of the section's offset and length. Then the size of an offset.
     let (headers, size, count, names, place, length, word) = if is_64 {
         (0x28, 0x3a, 0x3c, 0x3e, 0x18, 0x20, 8)
     } else {

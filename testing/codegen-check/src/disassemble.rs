@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Capstone's view of code.
+//! Disassembles code with capstone.
 
 use capstone::arch::x86::X86OperandType;
 use capstone::arch::{ArchOperand, BuildsCapstone, BuildsCapstoneSyntax};
@@ -10,15 +10,15 @@ use crate::Isa;
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it stands in the code, in bytes.
+    /// Its offset in the code, in bytes.
     pub at: usize,
     /// Its size in bytes.
     pub size: usize,
     /// Mnemonic and operands; a branch's target is a byte offset into the code. AT&T syntax for x86-64.
     pub text: String,
-    /// How often it reads memory. A pair, and a call's push, are one access.
+    /// The number of times that it reads memory. A pair, and a call's push, are one access.
     pub loads: usize,
-    /// How often it writes memory.
+    /// The number of times that it writes memory.
     pub stores: usize,
 }
 
@@ -28,7 +28,7 @@ impl Instruction {
         self.text.split(' ').next().unwrap_or_default()
     }
 
-    /// Where a direct branch goes to: a byte offset into the code. `None` for anything else.
+    /// The target of a direct branch, as a byte offset into the code. `None` for any other instruction.
     pub fn target(&self) -> Option<i64> {
         let is_branch = matches!(
             self.mnemonic().split('.').next(),
@@ -52,10 +52,10 @@ pub struct Disassembler {
 }
 
 impl Disassembler {
-    /// For the instruction set.
+    /// A disassembler for an instruction set.
     ///
     /// # Panics
-    /// Where capstone was built without it.
+    /// If capstone was built without it.
     pub fn new(isa: Isa) -> Self {
         let capstone = match isa {
             Isa::Aarch64 => Capstone::new()
@@ -79,10 +79,10 @@ impl Disassembler {
         }
     }
 
-    /// All of the code, as if it stood at address 0.
+    /// The instructions of `code`, as if it were at address 0.
     ///
     /// # Panics
-    /// If it is not instructions to its end.
+    /// If a part of `code` is no instruction.
     pub fn instructions(&self, code: &[u8]) -> Vec<Instruction> {
         let decoded = self
             .capstone
@@ -118,7 +118,7 @@ impl Disassembler {
     }
 
     fn x86_accesses(&self, i: &capstone::Insn<'_>, mnemonic: &str) -> (usize, usize) {
-        // These use the stack without naming it; an lea only computes.
+        // These use the stack without naming it. An lea only computes an address.
         let (mut loads, mut stores) = match mnemonic {
             "push" | "pushq" | "call" | "callq" => (0, 1),
             "pop" | "popq" | "ret" | "retq" => (1, 0),
@@ -133,7 +133,7 @@ impl Disassembler {
             };
             if let X86OperandType::Mem(_) = operand.op_type {
                 let access = operand.access;
-                // Capstone knows no access for an indirect jump's operand.
+                // Capstone reports no access for the operand of an indirect jump.
                 let reads = access.is_none_or(|a| a.is_readable());
                 loads += usize::from(reads);
                 stores += usize::from(access.is_some_and(|a: RegAccessType| a.is_writable()));
@@ -143,7 +143,7 @@ impl Disassembler {
     }
 }
 
-/// r9 to r12 have names that depend on the platform.
+/// Replaces the platform's names of r9 to r12.
 fn rename(text: &str) -> String {
     let mut out = String::new();
     for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Independent views of the machine code of trace points, for the emitters' tests and for the tables: what
-//! a disassembler makes of it, what other assemblers make of its text, what an emulator makes of running
-//! it.
+//! Independent checks of the machine code of trace points, for the encoders' tests and for the tables in docs: a
+//! disassembler, other assemblers, and an emulator.
+//!
+//! A missing tool skips a check, by name. With `HINDSIGHT_REQUIRE_TOOLS=1`, as in CI, it fails.
 
 mod assemble;
 mod disassemble;
 mod execute;
+mod tools;
 
 pub use assemble::assert_assemblers_agree;
 pub use disassemble::{Disassembler, Instruction};
 pub use execute::execute;
 
-/// An instruction set that trace points are emitted for.
+/// An instruction set with trace points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
     /// 64-bit ARM.

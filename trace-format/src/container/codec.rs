@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Little-endian fields and bounded reading of them.
 
-use super::DecodeError;
+use super::error::DecodeError;
 
 /// Longest string that is written, in bytes; a longer one is cut at a character.
 pub const MAX_STRING_BYTES: usize = 64 * 1024;

@@ -4,11 +4,13 @@
 //! A reader takes the fields it knows and ignores what follows them, so a newer minor version can
 //! append fields; entries of tables carry their size for the same reason.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::codec::{align8, clip, Decoder, Encoder, MAX_STRING_BYTES};
-use super::{
-    Anchor, ClockSample, Clocks, DecodeError, Losses, ProcessFacts, Ring, RingHeader, Symbol,
+use super::error::DecodeError;
+use super::sections::{
+    Anchor, ClockSample, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Symbol,
     Symbols,
 };
 use crate::ring::{Geometry, Position};
@@ -17,6 +19,8 @@ use crate::slot::SLOT_BYTES;
 const CLOCK_SAMPLE_BYTES: usize = 32;
 const ANCHOR_BYTES: usize = 16;
 const SYMBOL_BYTES: usize = 40;
+/// The fields of a ring's header, before the thread's name.
+const RING_FIELDS_BYTES: usize = 48;
 
 /// [`Symbols::decode`] refuses tables whose strings, written out for each symbol, take more bytes.
 /// [`SymbolTable`] has no such limit.
@@ -44,6 +48,49 @@ fn table<'a>(
     Ok(bytes.chunks_exact(entry_bytes))
 }
 
+/// How long a section of this kind is that begins with these bytes, from its contents; it may be longer than they are.
+/// `None` if they make no sense as such a section.
+pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
+    let mut d = Decoder::new(bytes);
+    match kind {
+        SectionKind::Process => ProcessFacts::read(&mut d).map(drop).ok()?,
+        SectionKind::Clocks => Clocks::read(&mut d).map(drop).ok()?,
+        SectionKind::Losses => Losses::read(&mut d).map(drop).ok()?,
+        SectionKind::Ring => {
+            let (header, raw) = Ring::decode_header(bytes).ok()?;
+            let header_bytes = bytes.len() - raw.len();
+            // Exactly as a writer makes it, so that hardly anything else looks like one.
+            let is_as_written = header_bytes == align8(RING_FIELDS_BYTES + header.name.len());
+            let times = header.started_counter <= header.stopped_counter;
+            return (is_as_written && times)
+                .then_some((header_bytes + header.stored_bytes()) as u64);
+        }
+        SectionKind::Anchors => {
+            let count = u64::from(d.u32("count").ok()?);
+            let entry_bytes = d.u32("size").ok()?;
+            return (entry_bytes as usize == ANCHOR_BYTES)
+                .then_some(8 + count * ANCHOR_BYTES as u64);
+        }
+        SectionKind::Symbols => {
+            let count = u64::from(d.u32("count").ok()?);
+            if d.u32("size").ok()? as usize != SYMBOL_BYTES {
+                return None;
+            }
+            let entries = count * SYMBOL_BYTES as u64;
+            let entries_bytes = usize::try_from(entries).ok()?;
+            if d.take(entries_bytes, "entries").is_err() {
+                return Some(8 + entries);
+            }
+            let (Ok(strings), Ok(pool)) = (d.u32("strings"), d.u32("size")) else {
+                return Some(16 + entries);
+            };
+            return Some(16 + entries + 4 * u64::from(strings) + u64::from(pool));
+        }
+        SectionKind::Journal => return None,
+    }
+    Some(d.at() as u64)
+}
+
 impl ProcessFacts {
     /// The section's bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -64,7 +111,10 @@ impl ProcessFacts {
 
     /// From a section's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut d = Decoder::new(bytes);
+        Self::read(&mut Decoder::new(bytes))
+    }
+
+    fn read(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let mut facts = ProcessFacts {
             pid: d.u32("pid")?,
             uid: d.u32("uid")?,
@@ -105,12 +155,15 @@ impl Clocks {
 
     /// From a section's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut d = Decoder::new(bytes);
+        Self::read(&mut Decoder::new(bytes))
+    }
+
+    fn read(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let ticks_per_second = d.u64("ticks_per_second")?;
         let read_traps = d.u32("read_traps")? != 0;
         let source = d.string("source")?;
         d.take(align8(d.at()) - d.at(), "padding")?;
-        let samples = table(&mut d, CLOCK_SAMPLE_BYTES, "the clock samples")?
+        let samples = table(d, CLOCK_SAMPLE_BYTES, "the clock samples")?
             .map(|entry| {
                 let mut d = Decoder::new(entry);
                 Ok(ClockSample {
@@ -135,7 +188,7 @@ impl RingHeader {
     pub fn encode(&self) -> Vec<u8> {
         let name = clip(&self.name);
         let mut e = Encoder::default();
-        e.u32(align8(48 + name.len()) as u32);
+        e.u32(align8(RING_FIELDS_BYTES + name.len()) as u32);
         e.u32(self.tid);
         e.u32(self.geometry.log2_bytes());
         e.u32(name.len() as u32);
@@ -158,6 +211,15 @@ impl RingHeader {
 impl<'a> Ring<'a> {
     /// From a section's bytes; the slots stay where they are.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (header, raw) = Self::decode_header(bytes)?;
+        let mut d = Decoder::new(bytes);
+        d.take(bytes.len() - raw.len(), "the header")?;
+        let raw = d.take(header.stored_bytes(), "the ring's slots")?;
+        Ok(Ring { header, raw })
+    }
+
+    /// The header of a section's bytes, and all that follows it.
+    pub(super) fn decode_header(bytes: &'a [u8]) -> Result<(RingHeader, &'a [u8]), DecodeError> {
         let mut d = Decoder::new(bytes);
         let header_bytes = d.u32("the header's length")? as usize;
         let tid = d.u32("tid")?;
@@ -202,8 +264,7 @@ impl<'a> Ring<'a> {
             started_counter,
             stopped_counter,
         };
-        let raw = d.take(header.stored_bytes(), "the ring's slots")?;
-        Ok(Ring { header, raw })
+        Ok((header, &bytes[header_bytes..]))
     }
 }
 
@@ -248,7 +309,10 @@ impl Losses {
 
     /// From a section's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut d = Decoder::new(bytes);
+        Self::read(&mut Decoder::new(bytes))
+    }
+
+    fn read(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let mut counts = Vec::new();
         for _ in 0..d.count(12, "the number of losses")? {
             let count = d.u64("a count")?;
@@ -362,7 +426,7 @@ impl SymbolRef<'_> {
 /// The symbols of a file, read in place. Its strings are checked once, when it is made.
 #[derive(Clone, Debug)]
 pub struct SymbolTable<'a> {
-    entries: &'a [u8],
+    entries: Cow<'a, [u8]>,
     entry_bytes: usize,
     strings: Vec<&'a str>,
 }
@@ -404,7 +468,7 @@ impl<'a> SymbolTable<'a> {
         }
 
         let table = SymbolTable {
-            entries,
+            entries: Cow::Borrowed(entries),
             entry_bytes,
             strings,
         };
@@ -424,6 +488,60 @@ impl<'a> SymbolTable<'a> {
             previous = key;
         }
         Ok(table)
+    }
+
+    /// From the bytes of a damaged section, or of its beginning: the symbols whose names can still be read. `None` if
+    /// there is none.
+    pub fn decode_damaged(bytes: &'a [u8]) -> Option<Self> {
+        let mut d = Decoder::new(bytes);
+        let count = d.u32("the number of symbols").ok()? as usize;
+        let entry_bytes = d.u32("the size of a symbol").ok()? as usize;
+        if entry_bytes < SYMBOL_BYTES {
+            return None;
+        }
+        let entries = d
+            .take(count.saturating_mul(entry_bytes), "the symbols")
+            .ok()?;
+        let string_count = d.u32("the number of strings").ok()? as usize;
+        d.u32("the size of the strings").ok()?;
+        let ends = d
+            .take(string_count.saturating_mul(4), "the ends of the strings")
+            .ok()?;
+        let pool = &bytes[d.at()..];
+        let mut start = 0;
+        let strings = ends.chunks_exact(4).map(|end| {
+            let end = u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize;
+            let string = pool.get(start..end).unwrap_or_default();
+            // A wrong end spoils two strings, no more.
+            start = if end <= pool.len() { end } else { start };
+            std::str::from_utf8(string).unwrap_or_default()
+        });
+        let mut table = SymbolTable {
+            entries: Cow::Borrowed(entries),
+            entry_bytes,
+            strings: strings.collect(),
+        };
+        let key = |entry: &[u8]| table.read(entry).map(|s| (s.address, s.valid_from));
+        let mut sound = Vec::with_capacity(entries.len());
+        let mut previous = None;
+        let mut all = entries.chunks_exact(entry_bytes).peekable();
+        while let Some(entry) = all.next() {
+            let named = |s: &SymbolRef<'_>| !s.class.is_empty() && !s.name.is_empty();
+            if !table.read(entry).is_some_and(|s| named(&s)) {
+                continue;
+            }
+            // Of two that are out of order, the one that doesn't fit the symbol before is wrong.
+            let this = key(entry);
+            let next = all.peek().and_then(|next| key(next));
+            let is_above = next.is_some_and(|next| Some(next) >= previous && Some(next) < this);
+            if this < previous || is_above {
+                continue;
+            }
+            previous = this;
+            sound.extend_from_slice(entry);
+        }
+        table.entries = Cow::Owned(sound);
+        (!table.is_empty()).then_some(table)
     }
 
     fn read(&self, entry: &[u8]) -> Option<SymbolRef<'a>> {

@@ -18,13 +18,17 @@
 
 mod codec;
 mod encoding;
+mod error;
 mod reader;
+mod recover;
 mod sections;
+mod table;
 mod writer;
 
 pub use codec::MAX_STRING_BYTES;
 pub use encoding::{SymbolRef, SymbolTable, MAX_EXPANDED_SYMBOL_BYTES};
-pub use reader::{DecodeError, ReadError, Reader, SectionInfo};
+pub use error::{DecodeError, ReadError, SectionInfo};
+pub use reader::{Reader, Recovered, RingParts};
 pub use sections::*;
 pub use writer::{write_file, Writer};
 

@@ -1,92 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading a `.hindsight` file in place.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::codec::Decoder;
-use super::{
-    Anchor, Clocks, Losses, ProcessFacts, Ring, SectionKind, SymbolTable, Symbols, HEADER_BYTES,
-    MAGIC, MAJOR_VERSION, TABLE_ENTRY_BYTES,
+use super::encoding::SymbolTable;
+use super::error::{DecodeError, ReadError, SectionInfo};
+use super::recover;
+use super::sections::{
+    Anchor, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Symbols,
 };
-
-/// Why a section's bytes are not what they should be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at byte {offset} of the section: {what}")]
-pub struct DecodeError {
-    /// Byte offset in the section.
-    pub offset: usize,
-    /// What is wrong there.
-    pub what: String,
-}
-
-/// Where a section is and what it claims to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SectionInfo {
-    /// What it holds, as a number; [`SectionKind::from_number`] knows the known ones.
-    pub kind: u32,
-    /// Which of several sections of that kind.
-    pub index: u32,
-    /// Byte offset in the file, a multiple of 8.
-    pub offset: u64,
-    /// Length in bytes.
-    pub length: u64,
-    /// CRC-32 of its bytes.
-    pub crc: u32,
-}
-
-impl fmt::Display for SectionInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match SectionKind::from_number(self.kind) {
-            Some(kind) => write!(f, "{kind:?}")?,
-            None => write!(f, "kind {}", self.kind)?,
-        }
-        write!(
-            f,
-            " {} (bytes {}..{})",
-            self.index,
-            self.offset,
-            self.offset + self.length
-        )
-    }
-}
-
-/// Why a file cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the fields are explained by the messages")]
-pub enum ReadError {
-    /// The magic is missing.
-    #[error("this is not a .hindsight file: it starts with {found:02x?} instead of {MAGIC:02x?}; check that it was copied in binary mode and is not compressed")]
-    NotHindsight { found: Vec<u8> },
-    /// The file ends too early.
-    #[error("the file is cut off: it has {actual} bytes, {expected} are expected; copy it again")]
-    Truncated { expected: u64, actual: u64 },
-    /// A newer format.
-    #[error("the file has format version {major}.{minor}, this program reads up to {MAJOR_VERSION}.x; use a newer version of Hindsight")]
-    NewerVersion { major: u16, minor: u16 },
-    /// A header or section table that contradicts its checksum or itself.
-    #[error("the file's {part} at byte {offset} is damaged: {what}; copy the file again")]
-    DamagedTable {
-        part: &'static str,
-        offset: u64,
-        what: String,
-    },
-    /// A section whose bytes changed.
-    #[error("section {section} is damaged: its checksum is {actual:08x} instead of {:08x}; copy the file again, the other sections may still be readable", section.crc)]
-    Checksum { section: SectionInfo, actual: u32 },
-    /// A section that is intact but makes no sense.
-    #[error("section {section} makes no sense at byte {offset} of the file: {what}; the program that wrote it is faulty")]
-    Malformed {
-        section: SectionInfo,
-        offset: u64,
-        what: String,
-    },
-    /// A section that every file has.
-    #[error("the file has no {0:?} section; the program that wrote it is faulty")]
-    Missing(SectionKind),
-}
+use super::table::{damaged, range, sections_of, Header};
+use crate::reverse::Slots;
+use crate::slot::SLOT_BYTES;
 
 /// A `.hindsight` file in memory, usually mapped. Needs no alignment.
 #[derive(Debug)]
@@ -94,106 +20,133 @@ pub struct Reader<'a> {
     bytes: &'a [u8],
     minor: u16,
     sections: Vec<SectionInfo>,
-    /// Sections whose checksum was right.
+    /// Sections whose checksum was right, or isn't known.
     verified: Vec<AtomicBool>,
+    /// Sections were found by their contents; the last one may be cut off.
+    recovered: bool,
+}
+
+/// A damaged file, as far as its sections could be found.
+#[derive(Debug)]
+pub struct Recovered<'a> {
+    /// Reads the sections that were found.
+    pub reader: Reader<'a>,
+    /// Why the header or the section table could not be used; `None` if they are sound.
+    pub damage: Option<ReadError>,
+    /// Byte ranges of the file in which no section was found.
+    pub gaps: Vec<Range<u64>>,
+}
+
+/// A ring as far as it can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingParts<'a> {
+    /// Thread, size, position. Any field may be wrong if the checksum is.
+    pub header: RingHeader,
+    /// The ring's memory from its start: [`RingHeader::stored_bytes`] of it, or fewer if the file is cut off.
+    pub raw: &'a [u8],
+    /// Why the ring is not whole and sound.
+    pub damage: Option<ReadError>,
+}
+
+impl<'a> RingParts<'a> {
+    /// The slots, oldest first; all of them if there is no damage.
+    pub fn slots(&self) -> Slots<'a> {
+        Slots::new(self.raw, self.header.position)
+    }
 }
 
 impl<'a> Reader<'a> {
     /// Checks the header and the section table. Allocates in proportion to the table, which is part
     /// of `bytes`.
+    ///
+    /// # Errors
+    /// If the file is cut off, or its header or section table is damaged; [`Reader::recover`] reads such a file.
     pub fn new(bytes: &'a [u8]) -> Result<Self, ReadError> {
-        let magic = &bytes[..bytes.len().min(MAGIC.len())];
-        if !MAGIC.starts_with(magic) || magic.is_empty() {
-            return Err(ReadError::NotHindsight {
-                found: magic.to_vec(),
-            });
-        }
-        let actual = bytes.len() as u64;
-        let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
-            return Err(ReadError::Truncated {
-                expected: HEADER_BYTES as u64,
-                actual,
-            });
-        };
-        let u32_at = |at: usize| {
-            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let (major, minor) = (u32_at(8) as u16, (u32_at(8) >> 16) as u16);
-        if major > MAJOR_VERSION {
-            return Err(ReadError::NewerVersion { major, minor });
-        }
-        let damaged = |part, offset, what: String| ReadError::DamagedTable { part, offset, what };
-        let crc = crc32fast::hash(&header[..HEADER_BYTES - 4]);
-        if crc != u32_at(36) {
-            let what = format!("its checksum is {crc:08x} instead of {:08x}", u32_at(36));
-            return Err(damaged("header", 0, what));
-        }
-        let (count, table_offset, file_bytes) = (u32_at(12), u64_at(16), u64_at(24));
-        if actual < file_bytes {
-            return Err(ReadError::Truncated {
-                expected: file_bytes,
-                actual,
-            });
-        }
-        let table = Self::range(
-            table_offset,
-            u64::from(count) * TABLE_ENTRY_BYTES as u64,
-            bytes,
-        )
-        .map(|range| &bytes[range])
-        .ok_or_else(|| {
-            let what = format!("a table of {count} sections there is outside of the file");
-            damaged("section table", table_offset, what)
-        })?;
+        let header = Header::of(bytes)?;
+        header.check(bytes)?;
+        let table = bytes
+            .get(header.table_range())
+            .ok_or_else(|| header.table_outside())?;
         let crc = crc32fast::hash(table);
-        if crc != u32_at(32) {
-            let what = format!("its checksum is {crc:08x} instead of {:08x}", u32_at(32));
-            return Err(damaged("section table", table_offset, what));
+        if crc != header.table_crc {
+            let what = format!(
+                "its checksum is {crc:08x} instead of {:08x}",
+                header.table_crc
+            );
+            return Err(damaged("section table", header.table_offset, what));
         }
+        let sections = sections_of(table, header.table_offset, bytes)?;
+        Ok(Self::with(bytes, header.minor, sections, Vec::new()))
+    }
 
-        let mut sections = Vec::with_capacity(count as usize);
-        for (i, entry) in table.chunks_exact(TABLE_ENTRY_BYTES).enumerate() {
-            let place = table_offset + (i * TABLE_ENTRY_BYTES) as u64;
-            let parse = |d: &mut Decoder<'_>| {
-                Ok(SectionInfo {
-                    kind: d.u32("kind")?,
-                    index: d.u32("index")?,
-                    offset: d.u64("offset")?,
-                    length: d.u64("length")?,
-                    crc: d.u32("checksum")?,
+    /// As [`Reader::new`], but a damaged or missing section table is made up for: the sections are found by their
+    /// contents. Takes time in proportion to the file at most.
+    ///
+    /// # Errors
+    /// If this is no `.hindsight` file, is of a newer version, or no section can be found.
+    pub fn recover(bytes: &'a [u8]) -> Result<Recovered<'a>, ReadError> {
+        let damage = match Self::new(bytes) {
+            Ok(reader) => {
+                return Ok(Recovered {
+                    reader,
+                    damage: None,
+                    gaps: Vec::new(),
                 })
-            };
-            let info = parse(&mut Decoder::new(entry))
-                .map_err(|e: DecodeError| damaged("section table", place, e.what))?;
-            if Self::range(info.offset, info.length, bytes).is_none() || info.offset % 8 != 0 {
-                let what = format!(
-                    "section {}/{} claims {} bytes from byte {} on, which is outside of the file or not a multiple of 8",
-                    info.kind, info.index, info.length, info.offset
-                );
-                return Err(damaged("section table", place, what));
             }
-            sections.push(info);
+            Err(e) => e,
+        };
+        let header = Header::of(bytes)?;
+        let table = match header.check_crc() {
+            Ok(()) if matches!(damage, ReadError::NewerVersion { .. }) => return Err(damage),
+            Ok(()) => header.table_range(),
+            Err(crc) => {
+                // The version may be the damaged part: then the table has the checksum of this version's header.
+                if let Some(sections) = recover::table(bytes, header.table_crc) {
+                    return Ok(Recovered {
+                        reader: Self::with(bytes, header.minor, sections, Vec::new()),
+                        damage: Some(crc),
+                        gaps: Vec::new(),
+                    });
+                }
+                if matches!(damage, ReadError::NewerVersion { .. }) {
+                    return Err(damage);
+                }
+                bytes.len()..bytes.len()
+            }
+        };
+        let limit = table.start.min(bytes.len());
+        let entries = bytes.get(table).unwrap_or_default();
+        let found = recover::walk(bytes, limit, entries);
+        if found.sections.is_empty() {
+            return Err(damage);
         }
-        let mut order: Vec<_> = sections.iter().map(|s| (s.kind, s.index)).collect();
-        order.sort_unstable();
-        if let Some(pair) = order.windows(2).find(|pair| pair[0] == pair[1]) {
-            let what = format!("section {}/{} is there twice", pair[0].0, pair[0].1);
-            return Err(damaged("section table", table_offset, what));
-        }
-        Ok(Reader {
-            bytes,
-            minor,
-            verified: sections.iter().map(|_| AtomicBool::new(false)).collect(),
-            sections,
+        let mut reader = Self::with(bytes, header.minor, found.sections, found.unchecked);
+        reader.recovered = true;
+        Ok(Recovered {
+            reader,
+            damage: Some(damage),
+            gaps: found.gaps,
         })
     }
 
-    /// The part of `bytes` that is meant, if it lies between the header and the end.
-    fn range(offset: u64, length: u64, bytes: &[u8]) -> Option<Range<usize>> {
-        let end = usize::try_from(offset.checked_add(length)?).ok()?;
-        let start = usize::try_from(offset).ok()?;
-        (start >= HEADER_BYTES && end <= bytes.len()).then_some(start..end)
+    /// `unchecked`: places of sections whose checksums are not known.
+    fn with(
+        bytes: &'a [u8],
+        minor: u16,
+        sections: Vec<SectionInfo>,
+        unchecked: Vec<usize>,
+    ) -> Self {
+        let verified: Vec<_> = sections.iter().map(|_| AtomicBool::new(false)).collect();
+        for place in unchecked {
+            verified[place].store(true, Ordering::Relaxed);
+        }
+        Reader {
+            bytes,
+            minor,
+            sections,
+            verified,
+            recovered: false,
+        }
     }
 
     /// The file's minor version.
@@ -206,11 +159,35 @@ impl<'a> Reader<'a> {
         &self.sections
     }
 
+    fn bytes_of(&self, i: usize) -> &'a [u8] {
+        let section = self.sections[i];
+        range(section.offset, section.length, self.bytes)
+            .map(|range| &self.bytes[range])
+            .unwrap_or_default()
+    }
+
+    /// Whether the section may go on beyond the file's end.
+    fn is_cut(&self, i: usize) -> bool {
+        let section = self.sections[i];
+        self.recovered && section.offset + section.length == self.bytes.len() as u64
+    }
+
+    /// The error for a section that cannot be decoded.
+    fn fault(&self, i: usize, error: DecodeError) -> ReadError {
+        let section = self.sections[i];
+        if self.is_cut(i) {
+            return ReadError::CutSection { section };
+        }
+        ReadError::Malformed {
+            section,
+            offset: section.offset + error.offset as u64,
+            what: error.what,
+        }
+    }
+
     fn verified_bytes(&self, i: usize) -> Result<&'a [u8], ReadError> {
         let section = self.sections[i];
-        let bytes = Self::range(section.offset, section.length, self.bytes)
-            .map(|range| &self.bytes[range])
-            .unwrap_or_default();
+        let bytes = self.bytes_of(i);
         if !self.verified[i].load(Ordering::Relaxed) {
             let actual = crc32fast::hash(bytes);
             if actual != section.crc {
@@ -249,14 +226,76 @@ impl<'a> Reader<'a> {
         let Some(i) = self.find(kind.into(), index) else {
             return Ok(None);
         };
-        let section = self.sections[i];
         decode(self.verified_bytes(i)?)
             .map(Some)
-            .map_err(|e| ReadError::Malformed {
-                section,
-                offset: section.offset + e.offset as u64,
-                what: e.what,
-            })
+            .map_err(|e| self.fault(i, e))
+    }
+
+    /// Decodes a section whether or not its checksum is right. Returns the value, if there is one, and what is wrong
+    /// with the section; neither if there is no such section.
+    pub fn salvage<T>(
+        &self,
+        kind: SectionKind,
+        index: u32,
+        decode: impl FnOnce(&'a [u8]) -> Result<T, DecodeError>,
+    ) -> (Option<T>, Option<ReadError>) {
+        let Some(i) = self.find(kind.into(), index) else {
+            return (None, None);
+        };
+        let damage = self.verified_bytes(i).err();
+        match decode(self.bytes_of(i)) {
+            Ok(value) => (Some(value), damage),
+            Err(e) => (None, damage.or(Some(self.fault(i, e)))),
+        }
+    }
+
+    /// A thread's ring as far as it can be read, or `None` if there is none with that index.
+    ///
+    /// # Errors
+    /// If not even the ring's header makes sense.
+    pub fn ring_parts(&self, index: u32) -> Result<Option<RingParts<'a>>, ReadError> {
+        let Some(i) = self.find(SectionKind::Ring.into(), index) else {
+            return Ok(None);
+        };
+        let damage = self.verified_bytes(i).err();
+        let (mut header, raw) = match Ring::decode_header(self.bytes_of(i)) {
+            Ok(parts) => parts,
+            Err(e) => return Err(damage.unwrap_or_else(|| self.fault(i, e))),
+        };
+        let stored = header.stored_bytes();
+        if raw.len() < stored && self.is_cut(i) {
+            return Ok(Some(RingParts {
+                header,
+                raw,
+                damage: Some(ReadError::CutSection {
+                    section: self.sections[i],
+                }),
+            }));
+        }
+        let Some(damage) = damage else {
+            let raw = raw.get(..stored).ok_or_else(|| {
+                let what = format!("the ring has {stored} bytes, but {} are here", raw.len());
+                self.fault(i, DecodeError { offset: 0, what })
+            })?;
+            return Ok(Some(RingParts {
+                header,
+                raw,
+                damage: None,
+            }));
+        };
+        if raw.len() != stored {
+            // The position is wrong. In the first lap, the section's length tells it.
+            let is_position = raw.len() < header.geometry.bytes() && raw.len() % SLOT_BYTES == 0;
+            if header.position.laps != 0 || !is_position {
+                return Err(damage);
+            }
+            header.position.offset = raw.len() as u64;
+        }
+        Ok(Some(RingParts {
+            header,
+            raw,
+            damage: Some(damage),
+        }))
     }
 
     /// Facts about the traced process.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All that the code generators include of Hindsight.
+// Hindsight's hooks for the code generators.
 
 #ifndef HINDSIGHT_COMPILER_CODE_GENERATOR_HOOKS_H_
 #define HINDSIGHT_COMPILER_CODE_GENERATOR_HOOKS_H_
@@ -13,14 +13,13 @@
 namespace art {
 namespace hindsight {
 
-// What the code generators call where they would return from a method. If its trace points have the
-// shared form, emits the exit's, and says whether that returns, too; if not, emits nothing.
-//
-// On arm it is called before the epilogue, elsewhere in place of the return instruction.
+// Code generators call this in place of a return instruction; on arm, before the epilogue. If the method's trace points
+// have the shared form, emits the exit, and returns whether that code also returns from the method. Otherwise emits
+// nothing and returns false.
 bool EmitTracedReturn(CodeGenerator* codegen);
 
-// What `check` tests, 16 bits that are zero if there is nothing to do: the thread's flags, or the poll
-// word if it is also the trace point of the method's entry.
+// The offset of the 16 bits that `check` tests, which are 0 if there is nothing to do: the thread's flags, or the poll
+// word if `check` is also the trace point of the method's entry.
 template <PointerSize pointer_size>
 ThreadOffset<pointer_size> CheckOffset(const HSuspendCheck* check) {
   return IsTraceEntry(check) ? PollOffset<pointer_size>()
@@ -29,7 +28,7 @@ ThreadOffset<pointer_size> CheckOffset(const HSuspendCheck* check) {
 
 }  // namespace hindsight
 
-// One for each instruction set that has trace points; `start` has the shared form, or is null in OSR code.
+// For each instruction set with trace points. `start` has the shared form, or is null in OSR code.
 namespace arm {
 bool EmitTracedReturn(CodeGenerator* codegen, HTraceStart* start);
 }

@@ -8,8 +8,8 @@
 namespace art {
 namespace hindsight {
 
-// Runs TracePointInsertion as one of the compiler's passes: PassScope and PassObserver are classes of
-// optimizing_compiler.cc only.
+// Runs TracePointInsertion as a pass of the compiler. A template, because PassScope and PassObserver are local to
+// optimizing_compiler.cc.
 template <typename PassScope, typename PassObserver>
 void InsertTracePoints(HGraph* graph, PassObserver* pass_observer) {
   PassScope scope(TracePointInsertion::kPassName, pass_observer);

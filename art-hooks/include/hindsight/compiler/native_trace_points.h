@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace points of compiled JNI stubs, in Android 12 and later, whose stubs do the transitions between
-// Runnable and Native themselves. They have the inline form, unless there are none at all.
+// Trace points of compiled JNI stubs in Android 12 and later, where the stubs themselves change between Runnable and
+// Native. They have the inline form, also where methods have the shared form.
 
 #ifndef HINDSIGHT_COMPILER_NATIVE_TRACE_POINTS_H_
 #define HINDSIGHT_COMPILER_NATIVE_TRACE_POINTS_H_
@@ -16,12 +16,12 @@ class JNIMacroAssembler;
 
 namespace hindsight {
 
-// The frame is built, and the method and the arguments are still where the caller has put them.
+// Emits the entry. The frame is built, and the method and the arguments are still in the caller's places.
 void EmitNativeMethodEntry(JNIMacroAssembler<PointerSize::k32>* assembler, InstructionSet isa);
 void EmitNativeMethodEntry(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa);
 
-// The thread is Runnable again, and the result is where the caller will look for it. `is_critical_native`:
-// the method is @CriticalNative, and has no trace points.
+// Emits the exit. The thread is Runnable again, and the result is in the place where the caller expects it. Emits
+// nothing for a @CriticalNative method.
 void EmitNativeMethodExit(JNIMacroAssembler<PointerSize::k32>* assembler,
                           InstructionSet isa,
                           bool is_critical_native);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The test at the entry of a method whose suspend check is also its trace point, in Android 12 and later,
-// whose code generators test some of the thread's flags with a mask.
+// The test at the entry of a method whose suspend check is also its trace point, in Android 12 and later, where the
+// code generators test only some of the thread's flags.
 
 #ifndef HINDSIGHT_COMPILER_TRACE_ENTRY_TEST_H_
 #define HINDSIGHT_COMPILER_TRACE_ENTRY_TEST_H_
@@ -32,8 +32,8 @@ class CodeGeneratorX86_64;
 
 namespace hindsight {
 
-// If `check` is also a trace point, emits the test of the thread's poll word and the branch to the slow
-// path; if not, emits nothing and returns false.
+// If `check` is also a trace point, emits the test of the thread's poll word and the branch to the slow path, and
+// returns true. Otherwise emits nothing and returns false.
 bool EmitTraceEntryTest(arm::CodeGeneratorARMVIXL* codegen,
                         const HSuspendCheck* check,
                         vixl::aarch32::Label* slow_path);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two graph nodes that stand for trace points. Included by compiler/optimizing/nodes.h, which
-// lists them among the concrete instructions and so declares their visitors; the visitors live in
-// art-hooks/cc/compiler/.
+// The two graph nodes of trace points. compiler/optimizing/nodes.h includes this file and lists the
+// nodes among the concrete instructions, which declares their visitors. The definitions of the visitors
+// are in art-hooks/cc/compiler/.
 
 #ifndef HINDSIGHT_COMPILER_TRACE_NODES_H_
 #define HINDSIGHT_COMPILER_TRACE_NODES_H_
@@ -11,11 +11,11 @@ namespace art {
 
 // Records the entry of the method being compiled. Its input is the current method.
 //
-// Has no side effects that an optimization could observe: it calls nothing, throws nothing and
-// allocates nothing. It is inserted after every optimization anyway, so none ever sees it.
+// It has no side effects that an optimization could observe: it calls nothing, throws nothing and allocates nothing.
+// It is inserted after all optimizations, so none sees it.
 //
-// In the shared form the suspend check behind it does its work, and it has code of its own only in a
-// method without one, a leaf.
+// In the shared form the suspend check behind it records the entry; only in a method without a suspend check it has
+// code of its own.
 class HTraceStart final : public HExpression<1> {
  public:
   HTraceStart(HInstruction* current_method, bool shares_suspend_check, uint32_t dex_pc)
@@ -28,7 +28,7 @@ class HTraceStart final : public HExpression<1> {
   // Whether the method's trace points have the shared form.
   bool SharesSuspendCheck() const { return shares_suspend_check_; }
 
-  // Offset in the method's code that later exits may branch to, or -1 before the first exit.
+  // Offset in the method's code to which later exits may branch, or -1 before the first exit.
   int32_t GetSharedExit() const { return shared_exit_; }
   void SetSharedExit(int32_t offset) { shared_exit_ = offset; }
 
@@ -44,9 +44,9 @@ class HTraceStart final : public HExpression<1> {
 
 // Records the exit of the method being compiled, right before an HReturn or HReturnVoid.
 //
-// In the shared form it has no code: the return does its work. In the inline form its only input, if it
-// has one, is the value that is about to be returned: asking for it in the return register makes every
-// other caller-saved register free for the trace point to use.
+// In the shared form it has no code: EmitTracedReturn() emits the exit. In the inline form its only input, if any, is
+// the value that is about to be returned. Because it asks for that value in the return register, the trace point may
+// use every other caller-saved register.
 class HTraceEnd final : public HVariableInputSizeInstruction {
  public:
   HTraceEnd(ArenaAllocator* allocator, HInstruction* returned_or_null, uint32_t dex_pc)

@@ -12,8 +12,8 @@
 namespace art {
 namespace hindsight {
 
-// Where in a method a trace point stands, and whether it does its work there or calls a stub for it.
-// docs/trace-points.md has the code of each.
+// Where in a method a trace point stands, and whether it records in place or calls a stub. docs/trace-points.md has
+// the code of each.
 enum class TraceSite : uint8_t {
   kInlineEntry,
   kInlineExit,
@@ -21,14 +21,14 @@ enum class TraceSite : uint8_t {
   kLeafEntry,
   // In place of a return: jumps to art_quick_trace_exit.
   kTailExit,
-  // In place of a later return of the same method: branches to the first one's jump. Not on arm.
+  // In place of a later return of the same method: branches to the jump of its kTailExit. Not on arm.
   kLaterExit,
   // On arm, before the epilogue of a method that has saved lr.
   kFramedExit,
 };
 
-// What a trace point in one method looks like. Registers are numbered as in the instruction set, offsets
-// are in bytes from the thread register.
+// A trace point in a method. Registers have the instruction set's numbers, offsets are in bytes from the thread
+// register.
 struct TracePointRequest {
   TraceSite site;
   // kInlineEntry: the method's register.
@@ -37,18 +37,18 @@ struct TracePointRequest {
   int32_t stub_offset;
   // kInlineExit on x86-64: rax holds the value that is about to be returned.
   bool returns_core_value;
-  // kLaterExit: bytes from here to the shared exit of the first one, negative.
+  // kLaterExit: distance in bytes from this trace point to the shared exit of the kTailExit, negative.
   int32_t shared_exit;
 };
 
 struct EmittedTracePoint {
   std::vector<uint8_t> bytes;
-  // kTailExit: where in `bytes` later exits may branch to, or -1.
+  // kTailExit: offset in `bytes` to which later exits may branch. Otherwise -1.
   int32_t shared_exit;
 };
 
-// The position-independent code of a trace point for `isa`, from the emitters in codegen-*. Aborts if
-// the request cannot be encoded: wrong code must not leave the compiler.
+// The position-independent code of a trace point for `isa`, from the encoders in codegen-*. Aborts if the request has
+// no encoding: the compiler must not emit wrong code.
 EmittedTracePoint EmitTracePoint(InstructionSet isa, const TracePointRequest& request);
 
 }  // namespace hindsight

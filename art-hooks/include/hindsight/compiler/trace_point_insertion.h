@@ -10,12 +10,12 @@
 namespace art {
 namespace hindsight {
 
-// Inserts HTraceStart and HTraceEnd, in the bodies of intrinsics, too. Runs once, after inlining and every optimization and before
-// register allocation, so that inlined callees have no trace points and nothing can move, merge or
-// remove one.
+// Inserts HTraceStart and HTraceEnd, also into the bodies of intrinsics. Runs once, after inlining and all other
+// optimizations and before register allocation, so that inlined callees have no trace points, and nothing moves, merges
+// or removes one.
 //
-// On-stack-replacement code gets no HTraceStart: the interpreter frame it replaces has recorded the entry.
-// Who records the exit depends on the release, see kOsrCodeRecordsExit.
+// OSR code gets no HTraceStart: the interpreter frame that it replaces has recorded the entry. Whether it gets
+// HTraceEnd depends on the release, see kOsrCodeRecordsExit.
 class TracePointInsertion final : public HOptimization {
  public:
   explicit TracePointInsertion(HGraph* graph) : HOptimization(graph, kPassName) {}
@@ -28,22 +28,24 @@ class TracePointInsertion final : public HOptimization {
   DISALLOW_COPY_AND_ASSIGN(TracePointInsertion);
 };
 
-// The entry's trace point of `graph`, or null if it has none.
+// The HTraceStart of `graph`, or null if it has none.
 HTraceStart* FindTraceStart(const HGraph* graph);
 
-// Whether `graph` is of OSR code (which has no entry) whose exit has the shared form.
+// Whether `graph` is OSR code, which has no HTraceStart, with exits of the shared form.
 bool IsOsrCodeWithSharedExit(const HGraph* graph);
 
 // Whether the method's trace points, of which `exit` is one, have the shared form.
 bool HasSharedForm(const HTraceEnd* exit);
 
-// Whether `check`, a suspend check, is also the trace point of the method's entry: tests the thread's
-// poll word instead of its flags, and calls SuspendEntrypoint() on its slow path.
+// Whether `check` is also the trace point of the method's entry: it then tests the thread's poll word in place of its
+// flags.
 bool IsTraceEntry(const HSuspendCheck* check);
+
+// The entrypoint that the slow path of `check`, a suspend check, calls.
 QuickEntrypointEnum SuspendEntrypoint(const HInstruction* check);
 
-// Whether `instruction` is the current method and only a trace point uses it. Such a method keeps
-// needing no stack slot for it, so that leaf methods stay frameless.
+// Whether `instruction` is the current method and only a trace point uses it. It then gets no stack slot, so that leaf
+// methods stay frameless.
 bool IsUsedByTracePointOnly(HInstruction* instruction);
 
 }  // namespace hindsight

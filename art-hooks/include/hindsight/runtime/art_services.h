@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ART does for Hindsight's control thread. Called from Rust, through the bridge in
-// art-hooks/src/bridge.rs; all but Log and NameMethodsOfLoader only on the control thread.
+// ART's services for Hindsight's control thread. Rust calls them through the bridge in art-hooks/src/bridge.rs, on
+// the control thread only; any thread may call Log and NameMethodsOfLoader.
 
 #ifndef HINDSIGHT_RUNTIME_ART_SERVICES_H_
 #define HINDSIGHT_RUNTIME_ART_SERVICES_H_
@@ -23,42 +23,44 @@ struct SafepointRequest;
 struct SymbolSink;
 }  // namespace bridge
 
-// Attaches the calling thread, as a daemon without a Java peer, and marks it as the control thread.
-// False if the runtime is shutting down.
+// Attaches the calling thread as a daemon without a Java peer, and marks it as the control thread. Returns false if
+// the runtime is shutting down.
 bool AttachControlThread();
 void DetachControlThread();
 
-// Whether the caller is the control thread (which is never traced).
+// Whether the calling thread is the control thread, which is never traced.
 bool IsControlThread();
 
 // Runs `request` while the thread with this kernel id is at a safepoint: by that thread itself if it
 // runs managed code, otherwise on its behalf while it is kept suspended or in native code (an ART
-// checkpoint). False if there is no such thread.
+// checkpoint). Returns false if there is no such thread.
 bool RunAtSafepoint(uint32_t tid, bridge::SafepointRequest& request);
 
-// Whether the thread with the ThreadWords at this address is Runnable. All that records does it in that state.
+// The next two are for the lock-free stop protocol, and only in the lab's build (lab_build.h).
+
+// Whether the thread with the ThreadWords at this address is Runnable. A thread records in that state only.
 bool RunsManagedCode(size_t words);
 
-// Why protocol=lock-free cannot be used, or nothing.
+// The reason why protocol=lock-free cannot be used, or an empty string.
 rust::Str ObstacleToLockFree();
 
-// Names the methods at those of `addresses` that are still ArtMethods. A method is not an ArtMethod any
-// more if its class loader was unloaded.
+// Adds the name of each method at one of `addresses` to `sink`. An address whose method was unloaded with its class
+// loader gets no name.
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink);
 
-// A class loader that is dead, but whose classes were not swept yet.
+// A dead class loader whose classes are not swept yet.
 struct UnloadingLoader {
   LinearAlloc* methods;
   ClassTable* classes;
 };
 
-// Names the methods of the UnloadingLoader at this address.
+// Adds the names of all methods of the UnloadingLoader at this address to `sink`.
 void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink);
 
 // Writes to ART's log. Severity: 0 debug, 1 info, 2 warning, 3 error.
 void Log(uint8_t severity, rust::Str message);
 
-// Facts for the header of a trace: the process's name, and ART's release.
+// Values for the header of a trace: the process's name, and ART's release.
 rust::String ProcessName();
 rust::String ArtRelease();
 

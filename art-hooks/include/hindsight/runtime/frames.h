@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries and exits that no compiled trace point sees: interpreted frames, frames that are left by an
-// exception, and compiled frames that go on in the interpreter.
+// Method entries and exits that no compiled trace point records: of interpreted frames, of frames that an exception
+// unwinds, and of compiled frames that go on in the interpreter.
 
 #ifndef HINDSIGHT_RUNTIME_FRAMES_H_
 #define HINDSIGHT_RUNTIME_FRAMES_H_
@@ -18,17 +18,17 @@ class StackVisitor;
 
 namespace hindsight {
 
-// Whether `self`, the calling thread, is being traced.
+// Whether `self`, the calling thread, is traced.
 ALWAYS_INLINE inline bool IsTraced(Thread* self) {
   return UNLIKELY(self->GetHindsightWords()->cursor != 0u);
 }
 
-// Append one event to the ring of `self`, which is being traced.
+// Append a method entry or exit to the ring of `self`, the calling thread, which is traced.
 void RecordEntry(Thread* self, ArtMethod* method);
 void RecordExit(Thread* self);
 
-// One execution of a method in the interpreter: records its entry, and its exit whichever way it is
-// left. A frame that got here by deoptimization is DeoptimizedFrame's business.
+// RAII entry and exit of a method that the interpreter executes. DeoptimizedFrame handles frames that were
+// deoptimized (`from_deoptimize`).
 class InterpretedFrame {
  public:
   ALWAYS_INLINE InterpretedFrame(Thread* self, ArtMethod* method, bool from_deoptimize)
@@ -50,8 +50,8 @@ class InterpretedFrame {
   DISALLOW_COPY_AND_ASSIGN(InterpretedFrame);
 };
 
-// A native method, called through a JNI stub or the generic trampoline; @CriticalNative methods have
-// neither, and no events. The exit is recorded also when an exception is pending.
+// Entry and exit of a native method that is called through a JNI stub or the generic trampoline. @CriticalNative
+// methods use neither, and record nothing. The exit is recorded also while an exception is pending.
 ALWAYS_INLINE inline void NativeMethodEntered(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_) {
   if (IsTraced(self)) {
     RecordEntry(self, *self->GetManagedStack()->GetTopQuickFrame());
@@ -64,11 +64,10 @@ ALWAYS_INLINE inline void NativeMethodExited(Thread* self) {
   }
 }
 
-// One frame that compiled code left to the interpreter. Its compiled code has recorded the entry, so
-// only the exit is recorded here, also when the frame is popped without being executed because of an
-// exception. Two cases differ: a frame of an inlined method never recorded an entry, and gets it (with
-// those of the inlined frames around it, outermost first) when it is resumed; and the entry and exit
-// of on-stack-replacement code are recorded by the interpreter frame that it replaces.
+// RAII exit of a frame of compiled code that goes on in the interpreter. Its compiled code has recorded the entry, so
+// only the exit is recorded here, also if an exception pops the frame before it is executed. Two cases differ. A
+// frame of an inlined method has recorded no entry: this records it, after the entries of the inlined frames around
+// it. The entry and the exit of OSR code are recorded by the interpreter frame that it replaces.
 class DeoptimizedFrame {
  public:
   DeoptimizedFrame(Thread* self, ShadowFrame* frame) REQUIRES_SHARED(Locks::mutator_lock_);
@@ -86,13 +85,13 @@ class DeoptimizedFrame {
   DISALLOW_COPY_AND_ASSIGN(DeoptimizedFrame);
 };
 
-// Tells DeoptimizedFrame, through `new_frame`'s flags, what the compiled frame that `visitor` stands
-// at has recorded.
+// Sets the flags of `new_frame` that DeoptimizedFrame reads: whether the compiled frame at which `visitor` stands has
+// recorded its entry, and whether another frame records its exit.
 void MarkDeoptimizedFrame(const StackVisitor& visitor, ShadowFrame* new_frame)
     REQUIRES_SHARED(Locks::mutator_lock_);
 
-// `self` is about to jump to `handler_frame` because of an exception: the compiled frames above it are
-// left without running their trace points. Records how many of those had recorded an entry.
+// Records the number of frames that an exception unwinds and that have recorded an entry: the compiled frames above
+// `handler_frame`, to which `self` is about to jump. They do not run their exits.
 void FramesUnwound(Thread* self, ArtMethod** handler_frame) REQUIRES_SHARED(Locks::mutator_lock_);
 
 }  // namespace hindsight

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames of the switch interpreter in Android 12 and later, where OSR code takes over the exit of the frame
-// that it replaces: nterp's own frame is gone by then, so OSR code always records the exit, and a
-// ShadowFrame that went on in OSR code must not record another.
+// Frames of the switch interpreter in Android 12 and later. There OSR code records the exit of the frame that it
+// replaces, because nterp's frame is gone by then. So a ShadowFrame that went on in OSR code must not record another.
 
 #ifndef HINDSIGHT_RUNTIME_INTERPRETED_FRAMES_H_
 #define HINDSIGHT_RUNTIME_INTERPRETED_FRAMES_H_
@@ -13,10 +12,10 @@
 namespace art {
 namespace hindsight {
 
-// Hindsight's two flags in ShadowFrame.
+// Hindsight's two flags of a ShadowFrame.
 class ShadowFrameFlags {
  public:
-  // Deoptimized from an inlined method, which has not recorded its entry.
+  // The frame was deoptimized from an inlined method, which has recorded no entry.
   static bool IsEntryMissing(const ShadowFrame& frame) {
     return frame.GetFrameFlag(ShadowFrame::FrameFlags::kTraceEntryMissing);
   }
@@ -24,7 +23,7 @@ class ShadowFrameFlags {
     frame->UpdateFrameFlag(missing, ShadowFrame::FrameFlags::kTraceEntryMissing);
   }
 
-  // Went on in OSR code, which has recorded the exit.
+  // The frame went on in OSR code, which has recorded the exit.
   static bool IsExitElsewhere(const ShadowFrame& frame) {
     return frame.GetFrameFlag(ShadowFrame::FrameFlags::kTraceExitElsewhere);
   }
@@ -33,18 +32,18 @@ class ShadowFrameFlags {
   }
 };
 
-// `frame` is left, whichever way: its exit is recorded, unless OSR code has done so.
+// Records the exit of `frame`, unless OSR code has recorded it. Called on every way out of a frame.
 ALWAYS_INLINE inline void ShadowFrameLeft(Thread* self, const ShadowFrame& frame) {
   if (IsTraced(self) && !ShadowFrameFlags::IsExitElsewhere(frame)) {
     RecordExit(self);
   }
 }
 
-// OSR code that replaced `frame` has returned, or was left by an exception.
+// OSR code that replaced `frame` has returned, or an exception has unwound it.
 inline void OsrCodeLeft(ShadowFrame* frame) { ShadowFrameFlags::SetExitElsewhere(frame); }
 
-// One execution of a ShadowFrame. That of one that was deoptimized is the business of
-// DeoptimizedFrameResumed() and ShadowFrameLeft().
+// RAII entry and exit of a frame of the switch interpreter. DeoptimizedFrameResumed() and ShadowFrameLeft() handle
+// frames that were deoptimized.
 class InterpretedShadowFrame {
  public:
   ALWAYS_INLINE InterpretedShadowFrame(Thread* self, const ShadowFrame& frame, bool from_deoptimize)
@@ -67,11 +66,11 @@ class InterpretedShadowFrame {
   DISALLOW_COPY_AND_ASSIGN(InterpretedShadowFrame);
 };
 
-// `frame` was a frame of compiled code or of nterp, and goes on in the switch interpreter. If its method
-// was inlined there, it gets the entry that it never had, after those of the inlined frames around it.
+// Called when `frame`, deoptimized from compiled code or nterp, goes on in the switch interpreter. If its method was
+// inlined, records the missing entry, after the entries of the inlined frames around it.
 void DeoptimizedFrameResumed(Thread* self, ShadowFrame* frame) REQUIRES_SHARED(Locks::mutator_lock_);
 
-// The generic trampoline of native methods is about to leave Runnable.
+// Called when the generic trampoline of a native method is about to leave the state Runnable.
 ALWAYS_INLINE inline void GenericNativeMethodEntered(Thread* self, bool is_critical_native)
     REQUIRES_SHARED(Locks::mutator_lock_) {
   if (!is_critical_native) {

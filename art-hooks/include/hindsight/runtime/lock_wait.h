@@ -11,8 +11,8 @@
 namespace art {
 namespace hindsight {
 
-// `self`, the calling thread, is about to wait for `lock`, which `owner` has and cannot end before it
-// gives it up.
+// Records that `self`, the calling thread, is about to wait for `lock`. `owner` holds it, and does not end before it
+// releases it.
 ALWAYS_INLINE inline void LockWait(Thread* self, Thread* owner, const void* lock) {
   ThreadWords* words = self->GetHindsightWords();
   if (UNLIKELY(words->cursor != 0u) && owner != nullptr) {
@@ -21,8 +21,8 @@ ALWAYS_INLINE inline void LockWait(Thread* self, Thread* owner, const void* lock
   }
 }
 
-// The scope in which `self`, the calling thread, may wait until another thread wakes it. Its end, where the
-// thread runs again, records which one did, if any.
+// The scope in which `self`, the calling thread, may wait until another thread wakes it. At the end of the scope,
+// records the thread that woke it, if any.
 class Waiting {
  public:
   ALWAYS_INLINE explicit Waiting(Thread* self) : words_(self->GetHindsightWords()) {
@@ -43,8 +43,8 @@ class Waiting {
   DISALLOW_COPY_AND_ASSIGN(Waiting);
 };
 
-// `self`, the calling thread, is about to wake `thread`, which is in a Waiting scope and cannot be deleted
-// meanwhile.
+// `self`, the calling thread, is about to wake `thread`, which is in a Waiting scope and cannot be deleted during the
+// call.
 ALWAYS_INLINE inline void Wakes(Thread* self, Thread* thread) {
   if (UNLIKELY(__atomic_load_n(&thread->GetHindsightWords()->cursor, __ATOMIC_RELAXED) != 0u)) {
     ThreadWoken(thread, self);

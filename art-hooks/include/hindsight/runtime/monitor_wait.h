@@ -12,8 +12,8 @@
 namespace art {
 namespace hindsight {
 
-// `self`, the calling thread, is about to wait for `lock`. Whoever has it may give it up, and end, at any
-// moment; not while the thread list is locked.
+// Records that `self`, the calling thread, is about to wait for `lock`. The owner may release it and end at any moment,
+// but it cannot be deleted while the thread list is locked.
 template <typename AtomicOwner>
 inline void MonitorWait(Thread* self, const AtomicOwner& owner, const void* lock)
     REQUIRES(!Locks::thread_list_lock_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace points of nterp, included by its main.S of each instruction set. They test the words that
-// compiled trace points test, and call the same stubs: see ThreadWords, and cc/runtime/arch/. A static_assert
-// in interpreted_frames.cc checks the offsets.
+// Nterp's trace points, included by nterp's main.S of each instruction set. They test the same words as compiled trace
+// points, and call the same stubs: see ThreadWords, and cc/runtime/arch/. Static assertions in interpreted_frames.cc
+// check the offsets.
 
 #define THREAD_HINDSIGHT_EXIT_STUB_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + 3 * __SIZEOF_POINTER__)
 #define THREAD_HINDSIGHT_LEAF_STUB_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + 4 * __SIZEOF_POINTER__)
@@ -50,7 +50,7 @@
 
 #elif defined(__arm__)
 
-// Nterp is A32 code, and the stubs are T32 code: blx and the stubs' bx change between them.
+// Nterp is A32 code, and the stubs are T32 code; blx and the stubs' bx switch between the two.
 
 // The frame is set up, and the method is in r0. Keeps every register but r4 and ip.
 .macro TRACE_NTERP_ENTRY
@@ -62,7 +62,7 @@
 .Ltrace_nterp_entry\@:
 .endm
 
-// Before the frame, which has lr, is left. Keeps r0, r1, s0, d0 and the callee-saved registers.
+// Before the epilogue; lr is in the frame. Keeps r0, r1, s0, d0 and the callee-saved registers.
 .macro TRACE_NTERP_EXIT
     ldr r2, [rSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
     cmp r2, #0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an OAT file says which trace points its code has.
+// The entry of an OAT file's header that identifies its trace points.
 
 #ifndef HINDSIGHT_RUNTIME_OAT_KEY_H_
 #define HINDSIGHT_RUNTIME_OAT_KEY_H_
@@ -18,8 +18,8 @@ namespace hindsight {
 // Key in the OAT header's key-value store.
 static constexpr const char* kOatHeaderKey = "hindsight-trace-points";
 
-// Names everything that code and runtime must agree about: the form of the trace points and the
-// offset of the cursor in Thread. `none` where methods get no trace points.
+// The value of that key for code that this process compiles for `isa`: all that code and runtime must agree on, which
+// is the form of the trace points and the offsets in Thread that they use. "none" if methods get no trace points.
 std::string TracePointsId(InstructionSet isa);
 
 // Whether the code described by `header` may run in this process: its trace points are those that this runtime
@@ -29,7 +29,7 @@ bool HasMatchingTracePoints(const OatHeader& header,
                             const std::string& location,
                             std::string* error_msg);
 
-// Whether this process compiles code with trace points of the inline form, or has opened an OAT file that has such.
+// Whether this process compiles code with trace points of the inline form, or has opened an OAT file with such code.
 bool HasInlineTracePoints();
 
 }  // namespace hindsight

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plain C interface between ART's hooks and the recorder (Rust: art-hooks/src/recorder.rs), for
-// calls that happen at every event or inside a signal handler.
+// The C interface between ART's hooks and the recorder (in Rust: art-hooks/src/recorder.rs), for calls at every event
+// and in signal handlers.
 //
-// `cursor` is the address of Thread's cursor word, `state` what Thread's state word holds. All of the
-// record functions are called by the traced thread itself, while `*cursor` is not 0.
+// `cursor` is the address of a thread's ThreadWords::cursor, `state` the value of its ThreadWords::state. The traced
+// thread itself calls the record functions, while `*cursor` is not 0.
 
 #ifndef HINDSIGHT_RUNTIME_RECORDER_ABI_H_
 #define HINDSIGHT_RUNTIME_RECORDER_ABI_H_
@@ -13,38 +13,38 @@
 
 extern "C" {
 
-// Appends the entry of the method at `method` (an ArtMethod*, 64 bits wide at most).
+// Appends the entry of the method at `method` (an ArtMethod*).
 void hindsight_record_entry(uintptr_t* cursor, void* state, uint64_t method);
 
 // Appends a method exit.
 void hindsight_record_exit(uintptr_t* cursor, void* state);
 
-// Appends: `frames` traced frames were left by an exception.
+// Appends that an exception has unwound `frames` traced frames.
 void hindsight_record_unwound(uintptr_t* cursor, void* state, uint64_t frames);
 
-// Appends: the thread is about to wait for a lock that the thread `owner_tid` has. `lock` tells locks
-// apart.
+// Appends that the thread is about to wait for the lock `lock`, an arbitrary unique number, which the thread
+// `owner_tid` holds.
 void hindsight_record_lock_wait(uintptr_t* cursor, void* state, uint32_t owner_tid, uint64_t lock);
 
-// Who wakes the thread is not known yet.
+// The thread is about to wait: forgets the waker that its state names.
 void hindsight_forget_waker(const void* state);
 
-// Appends: the thread was woken by the one that its state names since hindsight_forget_waker. Appends
-// nothing if that is none.
+// Appends that the thread was woken by the waker that its state names. Appends nothing if no waker was set since
+// hindsight_forget_waker.
 void hindsight_record_woken(uintptr_t* cursor, void* state);
 
-// The rest is for the handler of SIGSEGV, and async-signal-safe.
+// The functions below are for the handler of SIGSEGV. They are async-signal-safe.
 
-// Whether `fault_address` is where a trace point of the thread with this state hits the guard page.
+// Whether a trace point of the thread with this state that runs onto the guard page faults at `fault_address`.
 bool hindsight_is_at_guard(const void* state, uintptr_t fault_address);
 
-// 32-bit ARM: the number of the register that the trace point whose store is at `pc`, Thumb code that
-// can be read, has the cursor in; -1 if there is no store of a trace point.
+// For 32-bit ARM: the number of the register that holds the cursor, if the instruction at `pc` is a trace point's
+// store; otherwise -1. `pc` is in Thumb code that can be read.
 int32_t hindsight_cursor_register(uintptr_t pc);
 
-// If a trace point of the thread with this state ran onto the guard page at `fault_address` with
-// `cursor_register` in the register that holds the cursor, counts a lap and returns the address to go on
-// at; otherwise returns 0. `pc` is where its code is, or 0 if that is known to be a trace point's.
+// If a trace point of the thread with this state ran onto the guard page at `fault_address`, with `cursor_register` in
+// the register that holds the cursor: counts a wrap, and returns the ring's start. Otherwise returns 0. `pc` is the
+// address of the faulting instruction, or 0 if it is known to be a trace point's.
 uintptr_t hindsight_wrap(void* state,
                          uintptr_t fault_address,
                          uintptr_t cursor_register,

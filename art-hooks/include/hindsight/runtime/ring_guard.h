@@ -8,11 +8,11 @@
 namespace art {
 namespace hindsight {
 
-// If this fault was a trace point's that stored to the guard page behind the calling thread's ring, lets it
-// go on at the ring's start, and returns true.
+// If a trace point has run onto the guard page behind the calling thread's ring, moves its cursor register to the
+// ring's start, so that the store runs again there, and returns true.
 //
-// FaultManager calls it before it looks for the faulting method: a stub's frame is none that it could
-// understand, and what is on top of the stack may look like a method to it and not be one.
+// FaultManager calls this before it looks for the faulting method. It cannot walk a stub's frame, and could take the
+// word on top of the stack for a method.
 bool HandleRingGuardFault(int sig, siginfo_t* info, void* context);
 
 }  // namespace hindsight

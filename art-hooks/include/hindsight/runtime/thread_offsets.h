@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where compiled code finds ThreadWords. Apart from thread_words.h because thread.h includes that.
+// The offsets of ThreadWords in Thread, for compiled code. Not in thread_words.h, because thread.h includes that.
 
 #ifndef HINDSIGHT_RUNTIME_THREAD_OFFSETS_H_
 #define HINDSIGHT_RUNTIME_THREAD_OFFSETS_H_
@@ -15,33 +15,32 @@ constexpr ThreadOffset<pointer_size> CursorOffset() {
   return Thread::HindsightOffset<pointer_size>();
 }
 
-// One of the words of a pointer's size in ThreadWords.
+// The offset of the word number `index` of ThreadWords, counted from 0.
 template <PointerSize pointer_size>
 constexpr ThreadOffset<pointer_size> WordOffset(size_t index) {
   return ThreadOffset<pointer_size>(Thread::HindsightOffset<pointer_size>().SizeValue() +
                                     index * static_cast<size_t>(pointer_size));
 }
 
-// The address of what exits call, 0 while the thread is not traced.
+// The stub for method exits, 0 while the thread is not traced.
 template <PointerSize pointer_size>
 constexpr ThreadOffset<pointer_size> ExitStubOffset() {
   return WordOffset<pointer_size>(3u);
 }
 
-// The same for entries of methods that have no suspend check.
+// The stub for entries of methods without a suspend check, 0 while the thread is not traced.
 template <PointerSize pointer_size>
 constexpr ThreadOffset<pointer_size> LeafStubOffset() {
   return WordOffset<pointer_size>(4u);
 }
 
-// The 32-bit word that says whether there is anything to do; its first byte says whether the thread is
-// traced.
+// The 32-bit word that is 0 if an entry has nothing to do. Its byte 0 says whether the thread is traced.
 template <PointerSize pointer_size>
 constexpr ThreadOffset<pointer_size> PollOffset() {
   return WordOffset<pointer_size>(2u);
 }
 
-// The byte of the poll word that says that the thread's flags may ask it to suspend.
+// Byte 1 of the poll word: the thread's flags may ask it to suspend.
 template <PointerSize pointer_size>
 constexpr ThreadOffset<pointer_size> SuspendOffset() {
   return ThreadOffset<pointer_size>(PollOffset<pointer_size>().SizeValue() + 1u);

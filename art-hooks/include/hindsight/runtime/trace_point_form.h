@@ -11,19 +11,19 @@ namespace hindsight {
 // How the compiler lays out trace points. A process runs code of both forms mixed; code without trace points
 // excludes tracing (see TracingGate).
 enum class TracePointForm {
-  // The entry shares the method's suspend check, and exits leave through a stub: the least code.
+  // The entry shares the method's suspend check, and exits return through a stub: the least code.
   kShared,
-  // All of it in the method: the fewest instructions while tracing is on.
+  // The method records in place: the fewest instructions while tracing is on.
   kInline,
   // No trace points.
   kNone,
 };
 
-// Whether methods compiled for `isa` can have trace points.
+// Whether the compiler can insert trace points for `isa`.
 bool HasTracePoints(InstructionSet isa);
 
-// The form for `isa`: what the environment variable HINDSIGHT_TRACE_POINTS ("shared", "inline" or
-// "none") of the compiling process says, or kShared.
+// The form that this process compiles for `isa`: the value of the environment variable HINDSIGHT_TRACE_POINTS
+// ("shared", "inline" or "none"), or kShared if it is not set.
 TracePointForm GetTracePointForm(InstructionSet isa);
 
 }  // namespace hindsight

@@ -11,22 +11,25 @@ struct QuickEntryPoints;
 
 namespace hindsight {
 
-// Sets the entrypoint that suspend checks at the entry of methods call: art_quick_trace_entry.
+// Sets the entrypoint that suspend checks at method entries call: art_quick_trace_entry.
 void InitTraceEntryPoints(QuickEntryPoints* qpoints);
 
-// Addresses of the three stubs in cc/runtime/arch/, for exits, entries of methods without suspend check and
-// those of methods with one. The first two are what ThreadWords::exit_stub and leaf_stub hold.
+// Addresses of the three stubs in cc/runtime/arch/: for method exits, for entries of methods without a suspend check,
+// and for entries of methods with one. ThreadWords::exit_stub and leaf_stub hold the first two.
 struct TraceStubs {
   uintptr_t exit;
   uintptr_t leaf_entry;
   uintptr_t entry;
 };
 
-// Those that record, and those that ask what to do (hindsight_trace_point).
+// The stubs that record.
 TraceStubs RecordingStubs();
-TraceStubs AskingStubs();
 
-// Whether `pc` is in one that records.
+// The slow-path stubs, which call hindsight_trace_point. Only protocol=lock-free uses them, in the lab's build; in
+// other builds their addresses are 0.
+TraceStubs SlowPathStubs();
+
+// Whether `pc` is in a stub that records.
 bool IsTraceStub(uintptr_t pc);
 
 }  // namespace hindsight

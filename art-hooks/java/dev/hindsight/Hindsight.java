@@ -2,24 +2,24 @@
 package dev.hindsight;
 
 /**
- * What a program may ask of the tracing runtime inside ART. On the boot class path, so that apps, the
- * framework and the system server share one copy.
+ * The interface of the tracing runtime inside ART. It is on the boot class path, so that apps, the framework and the
+ * system server share one copy.
  *
- * <p>ART registers the natives at start-up. On an ART without Hindsight they stay unlinked, and all
- * methods answer as if tracing were off: callers need no check of their own.
+ * <p>ART registers the native methods at start-up. On an ART without Hindsight they stay unlinked, and all methods
+ * answer as if tracing were off: callers need no check of their own.
  */
 public final class Hindsight {
-    /** Cleared by the first call that finds no native: then no later call throws inside again. */
+    /** Cleared by the first call that finds its native method unlinked, so that later calls do not try again. */
     private static volatile boolean linked = true;
 
     private Hindsight() {}
 
     /**
-     * Saves the traces of all traced threads, as they were just before this call, in one file. Blocks until
-     * the file has its final name (tens of milliseconds to a second: the rings are written out), so call it
-     * from a thread that nobody waits for. Traced threads go on meanwhile.
+     * Saves a snapshot of all traced threads, as they were just before this call, in one file. Blocks until the file
+     * has its final name, which takes from tens of milliseconds to a second; call it from a thread that no other thread
+     * waits for. Traced threads go on meanwhile.
      *
-     * @param reason one line for the reader of the trace: what happened, and the limit that it broke
+     * @param reason one line for the reader of the trace: the event, and the limit that it exceeded
      * @return the path of the file; null if tracing is off or the file could not be written (then the log
      *     says why)
      */
@@ -39,20 +39,19 @@ public final class Hindsight {
     }
 
     /**
-     * Traces the calling thread from now on, if need be with the ring of the thread that was wanted least
-     * recently. Waits until it is traced.
+     * Traces the calling thread from now on. If all rings are in use, takes the ring of the thread whose tracing was
+     * requested least recently. Waits until the thread is traced.
      *
-     * @return whether it is; if not, the log says why, unless tracing is off
+     * @return whether the thread is traced; if not, the log says why, unless tracing is off
      */
     public static boolean start() {
         return request(true);
     }
 
     /**
-     * Traces the calling thread no more. What was recorded of it is thrown away: save it before, by
-     * {@link #anomaly}, if it is wanted.
+     * Stops tracing the calling thread and discards its recording. To keep the recording, call {@link #anomaly} first.
      *
-     * @return whether it was traced until now
+     * @return whether the thread was traced until now
      */
     public static boolean stop() {
         return request(false);

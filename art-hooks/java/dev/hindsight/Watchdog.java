@@ -6,34 +6,34 @@ import android.os.Message;
 import android.os.SystemClock;
 
 /**
- * Finds messages that hold up a looper, and saves the trace of the moments before.
+ * Finds messages that stall a looper, and saves a trace of the stall and the time before it.
  *
- * <p><b>When it reports.</b> A message that took longer than the limit is reported when it <em>ends</em>: then
- * the trace holds the whole stall, with the true length of each call in it, and the ring, which covers many
- * seconds, still holds what led to it. A message that has not ended after {@value #STUCK_FACTOR} times the
- * limit may never end (a deadlock), or the process may be killed first, so it is reported then, while it is
- * still running; its calls are open-ended in the trace. No message is reported twice.
+ * <p><b>When it reports.</b> A message that took longer than the limit is reported when it <em>ends</em>: then the
+ * trace has the true length of each call in it. The trace reaches back as far as the ring: seconds of ordinary code, less
+ * than the stall itself if the thread made calls all the time. A message that has not ended after {@value
+ * #STUCK_FACTOR} times the limit is reported while it still runs, because it may never end (a deadlock), or the process
+ * may be killed first; its calls have no end in the trace. No message is reported twice.
  *
- * <p><b>What it costs.</b> Two reads of the clock and two stores a message on the watched thread, by {@link
- * Looper.Observer}; {@code Looper.setMessageLogging}, the public way, builds two strings for each message. The
+ * <p><b>Cost.</b> Two reads of the clock and two stores per message on the watched thread, through {@link
+ * Looper.Observer}. ({@code Looper.setMessageLogging}, the public interface, builds two strings for each message.) The
  * trace is saved on the watchdog's own thread.
  *
- * <p>The observer is one for the whole process: a watchdog replaces any other, and watches one looper.
+ * <p>A process has one observer: a new watchdog replaces any other, and watches one looper.
  */
 public final class Watchdog implements Looper.Observer {
-    /** A usual limit, in milliseconds: a stall that everybody notices, far from an ANR's 5 seconds. */
+    /** The default limit, in milliseconds: a stall that users notice, far below an ANR's 5 seconds. */
     public static final long DEFAULT_LIMIT_MILLIS = 400;
 
-    /** After how many times the limit a message that is still running is reported. */
+    /** A message that still runs is reported after this many times the limit. */
     public static final int STUCK_FACTOR = 3;
 
-    /** After a report, further stalls are only counted for this long: saving costs storage and power. */
+    /** For this long after a report, in milliseconds, no stall is reported: saving costs storage and power. */
     public static final long QUIET_MILLIS = 10_000;
 
-    /** Told about each report, on the watchdog's thread. */
+    /** Receives each report, on the watchdog's thread. */
     public interface Listener {
         /**
-         * @param reason what happened, as it stands in the trace
+         * @param reason the reason that is written into the trace
          * @param file the saved trace; null if tracing is off
          */
         void onStall(String reason, String file);
@@ -46,11 +46,11 @@ public final class Watchdog implements Looper.Observer {
     private final Listener listener;
     private final Thread reporter;
 
-    /** Start of the message that runs now, in uptime milliseconds. Written by the watched thread only. */
+    /** Start of the current message, in milliseconds of uptime. Only the watched thread writes it. */
     private volatile long startedAt = IDLE;
 
     private final Object lock = new Object();
-    // The rest is guarded by `lock`, which the watched thread takes only after a message over the limit.
+    // `lock` guards the fields below. The watched thread takes it only after a message over the limit.
     private long reportedStart = IDLE;
     private String pendingReason;
     private boolean stopped;
@@ -67,7 +67,7 @@ public final class Watchdog implements Looper.Observer {
      * Starts to watch a looper.
      *
      * @param limitMillis the longest time a message may take, in milliseconds of uptime
-     * @param listener told about each report; may be null
+     * @param listener receives each report; may be null
      */
     public static Watchdog watch(Looper looper, long limitMillis, Listener listener) {
         if (limitMillis <= 0) {
@@ -79,7 +79,7 @@ public final class Watchdog implements Looper.Observer {
         return watchdog;
     }
 
-    /** Ends the watch. What has been found is still reported. */
+    /** Ends the watch. A stall that was already found is still reported. */
     public void stop() {
         Looper.setObserver(null);
         synchronized (lock) {
@@ -104,7 +104,7 @@ public final class Watchdog implements Looper.Observer {
         long start = startedAt;
         startedAt = IDLE;
         long took = SystemClock.uptimeMillis() - start;
-        // The watchdog may have been installed in the middle of a message, whose start it has not seen.
+        // If the watchdog was installed during this message, its start is unknown.
         if (start != IDLE && took > limitMillis) {
             ended(start, took, msg);
         }
@@ -155,7 +155,7 @@ public final class Watchdog implements Looper.Observer {
         }
     }
 
-    /** Waits for a message that has ended too late, or runs too long; null when the watch has ended. */
+    /** Waits for a message that ended too late or runs for too long; returns null when the watch has ended. */
     private String awaitStall() {
         synchronized (lock) {
             while (true) {

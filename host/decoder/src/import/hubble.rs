@@ -145,7 +145,8 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
     let ring = Ring { header, raw };
     let decoded = ring::decode(
         ThreadKey::default(),
-        &ring,
+        &ring.header,
+        ring.slots(),
         &[],
         &clock,
         Some(&symbols),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What compiled trace points call while there is something to do. The order matters: IsTraceStub()
-// takes everything from art_quick_trace_entry to art_quick_trace_end. Those of exits and leaf entries are
-// called only while there is a cursor, see ThreadWords. The strd in each may fault at the end
-// of the ring: HandleRingGuardFault finds in the instruction which register is the cursor.
+// The stubs that compiled trace points call. The order matters: IsTraceStub() takes all code from art_quick_trace_entry
+// to art_quick_trace_end for stubs that record. The stubs of exits and leaf entries are called only while the thread
+// has a cursor, see ThreadWords. The strd in each may fault at the end of the ring:
+// HandleRingGuardFault takes the cursor's register from that instruction.
 
 #include "arch/arm/asm_support_arm.S"
+#include "hindsight/runtime/lab_build.h"
 
 // The first byte of the word `poll`.
 #define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
@@ -31,15 +32,15 @@ ENTRY art_quick_trace_entry
     bne  .Lsuspend
     bx   lr
 .Lsuspend:
-    // Cleared before the flags are looked at, see ThreadWords.
+    // Cleared before the flags are read, see ThreadWords.
     mov  ip, #0
     strb ip, [rSELF, #THREAD_HINDSIGHT_SUSPEND_OFFSET]
     dmb  ish
     b    art_quick_test_suspend
 END art_quick_trace_entry
 
-// Entry of a method without suspend check: the method is in r0, and ip holds what lr was, which may not
-// have been saved and is put back. Keeps every other register but r4 and ip.
+// Entry of a method without a suspend check: the method is in r0. ip holds the method's lr, which it may not have
+// saved, and which is put back. Keeps every other register but r4 and ip.
 ENTRY art_quick_trace_entry_leaf
     ldr  r4, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
     push {r2, r3}
@@ -54,7 +55,7 @@ ENTRY art_quick_trace_entry_leaf
     bx   r4
 END art_quick_trace_entry_leaf
 
-// Called before the frame is left, or jumped to where there is none. Keeps r0, r1, the callee-saved and
+// Called before the epilogue, or jumped to where the method has no frame. Keeps r0, r1, the callee-saved and
 // the floating-point registers.
 ENTRY art_quick_trace_exit
     ldr  r2, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
@@ -69,10 +70,12 @@ ENTRY art_quick_trace_end
     bx   lr
 END art_quick_trace_end
 
-// In their place with protocol=lock-free, when the thread is to be stopped, or has just been started: they ask
-// what to do, and keep the same registers.
+#if defined(HINDSIGHT_LAB)
 
-ENTRY art_quick_trace_entry_asking
+// The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
+// or has just been started. They keep the same registers as those.
+
+ENTRY art_quick_trace_entry_slow_path
     ldrb ip, [rSELF, #THREAD_HINDSIGHT_TRACING_OFFSET]
     cmp  ip, #0
     beq.w .Lsuspend_check
@@ -80,35 +83,36 @@ ENTRY art_quick_trace_entry_asking
     push {r4, lr}
     .cfi_adjust_cfa_offset 8
     .cfi_rel_offset lr, 4
-    bl   art_quick_trace_ask
+    bl   art_quick_trace_slow_path
     pop  {r4, lr}
     .cfi_restore lr
     .cfi_adjust_cfa_offset -8
     b    .Lsuspend_check
-END art_quick_trace_entry_asking
+END art_quick_trace_entry_slow_path
 
-ENTRY art_quick_trace_entry_leaf_asking
+ENTRY art_quick_trace_entry_leaf_slow_path
     mov  r4, lr
     push {r4, ip}
     .cfi_adjust_cfa_offset 8
     mov  ip, r0
-    bl   art_quick_trace_ask
+    bl   art_quick_trace_slow_path
     pop  {r4, lr}
     .cfi_adjust_cfa_offset -8
     bx   r4
-END art_quick_trace_entry_leaf_asking
+END art_quick_trace_entry_leaf_slow_path
 
-ENTRY art_quick_trace_exit_asking
+ENTRY art_quick_trace_exit_slow_path
     push {r4, lr}
     .cfi_adjust_cfa_offset 8
     .cfi_rel_offset lr, 4
     mov  ip, #0
-    bl   art_quick_trace_ask
+    bl   art_quick_trace_slow_path
     pop  {r4, pc}
-END art_quick_trace_exit_asking
+END art_quick_trace_exit_slow_path
 
-// The trace point of the method in ip, or an exit if that is 0. Keeps every register but ip and lr.
-ENTRY art_quick_trace_ask
+// Calls hindsight_trace_point for an entry of the method in ip, or for an exit if ip is 0. Keeps every register but ip
+// and lr.
+ENTRY art_quick_trace_slow_path
     push {r0-r4, lr}
     .cfi_adjust_cfa_offset 24
     .cfi_rel_offset lr, 20
@@ -120,4 +124,6 @@ ENTRY art_quick_trace_ask
     vpop {d0-d7}
     .cfi_adjust_cfa_offset -64
     pop  {r0-r4, pc}
-END art_quick_trace_ask
+END art_quick_trace_slow_path
+
+#endif  // HINDSIGHT_LAB

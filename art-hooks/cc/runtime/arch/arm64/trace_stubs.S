@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What compiled trace points call while there is something to do. The order matters: IsTraceStub()
-// takes everything from art_quick_trace_entry to art_quick_trace_end. Those of exits and leaf entries are
-// called only while there is a cursor, see ThreadWords.
+// The stubs that compiled trace points call. The order matters: IsTraceStub() takes all code from art_quick_trace_entry
+// to art_quick_trace_end for stubs that record. The stubs of exits and leaf entries are called only while the thread
+// has a cursor, see ThreadWords.
 
 #include "arch/arm64/asm_support_arm64.S"
+#include "hindsight/runtime/lab_build.h"
 
 // The first byte of the word `poll`.
 #define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
@@ -25,14 +26,14 @@ ENTRY art_quick_trace_entry
     cbnz wIP0, .Lsuspend
     ret
 .Lsuspend:
-    // Cleared before the flags are looked at, see ThreadWords.
+    // Cleared before the flags are read, see ThreadWords.
     strb wzr, [xSELF, #THREAD_HINDSIGHT_SUSPEND_OFFSET]
     dmb  ish
     b    art_quick_test_suspend
 END art_quick_trace_entry
 
-// Entry of a method without suspend check: the method is in x0, and x17 says where to return to, as the
-// link register may not have been saved. Keeps every register but x16 and x17.
+// Entry of a method without a suspend check: the method is in x0. x17 holds the return address, because the method may
+// not have saved the link register. Keeps every register but x16 and x17.
 ENTRY art_quick_trace_entry_leaf
     str  xIP1, [sp, #-16]!
     .cfi_adjust_cfa_offset 16
@@ -45,7 +46,7 @@ ENTRY art_quick_trace_entry_leaf
     br   xIP1
 END art_quick_trace_entry_leaf
 
-// Jumped to instead of returning; the frame is gone. Keeps every register but x16 and x17.
+// Jumped to in place of a return; the frame is gone. Keeps every register but x16 and x17.
 ENTRY art_quick_trace_exit
     ldr  xIP0, [xSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
     mrs  xIP1, cntvct_el0
@@ -58,33 +59,35 @@ ENTRY art_quick_trace_end
     ret
 END art_quick_trace_end
 
-// In their place with protocol=lock-free, when the thread is to be stopped, or has just been started: they ask
-// what to do, and keep the same registers.
+#if defined(HINDSIGHT_LAB)
 
-ENTRY art_quick_trace_entry_asking
+// The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
+// or has just been started. They keep the same registers as those.
+
+ENTRY art_quick_trace_entry_slow_path
     ldrb wIP0, [xSELF, #THREAD_HINDSIGHT_TRACING_OFFSET]
-    cbz  wIP0, .Lasked
+    cbz  wIP0, .Lrecorded
     ldr  xIP0, [sp]
-    adr  xIP1, .Lasked
-    b    art_quick_trace_ask
-.Lasked:
+    adr  xIP1, .Lrecorded
+    b    art_quick_trace_slow_path
+.Lrecorded:
     b    .Lsuspend_check
-END art_quick_trace_entry_asking
+END art_quick_trace_entry_slow_path
 
-ENTRY art_quick_trace_entry_leaf_asking
+ENTRY art_quick_trace_entry_leaf_slow_path
     mov  xIP0, x0
-    b    art_quick_trace_ask
-END art_quick_trace_entry_leaf_asking
+    b    art_quick_trace_slow_path
+END art_quick_trace_entry_leaf_slow_path
 
-ENTRY art_quick_trace_exit_asking
+ENTRY art_quick_trace_exit_slow_path
     mov  xIP0, xzr
     mov  xIP1, xLR
-    b    art_quick_trace_ask
-END art_quick_trace_exit_asking
+    b    art_quick_trace_slow_path
+END art_quick_trace_exit_slow_path
 
-// The trace point of the method in x16, or an exit if that is 0; x17 says where to return to. Keeps every
-// other register.
-ENTRY art_quick_trace_ask
+// Calls hindsight_trace_point for an entry of the method in x16, or for an exit if x16 is 0. x17 holds the return
+// address. Keeps every other register.
+ENTRY art_quick_trace_slow_path
     sub  sp, sp, #352
     .cfi_adjust_cfa_offset 352
     stp  x0, x1, [sp, #0]
@@ -139,4 +142,6 @@ ENTRY art_quick_trace_ask
     add  sp, sp, #352
     .cfi_adjust_cfa_offset -352
     br   xIP1
-END art_quick_trace_ask
+END art_quick_trace_slow_path
+
+#endif  // HINDSIGHT_LAB

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What compiled trace points call while there is something to do. The order matters: IsTraceStub()
-// takes everything from art_quick_trace_entry to art_quick_trace_end. Those of exits and leaf entries are
-// called only while there is a cursor, see ThreadWords.
+// The stubs that compiled trace points call. The order matters: IsTraceStub() takes all code from art_quick_trace_entry
+// to art_quick_trace_end for stubs that record. The stubs of exits and leaf entries are called only while the thread
+// has a cursor, see ThreadWords.
 
 #include "arch/x86_64/asm_support_x86_64.S"
+#include "hindsight/runtime/lab_build.h"
 
 // The first byte of the word `poll`.
 #define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
@@ -34,13 +35,13 @@ DEFINE_FUNCTION art_quick_trace_entry
     jne .Lsuspend
     ret
 .Lsuspend:
-    // Cleared before the flags are looked at, see ThreadWords.
+    // Cleared before the flags are read, see ThreadWords.
     lock
     andb LITERAL(0), %gs:THREAD_HINDSIGHT_SUSPEND_OFFSET
     jmp SYMBOL(art_quick_test_suspend)
 END_FUNCTION art_quick_trace_entry
 
-// Entry of a method without suspend check: the method is in rdi. Keeps every register but r11.
+// Entry of a method without a suspend check: the method is in rdi. Keeps every register but r11.
 DEFINE_FUNCTION art_quick_trace_entry_leaf
     movq %gs:THREAD_HINDSIGHT_CURSOR_OFFSET, %r11
     pushq %rax
@@ -59,8 +60,7 @@ DEFINE_FUNCTION art_quick_trace_entry_leaf
     ret
 END_FUNCTION art_quick_trace_entry_leaf
 
-// Jumped to instead of returning; the frame is gone. Keeps rax and xmm0, the callee-saved registers and
-// nothing else.
+// Jumped to in place of a return; the frame is gone. Keeps only rax, xmm0 and the callee-saved registers.
 DEFINE_FUNCTION art_quick_trace_exit
     movq %gs:THREAD_HINDSIGHT_CURSOR_OFFSET, %r11
     movq %rax, %r10
@@ -77,29 +77,32 @@ DEFINE_FUNCTION art_quick_trace_end
     ret
 END_FUNCTION art_quick_trace_end
 
-// In their place with protocol=lock-free, when the thread is to be stopped, or has just been started: they ask
-// what to do, and keep the same registers.
+#if defined(HINDSIGHT_LAB)
 
-DEFINE_FUNCTION art_quick_trace_entry_asking
+// The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
+// or has just been started. They keep the same registers as those.
+
+DEFINE_FUNCTION art_quick_trace_entry_slow_path
     cmpb LITERAL(0), %gs:THREAD_HINDSIGHT_TRACING_OFFSET
     je .Lsuspend_check
     movq 8(%rsp), %r11
-    call SYMBOL(art_quick_trace_ask)
+    call SYMBOL(art_quick_trace_slow_path)
     jmp .Lsuspend_check
-END_FUNCTION art_quick_trace_entry_asking
+END_FUNCTION art_quick_trace_entry_slow_path
 
-DEFINE_FUNCTION art_quick_trace_entry_leaf_asking
+DEFINE_FUNCTION art_quick_trace_entry_leaf_slow_path
     movq %rdi, %r11
-    jmp SYMBOL(art_quick_trace_ask)
-END_FUNCTION art_quick_trace_entry_leaf_asking
+    jmp SYMBOL(art_quick_trace_slow_path)
+END_FUNCTION art_quick_trace_entry_leaf_slow_path
 
-DEFINE_FUNCTION art_quick_trace_exit_asking
+DEFINE_FUNCTION art_quick_trace_exit_slow_path
     xorl %r11d, %r11d
-    jmp SYMBOL(art_quick_trace_ask)
-END_FUNCTION art_quick_trace_exit_asking
+    jmp SYMBOL(art_quick_trace_slow_path)
+END_FUNCTION art_quick_trace_exit_slow_path
 
-// The trace point of the method in r11, or an exit if that is 0. Keeps every other register.
-DEFINE_FUNCTION art_quick_trace_ask
+// Calls hindsight_trace_point for an entry of the method in r11, or for an exit if r11 is 0. Keeps every other
+// register.
+DEFINE_FUNCTION art_quick_trace_slow_path
     pushq %rbp
     CFI_ADJUST_CFA_OFFSET(8)
     CFI_REL_OFFSET(rbp, 0)
@@ -164,4 +167,6 @@ DEFINE_FUNCTION art_quick_trace_ask
     CFI_RESTORE(rbp)
     CFI_DEF_CFA(rsp, 8)
     ret
-END_FUNCTION art_quick_trace_ask
+END_FUNCTION art_quick_trace_slow_path
+
+#endif  // HINDSIGHT_LAB

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The sound part of a damaged ring.
+//!
+//! A ring with a wrong checksum is read from its newest slot backwards up to the first event that makes no sense. Of
+//! a ring that the end of the file cuts off, the newest part is read if it is there; else, in the first lap, the oldest.
+
+use hashbrown::HashMap;
+use hindsight_trace_format::container::{Anchor, RingHeader, RingParts, SymbolTable};
+use hindsight_trace_format::reverse::{EventRef, Slots};
+use hindsight_trace_format::ring::Position;
+use hindsight_trace_format::slot::{Event, Extension, SLOT_BYTES};
+
+use crate::timeline::Timeline;
+
+/// A single wrong time is corrected by the anchors; from this many in a row on, the slots around are not believed.
+const WRONG_TIMES: usize = 3;
+/// Most slots of an event.
+const EVENT_SLOTS: usize = 8;
+/// How many of the newest events decide where a ring that was cut off ends.
+const EVENTS_AT_END: usize = 64;
+
+/// The sound part of a ring: its header, made to fit, and the slots.
+pub(crate) fn salvage<'a>(
+    parts: &RingParts<'a>,
+    anchors: &[Anchor],
+    symbols: Option<&SymbolTable<'_>>,
+    taken: u64,
+) -> Option<(RingHeader, Slots<'a>)> {
+    let header = &parts.header;
+    // The rings were taken before the counter stood at `taken`.
+    if header.started_counter > header.stopped_counter || header.stopped_counter > taken {
+        return None;
+    }
+    let raw = &parts.raw[..parts.raw.len() - parts.raw.len() % SLOT_BYTES];
+    let stored = header.stored_bytes();
+    let found = if raw.len() >= stored {
+        let slots = Slots::new(&raw[..stored], header.position);
+        let sound = slots.newest(sound_slots(slots, header, anchors, symbols));
+        (header.clone(), sound)
+    } else if header.position.laps == 0 {
+        oldest_part(header, raw)
+    } else {
+        let newest = raw.get(..usize::try_from(header.position.offset).ok()?)?;
+        let position = Position {
+            laps: 0,
+            offset: header.position.offset,
+        };
+        (header.clone(), Slots::new(newest, position))
+    };
+    (!found.1.is_empty()).then_some(found)
+}
+
+/// How many of the newest slots are of events that make sense.
+fn sound_slots(
+    slots: Slots<'_>,
+    header: &RingHeader,
+    anchors: &[Anchor],
+    symbols: Option<&SymbolTable<'_>>,
+) -> usize {
+    let written = header.position.slots_written(header.geometry);
+    let first = written.saturating_sub(slots.len() as u64);
+    let mut timeline = Timeline::new(header, anchors);
+    let names = Names::of(slots, symbols);
+    let (mut sound, mut wrong_times, mut newer) = (0, 0, None);
+    for event in slots.events() {
+        if !makes_sense(&event, newer, &names) {
+            break;
+        }
+        let before = timeline.contradictions;
+        timeline.extend(first + event.index as u64, event.counter());
+        if timeline.contradictions > before {
+            wrong_times += 1;
+            if wrong_times == WRONG_TIMES {
+                break;
+            }
+        } else {
+            wrong_times = 0;
+        }
+        if wrong_times == 0 {
+            sound = slots.len() - (event.index - event.payload_len());
+        }
+        newer = Some(event.event());
+    }
+    sound
+}
+
+/// Methods in a ring: those with names, and how often each of the others was entered.
+struct Names<'a, 'b> {
+    symbols: Option<&'b SymbolTable<'a>>,
+    nameless: HashMap<u64, u32>,
+}
+
+impl<'a, 'b> Names<'a, 'b> {
+    fn of(slots: Slots<'_>, symbols: Option<&'b SymbolTable<'a>>) -> Self {
+        let mut names = Names {
+            symbols,
+            nameless: HashMap::new(),
+        };
+        let mut named: HashMap<u64, bool> = HashMap::new();
+        for method in slots.events().filter_map(|e| entered(&e)) {
+            let has_name = *named.entry(method).or_insert_with(|| {
+                symbols.is_some_and(|symbols| symbols.lookup(method, u64::MAX).is_some())
+            });
+            if !has_name {
+                *names.nameless.entry(method).or_default() += 1;
+            }
+        }
+        names
+    }
+
+    /// A changed bit makes an address that no other entry has. A nameless method is usually entered more than once.
+    fn has(&self, method: u64) -> bool {
+        self.symbols.is_none()
+            || self
+                .nameless
+                .get(&method)
+                .is_none_or(|&entries| entries > 1)
+    }
+}
+
+/// The method that an event enters, traced code or native.
+fn entered(event: &EventRef<'_>) -> Option<u64> {
+    const NATIVE_ENTERED: u32 = Extension::NativeEntered.number();
+    match event.event() {
+        Event::Extension {
+            number: NATIVE_ENTERED,
+        } => event.payload(0),
+        _ => event.entered_method(),
+    }
+}
+
+/// Whether a runtime records such an event before one like `newer`.
+fn makes_sense(event: &EventRef<'_>, newer: Option<Event>, names: &Names<'_, '_>) -> bool {
+    const STARTED: u32 = Extension::Started.number();
+    if entered(event).is_some_and(|method| !names.has(method)) {
+        return false;
+    }
+    let Event::Extension { number } = event.event() else {
+        return true;
+    };
+    match Extension::from_number(number) {
+        None => false,
+        // Nothing is recorded until tracing starts again.
+        Some(Extension::Stopped) => {
+            matches!(newer, None | Some(Event::Extension { number: STARTED }))
+        }
+        Some(_) => true,
+    }
+}
+
+/// The oldest part of a ring in its first lap, whose newest part is not in the file.
+fn oldest_part<'a>(header: &RingHeader, raw: &'a [u8]) -> (RingHeader, Slots<'a>) {
+    let part = |slots: usize| {
+        let position = Position {
+            laps: 0,
+            offset: (slots * SLOT_BYTES) as u64,
+        };
+        Slots::new(&raw[..slots * SLOT_BYTES], position)
+    };
+    // The file may end in the middle of an event: then the slots at the end are payload.
+    let slots = raw.len() / SLOT_BYTES;
+    let ends = slots.saturating_sub(EVENT_SLOTS - 1)..=slots;
+    let end = ends.rev().min_by_key(|&end| oddities(part(end)));
+    let slots = part(end.unwrap_or(0));
+
+    // From the start, times follow each other; the time of the last one takes the place of the ring's end.
+    let (mut newest, mut oldest, mut span) = (None, 0, 0_u64);
+    for event in slots.events() {
+        let newer = newest.map_or(event.counter(), |_| oldest);
+        newest = newest.or(Some(event.counter()));
+        span += u64::from(newer.wrapping_sub(event.counter()));
+        oldest = event.counter();
+    }
+    let first = u64::from(oldest.wrapping_sub(header.started_counter as u32));
+    let last = header
+        .started_counter
+        .saturating_add(first)
+        .saturating_add(span);
+    let header = RingHeader {
+        position: Position {
+            laps: 0,
+            offset: (slots.len() * SLOT_BYTES) as u64,
+        },
+        stopped_counter: last.min(header.stopped_counter),
+        ..header.clone()
+    };
+    (header, slots)
+}
+
+/// How many of the newest events are unknown, or seem to be far apart.
+fn oddities(slots: Slots<'_>) -> usize {
+    let mut newer: Option<u32> = None;
+    let mut odd = 0;
+    for event in slots.events().take(EVENTS_AT_END) {
+        if let Event::Extension { number } = event.event() {
+            odd += usize::from(Extension::from_number(number).is_none());
+        }
+        let gap = newer.map_or(0, |newer| newer.wrapping_sub(event.counter()));
+        odd += usize::from(gap > u32::MAX / 2);
+        newer = Some(event.counter());
+    }
+    odd
+}
