@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight export`: formats by name, parts of traces, and what is left when it fails.
+//! `hindsight export` and `convert`: formats by name, parts of traces, failures.
 
 use assert_cmd::cargo::cargo_bin;
 use hindsight_testkit::stall;
@@ -30,7 +30,7 @@ fn names(folder: &TempDir) -> Vec<String> {
     names
 }
 
-/// Format, usual extension, how its files begin.
+/// Format, usual extension, first bytes of its files.
 const FORMATS: [(&str, &str, &[u8]); 7] = [
     ("perfetto", "pftrace", b"\x0a"),
     ("chrome", "chrome.json", b"{\"displayTimeUnit\""),
@@ -85,7 +85,7 @@ fn parquet_is_a_folder_that_can_be_written_again() {
             ));
         assert_eq!(names(&folder), ["t.hindsight", "tables.parquet"]);
         let tables = std::fs::read_dir(folder.path().join("tables.parquet")).unwrap();
-        assert_eq!(tables.count(), 5);
+        assert_eq!(tables.count(), 6);
     }
     export(&folder, &["-f", "parquet", "-o", "-"])
         .code(1)
@@ -234,9 +234,9 @@ fn an_export_that_is_interrupted_leaves_no_hidden_file() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // Either it is interrupted where it writes, or was faster.
+        // It is interrupted while it writes, unless it was faster.
         while names(&folder).len() < 2 && export.try_wait().unwrap().is_none() {}
-        // The shell's own: a small system has no program of that name.
+        // kill is built into the shell: a small system has no program of that name.
         let kill = std::process::Command::new("sh")
             .args(["-c", &format!("kill -INT {}", export.id())])
             .status();
