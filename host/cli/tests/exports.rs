@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight export`: formats by name, parts of traces, and what is left when it fails.
+//! `hindsight export` and `convert`: formats by name, parts of traces, failures.
 
 use assert_cmd::cargo::cargo_bin;
 use hindsight_testkit::stall;
@@ -30,7 +30,7 @@ fn names(folder: &TempDir) -> Vec<String> {
     names
 }
 
-/// Format, usual extension, how its files begin.
+/// Format, usual extension, first bytes of its files.
 const FORMATS: [(&str, &str, &[u8]); 7] = [
     ("perfetto", "pftrace", b"\x0a"),
     ("chrome", "chrome.json", b"{\"displayTimeUnit\""),
@@ -85,7 +85,7 @@ fn parquet_is_a_folder_that_can_be_written_again() {
             ));
         assert_eq!(names(&folder), ["t.hindsight", "tables.parquet"]);
         let tables = std::fs::read_dir(folder.path().join("tables.parquet")).unwrap();
-        assert_eq!(tables.count(), 5);
+        assert_eq!(tables.count(), 6);
     }
     export(&folder, &["-f", "parquet", "-o", "-"])
         .code(1)
