@@ -28,16 +28,19 @@ run('pprof', (folder, expected) => {
             sample = { calls: Number(values[1]), ns: Number(values[2]), stack: values[3].trim().split(' ') };
             continue;
         }
+        const thread = /^\s*thread:\[(.*)\]$/.exec(line);
+        if (thread) sample.thread = thread[1];
         const tid = /^\s*tid:\[(\d+)\]$/.exec(line);
         if (!tid) continue;
-        const key = JSON.stringify([tid[1], ...sample.stack.map((id) => names.get(id)).reverse()]);
+        const key = JSON.stringify([sample.thread, tid[1], ...sample.stack.map((id) => names.get(id)).reverse()]);
         calls.set(key, sample.calls);
         times.set(key, sample.ns);
     }
     const wantedCalls = new Map(), wantedTimes = new Map();
     for (const thread of expected.threads) {
         for (const [chain, { calls, self }] of chains(thread)) {
-            const key = JSON.stringify([String(thread.tid), ...JSON.parse(chain)]);
+            const name = thread.label.replace(` (${thread.tid})`, '');
+            const key = JSON.stringify([name, String(thread.tid), ...JSON.parse(chain)]);
             wantedCalls.set(key, calls);
             wantedTimes.set(key, self);
         }

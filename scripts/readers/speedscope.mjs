@@ -66,7 +66,7 @@ function timeline(profile) {
 run('speedscope', async (folder, expected) => {
     const epoch = Math.min(...expected.threads.map((t) => t.start));
     const group = await read(path.join(folder, 't.speedscope.json'));
-    same('threads', expected.threads.map((t) => `${t.name} (${t.tid})`), group.profiles.map((p) => p.getName()));
+    same('threads', expected.threads.map((t) => t.label), group.profiles.map((p) => p.getName()));
     let calls = 0;
     expected.threads.forEach((thread, i) => {
         const profile = group.profiles[i];
@@ -85,7 +85,7 @@ run('speedscope', async (folder, expected) => {
     const wanted = new Map();
     for (const thread of expected.threads) {
         for (const [key, { self }] of chains(thread)) {
-            const names = [`${thread.name} (${thread.tid})`, ...JSON.parse(key)].map(plain);
+            const names = [thread.label, ...JSON.parse(key)].map(plain);
             if (self) wanted.set(JSON.stringify(names), self);
         }
     }

@@ -3,7 +3,7 @@
 
     PYTHONPATH=… python3 tables.py FOLDER…
 
-with folders as host/export/examples/readers.rs writes them.
+with folders written by host/export/examples/readers.rs.
 """
 
 import json
@@ -23,6 +23,7 @@ TYPES = {
     "source_file VARCHAR, address UBIGINT",
     "slices": "slice BIGINT, thread UINTEGER, start_ns BIGINT, duration_ns BIGINT, self_ns BIGINT, method UINTEGER, "
     "depth UINTEGER, parent BIGINT, open_start BOOLEAN, open_end BOOLEAN, by_exception BOOLEAN, native BOOLEAN",
+    "missing": "what VARCHAR, count BIGINT",
     "events": "thread UINTEGER, at_ns BIGINT, kind VARCHAR, a UBIGINT, b UBIGINT, c UBIGINT, d UBIGINT",
 }
 SLICES = """
@@ -42,7 +43,7 @@ def same(what, expected, got):
 
 
 def calls_of(number, thread):
-    """As the rows of SLICES."""
+    """The calls of a thread, in the form of the rows of SLICES."""
     own = [call["end"] - call["start"] for call in thread["calls"]]
     for call in thread["calls"]:
         if call["parent"] is not None:

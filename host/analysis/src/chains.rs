@@ -50,14 +50,17 @@ pub struct Stalls {
     pub thread: String,
     /// Whether there is a stall.
     pub stall: bool,
+    /// Whether any method that the thread called has a name. Without names, neither messages nor waiting for work is
+    /// recognized, so `stall` is false.
+    pub named: bool,
     /// From this duration on a message, or a call, is a stall, ns.
     pub stall_ns: u64,
     /// Whether the thread runs messages; otherwise it is asked about its outermost calls.
     pub messages: bool,
     /// The longest message, or outermost call, that did not wait for work, ns.
     pub longest_ns: Option<u64>,
-    /// The stalls, the most telling one first. Without a stall: the longest call, if the thread was busy in it for
-    /// as long as a stall, so that its time can be explained.
+    /// The stalls, the most telling one first. Without a stall: the longest call of that length, so that its time can
+    /// be explained, if the thread was busy in it, or if there are no names.
     pub chains: Vec<Chain>,
 }
 
@@ -173,8 +176,16 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         let recent = thread.end_ns - calls.end_ns[i] <= RECENT_NS;
         Reverse((recent && length(i) >= question.stall_ns, length(i)))
     });
+    let has_name = |i: usize| {
+        trace
+            .methods
+            .get(calls.method[i])
+            .is_some_and(Method::is_named)
+    };
+    let named = calls.is_empty() || (0..calls.len()).any(has_name);
     let mut chains = Vec::new();
-    let mut busy = None;
+    // The longest call that is long enough for a stall, and is none.
+    let mut other: Option<(usize, Activity)> = None;
     let mut longest: Option<usize> = None;
     for head in heads {
         let is_long = length(head) >= question.stall_ns;
@@ -189,23 +200,25 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         if is_longest {
             longest = Some(head);
         }
-        if is_long && (messages || activity != Activity::Busy) {
+        let is_stall = named && (messages || activity != Activity::Busy);
+        if is_long && is_stall {
             if chains.len() < question.limit {
                 chains.push(chain(trace, thread, head, activity));
             }
-        } else if is_long && busy.is_none_or(|b| length(b) < length(head)) {
-            busy = Some(head);
+        } else if is_long && other.is_none_or(|(o, _)| length(o) < length(head)) {
+            other = Some((head, activity));
         }
     }
     let stall = !chains.is_empty();
-    if let Some(head) = busy.filter(|_| !stall) {
-        chains.push(chain(trace, thread, head, Activity::Busy));
+    if let Some((head, activity)) = other.filter(|_| !stall) {
+        chains.push(chain(trace, thread, head, activity));
     }
     Stalls {
         tid: thread.tid,
         ring: thread.key.ring,
         thread: thread.name.clone(),
         stall,
+        named,
         stall_ns: question.stall_ns,
         messages,
         longest_ns: longest.map(length),
@@ -770,6 +783,23 @@ mod tests {
             assert!(!idle.stall, "{idle:?}");
             assert_eq!((idle.longest_ns, idle.chains), (None, vec![]));
         }
+    }
+
+    /// Waiting for work, for instance, is recognized by names.
+    #[test]
+    fn without_names_no_stall_is_claimed() {
+        let mut s = Script::new("p");
+        let main = s.thread(1, "main");
+        s.at(main, 0)
+            .enter(0x1234_5000)
+            .call(0x1234_5678, 500_000_000);
+        let found = ask(&decode(&s), 1, STALL_NS);
+        assert!(!found.stall && !found.named);
+        assert_eq!(found.chains[0].held_ns, 500_000_000);
+        let mut empty = Script::new("p");
+        empty.thread(1, "main");
+        let found = ask(&decode(&empty), 1, STALL_NS);
+        assert!(found.named && found.chains.is_empty());
     }
 
     #[test]

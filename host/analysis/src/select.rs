@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A part of a trace: some threads, some time, the outermost calls.
 
-use hindsight_decoder::{Calls, Flags, Thread, ThreadKey, Trace, NO_PARENT};
+use hindsight_decoder::{Calls, Extension, Flags, Thread, ThreadKey, Trace, NO_PARENT};
 
 /// A stretch of time, CLOCK_BOOTTIME, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,20 +56,25 @@ impl Selection {
         });
         let old = std::mem::take(&mut thread.calls);
         let mut new = Calls::default();
-        // Where each call went; a caller of a call in the window is in the window too.
+        // Where each call went.
         let mut places = vec![NO_PARENT; old.len()];
         for (i, call) in old.iter().enumerate() {
             if call.depth >= depth || !window.meets(call.start_ns, call.end_ns) {
                 continue;
             }
             let parent = old.parent_of(i).map_or(NO_PARENT, |p| places[p]);
+            if parent == NO_PARENT && call.depth > 0 {
+                // It took no time, at the window's beginning, and its caller ended at that time: both are before.
+                continue;
+            }
             places[i] = new.len() as u32;
             let mut flags = call.flags;
             if call.start_ns < window.from_ns {
                 flags = flags.with(Flags::OPEN_START);
             }
             if call.end_ns > window.to_ns {
-                flags = flags.with(Flags::OPEN_END);
+                // How it ended is seen later.
+                flags = flags.without(Flags::BY_EXCEPTION).with(Flags::OPEN_END);
             }
             new.start_ns.push(call.start_ns.max(window.from_ns));
             new.end_ns.push(call.end_ns.min(window.to_ns));
@@ -78,11 +83,29 @@ impl Selection {
             new.parent.push(parent);
             new.flags.push(flags);
         }
+        if let Some(wait) = unfinished_wait(thread, &old, window.from_ns) {
+            thread.events[wait].at_ns = window.from_ns;
+        }
         thread.calls = new;
         thread.events.retain(|e| window.meets(e.at_ns, e.at_ns));
         thread.start_ns = thread.start_ns.clamp(window.from_ns, window.to_ns);
         thread.end_ns = thread.end_ns.clamp(window.from_ns, window.to_ns);
     }
+}
+
+/// The [`Extension::LockWait`] that has begun before `from_ns` and goes on: nothing else happened since. Its index among
+/// the events.
+fn unfinished_wait(thread: &Thread, calls: &Calls, from_ns: u64) -> Option<usize> {
+    let last = thread.events.partition_point(|e| e.at_ns < from_ns);
+    let last = last.checked_sub(1)?;
+    let wait = &thread.events[last];
+    if wait.kind != Extension::LockWait {
+        return None;
+    }
+    let since = wait.at_ns + 1..=from_ns;
+    let happened = |times: &[u64]| times.iter().any(|at| since.contains(at));
+    let goes_on = !happened(&calls.start_ns) && !happened(&calls.end_ns);
+    goes_on.then_some(last)
 }
 
 #[cfg(test)]
@@ -151,6 +174,53 @@ mod tests {
         assert_eq!(calls(&window(60, 200)), [f(60, 100, 1), g(60, 60, 0)]);
         assert_eq!(calls(&window(40, 50)), [f(40, 50, 3)]);
         assert_eq!(calls(&window(200, 300)), []);
+    }
+
+    #[test]
+    fn a_call_whose_caller_is_before_the_window_is_so_too() {
+        let mut s = Script::new("p");
+        let (f, g) = (s.method("C.f", "()V"), s.method("C.g", "()V"));
+        let t = s.thread(1, "main");
+        s.at(t, 0).enter(f).after(10).call(g, 0).exit().call(g, 0);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let part = window(10, 20).apply(trace);
+        // The second g was called by nobody.
+        let depths: Vec<u32> = part.threads[0].calls.depth.clone();
+        assert_eq!(depths, [0]);
+    }
+
+    #[test]
+    fn an_exception_after_the_window_is_not_seen() {
+        let mut s = Script::new("p");
+        let f = s.method("C.f", "()V");
+        let t = s.thread(1, "main");
+        s.at(t, 0).enter(f).after(10).unwind(1);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let part = window(0, 5).apply(trace.clone());
+        assert_eq!(part.threads[0].calls.flags, [Flags::OPEN_END]);
+        let part = window(5, 15).apply(trace);
+        let both = Flags::OPEN_START.with(Flags::BY_EXCEPTION);
+        assert_eq!(part.threads[0].calls.flags, [both]);
+    }
+
+    #[test]
+    fn a_wait_for_a_lock_that_goes_on_is_kept() {
+        let mut s = Script::new("p");
+        let (f, g) = (s.method("C.f", "()V"), s.method("C.g", "()V"));
+        let t = s.thread(1, "main");
+        let mut r = s.at(t, 0);
+        r.enter(f).after(10).extension(Extension::LockWait, &[2, 7]);
+        r.after(50).call(g, 10).after(10).exit();
+        let waits = |from| {
+            let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+            let part = window(from, 100).apply(trace);
+            let events = part.threads[0].events.iter();
+            events.map(|e| e.at_ns - EPOCH).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(5), [10]);
+        assert_eq!(waits(30), [30]);
+        // The thread had the lock by then.
+        assert!(waits(60).is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{ensure, Context, Result};
 use clap::Args;
-use hindsight_export::{Format, Options};
+use hindsight_export::Format;
 
 use crate::input::Input;
 use crate::select::Select;
@@ -13,11 +13,11 @@ use crate::{damage, export, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
+    #[arg(index = 2, value_hint = clap::ValueHint::FilePath)]
+    output: PathBuf,
     #[command(flatten)]
     input: Input,
-    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    output: PathBuf,
     #[command(flatten)]
     select: Select,
 }
@@ -44,13 +44,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         // The layout is made from the bytes of a ring, so there must be one first.
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let ring = folder.path().join("part.hindsight");
-        hindsight_export::write_file(&trace, format, &Options::default(), &ring)?;
+        hindsight_export::write_file(&trace, format, &ring)?;
         hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
         return Ok(());
     }
-    let summary = hindsight_export::write_file(&trace, format, &Options::default(), to)?;
+    let written = hindsight_export::write_file(&trace, format, to)?;
     drop(spinner);
-    export::say(to, &summary);
+    export::say(to, &written);
     if format == Format::Nanoscope && trace.threads.len() > 1 {
         anstream::eprintln!(
             "note: this format holds one thread, the others are left out: choose a thread with --thread"

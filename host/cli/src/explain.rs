@@ -108,6 +108,18 @@ impl Text {
         let strong = self.layout.palette.strong;
         let (thread, unit) = (named(&stalls.thread, stalls.tid), self.unit);
         let limit = duration(stalls.stall_ns);
+        if !stalls.named {
+            self.say(
+                strong,
+                "The methods of this trace have no names, so it cannot be told whether there was a stall: messages, and \
+                 waiting for work, are recognized by names.",
+            )?;
+            if let Some(longest) = stalls.chains.first() {
+                let what = self.what_took(longest);
+                self.say("", &what)?;
+                return self.chain(longest);
+            }
+        }
         if let Some(busy) = stalls.chains.first() {
             let at_least = if busy.began_before { "at least " } else { "" };
             let held = duration(busy.held_ns);

@@ -15,7 +15,7 @@ use crate::progress;
 #[derive(Args)]
 pub(crate) struct Input {
     /// A .hindsight file, a .trace file of ART's method tracing, Nanoscope's text, or a .ring file
-    #[arg(value_hint = clap::ValueHint::FilePath)]
+    #[arg(index = 1, value_hint = clap::ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     reading: Reading,

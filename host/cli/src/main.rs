@@ -26,13 +26,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 
 use crate::output::OutputError;
 
-/// Answers questions about traces of the moments before a problem.
+/// Answers questions about Hindsight's traces: why a thread stalled, which methods took the time, what got slower.
 #[derive(Parser)]
 #[command(
     name = "hindsight",
@@ -63,7 +60,7 @@ enum Command {
     Match(matching::Arguments),
     /// Compares traces before and after a change: which methods got slower, which calls are new
     Diff(diff::Arguments),
-    /// Per-method statistics without personal data, safe to upload
+    /// Writes per-method statistics without personal data, safe to upload
     Summary(summary::Arguments),
     /// Shows a trace in the Perfetto UI
     Open(open::Arguments),
@@ -116,26 +113,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// A signal that ends the program leaves no unfinished file behind, not even under a hidden name.
-fn remove_unfinished_when_interrupted() {
-    // Without the handler, an interrupted export leaves a hidden file.
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
-        return;
-    };
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            hindsight_export::remove_unfinished();
-            let _ = emulate_default_handler(signal);
-        }
-    });
-}
-
 fn main() -> ExitCode {
     // On wrong usage, this ends the program with exit code 2.
     let cli = Cli::parse();
     cli.look.color.write_global();
     let failure = failure(&cli.command);
-    remove_unfinished_when_interrupted();
     match run(cli) {
         Ok(code) => code,
         // The reader of our output has seen enough.

@@ -7,7 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use hindsight_analysis::{parse_signatures, stalls, top, By, Question, Selection, Summary, Window};
 use hindsight_decoder::{Extension, Trace};
-use hindsight_export::{write_file, Format, Options};
+use hindsight_export::{write_file, Format};
 use hindsight_testkit::{Script, SCENES};
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -23,7 +23,7 @@ const METHODS: [&str; 8] = [
     "java.lang.Thread.sleep",
 ];
 
-/// What a thread does next, and how many ns later.
+/// The next event of a thread, and its delay, ns.
 #[derive(Clone, Debug)]
 enum Step {
     Enter(usize, u64),
@@ -105,7 +105,7 @@ fn answers(trace: &Trace) -> Value {
 fn convert(trace: &Trace) -> Trace {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("part.hindsight");
-    write_file(trace, Format::Hindsight, &Options::default(), &file).unwrap();
+    write_file(trace, Format::Hindsight, &file).unwrap();
     Trace::open(&file).unwrap()
 }
 
@@ -145,7 +145,7 @@ fn the_commands_answer_alike_about_a_window_and_its_file() {
         &["--from=-500ms", "--to=-100ms"],
         &["--to=-300ms"],
     ];
-    // The others have less time than the windows, or damage, which no part has any more.
+    // The others are shorter than the windows, or damaged, which their parts are not.
     let scenes = SCENES
         .into_iter()
         .filter(|(name, _)| !["busy", "damaged-ring", "cut-file"].contains(name));
@@ -164,7 +164,7 @@ fn the_commands_answer_alike_about_a_window_and_its_file() {
                 let got = ask(command, "part.hindsight", &[]);
                 assert_eq!(got, expected, "{command:?} of {name} {window:?}");
             }
-            // What info says of whole rings is about the part's ring; calls are those of the window.
+            // info describes whole rings, and the part has rings of its own; the calls are the same.
             let calls = |info: Value| -> Vec<Value> {
                 let threads = info["threads"].as_array().unwrap().iter();
                 let facts = threads.map(|t| json!([t["tid"], t["name"], t["calls"], t["levels"]]));

@@ -282,6 +282,9 @@ impl<'a, 'b> Builder<'a, 'b> {
         const NATIVE_ENTERED: u32 = Extension::NativeEntered.number();
         const NATIVE_LEFT: u32 = Extension::NativeLeft.number();
         const UNWOUND: u32 = Extension::Unwound.number();
+        const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
+        const LEFT_AFTER: u32 = Extension::LeftAfter.number();
+        const PART_BEGINS: u32 = Extension::PartBegins.number();
         let first = self.calls.start_ns.len();
         let (mut at, mut entry) = (0, 0);
         for special in 0..scratch.specials.len() {
@@ -308,8 +311,33 @@ impl<'a, 'b> Builder<'a, 'b> {
                     };
                     odd.push((entry, payload(0), flags));
                     entry = self.one(place, TAG_WIDE_ENTRY, entry, scratch);
+                    self.stats.trace_points += 1;
                 }
-                NATIVE_LEFT => entry = self.one(place, TAG_EXIT, entry, scratch),
+                NATIVE_LEFT => {
+                    entry = self.one(place, TAG_EXIT, entry, scratch);
+                    self.stats.trace_points += 1;
+                }
+                ENTERED_BEFORE => {
+                    let native = payload(1) & 1 != 0;
+                    let flags = if native {
+                        Flags::NATIVE
+                    } else {
+                        Flags::default()
+                    };
+                    odd.push((entry, payload(0), flags.with(Flags::OPEN_START)));
+                    entry = self.one(place, TAG_WIDE_ENTRY, entry, scratch);
+                    self.stats.open_starts += 1;
+                }
+                LEFT_AFTER => {
+                    // The scan made sure that a call runs.
+                    let index = self.stack[self.height] as usize;
+                    let flags = &mut self.calls.flags[index];
+                    *flags = flags.with(Flags::OPEN_END);
+                    entry = self.one(place, TAG_EXIT, entry, scratch);
+                    self.stats.open_ends += 1;
+                }
+                // Its time is that of the thread's oldest event.
+                PART_BEGINS => {}
                 UNWOUND => {
                     let frames = self.scan.unwound.pop().unwrap_or(0) as usize;
                     for _ in 0..frames.min(self.height) {
@@ -341,7 +369,6 @@ impl<'a, 'b> Builder<'a, 'b> {
         let word = std::mem::replace(&mut scratch.events[place], u64::from(low));
         let entry = self.simple(place..place + 1, entry, scratch);
         scratch.events[place] = word;
-        self.stats.trace_points += 1;
         entry
     }
 
@@ -376,9 +403,11 @@ impl<'a, 'b> Builder<'a, 'b> {
             MethodId(id)
         }));
         for &(entry, address, flags) in odd {
-            let (id, named) = resolver.resolve(address, ticks[usize::from(event[entry])]);
-            unnamed += u64::from(!named);
-            calls.method[first + entry] = MethodId(id);
+            if address != 0 || !flags.contains(Flags::OPEN_START) {
+                let (id, named) = resolver.resolve(address, ticks[usize::from(event[entry])]);
+                unnamed += u64::from(!named);
+                calls.method[first + entry] = MethodId(id);
+            }
             let all = &mut calls.flags[first + entry];
             *all = all.with(flags);
         }

@@ -13,7 +13,8 @@ pub const NO_PARENT: u32 = u32::MAX;
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The entry is not in the ring: the call is older than its start says, and the method isn't known.
+    /// The entry is not in the ring: the call is older than its start says. The method is known only in a part of
+    /// a trace that once had the entry.
     pub const OPEN_START: Flags = Flags(1);
     /// The exit is not in the ring: the call went on after its end, or nobody saw it end.
     pub const OPEN_END: Flags = Flags(2);
@@ -33,6 +34,13 @@ impl Flags {
     #[must_use]
     pub const fn with(self, flags: Flags) -> Flags {
         Flags(self.0 | flags.0)
+    }
+
+    /// These, less those of `flags`.
+    #[inline]
+    #[must_use]
+    pub const fn without(self, flags: Flags) -> Flags {
+        Flags(self.0 & !flags.0)
     }
 }
 

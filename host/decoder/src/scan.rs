@@ -275,9 +275,11 @@ impl Scan {
         const NATIVE_LEFT: u32 = Extension::NativeLeft.number();
         const UNWOUND: u32 = Extension::Unwound.number();
         const STARTED: u32 = Extension::Started.number();
+        const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
+        const LEFT_AFTER: u32 = Extension::LeftAfter.number();
         match slot.low() {
-            TAG_WIDE_ENTRY | NATIVE_ENTERED => self.enter(),
-            NATIVE_LEFT => self.height += 1,
+            TAG_WIDE_ENTRY | NATIVE_ENTERED | ENTERED_BEFORE => self.enter(),
+            NATIVE_LEFT | LEFT_AFTER => self.height += 1,
             UNWOUND => {
                 let claimed = index
                     .checked_sub(1)

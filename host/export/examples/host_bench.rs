@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use hindsight_decoder::{art_trace, Flags, Trace};
-use hindsight_export::{write, write_file, Format, Options};
+use hindsight_export::{write, write_file, Format};
 use hindsight_testkit::{ArtFile, ArtLayout, Workload};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -86,7 +86,7 @@ fn generate(path: &Path, art: &Path) -> Result<Results> {
     };
     let tiny = Trace::decode(path, &tiny.script().encode())?;
     let out = path.with_file_name("tiny.pftrace");
-    write_file(&tiny, Format::Perfetto, &Options::default(), &out)?;
+    write_file(&tiny, Format::Perfetto, &out)?;
     Ok(vec![("points", points(&trace)), ("slices", calls(&trace))])
 }
 
@@ -166,13 +166,12 @@ fn decode(path: &Path) -> Result<Results> {
 
 fn perfetto(path: &Path, out: &Path) -> Result<Results> {
     let trace = Trace::open(path)?;
-    let options = Options::default();
     let mut bytes = 0;
     let seconds = best(RUNS, || {
-        bytes = write(&trace, Format::Perfetto, &options, &mut io::sink())?.bytes;
+        bytes = write(&trace, Format::Perfetto, &mut io::sink())?.bytes;
         Ok(())
     })?;
-    write_file(&trace, Format::Perfetto, &options, out)?;
+    write_file(&trace, Format::Perfetto, out)?;
     Ok(vec![
         ("perfetto_slices_per_s", calls(&trace) / seconds),
         ("perfetto_bytes_per_slice", bytes as f64 / calls(&trace)),
@@ -182,7 +181,7 @@ fn perfetto(path: &Path, out: &Path) -> Result<Results> {
 fn parquet(path: &Path, out: &Path) -> Result<Results> {
     let trace = Trace::open(path)?;
     let seconds = best(FEW_RUNS, || {
-        write_file(&trace, Format::Parquet, &Options::default(), out)?;
+        write_file(&trace, Format::Parquet, out)?;
         Ok(())
     })?;
     Ok(vec![("parquet_slices_per_s", calls(&trace) / seconds)])

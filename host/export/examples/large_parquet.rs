@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use hindsight_decoder::Trace;
-use hindsight_export::{write_file, Format, Options};
+use hindsight_export::{write_file, Format};
 use hindsight_testkit::Workload;
 
 /// The most memory this process had, MiB.
@@ -50,11 +50,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let start = Instant::now();
     let output = folder.join("large.parquet");
-    let summary = write_file(&trace, Format::Parquet, &Options::default(), &output)?;
+    let written = write_file(&trace, Format::Parquet, &output)?;
     println!(
         "exported {} calls into {} MiB in {:.1} s, peak memory {} MiB",
-        summary.calls,
-        summary.bytes >> 20,
+        written.calls,
+        written.bytes >> 20,
         start.elapsed().as_secs_f64(),
         peak_mib()
     );

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `scripts/readers/check` compares: for each trace, a folder with all its exports, and what the
-//! decoder says in `expected.json`.
+//! The input of `scripts/readers/check`: for each trace a folder with all its exports, and the decoder's own results in
+//! `expected.json`.
 //!
 //!     cargo run -p hindsight-export --example readers FOLDER [FILE.hindsight…]
 //!
-//! Beside the files that are given, these are the traces that a reader must get right: a stall, calls
-//! without begins and ends, exceptions, methods without names, calls more than 1000 deep, a ring that has
-//! wrapped around, and threads that wake each other.
+//! Besides the given files, these are traces that are difficult for readers: a stall, calls without begins and ends,
+//! exceptions, methods without names, calls more than 1000 deep, a ring that has wrapped around, threads that wake each
+//! other, a second ring with a thread id that was there before, and a part of a trace.
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hindsight_analysis::{Selection, Window};
 use hindsight_decoder::{Extension, Flags, Trace};
-use hindsight_export::{write_file, Format, Options};
-use hindsight_testkit::{busy, stall, Script};
+use hindsight_export::{write_file, Format};
+use hindsight_testkit::{busy, repeated_tid, stall, Script};
 use serde_json::{json, Value};
 
 fn odd() -> Script {
@@ -85,11 +86,55 @@ fn conversation() -> Script {
     s
 }
 
+/// Three recordings of one thread id at the same time, two of them with the same name.
+fn again() -> Script {
+    let mut s = Script::new("again");
+    let (f, g) = (s.method("a.C.f", "()V"), s.method("a.C.g", "()V"));
+    let [a, b, c] = ["main", "helper", "main"].map(|name| s.thread(80, name));
+    // Crosswise: on one track they could not be nested.
+    s.at(a, 0).enter(f).after(100).call(g, 10).after(1).exit();
+    s.at(b, 50).enter(g).after(100).call(f, 20).after(1).exit();
+    s.at(c, 60).call(g, 5).after(1).call(g, 5);
+    s
+}
+
+/// Part of a stall, in which all calls are open at both ends.
+fn part() -> Result<Trace, Box<dyn Error>> {
+    let trace = Trace::decode(Path::new("part"), &stall().encode())?;
+    let window = Window {
+        from_ns: trace.end_ns() - 500_000_000,
+        to_ns: trace.end_ns() - 100_000_000,
+    };
+    let selection = Selection {
+        window: Some(window),
+        ..Selection::default()
+    };
+    Ok(selection.apply(trace))
+}
+
+/// For each thread its name with its id, and a number if both were there before.
+fn labels(trace: &Trace) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for thread in &trace.threads {
+        let first = format!("{} ({})", thread.name, thread.tid);
+        let mut label = first.clone();
+        let mut number = 1;
+        while labels.contains(&label) {
+            number += 1;
+            label = format!("{first} #{number}");
+        }
+        labels.push(label);
+    }
+    labels
+}
+
 fn expected(trace: &Trace) -> Value {
+    let labels = labels(trace);
     let threads: Vec<Value> = trace
         .threads
         .iter()
-        .map(|thread| {
+        .zip(&labels)
+        .map(|(thread, label)| {
             let calls: Vec<Value> = thread
                 .calls
                 .iter()
@@ -108,7 +153,7 @@ fn expected(trace: &Trace) -> Value {
                 })
                 .collect();
             json!({
-                "tid": thread.tid, "name": thread.name, "calls": calls,
+                "tid": thread.tid, "name": thread.name, "label": label, "calls": calls,
                 "start": thread.start_ns, "end": thread.end_ns,
                 "events": thread.events.len(),
             })
@@ -134,10 +179,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("deep", deep()),
         ("wrapped", busy(16, 3, 300, 40)),
         ("talk", conversation()),
+        ("again", again()),
+        ("repeated", repeated_tid()),
     ] {
         let trace = Trace::decode(Path::new(name), &script.encode())?;
         traces.push((name.to_owned(), trace));
     }
+    traces.push(("part".to_owned(), part()?));
     for (i, file) in arguments.enumerate() {
         traces.push((format!("given-{i}"), Trace::open(&file)?));
     }
@@ -150,7 +198,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         )?;
         for format in Format::ALL {
             let path = folder.join(format!("t.{}", format.extension()));
-            write_file(trace, format, &Options::default(), &path)?;
+            write_file(trace, format, &path)?;
         }
         println!("{}", folder.display());
     }

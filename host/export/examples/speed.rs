@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hindsight_decoder::Trace;
-use hindsight_export::{write, Format, Options};
+use hindsight_export::{write, Format};
 
 const RUNS: usize = 7;
 
@@ -61,22 +61,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             black_box(Trace::decode(path, &bytes).is_ok());
         }),
     );
-    let mut written = 0;
+    let mut perfetto_bytes = 0;
     report(
         "perfetto",
         best(|| {
-            let summary = write(
-                &trace,
-                Format::Perfetto,
-                &Options::default(),
-                &mut std::io::sink(),
-            );
-            written = summary.map_or(0, |s| s.bytes);
+            let written = write(&trace, Format::Perfetto, &mut std::io::sink());
+            perfetto_bytes = written.map_or(0, |w| w.bytes);
         }),
     );
     println!(
-        "perfetto   {:.1} bytes a point",
-        written as f64 / points.max(1) as f64
+        "perfetto   {:.1} bytes per trace point",
+        perfetto_bytes as f64 / points.max(1) as f64
     );
     Ok(())
 }

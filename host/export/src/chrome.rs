@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Trace Event Format of Chrome, as JSON: a complete event (`X`) a call, times in µs to the ns, as
+//! The Trace Event Format of Chrome, as JSON: a complete event (`X`) per call, times in µs with three decimals, as
 //! CLOCK_BOOTTIME. Calls that were still running when the trace was taken have a begin only (`B`).
+//!
+//! The format tells threads apart by their ids, so a second recording of a thread id gets a free one.
 
 use std::io::{self, Write};
 
-use hindsight_decoder::{Flags, Thread, Trace};
+use hindsight_decoder::{Flags, Trace};
 
-use crate::events::{thread_events, Fact, Flow, ThreadEvents};
+use crate::extras::{extras, Extras, Fact, Flow};
 use crate::json::Json;
-use crate::{method_names, name_of, Summary};
+use crate::labels::{method_names, missing, name_of, thread_labels, unique_threads};
+use crate::written::Written;
 
-pub(crate) fn write(
-    trace: &Trace,
-    threads: &[&Thread],
-    out: &mut dyn Write,
-) -> io::Result<Summary> {
+pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
+    let threads = &trace.threads;
     let pid = u64::from(trace.process.pid);
-    // Quoted and escaped once, not once a call.
+    // Quoted and escaped once per method, not per call.
     let names: Vec<String> = method_names(trace)
         .iter()
         .map(serde_json::to_string)
@@ -26,16 +26,31 @@ pub(crate) fn write(
         .string(&trace.process.reason)?
         .raw(",\"isa\":")?
         .string(&trace.process.isa)?
-        .raw("},\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":")?
+        .raw(",\"missing\":[")?;
+    let mut comma = "";
+    for (what, count) in missing(trace) {
+        json.raw(comma)?.string(&format!("{what}: {count}"))?;
+        comma = ",";
+    }
+    json.raw("]},\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":")?
         .number(pid)?
         .raw(",\"args\":{\"name\":")?
         .string(&trace.process.name)?
         .raw("}}")?;
-    for thread in threads {
-        meta(&mut json, pid, thread)?;
+    let unique = unique_threads(threads);
+    let ids: Vec<String> = unique
+        .iter()
+        .map(|(tid, _)| format!(",\"pid\":{pid},\"tid\":{tid}"))
+        .collect();
+    for (ids, (_, name)) in ids.iter().zip(&unique) {
+        json.raw(",\n{\"ph\":\"M\",\"name\":\"thread_name\"")?
+            .raw(ids)?
+            .raw(",\"args\":{\"name\":")?
+            .string(name)?
+            .raw("}}")?;
     }
-    for (thread, recorded) in threads.iter().zip(thread_events(threads)) {
-        let ids = format!(",\"pid\":{pid},\"tid\":{}", thread.tid);
+    let labelled = ids.iter().zip(thread_labels(threads));
+    for ((thread, extras), (ids, label)) in threads.iter().zip(extras(threads)).zip(labelled) {
         for call in thread.calls.iter() {
             let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
             json.raw(if runs {
@@ -43,7 +58,7 @@ pub(crate) fn write(
             } else {
                 ",\n{\"ph\":\"X\""
             })?
-            .raw(&ids)?
+            .raw(ids)?
             .raw(",\"ts\":")?
             .decimal(call.start_ns, 3)?;
             if !runs {
@@ -55,22 +70,11 @@ pub(crate) fn write(
             }
             json.raw("}")?;
         }
-        events_and_samples(&mut json, &ids, thread, &recorded)?;
+        instants_and_samples(&mut json, ids, &label, &extras)?;
     }
     json.raw("\n]}\n")?;
     json.hand_on()?;
-    Ok(Summary::of(threads))
-}
-
-fn meta(json: &mut Json<'_>, pid: u64, thread: &Thread) -> io::Result<()> {
-    json.raw(",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":")?
-        .number(pid)?
-        .raw(",\"tid\":")?
-        .number(u64::from(thread.tid))?
-        .raw(",\"args\":{\"name\":")?
-        .string(&thread.name)?
-        .raw("}}")
-        .map(|_| ())
+    Ok(Written::of(threads))
 }
 
 fn arguments(json: &mut Json<'_>, flags: Flags) -> io::Result<()> {
@@ -88,22 +92,22 @@ fn arguments(json: &mut Json<'_>, flags: Flags) -> io::Result<()> {
     json.raw("}").map(|_| ())
 }
 
-fn events_and_samples(
+fn instants_and_samples(
     json: &mut Json<'_>,
     ids: &str,
-    thread: &Thread,
-    recorded: &ThreadEvents,
+    label: &str,
+    extras: &Extras,
 ) -> io::Result<()> {
-    for event in &recorded.events {
+    for instant in &extras.instants {
         json.raw(",\n{\"ph\":\"i\",\"s\":\"t\"")?
             .raw(ids)?
             .raw(",\"ts\":")?
-            .decimal(event.at_ns, 3)?
+            .decimal(instant.at_ns, 3)?
             .raw(",\"name\":")?
-            .string(event.name)?
+            .string(instant.name)?
             .raw(",\"args\":{")?;
         let mut comma = "";
-        for (name, fact) in &event.facts {
+        for (name, fact) in &instant.facts {
             json.raw(comma)?.string(name)?.raw(":")?;
             comma = ",";
             match fact {
@@ -113,7 +117,7 @@ fn events_and_samples(
             };
         }
         json.raw("}}")?;
-        let (kind, id) = match event.flow {
+        let (kind, id) = match instant.flow {
             Some(Flow::From(id)) => ("s", id),
             Some(Flow::To(id)) => ("f\",\"bp\":\"e", id),
             None => continue,
@@ -124,11 +128,11 @@ fn events_and_samples(
             .number(id)?
             .raw(ids)?
             .raw(",\"ts\":")?
-            .decimal(event.at_ns, 3)?
+            .decimal(instant.at_ns, 3)?
             .raw("}")?;
     }
-    for sample in &recorded.samples {
-        let name = format!("{} {}: {}", thread.name, thread.tid, sample.counter.name());
+    for sample in &extras.samples {
+        let name = format!("{label}: {}", sample.counter.name());
         json.raw(",\n{\"ph\":\"C\"")?
             .raw(ids)?
             .raw(",\"ts\":")?

@@ -1,53 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our own format: for parts of traces, and for traces of other tools.
+//! Hindsight's own format: for parts of traces, and for traces of other tools.
 //!
-//! A tick of the counter is a nanosecond of CLOCK_BOOTTIME. Calls without an entry or an exit are written
-//! without, so that they are read as they were.
+//! A tick of the counter is a nanosecond of CLOCK_BOOTTIME. Calls whose entry or exit is not in the trace are written
+//! as [`Extension::EnteredBefore`] and [`Extension::LeftAfter`]: they keep their names, and stay open.
 
-use std::io::{self, Seek, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, Write};
 
 use hashbrown::{HashMap, HashSet};
-use hindsight_decoder::{Call, Extension, Flags, Method, MethodId, Thread, Trace};
+use hindsight_decoder::{Call, Extension, Flags, Method, Thread, ThreadEvent, Trace};
 use hindsight_trace_format::container::{
-    write_file, Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol,
-    Symbols, Writer,
+    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
-use hindsight_trace_format::slot::{Slot, FIRST_METHOD};
+use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
 
-use crate::calls::{walk, CallEvent};
-use crate::{Error, Summary};
+use crate::walk::{walk_closed, CallEvent};
+use crate::written::Written;
 
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
-/// Slots hold 32 bits of the counter. Where nothing happened for this long, ticks, an anchor says so.
+/// Distance between anchors, ticks: less than a wrap of the 32 bits of the counter that slots have.
 const ANCHOR_DISTANCE: u64 = 1 << 31;
 /// Rings are `2^k` bytes.
 const RING_LOG2: std::ops::RangeInclusive<u32> = 12..=30;
-/// `ArtMethod`s are so far apart at least.
+/// The least distance between two `ArtMethod`s, bytes.
 const METHOD_BYTES: u64 = 8;
 
-/// Writes a file; `path` names either a whole one or what it named before.
-pub(crate) fn write_to(trace: &Trace, threads: &[&Thread], path: &Path) -> Result<Summary, Error> {
-    let mut summary = Summary::default();
-    let file = write_file(path, |writer| {
-        summary = write(trace, threads, writer)?;
-        Ok(())
-    });
-    let size = file.and_then(|()| Ok(path.metadata()?.len()));
-    summary.bytes = size.map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(summary)
+/// Writes a file, from the beginning of `out` on.
+pub(crate) fn write(trace: &Trace, out: &mut File) -> io::Result<Written> {
+    let mut writer = Writer::new(BufWriter::with_capacity(1 << 20, out))?;
+    sections(trace, &mut writer)?;
+    let out = writer.finish()?.into_inner()?;
+    Ok(Written {
+        bytes: out.metadata()?.len(),
+        ..Written::of(&trace.threads)
+    })
 }
 
-/// Writes the sections of a file.
-fn write<W: Write + Seek>(
-    trace: &Trace,
-    threads: &[&Thread],
-    writer: &mut Writer<W>,
-) -> io::Result<Summary> {
+fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Result<()> {
     let addresses = addresses(trace);
     let facts = &trace.process;
     let mut extra = facts.extra.clone();
@@ -71,7 +61,7 @@ fn write<W: Write + Seek>(
         }],
     };
     writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-    for (i, thread) in threads.iter().enumerate() {
+    for (i, thread) in trace.threads.iter().enumerate() {
         let (slots, anchors) = slots(thread, &addresses);
         let geometry = geometry(slots.len(), thread)?;
         let header = RingHeader {
@@ -101,8 +91,13 @@ fn write<W: Write + Seek>(
         .collect();
     symbols.sort();
     writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
-    writer.section(SectionKind::Losses, 0, &[&trace.losses.encode()])?;
-    Ok(Summary::of(threads))
+    // Parts that are damaged in the original are losses of the new file.
+    let mut losses = trace.losses.clone();
+    let damaged = trace.damaged.iter();
+    losses
+        .counts
+        .extend(damaged.map(|d| (format!("damaged: {d}"), 1)));
+    writer.section(SectionKind::Losses, 0, &[&losses.encode()])
 }
 
 fn symbol(method: &Method, address: u64) -> Symbol {
@@ -116,7 +111,7 @@ fn symbol(method: &Method, address: u64) -> Symbol {
     }
 }
 
-/// An address for each method: its own, where that is a method's, and no other's.
+/// A unique address for each method: its own, if that is possible for a method and no other method has it.
 fn addresses(trace: &Trace) -> Vec<u64> {
     let mut uses: HashMap<u64, u32> = HashMap::new();
     for (_, method) in trace.methods.iter() {
@@ -145,135 +140,158 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
         .find_map(Geometry::new)
         .ok_or_else(|| {
             io::Error::other(format!(
-                "thread {} ({}) has {slots} slots of events, more than a ring can hold: choose a part of the trace",
+                "thread {} ({}) has {slots} slots of events, more than a ring can hold: choose a shorter part of the trace",
                 thread.tid, thread.name
             ))
         })
 }
 
-/// The slots that a thread would have recorded, and anchors for its pauses.
+/// The ring's slots and anchors.
 fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
+    let calls = &thread.calls;
     let mut recording = Recording {
-        slots: Vec::with_capacity(2 * thread.calls.len()),
+        slots: Vec::with_capacity(2 * calls.len()),
         anchors: Vec::new(),
         now: thread.start_ns,
+        anchored: thread.start_ns,
     };
     let mut events = thread
         .events
         .iter()
-        // These are calls, or ends of calls.
-        .filter(|e| {
-            use Extension::{NativeEntered, NativeLeft, Unwound};
-            !matches!(e.kind, NativeEntered | NativeLeft | Unwound)
-        })
+        .filter(|e| !is_part_of_calls(e.kind))
         .peekable();
-    let event = |recording: &mut Recording, kind: Extension, payload: &[u64], at: u64| {
-        let number = kind.number();
-        let count = hindsight_trace_format::slot::payload_slots(number);
-        let payload = payload.iter().take(count).map(|&p| Slot(p));
-        recording.add(at, payload, |at| Slot::new(number, at));
-    };
-    let done: Result<(), std::convert::Infallible> = walk(&thread.calls, |call_event| {
-        let at = match &call_event {
-            CallEvent::Begin(call) => call.start_ns,
-            CallEvent::End(call) => call.end_ns,
-        };
-        // An end belongs to what was before.
-        let before = |e: &hindsight_decoder::ThreadEvent| match call_event {
-            CallEvent::Begin(_) => e.at_ns <= at,
-            CallEvent::End(_) => e.at_ns < at,
-        };
-        while let Some(e) = events.next_if(|e| before(e)) {
-            event(&mut recording, e.kind, &e.payload, e.at_ns);
-        }
+    let first_call = calls.start_ns.first().copied();
+    let first_event = events.peek().map(|e| e.at_ns);
+    let first = first_call.into_iter().chain(first_event).min();
+    if first.unwrap_or(thread.end_ns) > thread.start_ns {
+        recording.extension(Extension::PartBegins, &[], thread.start_ns);
+    }
+    let done: Result<(), std::convert::Infallible> = walk_closed(calls, |call_event| {
         match call_event {
-            CallEvent::Begin(call) => recording.begin(call, addresses),
-            CallEvent::End(call) => recording.end(call),
+            CallEvent::Begin(call) => {
+                // Tracing cannot start again while a caller runs: at equal times, the call comes first.
+                let is_before = |e: &ThreadEvent| {
+                    let restarts = e.kind == Extension::Started && call.depth > 0;
+                    e.at_ns < call.start_ns || (e.at_ns == call.start_ns && !restarts)
+                };
+                while let Some(e) = events.next_if(|e| is_before(e)) {
+                    recording.extension(e.kind, &e.payload, e.at_ns);
+                }
+                recording.begin(call, addresses);
+            }
+            CallEvent::End(call) => {
+                // At equal times, the end comes first.
+                while let Some(e) = events.next_if(|e| e.at_ns < call.end_ns) {
+                    recording.extension(e.kind, &e.payload, e.at_ns);
+                }
+                recording.end(call);
+            }
         }
         Ok(())
     });
     let Ok(()) = done;
     for e in events {
-        event(&mut recording, e.kind, &e.payload, e.at_ns);
+        recording.extension(e.kind, &e.payload, e.at_ns);
     }
     recording.pause(thread.end_ns);
     (recording.slots, recording.anchors)
 }
 
+/// Whether events of this kind are written together with the calls.
+fn is_part_of_calls(kind: Extension) -> bool {
+    matches!(
+        kind,
+        Extension::NativeEntered
+            | Extension::NativeLeft
+            | Extension::Unwound
+            | Extension::EnteredBefore
+            | Extension::LeftAfter
+            | Extension::PartBegins
+    )
+}
+
+/// The ring of one thread while it is written.
 struct Recording {
     slots: Vec<Slot>,
     anchors: Vec<Anchor>,
+    /// Time of the newest slot, ns.
     now: u64,
+    /// Time of the newest anchor, ns.
+    anchored: u64,
 }
 
 impl Recording {
-    /// Nothing happens until `at`.
+    /// Advances the time to `at`, ns, and adds the anchors that are due until then.
     fn pause(&mut self, at: u64) {
-        while at.saturating_sub(self.now) >= ANCHOR_DISTANCE {
-            self.now += ANCHOR_DISTANCE;
+        while at.saturating_sub(self.anchored) >= ANCHOR_DISTANCE {
+            self.anchored += ANCHOR_DISTANCE;
             self.anchors.push(Anchor {
-                counter: self.now,
+                counter: self.anchored,
                 slots_written: self.slots.len() as u64,
             });
         }
         self.now = self.now.max(at);
     }
 
-    fn add(
-        &mut self,
-        at: u64,
-        payload: impl IntoIterator<Item = Slot>,
-        slot: impl FnOnce(u64) -> Slot,
-    ) {
+    /// Adds an event: its payload slots and its closing slot.
+    fn add(&mut self, low: u32, payload: &[u64], at: u64) {
         self.pause(at);
-        self.slots.extend(payload);
-        self.slots.push(slot(self.now));
+        self.slots.extend(payload.iter().map(|&p| Slot(p)));
+        self.slots.push(Slot::new(low, self.now));
+    }
+
+    /// Adds an extension event with as many payload slots as its number says.
+    fn extension(&mut self, kind: Extension, payload: &[u64], at: u64) {
+        let number = kind.number();
+        let count = payload_slots(number).min(payload.len());
+        self.add(number, &payload[..count], at);
     }
 
     fn begin(&mut self, call: Call, addresses: &[u64]) {
-        let Some(&address) = addresses.get(call.method.0 as usize) else {
-            debug_assert_eq!(call.method, MethodId::NOT_RECORDED);
-            return;
-        };
-        if call.flags.contains(Flags::OPEN_START) {
-            return;
-        }
-        if call.flags.contains(Flags::NATIVE) {
-            let number = Extension::NativeEntered.number();
-            self.add(call.start_ns, [Slot(address)], |at| Slot::new(number, at));
-        } else if let Ok(narrow) = u32::try_from(address) {
-            self.add(call.start_ns, [], |at| Slot::entry(narrow, at));
-        } else {
-            self.add(call.start_ns, [Slot(address)], Slot::wide_entry);
+        let address = addresses.get(call.method.0 as usize).copied();
+        let native = call.flags.contains(Flags::NATIVE);
+        let at = call.start_ns;
+        match address {
+            Some(address) if !call.flags.contains(Flags::OPEN_START) => {
+                if native {
+                    self.extension(Extension::NativeEntered, &[address], at);
+                } else if let Ok(narrow) = u32::try_from(address) {
+                    self.add(narrow, &[], at);
+                } else {
+                    self.add(TAG_WIDE_ENTRY, &[address], at);
+                }
+            }
+            _ => {
+                let payload = [address.unwrap_or(0), u64::from(native)];
+                self.extension(Extension::EnteredBefore, &payload, at);
+            }
         }
     }
 
     fn end(&mut self, call: Call) {
+        let at = call.end_ns;
         if call.flags.contains(Flags::OPEN_END) {
-            return;
-        }
-        if call.flags.contains(Flags::BY_EXCEPTION) {
-            let number = Extension::Unwound.number();
-            self.add(call.end_ns, [Slot(1)], |at| Slot::new(number, at));
+            self.extension(Extension::LeftAfter, &[], at);
+        } else if call.flags.contains(Flags::BY_EXCEPTION) {
+            self.extension(Extension::Unwound, &[1], at);
         } else if call.flags.contains(Flags::NATIVE) {
-            let number = Extension::NativeLeft.number();
-            self.add(call.end_ns, [], |at| Slot::new(number, at));
+            self.extension(Extension::NativeLeft, &[], at);
         } else {
-            self.add(call.end_ns, [], Slot::exit);
+            self.add(TAG_EXIT, &[], at);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{write_file, Format, Options};
+    use crate::{write_file, Format};
     use hindsight_decoder::{Extension, Trace};
     use hindsight_testkit::{busy, stall, Script};
 
     fn again(trace: &Trace) -> Trace {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("again.hindsight");
-        write_file(trace, Format::Hindsight, &Options::default(), &file).unwrap();
+        write_file(trace, Format::Hindsight, &file).unwrap();
         Trace::open(&file).unwrap()
     }
 

@@ -2,27 +2,28 @@
 //! The Firefox Profiler's processed profile format, gzipped.
 //!
 //! A thread's calls become samples: one whenever the stack changes, with the time until the next as its
-//! weight (`tracing-ms`). So its call tree, flame graph and stack chart are exact. Version 60 of the
-//! format, the first in which threads share their tables: these can be written after the threads, when
-//! it is known what they need. The profiler upgrades older versions when it loads them.
+//! weight (`tracing-ms`). So call tree, flame graph and stack chart are exact. Version 60 of the format is the first in
+//! which threads share their tables, so that the tables can be written after the threads. The profiler upgrades older
+//! versions when it loads them.
 
 use std::io::{self, Write};
 
 use flate2::{write::GzEncoder, Compression};
 use hindsight_decoder::{Call, Method, MethodId, Thread, Trace};
 
-use crate::calls::{walk_closed, CallEvent};
-use crate::events::{thread_events, Fact, ThreadEvents};
+use crate::extras::{extras, Fact, Instant};
 use crate::json::Json;
+use crate::labels::{main_position, method_names, missing};
 use crate::tree::{Tree, NO_CALLER};
-use crate::{method_names, Summary};
+use crate::walk::{walk_closed, CallEvent};
+use crate::written::Written;
 
 /// `preprocessedProfileVersion`
 const VERSION: u64 = 60;
 /// The stack of samples without a call.
 const NO_STACK: u32 = u32::MAX;
 
-/// Categories colour the graphs; the numbers are their places in [`CATEGORIES`].
+/// Categories colour the graphs; the discriminants are indices into [`CATEGORIES`].
 #[derive(Clone, Copy)]
 enum Category {
     Other,
@@ -32,8 +33,8 @@ enum Category {
     Waiting,
 }
 
-/// In the order of [`Category`]. The profiler takes the grey one for what it knows nothing about, and
-/// shows the transparent one as idle.
+/// Names and colours, in the order of [`Category`]. The profiler uses the grey one as its default, and shows the
+/// transparent one as idle.
 const CATEGORIES: [(&str, &str); 5] = [
     ("Other", "grey"),
     ("App", "yellow"),
@@ -89,46 +90,44 @@ impl Strings {
     }
 }
 
-/// When the stack became this, of a thread.
+/// The time from which on a thread had this stack.
 struct Sample {
     at_ns: u64,
     stack: u32,
 }
 
-pub(crate) fn write(
-    trace: &Trace,
-    threads: &[&Thread],
-    out: &mut dyn Write,
-) -> io::Result<Summary> {
+pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     let mut gzip = GzEncoder::new(out, Compression::fast());
-    let summary = write_plain(trace, threads, &mut gzip)?;
+    let written = write_plain(trace, &mut gzip)?;
     gzip.finish()?;
-    Ok(summary)
+    Ok(written)
 }
 
-fn write_plain(trace: &Trace, threads: &[&Thread], out: &mut dyn Write) -> io::Result<Summary> {
+fn write_plain(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
+    let threads = &trace.threads;
     let epoch = threads.iter().map(|t| t.start_ns).min().unwrap_or(0);
     let mut strings = Strings::default();
     let mut tree = Tree::default();
     let mut json = Json::new(out);
     json.raw("{\"meta\":")?;
-    meta(&mut json, trace, threads, epoch)?;
+    meta(&mut json, trace, epoch)?;
     json.raw(",\n\"libs\":[],\"counters\":[],\"threads\":[")?;
-    for (i, (thread, recorded)) in threads.iter().zip(thread_events(threads)).enumerate() {
+    let main = trace.main_thread().map(|t| t.key);
+    for (i, (thread, extras)) in threads.iter().zip(extras(threads)).enumerate() {
         json.raw(if i == 0 { "\n" } else { ",\n" })?;
         let samples = samples(thread, &mut tree);
-        write_thread(&mut json, trace, thread, epoch)?;
+        write_thread(&mut json, trace, thread, main == Some(thread.key), epoch)?;
         json.raw(",\"samples\":")?;
         write_samples(&mut json, &samples, epoch)?;
         json.raw(",\"markers\":")?;
-        markers(&mut json, &recorded, epoch, &mut strings)?;
+        markers(&mut json, &extras.instants, epoch, &mut strings)?;
         json.raw("}")?;
     }
     json.raw("],\n\"shared\":{")?;
     shared(&mut json, trace, &tree, &mut strings)?;
     json.raw("}}\n")?;
     json.hand_on()?;
-    Ok(Summary::of(threads))
+    Ok(Written::of(threads))
 }
 
 /// Times are ms since the start of the profile.
@@ -136,12 +135,15 @@ fn time<'a, 'b>(json: &'a mut Json<'b>, at_ns: u64, epoch: u64) -> io::Result<&'
     json.decimal(at_ns.saturating_sub(epoch), 6)
 }
 
-fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> io::Result<()> {
+fn meta(json: &mut Json<'_>, trace: &Trace, epoch: u64) -> io::Result<()> {
     let taken = trace.clock.reference();
     let before_taken = taken.boottime_ns.saturating_sub(epoch);
-    let end = threads.iter().map(|t| t.end_ns).max().unwrap_or(epoch);
-    let main = trace.main_thread().map(|t| t.tid);
-    let selected = threads.iter().position(|t| Some(t.tid) == main);
+    let end = trace
+        .threads
+        .iter()
+        .map(|t| t.end_ns)
+        .max()
+        .unwrap_or(epoch);
     json.raw("{\"version\":27,\"preprocessedProfileVersion\":")?
         .number(VERSION)?
         .raw(",\"product\":")?
@@ -152,14 +154,14 @@ fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> 
         .number(taken.monotonic_ns.saturating_sub(before_taken))?
         .raw(",\"profilingStartTime\":0,\"profilingEndTime\":")?;
     time(json, end, epoch)?
-        // No sample stands for an interval: each says how long it is. This is the shortest that is shown.
+        // Samples are not periodic: each has its own weight. This is the shortest time that the profiler shows.
         .raw(",\"interval\":0.001,\"processType\":0,\"stackwalk\":1,\"debug\":false")?
         .raw(",\"platform\":\"Android\",\"oscpu\":")?
         .string(&format!("Android {}", trace.process.isa))?
         .raw(",\"symbolicated\":true,\"symbolicationNotSupported\":true")?
         .raw(",\"usesOnlyOneStackType\":true,\"sourceCodeIsNotOnSearchfox\":true")?
         .raw(",\"keepProfileThreadOrder\":true,\"initialSelectedThreads\":[")?
-        .number(selected.unwrap_or(0) as u64)?
+        .number(main_position(trace) as u64)?
         .raw(
             "],\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"}",
         )?;
@@ -178,29 +180,32 @@ fn meta(json: &mut Json<'_>, trace: &Trace, threads: &[&Thread], epoch: u64) -> 
          \"label\":\"Details\",\"format\":\"string\"}]}]",
     )?;
     let facts = [
-        ("Saved because", trace.process.reason.as_str()),
-        ("Process", &trace.process.name),
-        ("Instruction set", &trace.process.isa),
+        ("Saved because", trace.process.reason.clone()),
+        ("Process", trace.process.name.clone()),
+        ("Instruction set", trace.process.isa.clone()),
     ];
+    let missing = missing(trace);
+    let missing = missing
+        .iter()
+        .map(|(what, n)| ("Missing", format!("{what}: {n}")));
     json.raw(",\"extra\":[{\"label\":\"Hindsight\",\"entries\":")?;
-    json.array(facts, |json, (label, value)| {
+    json.array(facts.into_iter().chain(missing), |json, (label, value)| {
         json.raw("{\"label\":")?
             .string(label)?
             .raw(",\"format\":\"string\",\"value\":")?
-            .string(value)?
+            .string(&value)?
             .raw("}")
             .map(|_| ())
     })?;
     json.raw("}]}").map(|_| ())
 }
 
-/// The stacks of a thread, and the events of their changes. The last one has no stack: it ends the
-/// one before.
+/// The stacks of a thread, with the times of their changes. The last sample has no stack: it ends the one before.
 fn samples(thread: &Thread, tree: &mut Tree) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::with_capacity(2 * thread.calls.len() + 1);
     let mut running: Vec<u32> = Vec::new();
     let mut change = |at_ns: u64, stack: u32| match samples.last_mut() {
-        // What took no time was not seen by anybody.
+        // A stack that lasted no time is replaced.
         Some(last) if last.at_ns == at_ns => last.stack = stack,
         _ => samples.push(Sample { at_ns, stack }),
     };
@@ -225,7 +230,13 @@ fn samples(thread: &Thread, tree: &mut Tree) -> Vec<Sample> {
     }
 }
 
-fn write_thread(json: &mut Json<'_>, trace: &Trace, thread: &Thread, epoch: u64) -> io::Result<()> {
+fn write_thread(
+    json: &mut Json<'_>,
+    trace: &Trace,
+    thread: &Thread,
+    is_main: bool,
+    epoch: u64,
+) -> io::Result<()> {
     let pid = trace.process.pid;
     json.raw("{\"processType\":\"default\",\"processStartupTime\":0,\"processShutdownTime\":null")?
         .raw(",\"registerTime\":")?;
@@ -235,7 +246,7 @@ fn write_thread(json: &mut Json<'_>, trace: &Trace, thread: &Thread, epoch: u64)
         .raw(",\"processName\":")?
         .string(&trace.process.name)?
         .raw(",\"isMainThread\":")?
-        .raw(if thread.tid == pid { "true" } else { "false" })?
+        .raw(if is_main { "true" } else { "false" })?
         .raw(",\"pid\":")?
         .string(&pid.to_string())?
         .raw(",\"tid\":")?
@@ -270,16 +281,15 @@ fn write_samples(json: &mut Json<'_>, samples: &[Sample], epoch: u64) -> io::Res
 
 fn markers(
     json: &mut Json<'_>,
-    recorded: &ThreadEvents,
+    instants: &[Instant],
     epoch: u64,
     strings: &mut Strings,
 ) -> io::Result<()> {
-    let events = &recorded.events;
     json.raw("{\"length\":")?
-        .number(events.len() as u64)?
+        .number(instants.len() as u64)?
         .raw(",\"data\":")?
-        .array(events, |json, event| {
-            let details: Vec<String> = event
+        .array(instants, |json, instant| {
+            let details: Vec<String> = instant
                 .facts
                 .iter()
                 .map(|(name, fact)| match fact {
@@ -294,23 +304,23 @@ fn markers(
                 .map(|_| ())
         })?
         .raw(",\"name\":")?
-        .array(events, |json, event| {
-            json.number(strings.number(event.name)).map(|_| ())
+        .array(instants, |json, instant| {
+            json.number(strings.number(instant.name)).map(|_| ())
         })?
         .raw(",\"startTime\":")?
-        .array(events, |json, m| time(json, m.at_ns, epoch).map(|_| ()))?
+        .array(instants, |json, m| time(json, m.at_ns, epoch).map(|_| ()))?
         .raw(",\"endTime\":")?
-        .repeat("null", events.len())?
+        .repeat("null", instants.len())?
         // An instant.
         .raw(",\"phase\":")?
-        .repeat("0", events.len())?
+        .repeat("0", instants.len())?
         .raw(",\"category\":")?
-        .repeat("0", events.len())?
+        .repeat("0", instants.len())?
         .raw("}")
         .map(|_| ())
 }
 
-/// The tables that all threads share. There is one frame and one function a method.
+/// The tables that all threads share, with one frame and one function per method.
 fn shared(
     json: &mut Json<'_>,
     trace: &Trace,
@@ -411,9 +421,8 @@ mod tests {
 
     fn exported(s: &Script) -> Value {
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let threads: Vec<&Thread> = trace.threads.iter().collect();
         let mut out = Vec::new();
-        write_plain(&trace, &threads, &mut out).unwrap();
+        write_plain(&trace, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 
@@ -431,7 +440,7 @@ mod tests {
             .exit();
         let profile = exported(&s);
         let samples = &profile["threads"][0]["samples"];
-        // Nothing is between the second and the third call of g, nor between its last end and f's.
+        // No time passes between the second and the third call of g, nor between the last end of g and the end of f.
         assert_eq!(samples["stack"], json!([0, 1, 1, null]));
         assert_eq!(samples["time"], json!([0, 1, 3.5, 4]));
         assert_eq!(samples["weight"], json!([1, 2.5, 0.5, 0]));

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Folded stacks, for flame graphs: `thread;outermost;…;innermost` and the ns that the innermost method
-//! itself took, a line for each chain of calls that took any.
+//! Folded stacks, for flame graphs: a line per call chain, `thread;outermost;…;innermost ns`, with the self time of the
+//! innermost method. Chains without self time are left out.
 
 use std::io::{self, Write};
 
-use hindsight_decoder::{Thread, Trace};
+use hindsight_decoder::Trace;
 
+use crate::labels::{method_names, name_of, thread_labels};
 use crate::tree::Tree;
-use crate::{method_names, name_of, Summary};
+use crate::written::Written;
 
-pub(crate) fn write(
-    trace: &Trace,
-    threads: &[&Thread],
-    out: &mut dyn Write,
-) -> io::Result<Summary> {
-    // ';' separates frames, and readers take a line's last word for the number.
+pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
+    let threads = &trace.threads;
+    // ';' separates frames, and a line ends with the number.
     let plain = |name: &str| name.replace([';', '\n', '\r'], ",");
     let names: Vec<String> = method_names(trace).iter().map(|n| plain(n)).collect();
-    let mut summary = Summary::of(threads);
+    let mut written = Written::of(threads);
     let mut line = String::new();
-    for thread in threads {
+    for (thread, label) in threads.iter().zip(thread_labels(threads)) {
         let mut tree = Tree::default();
-        summary.left_out_calls += tree.add(&thread.calls);
-        let root = plain(&format!("{} ({})", thread.name, thread.tid));
+        written.left_out_calls += tree.add(&thread.calls);
+        let root = plain(&label);
         for (i, node) in tree.nodes.iter().enumerate() {
             if node.self_ns == 0 {
                 continue;
@@ -42,15 +40,15 @@ pub(crate) fn write(
             line.push_str(itoa::Buffer::new().format(node.self_ns));
             line.push('\n');
             out.write_all(line.as_bytes())?;
-            summary.records += 1;
+            written.chains += 1;
         }
     }
-    Ok(summary)
+    Ok(written)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{write, Format, Options};
+    use crate::{write, Format};
     use hindsight_decoder::Trace;
     use hindsight_testkit::Script;
 
@@ -68,8 +66,8 @@ mod tests {
             .exit();
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let mut out = Vec::new();
-        write(&trace, Format::Folded, &Options::default(), &mut out).unwrap();
-        // Each f took no time of its own.
+        write(&trace, Format::Folded, &mut out).unwrap();
+        // No f has self time.
         let expected = "main (7);a.C.f;a.C.g,x 7\nmain (7);a.C.f;a.C.f;a.C.g,x 3\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

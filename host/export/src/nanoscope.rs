@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nanoscope's text format: `<ns>:+<method>` where a call begins, `<ns>:POP` where the innermost one ends.
-//! Times count from the first event. One thread a file.
+//! Times count from the first event. One thread per file.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use hindsight_decoder::{Thread, Trace};
 
-use crate::calls::{walk, CallEvent};
-use crate::Summary;
+use crate::walk::{walk, CallEvent};
+use crate::written::Written;
 
-pub(crate) fn write(trace: &Trace, thread: &Thread, out: &mut dyn Write) -> io::Result<Summary> {
+pub(crate) fn write(trace: &Trace, thread: &Thread, out: &mut dyn Write) -> io::Result<Written> {
     let names: Vec<String> = trace.methods.iter().map(|(_, m)| m.full_name()).collect();
     let mut line = String::new();
     walk(&thread.calls, |call_event| {
         line.clear();
-        // Writing to a string cannot fail.
+        // Writing to a string never fails.
         let _ = match call_event {
             CallEvent::Begin(call) => {
                 let name = match names.get(call.method.0 as usize) {
@@ -28,16 +28,16 @@ pub(crate) fn write(trace: &Trace, thread: &Thread, out: &mut dyn Write) -> io::
         };
         out.write_all(line.as_bytes())
     })?;
-    Ok(Summary {
+    Ok(Written {
         threads: 1,
         calls: thread.calls.len() as u64,
-        ..Summary::default()
+        ..Written::default()
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{write, Format, Options};
+    use crate::{write, Format};
     use hindsight_decoder::Trace;
     use hindsight_testkit::Script;
 
@@ -56,7 +56,7 @@ mod tests {
             .enter(g);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let mut out = Vec::new();
-        write(&trace, Format::Nanoscope, &Options::default(), &mut out).unwrap();
+        write(&trace, Format::Nanoscope, &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "0:+a.C.f\n5:+a.C.g\n12:POP\n13:POP\n14:+a.C.g\n"

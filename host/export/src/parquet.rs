@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tables for DuckDB, DataFusion, Spark, pandas: a folder of Parquet files.
 //!
-//! Written in row groups, so that memory is bounded however many calls there are.
+//! Written in row groups, so that memory is bounded for any number of calls.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -18,20 +18,12 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::unfinished::Unfinished;
-use crate::{Error, Summary};
+use crate::labels::missing;
+use crate::output::{folder_of, Output};
+use crate::written::Written;
 
-/// Rows of a row group: they are in memory while a column is written, 8 bytes a row.
+/// Rows of a row group. One column of a group is in memory at a time, 8 bytes per row.
 const GROUP_ROWS: usize = 1 << 20;
-
-/// What is in the folder.
-pub(crate) const FILES: [&str; 5] = [
-    "trace.parquet",
-    "threads.parquet",
-    "methods.parquet",
-    "slices.parquet",
-    "events.parquet",
-];
 
 const TRACE: &str = "message trace {
     required binary process (STRING);
@@ -94,9 +86,19 @@ const EVENTS: &str = "message events {
     required int64 d (INTEGER(64,false));
 }";
 
-/// One file that is being written.
+const MISSING: &str = "message missing {
+    required binary what (STRING);
+    required int64 count;
+}";
+
+/// A complete file that has no name yet, and its name.
+type Finished = (String, Output);
+
+/// A file that is being written.
 struct Table {
+    name: String,
     writer: SerializedFileWriter<BufWriter<File>>,
+    output: Output,
 }
 
 impl Table {
@@ -109,16 +111,21 @@ impl Table {
             .set_dictionary_enabled(false)
             .set_statistics_enabled(EnabledStatistics::Chunk);
         for column in ["slice", "start_ns", "at_ns", "parent"] {
-            // Each is a little more than the one before.
+            // Values that rise in small steps.
             let path = ColumnPath::from(column);
             properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
         for column in ["thread", "method", "depth", "kind"] {
             properties = properties.set_column_dictionary_enabled(ColumnPath::from(column), true);
         }
-        let out = BufWriter::with_capacity(1 << 20, File::create(folder.join(name))?);
+        let output = Output::create_in(folder)?;
+        let out = BufWriter::with_capacity(1 << 20, output.file.try_clone()?);
         let writer = SerializedFileWriter::new(out, schema, Arc::new(properties.build()))?;
-        Ok(Table { writer })
+        Ok(Table {
+            name,
+            writer,
+            output,
+        })
     }
 
     /// Adds rows; `write` writes the columns in the order of the schema.
@@ -134,11 +141,10 @@ impl Table {
         Ok(())
     }
 
-    fn close(self) -> Result<u64, ParquetError> {
+    fn close(self) -> Result<Finished, ParquetError> {
         let out = self.writer.into_inner()?;
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        Ok(file.metadata()?.len())
+        out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok((self.name, self.output))
     }
 }
 
@@ -162,7 +168,7 @@ impl Columns<'_> {
     }
 
     fn long(&mut self, values: impl Iterator<Item = u64>) -> Result<(), ParquetError> {
-        // Those that are unsigned are marked so in the schema.
+        // Unsigned columns are marked in the schema.
         let values: Vec<i64> = values.map(|v| v as i64).collect();
         self.write::<Int64Type>(&values, None)
     }
@@ -182,7 +188,7 @@ impl Columns<'_> {
         self.write::<ByteArrayType>(&values, None)
     }
 
-    /// Empty ones are null.
+    /// Empty texts are null.
     fn optional_text<'a>(
         &mut self,
         values: impl Iterator<Item = &'a str>,
@@ -195,42 +201,50 @@ impl Columns<'_> {
     }
 }
 
-/// Writes the files into `folder`, which exists.
-pub(crate) fn write(trace: &Trace, threads: &[&Thread], folder: &Path) -> Result<Summary, Error> {
-    write_tables(trace, threads, folder).map_err(|e| {
-        let source = match e {
-            ParquetError::External(e) => match e.downcast::<io::Error>() {
-                Ok(io) => *io,
-                Err(other) => io::Error::other(other),
-            },
-            other => io::Error::other(other),
-        };
-        Error::File {
-            path: folder.to_owned(),
-            source,
-        }
-    })
+/// Writes all tables into the folder `path`, which is made if it does not exist. The files of an earlier export are
+/// replaced when all new ones are complete.
+pub(crate) fn write_folder(trace: &Trace, path: &Path) -> io::Result<Written> {
+    let (outputs, written) = write_tables(trace, folder_of(path)).map_err(|e| match e {
+        ParquetError::External(e) => match e.downcast::<io::Error>() {
+            Ok(io) => *io,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    })?;
+    match fs::create_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        other => other?,
+    }
+    for (name, output) in outputs {
+        output.finish(&path.join(name))?;
+    }
+    Ok(written)
 }
 
+/// The tables as unfinished files on the file system of `folder`, with their names.
 fn write_tables(
     trace: &Trace,
-    threads: &[&Thread],
     folder: &Path,
-) -> Result<Summary, ParquetError> {
-    let mut summary = Summary::of(threads);
-    summary.bytes = [
+) -> Result<(Vec<(String, Output)>, Written), ParquetError> {
+    let threads = &trace.threads;
+    let tables = [
         write_trace(trace, folder)?,
         write_threads(threads, folder)?,
         write_methods(trace, folder)?,
         write_calls(threads, folder)?,
         write_events(threads, folder)?,
-    ]
-    .iter()
-    .sum();
-    Ok(summary)
+        write_missing(trace, folder)?,
+    ];
+    let mut written = Written::of(threads);
+    let mut outputs = Vec::new();
+    for (name, output) in tables {
+        written.bytes += output.file.metadata()?.len();
+        outputs.push((name, output));
+    }
+    Ok((outputs, written))
 }
 
-fn write_trace(trace: &Trace, folder: &Path) -> Result<u64, ParquetError> {
+fn write_trace(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> {
     let facts = &trace.process;
     let taken = trace.clock.reference();
     let mut table = Table::create(folder, TRACE)?;
@@ -250,7 +264,7 @@ fn write_trace(trace: &Trace, folder: &Path) -> Result<u64, ParquetError> {
     table.close()
 }
 
-fn write_threads(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
+fn write_threads(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetError> {
     let mut table = Table::create(folder, THREADS)?;
     table.rows(|c| {
         c.int(0..threads.len() as u32)?;
@@ -266,7 +280,7 @@ fn write_threads(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError
     table.close()
 }
 
-fn write_methods(trace: &Trace, folder: &Path) -> Result<u64, ParquetError> {
+fn write_methods(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> {
     let mut table = Table::create(folder, METHODS)?;
     let methods = || trace.methods.iter().map(|(_, m)| m);
     let full: Vec<String> = methods().map(|m| m.full_name()).collect();
@@ -282,7 +296,7 @@ fn write_methods(trace: &Trace, folder: &Path) -> Result<u64, ParquetError> {
     table.close()
 }
 
-fn write_calls(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
+fn write_calls(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetError> {
     let mut table = Table::create(folder, SLICES)?;
     // Number of the thread's first call.
     let mut first = 0_u64;
@@ -333,7 +347,7 @@ fn write_calls(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> 
     table.close()
 }
 
-fn write_events(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError> {
+fn write_events(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetError> {
     let mut table = Table::create(folder, EVENTS)?;
     for (i, thread) in threads.iter().enumerate() {
         for events in thread.events.chunks(GROUP_ROWS) {
@@ -352,38 +366,12 @@ fn write_events(threads: &[&Thread], folder: &Path) -> Result<u64, ParquetError>
     table.close()
 }
 
-/// Writes the files into the folder `path`, which is made if it isn't there. Those of an earlier export
-/// are replaced when the new ones are complete.
-pub(crate) fn write_folder(
-    trace: &Trace,
-    threads: &[&Thread],
-    path: &Path,
-) -> Result<Summary, Error> {
-    let cannot_write = |source| Error::File {
-        path: path.to_owned(),
-        source,
-    };
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::Builder::new();
-    temporary.prefix(".hindsight-export");
-    let (staging, _unfinished) = Unfinished::create(
-        || temporary.tempdir_in(parent),
-        |staging| staging.path().to_owned(),
-    )
-    .map_err(cannot_write)?;
-    let summary = write(trace, threads, staging.path()).map_err(|e| match e {
-        Error::File { source, .. } => cannot_write(source),
-        other => other,
+fn write_missing(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> {
+    let missing = missing(trace);
+    let mut table = Table::create(folder, MISSING)?;
+    table.rows(|c| {
+        c.text(missing.iter().map(|(what, _)| what.as_str()))?;
+        c.long(missing.iter().map(|&(_, count)| count))
     })?;
-    match fs::create_dir(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-        other => other.map_err(cannot_write)?,
-    }
-    for file in FILES {
-        fs::rename(staging.path().join(file), path.join(file)).map_err(cannot_write)?;
-    }
-    Ok(summary)
+    table.close()
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pprof's `profile.proto`, gzipped: for each chain of calls how often it occurred and how long its
-//! innermost method itself took, by thread.
+//! pprof's `profile.proto`, gzipped: for each call chain of each thread, the number of its calls and the self time of
+//! its innermost method.
 
 use std::io::{self, Write};
 
 use flate2::{write::GzEncoder, Compression};
 use hashbrown::HashMap;
-use hindsight_decoder::{MethodId, Thread, Trace};
+use hindsight_decoder::{MethodId, Trace};
 use prost::Message;
 
+use crate::labels::{method_names, missing, thread_names};
 use crate::tree::Tree;
-use crate::{method_names, Summary};
+use crate::written::Written;
 
-/// `perftools.profiles.Profile`, as far as it is needed.
+/// `perftools.profiles.Profile`: the fields that are needed.
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -90,7 +91,7 @@ struct Function {
     filename: i64,
 }
 
-/// Number of the string; those that are new are added to `part`.
+/// Numbers of strings. A new string is added to a part of the profile.
 #[derive(Default)]
 struct Strings(HashMap<String, i64>);
 
@@ -104,7 +105,7 @@ impl Strings {
     }
 }
 
-/// Writes parts of a profile. Protobuf messages that follow one another are read as one.
+/// Writes a profile in parts: protobuf reads concatenated messages as one.
 struct Parts<W: Write> {
     out: W,
     encoded: Vec<u8>,
@@ -118,16 +119,13 @@ impl<W: Write> Parts<W> {
     }
 }
 
-pub(crate) fn write(
-    trace: &Trace,
-    threads: &[&Thread],
-    out: &mut dyn Write,
-) -> io::Result<Summary> {
+pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
+    let threads = &trace.threads;
     let mut parts = Parts {
         out: GzEncoder::new(out, Compression::fast()),
         encoded: Vec::new(),
     };
-    let mut summary = Summary::of(threads);
+    let mut written = Written::of(threads);
     let mut strings = Strings::default();
     let start_ns = threads.iter().map(|t| t.start_ns).min().unwrap_or(0);
     let end_ns = threads.iter().map(|t| t.end_ns).max().unwrap_or(0);
@@ -151,7 +149,11 @@ pub(crate) fn write(
         format!("process: {} ({})", trace.process.name, trace.process.pid),
         format!("reason: {}", trace.process.reason),
     ];
-    for fact in facts {
+    let missing = missing(trace);
+    let missing = missing
+        .iter()
+        .map(|(what, n)| format!("missing: {what}: {n}"));
+    for fact in facts.into_iter().chain(missing) {
         let fact = strings.number(&fact, &mut head);
         head.comment.push(fact);
     }
@@ -164,7 +166,7 @@ pub(crate) fn write(
         let mut part = Profile::default();
         let id = i as u64 + 1;
         let method = trace.methods.get(MethodId(i as u32));
-        // Were the two names equal, pprof would take it for C++ and try to demangle it.
+        // If the two names were equal, pprof would try to demangle the name as C++.
         let system_name = match method {
             Some(m) if !m.signature.is_empty() => {
                 strings.number(&format!("{name}{}", m.signature), &mut part)
@@ -186,15 +188,15 @@ pub(crate) fn write(
         parts.write(&part)?;
     }
 
-    for thread in threads {
+    for (thread, name) in threads.iter().zip(thread_names(threads)) {
         let mut tree = Tree::default();
-        summary.left_out_calls += tree.add(&thread.calls);
+        written.left_out_calls += tree.add(&thread.calls);
         for (i, node) in tree.nodes.iter().enumerate() {
             let mut part = Profile::default();
             let label = vec![
                 Label {
                     key: thread_key,
-                    str: strings.number(&thread.name, &mut part),
+                    str: strings.number(&name, &mut part),
                     num: 0,
                 },
                 Label {
@@ -213,11 +215,11 @@ pub(crate) fn write(
                 label,
             });
             parts.write(&part)?;
-            summary.records += 1;
+            written.chains += 1;
         }
     }
     parts.out.finish()?;
-    Ok(summary)
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -228,15 +230,15 @@ mod tests {
     #[test]
     fn parts_are_read_as_one_profile_with_all_calls_and_times() {
         let trace = Trace::decode("t".as_ref(), &hindsight_testkit::stall().encode()).unwrap();
-        let threads: Vec<&Thread> = trace.threads.iter().collect();
+        let threads = &trace.threads;
         let mut out = Vec::new();
-        let summary = write(&trace, &threads, &mut out).unwrap();
+        let written = write(&trace, &mut out).unwrap();
         let mut plain = Vec::new();
         flate2::read::GzDecoder::new(&out[..])
             .read_to_end(&mut plain)
             .unwrap();
         let profile = Profile::decode(&plain[..]).unwrap();
-        assert_eq!(profile.sample.len() as u64, summary.records);
+        assert_eq!(profile.sample.len() as u64, written.chains);
         assert_eq!(profile.string_table[0], "");
         let sum = |i: usize| -> i64 { profile.sample.iter().map(|s| s.value[i]).sum() };
         let calls = threads.iter().map(|t| t.calls.len()).sum::<usize>();

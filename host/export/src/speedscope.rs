@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! speedscope's own JSON format: one evented profile a thread, times in ns since the trace's first event.
+//! speedscope's own JSON format: one evented profile per thread, times in ns since the trace's first event.
 
 use std::io::{self, Write};
 
-use hindsight_decoder::{Call, Thread, Trace};
+use hindsight_decoder::{Call, Trace};
 
-use crate::calls::{walk_closed, CallEvent};
 use crate::json::Json;
-use crate::{method_names, Summary};
+use crate::labels::{main_position, method_names, thread_labels};
+use crate::walk::{walk_closed, CallEvent};
+use crate::written::Written;
 
-pub(crate) fn write(
-    trace: &Trace,
-    threads: &[&Thread],
-    out: &mut dyn Write,
-) -> io::Result<Summary> {
+pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
+    let threads = &trace.threads;
     let names = method_names(trace);
     let epoch = threads.iter().map(|t| t.start_ns).min().unwrap_or(0);
-    let main = trace.main_thread().map(|t| t.tid);
-    let active = threads.iter().position(|t| Some(t.tid) == main);
 
     let mut json = Json::new(out);
     json.raw("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":")?
@@ -25,7 +21,7 @@ pub(crate) fn write(
         .raw(",\"name\":")?
         .string(&trace.process.name)?
         .raw(",\"activeProfileIndex\":")?
-        .number(active.unwrap_or(0) as u64)?;
+        .number(main_position(trace) as u64)?;
     json.raw(",\"shared\":{\"frames\":")?;
     json.array(names.iter().enumerate(), |json, (i, name)| {
         json.raw("{\"name\":")?.string(name)?;
@@ -36,10 +32,11 @@ pub(crate) fn write(
         json.raw("}").map(|_| ())
     })?;
     json.raw("},\"profiles\":")?;
-    json.array(threads, |json, thread| {
+    let labelled = threads.iter().zip(thread_labels(threads));
+    json.array(labelled, |json, (thread, label)| {
         json.raw("\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":")?
-            .string(&format!("{} ({})", thread.name, thread.tid))?
-            // The same for all, so that threads can be compared.
+            .string(&label)?
+            // The same axis for all threads, so that they can be compared.
             .raw(",\"startValue\":0,\"endValue\":")?
             .number(thread.end_ns.max(thread.start_ns) - epoch)?
             .raw(",\"events\":[")?;
@@ -65,5 +62,5 @@ pub(crate) fn write(
     })?;
     json.raw("}\n")?;
     json.hand_on()?;
-    Ok(Summary::of(threads))
+    Ok(Written::of(threads))
 }

@@ -5,12 +5,12 @@
 //! Needs Node.js, and once the network (see `scripts/perfetto`). `HINDSIGHT_OFFLINE=1` leaves it out;
 //! `HINDSIGHT_TRACES=a.hindsight:b.hindsight` checks these traces too.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use hindsight_decoder::{Extension, Flags, Trace};
-use hindsight_export::{write_file, Format, Options, Summary, PERFETTO_MAX_DEPTH};
+use hindsight_decoder::{Damage, DamagedPart, Extension, Flags, Trace};
+use hindsight_export::{write_file, Format, Written, PERFETTO_MAX_DEPTH};
 use hindsight_testkit::Script;
 use serde_json::Value;
 
@@ -61,7 +61,15 @@ type Call = (u64, i64, i64, u64, String, Option<(i64, String)>);
 
 fn decoded(trace: &Trace) -> Vec<Call> {
     let mut calls = Vec::new();
+    let (mut seen, mut repeated) = (std::collections::HashSet::new(), 0);
     for thread in &trace.threads {
+        // A second recording of a thread id has a free one: Perfetto would merge the two.
+        let tid = if seen.insert(thread.tid) {
+            thread.tid
+        } else {
+            repeated += 1;
+            (1 << 22) + repeated
+        };
         for call in thread.calls.iter() {
             let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
             let depth = call.depth % PERFETTO_MAX_DEPTH;
@@ -74,7 +82,7 @@ fn decoded(trace: &Trace) -> Vec<Call> {
                 )
             });
             calls.push((
-                u64::from(thread.tid),
+                u64::from(tid),
                 call.start_ns as i64,
                 if runs { -1 } else { call.duration_ns() as i64 },
                 u64::from(depth),
@@ -133,10 +141,10 @@ fn offline() -> bool {
 }
 
 /// Exports the trace and compares. Returns the trace processor for more questions.
-fn check(trace: &Trace) -> (Perfetto, Summary) {
+fn check(trace: &Trace) -> (Perfetto, Written) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t.pftrace");
-    let summary = write_file(trace, Format::Perfetto, &Options::default(), &file).unwrap();
+    let written = write_file(trace, Format::Perfetto, &file).unwrap();
     let mut perfetto = Perfetto::open(&file);
     let errors = perfetto.query(
         "select name, idx, value from stats where severity in ('error', 'data_loss') and value > 0",
@@ -148,8 +156,8 @@ fn check(trace: &Trace) -> (Perfetto, Summary) {
         assert_eq!(expected, got);
     }
     assert_eq!(expected.len(), got.len());
-    assert_eq!(expected.len() as u64, summary.calls);
-    (perfetto, summary)
+    assert_eq!(expected.len() as u64, written.calls);
+    (perfetto, written)
 }
 
 fn decode(script: &Script) -> Trace {
@@ -282,8 +290,8 @@ fn calls_deeper_than_perfetto_shows_on_one_track() {
         }
     }
     let trace = decode(&s);
-    let (mut perfetto, summary) = check(&trace);
-    assert_eq!(summary.deep_calls, 2 * (1_300 - 512));
+    let (mut perfetto, written) = check(&trace);
+    assert_eq!(written.deep_calls, 2 * (1_300 - 512));
     let tracks = perfetto.query(
         "select t.name, count(*) as calls, max(depth) as deepest from slice join track t on track_id = t.id
          where coalesce(category, '') != 'hindsight' group by track_id order by track_id",
@@ -312,6 +320,109 @@ fn a_ring_that_has_wrapped_around() {
     assert_eq!(told[0]["name"], "older calls were overwritten");
     assert_eq!(told[0]["ts"], trace.threads[0].start_ns);
     assert!(told.iter().all(|row| row["slots"] == overwritten));
+}
+
+#[test]
+fn recordings_of_one_thread_id_are_tracks_of_their_own() {
+    if offline() {
+        return;
+    }
+    let mut s = Script::new("again");
+    let (f, g) = (s.method("a.C.f", "()V"), s.method("a.C.g", "()V"));
+    let recordings = [(70, "main"), (70, "Shutdown thread"), (70, "main")]
+        .map(|(tid, name)| s.thread(tid, name));
+    // All at the same time, and crosswise: on one track they could not be nested.
+    s.at(recordings[0], 0).enter(f).after(100).exit();
+    s.at(recordings[1], 50)
+        .enter(g)
+        .after(100)
+        .call(f, 0)
+        .exit();
+    s.at(recordings[2], 60).call(g, 5).after(1).call(g, 5);
+    let trace = decode(&s);
+    let (mut perfetto, _) = check(&trace);
+    let tracks = perfetto.query(
+        "select thread.name, tid, group_concat(slice.name, ' ') as calls from slice
+         join thread_track t on t.id = slice.track_id join thread using (utid) group by utid order by utid",
+    );
+    let track = |name: &str, tid: u32, calls: &str| serde_json::json!({"name": name, "tid": tid, "calls": calls});
+    assert_eq!(
+        tracks,
+        [
+            track("main", 70, "a.C.f"),
+            track("Shutdown thread (70)", (1 << 22) + 1, "a.C.g a.C.f"),
+            track("main (70) #2", (1 << 22) + 2, "a.C.g a.C.g"),
+        ]
+    );
+}
+
+#[test]
+fn damaged_rings_are_named_and_the_others_are_there() {
+    if offline() {
+        return;
+    }
+    let trace = damaged_stall();
+    let (mut perfetto, _) = check(&trace);
+    let reasons = perfetto.query(
+        "select a.key, a.string_value as reason from slice join args a using (arg_set_id)
+         where name = 'Hindsight trace taken' and a.key glob 'debug.damaged*'",
+    );
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(reasons[0]["key"].as_str().unwrap().contains("notes-sync"));
+    assert_eq!(reasons[0]["reason"], "its checksum is wrong");
+}
+
+/// The stall, as it is decoded when the ring of "notes-sync" cannot be read.
+fn damaged_stall() -> Trace {
+    let mut trace = decode(&hindsight_testkit::stall());
+    let lost = trace.threads.remove(1);
+    let ring = DamagedPart::Ring {
+        thread: lost.key,
+        tid: Some(lost.tid),
+        name: Some(lost.name),
+        kept_slots: 0,
+        slots: Some(lost.stats.slots),
+    };
+    trace.damaged.push(Damage {
+        part: ring,
+        reason: "its checksum is wrong".into(),
+    });
+    trace
+}
+
+#[test]
+fn formats_with_a_place_for_it_name_the_data_that_is_missing() {
+    let trace = damaged_stall();
+    let folder = tempfile::tempdir().unwrap();
+    let missing = "damaged: thread \"notes-sync\" (tid 4217): its checksum is wrong; nothing of it is in the trace";
+    for format in Format::ALL {
+        let path = folder.path().join(format.extension());
+        write_file(&trace, format, &path).unwrap();
+        let contents = match format {
+            Format::Firefox | Format::Pprof => {
+                let mut unpacked = Vec::new();
+                let packed = std::fs::read(&path).unwrap();
+                flate2::read::MultiGzDecoder::new(&packed[..])
+                    .read_to_end(&mut unpacked)
+                    .unwrap();
+                unpacked
+            }
+            Format::Parquet => std::fs::read(path.join("missing.parquet")).unwrap(),
+            _ => std::fs::read(&path).unwrap(),
+        };
+        // In JSON the quotes are escaped.
+        let contents = String::from_utf8_lossy(&contents).replace("\\\"", "\"");
+        let has_no_place = matches!(
+            format,
+            Format::Speedscope | Format::Folded | Format::Nanoscope
+        );
+        let found = match format {
+            // Two fields; see above.
+            Format::Perfetto => contents.contains("damaged: thread \"notes-sync\" (tid 4217)"),
+            _ => contents.contains(missing),
+        };
+        assert_eq!(found, !has_no_place, "{format:?}");
+    }
 }
 
 /// Two threads that send messages to each other, wake each other, and count.
@@ -455,7 +566,7 @@ fn traces_that_are_concatenated_are_read_as_one() {
     ] {
         expected.extend(decoded(&trace));
         let file = folder.path().join("one.pftrace");
-        write_file(&trace, Format::Perfetto, &Options::default(), &file).unwrap();
+        write_file(&trace, Format::Perfetto, &file).unwrap();
         merged.extend(std::fs::read(&file).unwrap());
     }
     expected.sort();
@@ -480,7 +591,7 @@ fn traces_that_were_given() {
     };
     for path in std::env::split_paths(&traces) {
         let trace = Trace::open(&path).unwrap();
-        let (_, summary) = check(&trace);
-        eprintln!("{}: {summary:?}: the same in Perfetto", path.display());
+        let (_, written) = check(&trace);
+        eprintln!("{}: {written:?}: the same in Perfetto", path.display());
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Perfetto's protobuf format.
 //!
-//! One packet sequence a thread, with its own interned names and an incremental clock, so that a call's
-//! begin or end takes about 14 bytes. The calls of a thread that are deeper than [`MAX_DEPTH`] stand on
-//! tracks below it, because Perfetto's trace processor drops what is deeper than that on one track.
+//! One packet sequence per thread, with its own interned names and an incremental clock, so that a call's
+//! begin or end takes about 14 bytes. Calls deeper than [`MAX_DEPTH`] are on tracks below their thread's, because
+//! Perfetto's trace processor drops deeper calls on one track.
 //!
-//! Exports can be merged with each other and with system traces by concatenation: times are
-//! CLOCK_BOOTTIME, as theirs are, and the numbers of sequences, tracks and flows differ from trace to
-//! trace.
+//! Perfetto merges the tracks of one thread id, so a second recording of a thread id gets a free one.
+//!
+//! Exports can be concatenated with each other and with system traces: times are CLOCK_BOOTTIME in both, and the numbers
+//! of sequences, tracks and flows differ from trace to trace.
 
 mod proto;
 
@@ -16,14 +17,15 @@ use std::io::{self, Write};
 use hindsight_decoder::{Call, Flags, Method, MethodId, Thread, Trace};
 use proto::{fields, Message};
 
-use crate::calls::{walk, CallEvent};
-use crate::events::{thread_events, Counter, Fact, Flow, Sample, ThreadEvents, TimelineEvent};
-use crate::Summary;
+use crate::extras::{extras, Counter, Extras, Fact, Flow, Instant, Sample};
+use crate::labels::unique_threads;
+use crate::walk::{walk, CallEvent};
+use crate::written::Written;
 
-/// How many levels of calls Perfetto's trace processor takes on one track.
+/// Levels of calls that Perfetto's trace processor accepts on one track.
 pub const MAX_DEPTH: u32 = 512;
 
-/// Packets are handed on when there are so many bytes of them.
+/// Size of the chunks in which packets are written, bytes.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// Numbers of clocks in Perfetto.
@@ -31,26 +33,26 @@ mod clock {
     pub(super) const REALTIME: u64 = 1;
     pub(super) const MONOTONIC: u64 = 3;
     pub(super) const BOOTTIME: u64 = 6;
-    /// The first that a sequence may define for itself.
+    /// The first number that a sequence may define for itself.
     pub(super) const INCREMENTAL: u64 = 64;
 }
 
-/// What tells our own events from calls.
+/// Category of events that are not calls.
 const CATEGORY: &str = "hindsight";
 
-/// Numbers that differ from trace to trace.
+/// Numbers of sequences, tracks and flows, which differ from trace to trace.
 #[derive(Clone, Copy)]
 struct Numbers {
-    /// Of the process's track; others are made from it.
+    /// Number of the process's track; the others are derived from it.
     seed: u64,
-    /// Of the sequence of the packets that belong to no thread; those of threads follow.
+    /// Number of the sequence of packets that belong to no thread. The threads' sequences follow.
     sequence: u64,
 }
 
 impl Numbers {
-    /// Sequences of system traces are numbered from 1 on, and there are some hundreds of them at most.
+    /// Above the numbers in system traces, which count from 1 to some hundreds.
     const FIRST_SEQUENCE: u64 = 2048;
-    /// So many that numbers stay varints of two bytes.
+    /// Few enough that the numbers stay varints of two bytes.
     const SEQUENCES: u64 = 8192;
 
     fn of(trace: &Trace) -> Self {
@@ -87,7 +89,7 @@ impl Numbers {
     }
 }
 
-/// Two numbers into one that others are unlikely to come to.
+/// A hash of two numbers.
 fn mix(a: u64, b: u64) -> u64 {
     // The finalizer of SplitMix64.
     let mut z = (a ^ b.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -130,39 +132,37 @@ impl Annotation {
     }
 }
 
-pub(crate) fn write(
-    trace: &Trace,
-    threads: &[&Thread],
-    out: &mut dyn Write,
-) -> io::Result<Summary> {
+pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
+    let threads = &trace.threads;
     let mut writer = Writer {
         out,
         chunk: Vec::with_capacity(CHUNK_BYTES + 1024),
         numbers: Numbers::of(trace),
     };
-    let mut summary = Summary::of(threads);
+    let mut written = Written::of(threads);
     writer.clocks(trace)?;
-    writer.process(trace, threads)?;
-    for (i, (thread, recorded)) in threads.iter().zip(thread_events(threads)).enumerate() {
+    writer.process(trace)?;
+    let named = threads.iter().zip(unique_threads(threads));
+    for (i, ((thread, (tid, name)), extras)) in named.zip(extras(threads)).enumerate() {
         let mut sequence = Sequence::new(trace, thread, i as u64, writer.numbers);
-        sequence.describe(trace, &mut writer)?;
+        sequence.describe(trace, tid, &name, &mut writer)?;
         if thread.stats.overwritten_slots > 0 {
             sequence.ring_begins(&mut writer)?;
         }
-        let mut events = recorded.events.iter().peekable();
+        let mut instants = extras.instants.iter().peekable();
         let mut running = 0;
         walk(&thread.calls, |call_event| {
             let at_ns = match &call_event {
                 CallEvent::Begin(call) => call.start_ns,
                 CallEvent::End(call) => call.end_ns,
             };
-            while let Some(event) = events.next_if(|m| m.at_ns <= at_ns) {
-                sequence.event(event, running, &mut writer)?;
+            while let Some(instant) = instants.next_if(|i| i.at_ns <= at_ns) {
+                sequence.instant(instant, running, &mut writer)?;
             }
             match call_event {
                 CallEvent::Begin(call) => {
                     running = call.depth + 1;
-                    summary.deep_calls += u64::from(call.depth >= MAX_DEPTH);
+                    written.deep_calls += u64::from(call.depth >= MAX_DEPTH);
                     sequence.begin(call, &mut writer)
                 }
                 CallEvent::End(call) => {
@@ -171,16 +171,16 @@ pub(crate) fn write(
                 }
             }
         })?;
-        for event in events {
-            sequence.event(event, running, &mut writer)?;
+        for instant in instants {
+            sequence.instant(instant, running, &mut writer)?;
         }
-        sequence.counters(&recorded, &mut writer)?;
+        sequence.counters(&extras, &mut writer)?;
     }
     writer.hand_on()?;
-    Ok(summary)
+    Ok(written)
 }
 
-/// Collects packets.
+/// Collects packets and writes them in chunks.
 struct Writer<'a> {
     out: &'a mut dyn Write,
     chunk: Vec<u8>,
@@ -202,7 +202,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The clocks at the moment when the trace was taken; BOOTTIME is the one that times are shown in.
+    /// The clocks when the trace was taken. Times are shown as BOOTTIME.
     fn clocks(&mut self, trace: &Trace) -> io::Result<()> {
         let reference = trace.clock.reference();
         let mut snapshot = Message::default();
@@ -224,8 +224,8 @@ impl Writer<'_> {
         self.packet(&packet)
     }
 
-    /// The process, and on its track the moment when the trace was taken.
-    fn process(&mut self, trace: &Trace, threads: &[&Thread]) -> io::Result<()> {
+    /// The process, and on its track an instant for the taking of the trace.
+    fn process(&mut self, trace: &Trace) -> io::Result<()> {
         let facts = &trace.process;
         let mut process = Message::default();
         process.varint(fields::process::PID, u64::from(facts.pid));
@@ -239,7 +239,7 @@ impl Writer<'_> {
         packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
         self.packet(&packet)?;
 
-        let mut event = instant("Hindsight trace taken");
+        let mut event = instant_event("Hindsight trace taken");
         event.varint(fields::event::TRACK_UUID, uuid);
         let mut annotate = |name: &str, field: u32, value: &dyn Fn(&mut Message, u32)| {
             let mut annotation = Message::default();
@@ -254,12 +254,23 @@ impl Writer<'_> {
         {
             annotate(name, fields::annotation::STRING, &|m, f| m.string(f, text));
         }
-        let overwritten: u64 = threads.iter().map(|t| t.stats.overwritten_slots).sum();
+        let overwritten: u64 = trace
+            .threads
+            .iter()
+            .map(|t| t.stats.overwritten_slots)
+            .sum();
         let overwritten = ("slots overwritten by newer ones".to_owned(), overwritten);
         let losses = trace.losses.counts.iter().chain([&overwritten]);
         for (what, count) in losses.filter(|(_, count)| *count > 0) {
             let name = format!("lost: {what}");
             annotate(&name, fields::annotation::UINT, &|m, f| m.varint(f, *count));
+        }
+        for damage in &trace.damaged {
+            let name = format!("damaged: {}", damage.part);
+            let reason = &damage.reason;
+            annotate(&name, fields::annotation::STRING, &|m, f| {
+                m.string(f, reason);
+            });
         }
         let mut packet = Message::default();
         packet.varint(fields::packet::TIMESTAMP, trace.end_ns());
@@ -270,8 +281,8 @@ impl Writer<'_> {
     }
 }
 
-/// An event of our own that takes no time.
-fn instant(name: &str) -> Message {
+/// An event without a duration.
+fn instant_event(name: &str) -> Message {
     let mut event = Message::default();
     event.varint(fields::event::TYPE, fields::event::INSTANT);
     event.string(fields::event::CATEGORIES, CATEGORY);
@@ -296,14 +307,14 @@ struct Sequence<'a> {
     index: u64,
     numbers: Numbers,
     names: Names<'a>,
-    /// Sequence id and flags, as each of its packets has them.
+    /// Sequence id and flags, which each packet repeats.
     tail: Message,
     /// Time of the last packet, ns.
     now_ns: u64,
-    /// Tracks that have been described.
+    /// Number of tracks described so far.
     parts: u32,
     annotations_interned: bool,
-    /// Kept for their memory.
+    /// Reused for its memory, like `event`.
     packet: Message,
     event: Message,
 }
@@ -336,7 +347,7 @@ impl<'a> Sequence<'a> {
             numbers,
             names: Names {
                 methods: trace.methods.iter().map(|(_, m)| m).collect(),
-                // One more for calls whose entry wasn't recorded.
+                // The last one is for calls whose entry was not recorded.
                 interned: vec![false; trace.methods.len() + 1],
             },
             tail,
@@ -349,12 +360,18 @@ impl<'a> Sequence<'a> {
     }
 
     /// The thread's track, and the clock and defaults of the packets that follow.
-    fn describe(&mut self, trace: &Trace, writer: &mut Writer<'_>) -> io::Result<()> {
+    fn describe(
+        &mut self,
+        trace: &Trace,
+        tid: u32,
+        name: &str,
+        writer: &mut Writer<'_>,
+    ) -> io::Result<()> {
         let uuid = self.numbers.track(self.index, 0);
         let mut thread = Message::default();
         thread.varint(fields::thread::PID, u64::from(trace.process.pid));
-        thread.varint(fields::thread::TID, u64::from(self.thread.tid));
-        thread.string(fields::thread::NAME, &self.thread.name);
+        thread.varint(fields::thread::TID, u64::from(tid));
+        thread.string(fields::thread::NAME, name);
         let mut track = Message::default();
         track.varint(fields::track::UUID, uuid);
         track.varint(fields::track::PARENT_UUID, self.numbers.process());
@@ -436,48 +453,48 @@ impl<'a> Sequence<'a> {
         self.event_packet(call.end_ns, &interned, writer)
     }
 
-    /// Says at the oldest event that there were older ones.
+    /// Marks the place from which on the ring was overwritten.
     fn ring_begins(&mut self, writer: &mut Writer<'_>) -> io::Result<()> {
         let overwritten = Fact::Number(self.thread.stats.overwritten_slots);
-        let event = TimelineEvent {
+        let instant = Instant {
             at_ns: self.thread.start_ns,
             name: "older calls were overwritten",
             facts: vec![("slots", overwritten)],
             flow: None,
         };
-        self.event(&event, 0, writer)
+        self.instant(&instant, 0, writer)
     }
 
-    /// Something that happened while so many calls were `running`.
-    fn event(
+    /// An instant with `running` calls around it.
+    fn instant(
         &mut self,
-        event: &TimelineEvent,
+        instant: &Instant,
         running: u32,
         writer: &mut Writer<'_>,
     ) -> io::Result<()> {
         self.place(running, writer)?;
-        self.event = instant(event.name);
+        self.event = instant_event(instant.name);
         self.track(running);
-        for (name, fact) in &event.facts {
+        for (name, fact) in &instant.facts {
             add_fact(&mut self.event, name, fact);
         }
-        let (field, flow) = match event.flow {
+        let (field, flow) = match instant.flow {
             Some(Flow::From(flow)) => (fields::event::FLOW_IDS, flow),
             Some(Flow::To(flow)) => (fields::event::TERMINATING_FLOW_IDS, flow),
-            None => return self.event_packet(event.at_ns, &Message::default(), writer),
+            None => return self.event_packet(instant.at_ns, &Message::default(), writer),
         };
         self.event.fixed64(field, self.numbers.flow(flow));
-        self.event_packet(event.at_ns, &Message::default(), writer)
+        self.event_packet(instant.at_ns, &Message::default(), writer)
     }
 
     /// The thread's counters, each on a track of its own.
-    fn counters(&mut self, recorded: &ThreadEvents, writer: &mut Writer<'_>) -> io::Result<()> {
+    fn counters(&mut self, extras: &Extras, writer: &mut Writer<'_>) -> io::Result<()> {
         let mut described: Vec<Counter> = Vec::new();
         for &Sample {
             at_ns,
             counter,
             value,
-        } in &recorded.samples
+        } in &extras.samples
         {
             let uuid = self.numbers.counter(self.index, counter);
             if !described.contains(&counter) {
@@ -502,7 +519,7 @@ impl<'a> Sequence<'a> {
             event.varint(fields::event::TRACK_UUID, uuid);
             event.varint(fields::event::COUNTER_VALUE, value);
             let mut packet = Message::default();
-            // Calls have been written up to the end, and the incremental clock only goes forwards.
+            // The incremental clock is at the last call by now, and only goes forwards.
             packet.varint(fields::packet::TIMESTAMP, at_ns);
             packet.varint(fields::packet::TIMESTAMP_CLOCK, clock::BOOTTIME);
             packet.append(&self.tail);
@@ -512,7 +529,7 @@ impl<'a> Sequence<'a> {
         Ok(())
     }
 
-    /// Describes the track for calls that are too deep for those described so far.
+    /// Describes the tracks down to the one for calls at `depth`.
     fn place(&mut self, depth: u32, writer: &mut Writer<'_>) -> io::Result<()> {
         let part = depth / MAX_DEPTH;
         while self.parts <= part {
@@ -541,7 +558,7 @@ impl<'a> Sequence<'a> {
         Ok(())
     }
 
-    /// Calls of the first part are on the sequence's default track.
+    /// Sets the track for calls at `depth`; the sequence's default track holds the outermost ones.
     fn track(&mut self, depth: u32) {
         let part = depth / MAX_DEPTH;
         if part > 0 {

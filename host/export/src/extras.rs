@@ -1,38 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What threads recorded beside calls, in the words of a timeline: events, counters, and which moment
-//! led to which.
+//! Events other than calls, in the terms of a timeline: instants, counters, and flows from a cause to its effect.
+//!
+//! Recorded today: tracing started and stopped, waits for a lock, and wake-ups. The others are reserved in the trace
+//! format: no device writes them.
 
 use hashbrown::HashMap;
 use hindsight_decoder::{Extension, Thread, ThreadEvent};
 
-/// A fact about a moment.
+use crate::labels::thread_labels;
+
+/// A detail of an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
     Text(String),
     Number(u64),
-    /// An identity that has no meaning but being equal to others.
+    /// An identity: it only tells whether two are the same.
     Pointer(u64),
 }
 
-/// How a moment is tied to another one.
+/// One end of a flow: two instants with the same number belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// It leads to the one with the same number.
+    /// The cause.
     From(u64),
-    /// It follows from it.
+    /// The effect.
     To(u64),
 }
 
-/// Something that happened.
+/// An event without a duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TimelineEvent {
+pub(crate) struct Instant {
     pub(crate) at_ns: u64,
     pub(crate) name: &'static str,
     pub(crate) facts: Vec<(&'static str, Fact)>,
     pub(crate) flow: Option<Flow>,
 }
 
-/// What is counted. The discriminants number the counters of a thread.
+/// A counter of a thread. Its discriminant is part of the counter's track number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Counter {
     CpuTime,
@@ -66,28 +70,57 @@ pub(crate) struct Sample {
     pub(crate) value: u64,
 }
 
-/// What one thread recorded beside calls, in the order of time.
+/// The events of one thread that are not calls, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadEvents {
-    pub(crate) events: Vec<TimelineEvent>,
+pub(crate) struct Extras {
+    pub(crate) instants: Vec<Instant>,
     pub(crate) samples: Vec<Sample>,
 }
 
-/// For each of `threads`, what it recorded beside calls.
-pub(crate) fn thread_events(threads: &[&Thread]) -> Vec<ThreadEvents> {
-    let mut all: Vec<ThreadEvents> = threads.iter().map(|_| ThreadEvents::default()).collect();
-    let by_tid: HashMap<u32, usize> = threads
-        .iter()
-        .enumerate()
-        .map(|(i, t)| (t.tid, i))
-        .collect();
-    let thread_name = |tid: u64| {
-        let known = u32::try_from(tid).ok().and_then(|tid| by_tid.get(&tid));
-        match known {
-            Some(&i) => Fact::Text(format!("{} ({tid})", threads[i].name)),
+/// Finds threads by the ids in events.
+struct ByTid<'a> {
+    threads: &'a [Thread],
+    labels: Vec<String>,
+    by_tid: HashMap<u32, Vec<usize>>,
+}
+
+impl<'a> ByTid<'a> {
+    fn new(threads: &'a [Thread]) -> Self {
+        let mut by_tid: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (i, thread) in threads.iter().enumerate() {
+            by_tid.entry(thread.tid).or_default().push(i);
+        }
+        ByTid {
+            threads,
+            labels: thread_labels(threads),
+            by_tid,
+        }
+    }
+
+    /// The recording of thread `tid` that contains `at_ns`, else the nearest one.
+    fn at(&self, tid: u64, at_ns: u64) -> Option<usize> {
+        let recordings = self.by_tid.get(&u32::try_from(tid).ok()?)?;
+        let distance = |&&i: &&usize| {
+            let thread = &self.threads[i];
+            let before = thread.start_ns.saturating_sub(at_ns);
+            before.max(at_ns.saturating_sub(thread.end_ns))
+        };
+        recordings.iter().min_by_key(distance).copied()
+    }
+
+    /// Its label, or its id if it is not in the trace.
+    fn fact(&self, tid: u64, at_ns: u64) -> Fact {
+        match self.at(tid, at_ns) {
+            Some(i) => Fact::Text(self.labels[i].clone()),
             None => Fact::Number(tid),
         }
-    };
+    }
+}
+
+/// For each thread, its events that are not calls.
+pub(crate) fn extras(threads: &[Thread]) -> Vec<Extras> {
+    let mut all: Vec<Extras> = threads.iter().map(|_| Extras::default()).collect();
+    let by_tid = ByTid::new(threads);
 
     // In the order of time over all threads, so that a message is enqueued before it is dispatched.
     let mut events: Vec<(usize, &ThreadEvent)> = threads
@@ -102,7 +135,7 @@ pub(crate) fn thread_events(threads: &[&Thread]) -> Vec<ThreadEvents> {
         flows += 1;
         flows
     };
-    // Where the moment is at which a message was enqueued that hasn't been dispatched yet.
+    // Thread and index of the instant that enqueued a message which has not been dispatched yet.
     let mut enqueued: HashMap<u64, (usize, usize)> = HashMap::new();
     for (i, event) in events {
         let at_ns = event.at_ns;
@@ -123,15 +156,15 @@ pub(crate) fn thread_events(threads: &[&Thread]) -> Vec<ThreadEvents> {
                 vec![("loader", Fact::Pointer(first))],
             ),
             Extension::MessageEnqueued => {
-                enqueued.insert(first, (i, all[i].events.len()));
-                let to = thread_name(second);
+                enqueued.insert(first, (i, all[i].instants.len()));
+                let to = by_tid.fact(second, at_ns);
                 let message = Fact::Pointer(first);
                 ("message enqueued", vec![("message", message), ("for", to)])
             }
             Extension::MessageDispatched => {
                 if let Some((from, at)) = enqueued.remove(&first) {
-                    // Both of one moment would have no direction.
-                    let cause = &mut all[from].events[at];
+                    // At equal times a flow would have no direction.
+                    let cause = &mut all[from].instants[at];
                     if cause.at_ns < at_ns {
                         let id = new_flow();
                         cause.flow = Some(Flow::From(id));
@@ -146,25 +179,25 @@ pub(crate) fn thread_events(threads: &[&Thread]) -> Vec<ThreadEvents> {
             Extension::LockWait => (
                 "waits for a lock",
                 vec![
-                    ("held by", thread_name(first)),
+                    ("held by", by_tid.fact(first, at_ns)),
                     ("lock", Fact::Pointer(second)),
                 ],
             ),
             Extension::WokenBy => {
-                let waker = u32::try_from(first).ok().and_then(|tid| by_tid.get(&tid));
-                if let Some(&waker) = waker.filter(|&&waker| waker != i) {
+                let waker = by_tid.at(first, at_ns);
+                if let Some(waker) = waker.filter(|&waker| waker != i) {
                     let id = new_flow();
                     flow = Some(Flow::To(id));
-                    let wakes = TimelineEvent {
+                    let wakes = Instant {
                         // Readers want the cause to be before the effect.
                         at_ns: at_ns.saturating_sub(1),
                         name: "wakes",
-                        facts: vec![("thread", thread_name(u64::from(threads[i].tid)))],
+                        facts: vec![("thread", Fact::Text(by_tid.labels[i].clone()))],
                         flow: Some(Flow::From(id)),
                     };
-                    all[waker].events.push(wakes);
+                    all[waker].instants.push(wakes);
                 }
-                ("woken", vec![("by", thread_name(first))])
+                ("woken", vec![("by", by_tid.fact(first, at_ns))])
             }
             Extension::UserMark => ("mark", vec![("string", Fact::Number(first))]),
             Extension::ThreadCpuTime => {
@@ -189,28 +222,28 @@ pub(crate) fn thread_events(threads: &[&Thread]) -> Vec<ThreadEvents> {
                 sample(&mut all[i], at_ns, &counts);
                 continue;
             }
-            // They are calls, or ends of calls.
+            // These are parts of calls.
             Extension::NativeEntered | Extension::NativeLeft | Extension::Unwound => continue,
             _ => (
                 "event",
                 vec![("kind", Fact::Text(format!("{:?}", event.kind)))],
             ),
         };
-        all[i].events.push(TimelineEvent {
+        all[i].instants.push(Instant {
             at_ns,
             name,
             facts,
             flow,
         });
     }
-    for recorded in &mut all {
-        // Those of wakers were put in a nanosecond early.
-        recorded.events.sort_by_key(|m| m.at_ns);
+    for extras in &mut all {
+        // A waker's instants were inserted a nanosecond early.
+        extras.instants.sort_by_key(|i| i.at_ns);
     }
     all
 }
 
-fn sample(recorded: &mut ThreadEvents, at_ns: u64, counts: &[(Counter, u64)]) {
+fn sample(recorded: &mut Extras, at_ns: u64, counts: &[(Counter, u64)]) {
     let new = counts.iter().map(|&(counter, value)| Sample {
         at_ns,
         counter,
@@ -239,14 +272,13 @@ mod tests {
             .after(5)
             .extension(Extension::WokenBy, &[99]);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let threads: Vec<&Thread> = trace.threads.iter().collect();
-        let all = thread_events(&threads);
-        let told = |i: usize| -> Vec<(&str, Option<Flow>)> {
-            let events: &Vec<TimelineEvent> = &all[i].events;
-            events.iter().map(|m| (m.name, m.flow)).collect()
+        let all = extras(&trace.threads);
+        let flows = |i: usize| -> Vec<(&str, Option<Flow>)> {
+            let instants = all[i].instants.iter();
+            instants.map(|i| (i.name, i.flow)).collect()
         };
         assert_eq!(
-            told(0),
+            flows(0),
             [
                 ("message enqueued", Some(Flow::From(2))),
                 ("wakes", Some(Flow::From(1)))
@@ -254,7 +286,7 @@ mod tests {
         );
         // The message was dispatched once; the thread 99 was not traced.
         assert_eq!(
-            told(1),
+            flows(1),
             [
                 ("woken", Some(Flow::To(1))),
                 ("message dispatched", Some(Flow::To(2))),
@@ -263,7 +295,27 @@ mod tests {
             ]
         );
         let by = ("by", Fact::Text("main (10)".into()));
-        assert_eq!(all[1].events[0].facts, [by]);
+        assert_eq!(all[1].instants[0].facts, [by]);
+    }
+
+    #[test]
+    fn a_thread_id_means_the_recording_of_that_time() {
+        let mut s = Script::new("p");
+        let f = s.method("a.C.f", "()V");
+        let (first, second) = (s.thread(10, "first"), s.thread(10, "second"));
+        let woken = s.thread(11, "woken");
+        s.at(first, 0).call(f, 50);
+        s.stop_at(60);
+        s.at(second, 100).call(f, 50);
+        s.at(woken, 20).extension(Extension::WokenBy, &[10]);
+        let mut trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        // The script takes all rings at one time.
+        trace.threads[0].end_ns = trace.threads[0].start_ns + 60;
+        let all = extras(&trace.threads);
+        let names = |i: usize| -> Vec<&str> { all[i].instants.iter().map(|i| i.name).collect() };
+        assert_eq!((names(0), names(1)), (vec!["wakes"], vec![]));
+        let by = ("by", Fact::Text("first (10)".into()));
+        assert_eq!(all[2].instants[0].facts, [by]);
     }
 
     #[test]
@@ -275,7 +327,7 @@ mod tests {
             .after(5)
             .extension(Extension::ResourceUse, &[1, 2, 3, 4]);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let all = thread_events(&[&trace.threads[0]]);
+        let all = extras(&trace.threads);
         let values: Vec<(Counter, u64)> = all[0]
             .samples
             .iter()
