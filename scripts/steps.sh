@@ -42,8 +42,8 @@ needs() {
 }
 
 cannot_go_on() {
-  summary || true
   echo "cannot go on without: $1"
+  summary || true
   exit 1
 }
 
@@ -60,7 +60,7 @@ summary() {
     awk -v name="$name" -v result="$(passed "$name" && echo ok || echo FAILED)" '
       END { printf "%-28s %6.0f s %6.0f s  %s\n", name, $1, $2 + $3, result }' "$logs/$name.times"
   done < "$logs/order"
-  awk '{ cpu += $2 + $3 } END { printf "%-28s %6s   %6.0f s\n\n", "sum", "", cpu }' "$logs"/*.times
+  awk -v elapsed="$SECONDS" '{ cpu += $2 + $3 } END { printf "%-28s %6.0f s %6.0f s\n\n", "all", elapsed, cpu }' "$logs"/*.times
   xargs -a "$logs/order" -I{} cat "$logs/{}.log" | awk -v steps="${#failed[@]}" -v names="${failed[*]:-}" '
     / Running .*\(.*\)$/ || /^ +Doc-tests / { program = $0; sub(/-[0-9a-f]+\)$/, "", program); sub(/^.*[\/ ]/, "", program) }
     /^test .* \.\.\. ignored/ { if (!((program, $2) in run)) ignored[program, $2] = program "::" $2 }

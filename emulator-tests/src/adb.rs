@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Devices behind an adb server: AVDs, Cuttlefish, phones. Speaks the server's protocol itself (text
-//! requests with a length, then streams; files by `sync:`), so that a test can stand in for the server.
+//! Devices behind an adb server: AVDs, Cuttlefish, phones. Implements the client side of the server's protocol
+//! (text requests with a length, then streams; files by `sync:`), so that a test can take the server's place.
 
 use crate::target::Target;
 use anyhow::{anyhow, bail, ensure, Context as _, Result};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 const PROPERTY: &str = "persist.hindsight.trace";
 const TRACES: &str = "/data/misc/trace";
 const JAR: &str = "/data/local/tmp/hindsight-boot-test.jar";
-/// No answer takes longer, except a program that runs (the suite's takes a second).
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Files larger than this are no traces or boot images.
+/// Time limit of an answer, including a program's run (the suite's program takes a second).
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// Upper bound on the size of a file, in bytes. No trace or boot image is larger.
 const LARGEST: usize = 1 << 30;
 const CHUNK: usize = 64 * 1024;
 
@@ -32,8 +32,8 @@ pub struct Adb {
 }
 
 impl Adb {
-    /// `serial` may be left out if there is one device. `launch` is run by [`Target::boot`], if given;
-    /// `poll` is how long to wait between questions while booting.
+    /// `serial` is needed only if there is more than one device. [`Target::boot`] runs `launch`, if given, and
+    /// polls the device with a pause of `poll`.
     pub fn new(
         kind: &'static str,
         server: SocketAddr,
@@ -56,12 +56,12 @@ impl Adb {
     fn connect(&self) -> Result<TcpStream> {
         let stream = TcpStream::connect(self.server)
             .with_context(|| format!("no adb server at {}: run 'adb start-server'", self.server))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIME_LIMIT))?;
+        stream.set_write_timeout(Some(TIME_LIMIT))?;
         Ok(stream)
     }
 
-    /// The devices that are ready.
+    /// The serial numbers of the devices that are ready.
     fn devices(&self) -> Result<Vec<String>> {
         let mut stream = self.connect()?;
         request(&mut stream, "host:devices")?;
@@ -86,9 +86,9 @@ impl Adb {
         Ok(stream)
     }
 
-    /// Runs a shell command; its output, both kinds.
+    /// Runs a shell command; returns its standard output and error together.
     fn shell(&self, command: &str) -> Result<String> {
-        // The old shell service passes no exit status on.
+        // The old shell service does not transmit the exit status.
         const STATUS: &str = "hindsight-exit:";
         let mut stream = self.service(&format!("shell:( {command} ) 2>&1; echo {STATUS}$?"))?;
         let mut bytes = Vec::new();
@@ -113,7 +113,7 @@ impl Adb {
         let now = self.shell(&format!("getprop {PROPERTY}"))?;
         ensure!(
             now.trim() == value,
-            "{PROPERTY} can't be set: is this a user build, or one without Hindsight?"
+            "{PROPERTY} can't be set: is this a user build, or a build without Hindsight?"
         );
         Ok(())
     }
@@ -167,19 +167,19 @@ impl Target for Adb {
                 // launch_cvd --daemon ends when it has started everything.
                 ensure!(
                     status.success(),
-                    "what should start the device ended with {status}"
+                    "the program that starts the device ended with {status}"
                 );
             }
             std::thread::sleep(self.poll);
         }
-        // Traces belong to the apps' users, and the folder can't be listed otherwise.
+        // Traces belong to the apps' users, and only root can list the folder.
         let mut stream = self.service("root:")?;
         let mut said = String::new();
         stream.read_to_string(&mut said)?;
         if !said.contains("already running as root") {
             ensure!(
                 said.contains("restarting"),
-                "adbd can't be root, so this is no debuggable build: {said}"
+                "adbd can't run as root: boot tests need a debuggable build: {said}"
             );
             while !self.shell("id -u").is_ok_and(|id| id.trim() == "0") {
                 ensure!(start.elapsed() < deadline, "adbd has not come back as root");
@@ -197,7 +197,10 @@ impl Target for Adb {
 
     fn boot_oat(&self) -> Result<Vec<u8>> {
         let found = self.shell("find /system/framework /apex/com.android.art/javalib -name boot.oat 2>/dev/null || true")?;
-        let path = found.lines().next().ok_or_else(|| anyhow!("no boot.oat"))?;
+        let path = found
+            .lines()
+            .next()
+            .ok_or_else(|| anyhow!("the device has no boot.oat"))?;
         self.pull(path)
     }
 
@@ -280,7 +283,7 @@ impl Target for Adb {
             None => Ok(()),
         };
         if let Some(mut child) = self.started.take() {
-            // An emulator that we have started; Cuttlefish's launcher has ended, and 'stop_cvd' is its user's.
+            // Ends an emulator. Cuttlefish's launcher has ended already; the user stops the device with stop_cvd.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -288,7 +291,7 @@ impl Target for Adb {
     }
 }
 
-/// Sends a request to the server and reads whether it takes it.
+/// Sends a request to the server and reads its answer, OKAY or FAIL.
 fn request(stream: &mut TcpStream, text: &str) -> Result<()> {
     ensure!(text.len() <= 0xffff, "a request is too long");
     stream.write_all(format!("{:04x}{text}", text.len()).as_bytes())?;
@@ -300,20 +303,20 @@ fn request(stream: &mut TcpStream, text: &str) -> Result<()> {
         b"OKAY" => Ok(()),
         b"FAIL" => bail!("adb refuses '{text}': {}", block(stream)?),
         _ => bail!(
-            "that is no adb server: it answers {:?}",
+            "not an adb server: it answers {:?}",
             String::from_utf8_lossy(&status)
         ),
     }
 }
 
-/// Text with its length before it, in hexadecimal.
+/// Reads text that its length precedes, in hexadecimal.
 fn block(stream: &mut TcpStream) -> Result<String> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = std::str::from_utf8(&length)
         .ok()
         .and_then(|digits| usize::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| anyhow!("that is no adb server: no length where one must be"))?;
+        .ok_or_else(|| anyhow!("not an adb server: its answer has no length"))?;
     text(stream, length)
 }
 
@@ -330,7 +333,7 @@ fn header(stream: &mut TcpStream) -> Result<([u8; 4], usize)> {
     Ok((id, u32::from_le_bytes(length) as usize))
 }
 
-/// A message of the device; no longer than messages are.
+/// Reads a message of the device, which is at most 65535 bytes long.
 fn text(stream: &mut TcpStream, length: usize) -> Result<String> {
     ensure!(length <= 0xffff, "a message of {length} bytes");
     let mut bytes = vec![0; length];

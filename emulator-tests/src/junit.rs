@@ -7,11 +7,11 @@ use std::time::Duration;
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should; with what was measured.
+    /// It passed; with the measurements.
     Passed(String),
-    /// Not as it should; why.
+    /// It failed; with the reason.
     Failed(String),
-    /// It could not be tried; why.
+    /// It was not run; with the reason.
     Skipped(String),
 }
 
@@ -65,7 +65,7 @@ pub fn report(suite: &str, cases: &[Case]) -> String {
     xml + "  </testsuite>\n</testsuites>\n"
 }
 
-/// Text for XML; characters that XML 1.0 can't hold at all become U+FFFD.
+/// Escapes text for XML. Characters that XML 1.0 does not allow become U+FFFD.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

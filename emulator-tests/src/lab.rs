@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab as a device: its VM with the framework's boot image. The configuration is in the environment, and
-//! the log is what the VMs have written to standard error.
+//! The lab as a device: its VM with the framework's boot image. The environment holds the configuration, and
+//! the standard error of the VMs is the log.
 
 use crate::target::Target;
 use anyhow::{bail, ensure, Context as _, Result};
@@ -13,10 +13,10 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use wait_timeout::ChildExt as _;
 
-/// The lab's class that starts programs; without one it prints how it is used, and ends with a status of 2.
+/// The lab's class that starts programs. Without an argument it prints its usage and exits with status 2.
 const LAUNCHER: &str = "dev.hindsight.lab.AppProcess";
-/// The suite's program takes a second.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit of a run; the suite's program takes a second.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The lab, built with `cargo xtask lab build`.
 pub struct LabTarget {
@@ -25,7 +25,7 @@ pub struct LabTarget {
     traces: tempfile::TempDir,
     jar: PathBuf,
     log: RefCell<String>,
-    patience: Duration,
+    time_limit: Duration,
 }
 
 impl LabTarget {
@@ -44,16 +44,16 @@ impl LabTarget {
             traces: tempfile::tempdir()?,
             jar: PathBuf::new(),
             log: RefCell::default(),
-            patience: PATIENCE,
+            time_limit: TIME_LIMIT,
         })
     }
 
     /// How long a program may run, two minutes unless this says otherwise.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    pub fn set_time_limit(&mut self, time_limit: Duration) {
+        self.time_limit = time_limit;
     }
 
-    /// Compiles the test program; also for devices, as no SDK is needed.
+    /// Compiles the test program, for all targets: no SDK is needed.
     ///
     /// # Errors
     /// If the compiler fails.
@@ -69,9 +69,9 @@ impl LabTarget {
         self.lab.dalvikvm_command_with(self.framework.boot_image())
     }
 
-    /// Runs a VM to its end; what it printed. What it logged goes to the log.
+    /// Runs a VM to its end; returns its output. Its standard error also goes to the log.
     fn finish_vm(&self, mut command: Command, deadline: Duration) -> Result<(ExitStatus, String)> {
-        // Files, not pipes: what a VM prints must not keep it from ending.
+        // Files, not pipes: a full pipe would block the VM.
         let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command.stdout(out.try_clone()?).stderr(err.try_clone()?);
         let mut child = command.spawn().context("cannot start dalvikvm")?;
@@ -111,7 +111,7 @@ impl Target for LabTarget {
         let mut command = self.vm();
         command.env_remove("HINDSIGHT").arg(LAUNCHER);
         let (status, said) = self.finish_vm(command, deadline).context("not booted")?;
-        // The VM was there, with its boot image and the framework in it.
+        // The usage message shows that the VM has started, with the framework in its boot image.
         ensure!(
             status.code() == Some(2) && said.contains(LAUNCHER),
             "not booted: dalvikvm ended with {status}: {said}"
@@ -141,7 +141,7 @@ impl Target for LabTarget {
         } else {
             command.env_remove("HINDSIGHT");
         }
-        let (status, said) = self.finish_vm(command, self.patience)?;
+        let (status, said) = self.finish_vm(command, self.time_limit)?;
         ensure!(status.success(), "dalvikvm ended with {status}: {said}");
         Ok(said)
     }

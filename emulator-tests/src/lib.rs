@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One suite of boot and trace tests for everything that Hindsight's ART runs on.
+//! One suite of boot and trace tests for all targets of Hindsight's ART.
 //!
-//! - [`target`]: what a device has to offer; [`adb`] serves AVDs, Cuttlefish and phones, `lab` the lab.
+//! - [`target`]: the interface of a device; [`adb`] implements it for AVDs, Cuttlefish and phones, `lab` for
+//!   the lab.
 //! - [`suite`]: the steps, the same for all.
 //! - [`junit`]: the report.
 

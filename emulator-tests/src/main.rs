@@ -21,25 +21,25 @@ struct Arguments {
     /// What to test
     #[arg(long, value_enum)]
     target: Kind,
-    /// The device, as 'adb devices' shows it; it is expected to run, nothing is started
+    /// The running device, as 'adb devices' shows it; none is started then
     #[arg(long)]
     serial: Option<String>,
     /// Name of the AVD to start
     #[arg(long)]
     avd: Option<String>,
-    /// The test program, a jar with classes.dex; compiled with the lab's tools if not given
+    /// The test program, a jar with classes.dex; by default it is compiled with the lab's tools
     #[arg(long)]
     program: Option<PathBuf>,
     /// How long booting may take, in seconds
     #[arg(long, default_value_t = 600)]
     boot_deadline: u64,
-    /// How many pairs of runs, off and on, are compared
+    /// How many pairs of runs, with tracing off and on, are compared
     #[arg(long, default_value_t = 10)]
     pairs: usize,
     /// Port of the adb server
     #[arg(long, env = "ANDROID_ADB_SERVER_PORT", default_value_t = 5037)]
     adb_port: u16,
-    /// Where the JUnit report goes
+    /// The file of the JUnit report
     #[arg(long, default_value = "target/emulator-tests.xml")]
     junit: PathBuf,
 }
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 fn test(arguments: &Arguments) -> Result<bool> {
     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.adb_port));
     let adb = |kind, launch: Option<Vec<&str>>| -> Box<dyn Target> {
-        // A device that is named runs already.
+        // A named device is running already.
         let launch = launch.filter(|_| arguments.serial.is_none());
         let launch = launch.map(|words| words.into_iter().map(str::to_owned).collect());
         Box::new(Adb::new(
@@ -93,7 +93,9 @@ fn test(arguments: &Arguments) -> Result<bool> {
                 ]),
             ),
             (None, Some(_)) => adb("avd", None),
-            (None, None) => bail!("which AVD? --avd NAME starts one, --serial takes one that runs"),
+            (None, None) => {
+                bail!("no AVD is named: --avd NAME starts one, --serial NAME uses a running one")
+            }
         },
         Kind::Cuttlefish => adb("cuttlefish", Some(vec!["launch_cvd", "--daemon"])),
         Kind::Phone => adb("phone", None),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The steps, the same for every target.
+//! The steps of the suite. They are the same for every target.
 
 use crate::junit::{Case, Outcome};
 use crate::target::Target;
@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 /// The test program, see `java/`.
 pub const CLASS: &str = "dev.hindsight.boottest.BootTest";
-/// How often it calls `round`.
+/// How many times it calls `round`.
 const ROUNDS: usize = 7;
 /// How long it sleeps in `stall`.
 const STALL: Duration = Duration::from_millis(500);
-/// In the OAT header of what Hindsight's compiler has compiled; its value says with which trace points.
+/// Key in the OAT header of code that Hindsight's dex2oat has compiled. Its value names the trace points.
 const OAT_KEY: &str = "hindsight-trace-points";
-/// What the program says when it raises the anomaly.
+/// The reason that the program gives for its anomaly.
 const REASON: &str = "boot test: a stall of 500 ms";
-/// The program's argument for a run that ends at once.
+/// The argument that makes the program end at once.
 const START_ONLY: &str = "start";
 
-/// What can be chosen.
+/// Options of the suite.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long booting may take.
@@ -34,10 +34,10 @@ const BOOTS: &str = "boots";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// If it fails, the others make no sense.
+    /// The steps after it depend on it.
     Vital,
     Other,
-    /// Tells what has happened, so it makes sense whenever the device has booted.
+    /// Reads the log, so it runs whenever the device has booted.
     Last,
 }
 
@@ -129,7 +129,7 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
         ensure!(options.pairs > 0, "no pairs to compare");
         let mut differences = Vec::new();
         for pair in 0..options.pairs {
-            // Either is first as often as the other: what comes second finds warm caches.
+            // On and off are first alternately, since the second run finds warm caches.
             let first = time(target, pair % 2 == 0)?;
             let second = time(target, pair % 2 == 1)?;
             let (on, off) = if pair % 2 == 0 {
@@ -156,7 +156,7 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
         Ok(Some(format!("{} lines", log.lines().count())))
     });
     let start = Instant::now();
-    // Whatever has failed: what was changed is changed back.
+    // Restores the device, even after a failure.
     let outcome = match target.finish() {
         Ok(()) => Outcome::Passed(String::new()),
         Err(error) => Outcome::Failed(format!("{error:#}")),
@@ -180,8 +180,8 @@ fn time(target: &dyn Target, traced: bool) -> Result<Duration> {
     Ok(took)
 }
 
-/// What sorted differences of pairs say. The interval from the smallest to the largest of `n` has the true
-/// median in it unless all are on one side of it: with a probability of `1 - 2^(1-n)`.
+/// Describes the sorted differences of pairs, in ms. The interval from the smallest to the largest of `n`
+/// contains the true median with a probability of `1 - 2^(1-n)`: unless all of them are on one side of it.
 fn paired(sorted: &[f64]) -> String {
     let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else {
         return "no pairs".into();
@@ -195,7 +195,7 @@ fn paired(sorted: &[f64]) -> String {
     )
 }
 
-/// Which trace points the code of an OAT file has, by the key-value store in its header.
+/// The trace points of an OAT file's code, from the key-value store in its header.
 fn trace_points(oat: &[u8]) -> Result<&str> {
     ensure!(
         oat.starts_with(b"\x7fELF"),
@@ -221,7 +221,7 @@ fn trace_points(oat: &[u8]) -> Result<&str> {
     Ok(value)
 }
 
-/// Decodes a trace and compares it with what the program's source says.
+/// Decodes a trace and compares it with the calls in the program's source.
 fn content(bytes: &[u8]) -> Result<String> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("boot-test.hindsight");
@@ -282,7 +282,7 @@ fn content(bytes: &[u8]) -> Result<String> {
     ))
 }
 
-/// Lines of a log that should not be there: crashes of whatever process, and denials about Hindsight.
+/// The lines of a log that report a crash of any process, or an SELinux denial about Hindsight.
 fn bad_lines(log: &str) -> Vec<&str> {
     let crashes = [
         "FATAL EXCEPTION",

@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the suite needs of a device.
+//! The interface of a device, as the suite needs it.
 
 use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
 
-/// A device, or what serves as one.
+/// A device, or the lab in its place.
 pub trait Target {
-    /// For the report.
+    /// The name in the report.
     fn name(&self) -> String;
 
-    /// Starts it if it isn't running, and waits until apps can be started.
+    /// Starts it unless it is running, and waits until apps can be started.
     ///
     /// # Errors
-    /// If it doesn't come up in time.
+    /// If it has not booted within `deadline`.
     fn boot(&mut self, deadline: Duration) -> Result<()>;
 
-    /// The first boot image's OAT file, whose header says what the code was compiled with.
+    /// The OAT file of the first boot image. Its header names the trace points of the code.
     ///
     /// # Errors
     /// If there is none.
     fn boot_oat(&self) -> Result<Vec<u8>>;
 
-    /// Puts the test program (a jar with `classes.dex`) there.
+    /// Copies the test program (a jar with `classes.dex`) to it.
     ///
     /// # Errors
     /// If it can't be copied.
     fn install(&mut self, jar: &Path) -> Result<()>;
 
-    /// Runs the test program's class with arguments; what it printed. `traced` says whether with tracing on.
+    /// Runs the class of the test program, with tracing on if `traced`; returns the program's output.
     ///
     /// # Errors
     /// If it can't be started, fails, or does not end.
     fn run(&self, class: &str, arguments: &[&str], traced: bool) -> Result<String>;
 
-    /// The trace files that are there.
+    /// The paths of its trace files.
     ///
     /// # Errors
     /// If they can't be listed.
     fn traces(&self) -> Result<Vec<String>>;
 
-    /// A file from there.
+    /// The contents of a file.
     ///
     /// # Errors
     /// If it can't be read.
     fn pull(&self, path: &str) -> Result<Vec<u8>>;
 
-    /// The system's log since [`Target::boot`] or the last call. `None` if it has none.
+    /// The system's log since [`Target::boot`] or the last call; `None` if it keeps no log.
     ///
     /// # Errors
     /// If it can't be read.
     fn log(&mut self) -> Result<Option<String>>;
 
-    /// Puts everything back that the suite has changed, and stops what [`Target::boot`] has started.
+    /// Restores everything that the suite has changed, and stops the programs that [`Target::boot`] started.
     ///
     /// # Errors
     /// If that fails.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The suite against an adb server that speaks the protocol and makes up a device behind it.
+//! The suite against a stand-in for the adb server, with a made-up device behind it. It shows that the suite
+//! finds faults; it is no evidence about a real device.
 
 mod common;
 
@@ -14,16 +15,16 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The device, and what is wrong with it.
+/// The device, and its faults.
 #[derive(Clone, Default)]
 struct Device {
-    /// How many questions it takes until it has booted.
+    /// How many times it reports that it is still booting.
     boots_after: usize,
-    /// Never lets the property be set.
+    /// Rejects every change of the property.
     user_build: bool,
     /// Its ART has no trace points.
     stock: bool,
-    /// How often its program calls `round`.
+    /// How many times its program calls `round`.
     rounds: usize,
     /// Breaks the connection in the middle of a file.
     breaks: bool,
@@ -63,7 +64,7 @@ impl Device {
         }
     }
 
-    /// What a shell command prints, and its exit status.
+    /// The output of a shell command, and its exit status.
     fn shell(&mut self, command: &str) -> (String, i32) {
         if command == "getprop sys.boot_completed" {
             if self.boots_after > 0 {
@@ -146,7 +147,7 @@ fn block(text: &str) -> Vec<u8> {
     format!("{:04x}{text}", text.len()).into_bytes()
 }
 
-/// One connection, as adb's own documents describe the services.
+/// Serves one connection, by adb's own description of its services.
 fn serve(mut stream: TcpStream, device: &Mutex<Device>) -> Option<()> {
     let first = read_request(&mut stream)?;
     if first == "host:devices" {
@@ -387,7 +388,7 @@ fn a_device_that_does_not_boot_or_is_not_there_ends_in_time() {
         failures(&cases)[0].1.contains("phone is not there"),
         "{cases:?}"
     );
-    // A port that nobody listens at any more.
+    // A port without a listener.
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The suite on the lab: as it is, and with each thing broken that it is there to find.
+//! The suite on the lab: as it is, and with each fault that it has to find.
 #![cfg(feature = "lab")]
 
 mod common;
@@ -122,7 +122,7 @@ fn what_is_broken_is_found_and_said() {
         &[("int sum = 0;", unsafe_store)],
         &[(ANOMALY, "dalvikvm ended with"), (LOG, "Fatal signal 11")],
     );
-    lab.set_patience(Duration::from_secs(3));
+    lab.set_time_limit(Duration::from_secs(3));
     breaks(
         lab,
         &[

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What has to be there before anything is touched: disk, memory, tools.
+//! Requirements that are checked before a step changes anything: disk, memory, tools.
 
 use anyhow::{bail, Result};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Gigabytes, as disks are sold.
 const GB: u64 = 1_000_000_000;
 
-/// What a step needs.
+/// The requirements of a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs<'a> {
     /// Free disk space where the tree is, in gigabytes.
@@ -19,28 +19,28 @@ pub struct Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// Checks all of it, and says all that is missing at once.
+    /// Checks all requirements, and reports all missing ones at once.
     ///
     /// # Errors
-    /// If anything is missing.
+    /// If one is not met.
     pub fn check(&self, tree: &Path) -> Result<()> {
         let missing = self.missing(tree);
         if !missing.is_empty() {
             bail!(
-                "nothing has been touched, because this is missing:\n  {}",
+                "nothing has been changed, because this is missing:\n  {}",
                 missing.join("\n  ")
             );
         }
         Ok(())
     }
 
-    /// What is missing, with where to get it.
+    /// The requirements that are not met, each with where to get it.
     pub fn missing(&self, tree: &Path) -> Vec<String> {
         let mut missing = Vec::new();
         if let Some(free) = free_bytes(tree) {
             if free < self.disk_gb * GB {
                 missing.push(format!(
-                    "disk: {} GB are free at {}, and this takes about {} GB (--min-disk N if you know better)",
+                    "disk: {} GB are free at {}, and this takes about {} GB (--min-disk N sets another limit)",
                     free / GB,
                     tree.display(),
                     self.disk_gb
@@ -51,7 +51,7 @@ impl Needs<'_> {
             // Machines sold with 16 GB show a little less.
             if memory < self.memory_gb * GB * 9 / 10 {
                 missing.push(format!(
-                    "memory: the machine has {} GB, and this takes about {} GB (--min-memory N if you know better)",
+                    "memory: the machine has {} GB, and this takes about {} GB (--min-memory N sets another limit)",
                     memory / GB,
                     self.memory_gb
                 ));
@@ -66,7 +66,7 @@ impl Needs<'_> {
     }
 }
 
-/// Free space for this user on the disk of a folder, or of the nearest one above that exists.
+/// Bytes that this user may still write to the disk of a folder, or of its nearest parent that exists.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let dir = dir.ancestors().find(|dir| dir.exists())?;
     let data = rustix::fs::statvfs(dir).ok()?;
@@ -83,7 +83,7 @@ fn memory_bytes() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Where a program is in PATH.
+/// The path of a program, looked up in PATH.
 pub fn find_tool(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|dir| dir.join(name))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the lines are that a hunk expects: upstream moves code, and a builder whose tree is a later
-//! point release wants to know where to.
+//! Finds the lines that a hunk expects, after upstream has moved them: for builders whose tree is a later
+//! point release.
 
 use crate::patch::Hunk;
 use std::fmt;
@@ -15,12 +15,12 @@ pub enum Place {
         /// How many other places look the same.
         others: usize,
     },
-    /// What it would do has been done there.
+    /// The hunk's change is in the file already.
     Done {
         /// The first line.
         line: usize,
     },
-    /// The place that is most like it.
+    /// The place with most of its lines.
     Similar {
         /// The first line.
         line: usize,
@@ -31,7 +31,7 @@ pub enum Place {
         /// The first expected line that is not there.
         missing: String,
     },
-    /// Nothing like it.
+    /// No place has enough of its lines.
     Nowhere,
 }
 
@@ -72,11 +72,11 @@ fn nearest(starts: &[usize], to: usize) -> Option<usize> {
         .min_by_key(|at| (at + 1).abs_diff(to))
 }
 
-/// Lines inserted by upstream between the hunk's own are allowed up to this many.
+/// How many lines upstream may have inserted between the hunk's own.
 const SLACK: usize = 4;
 
 fn most_similar(lines: &[&str], wanted: &[&str], near: usize) -> Place {
-    // Braces and blank lines are everywhere and say nothing.
+    // Braces and blank lines are everywhere: they identify no place.
     let telling = |line: &str| line.chars().filter(|c| c.is_alphanumeric()).count() >= 3;
     let mut best: Option<(usize, usize, usize, usize)> = None;
     for start in 0..lines.len() {
@@ -94,7 +94,7 @@ fn most_similar(lines: &[&str], wanted: &[&str], near: usize) -> Place {
         }
     }
     match best {
-        // One common line is chance.
+        // A single line in common is no evidence.
         Some((weight, found, start, missing)) if weight >= 2 || wanted.len() <= 2 => {
             Place::Similar {
                 line: start + 1,
@@ -146,12 +146,12 @@ impl fmt::Display for Place {
             Place::Exact { line, others } => {
                 write!(f, "its lines are at line {line} now, and in {others} other places")
             }
-            Place::Done { line } => write!(f, "what it adds is at line {line} already"),
+            Place::Done { line } => write!(f, "its change is in the file already, at line {line}"),
             Place::Similar { line, found, of, missing } => write!(
                 f,
                 "the most similar place is line {line} ({found} of {of} lines); not found there: {missing}"
             ),
-            Place::Nowhere => write!(f, "nothing in the file looks like its lines"),
+            Place::Nowhere => write!(f, "no place in the file has its lines"),
         }
     }
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `scripts/rom`: from an AOSP tree to a device that traces. See docs/rom.md.
 
+mod context;
 mod steps;
 
+use crate::context::Context;
+use crate::steps::{build, device, sync, tree};
 use anyhow::{anyhow, bail, Result};
 use clap::{Args, Parser, Subcommand};
 use hindsight_rom::release::Release;
@@ -15,8 +18,8 @@ use std::process::ExitCode;
     name = "scripts/rom",
     bin_name = "scripts/rom",
     about = "Puts Hindsight into an AOSP tree, builds it, and puts it on a device",
-    after_help = "Every step can be run again, goes on where it was interrupted, and checks what it needs before it \
-                  touches anything."
+    after_help = "Every step can be repeated, resumes after an interruption, and checks its requirements before it \
+                  changes anything."
 )]
 struct Arguments {
     #[command(flatten)]
@@ -25,7 +28,7 @@ struct Arguments {
     step: Step,
 }
 
-/// What all steps take.
+/// Options of all steps.
 #[derive(Args)]
 struct Common {
     /// Android 10, 11 or 14
@@ -34,13 +37,13 @@ struct Common {
     /// The AOSP tree
     #[arg(long, global = true, env = "ANDROID_BUILD_TOP", default_value = ".")]
     tree: PathBuf,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long, global = true)]
     dry_run: bool,
-    /// Free disk space to ask for, in GB, instead of the step's own number
+    /// Free disk space to require, in GB, in place of the step's own number
     #[arg(long, global = true, value_name = "GB")]
     min_disk: Option<u64>,
-    /// Memory to ask for, in GB, instead of the step's own number
+    /// Memory to require, in GB, in place of the step's own number
     #[arg(long, global = true, value_name = "GB")]
     min_memory: Option<u64>,
     /// The checkout of Hindsight; for tests
@@ -51,29 +54,19 @@ struct Common {
 #[derive(Subcommand)]
 enum Step {
     /// Downloads AOSP at the tag that the patches are for (repo init, repo sync)
-    Sync(steps::Sync),
-    /// Puts in the patches and external/hindsight
+    Sync(sync::Sync),
+    /// Applies the patches and copies external/hindsight
     Apply,
-    /// Takes out what apply has put in, exactly
+    /// Reverts apply exactly
     Undo,
     /// Compiles the Rust half, then the system image (envsetup, lunch, m)
-    Build(steps::Build),
+    Build(build::Build),
     /// Writes a build to a phone in fastboot mode, after asking
-    Flash(steps::Flash),
-    /// Boots a build, or takes one that runs, and checks that it traces
-    BootTest(steps::BootTest),
-    /// Says what state the tree is in
+    Flash(device::Flash),
+    /// Boots a build, or uses a running one, and checks that it traces
+    BootTest(device::BootTest),
+    /// Prints the state of the tree
     Status,
-}
-
-/// What the steps work with.
-struct Context {
-    checkout: PathBuf,
-    tree: PathBuf,
-    release: Release,
-    runner: Runner,
-    min_disk: Option<u64>,
-    min_memory: Option<u64>,
 }
 
 fn main() -> ExitCode {
@@ -94,28 +87,28 @@ fn run(arguments: Arguments) -> Result<()> {
         .filter(|dir| dir.join("manifests").is_dir())
         .ok_or_else(|| {
             anyhow!(
-                "the checkout that this program was built in is gone: run scripts/rom of another"
+                "the checkout that this program was built in is gone: run scripts/rom of another checkout"
             )
         })?;
     if matches!(arguments.step, Step::Sync(_)) && !common.dry_run {
         std::fs::create_dir_all(&common.tree)?;
     }
-    let tree = std::path::absolute(&common.tree)?;
+    let root = std::path::absolute(&common.tree)?;
     let looks_only = match &arguments.step {
         Step::Status => true,
         Step::BootTest(options) => options.target == "lab",
         _ => false,
     };
-    if !looks_only && (tree.starts_with(&checkout) || checkout.starts_with(&tree)) {
+    if !looks_only && (root.starts_with(&checkout) || checkout.starts_with(&root)) {
         bail!(
-            "the tree ({}) and this checkout ({}) may not be inside of each other; name the AOSP tree with --tree",
-            tree.display(),
+            "the tree ({}) and this checkout ({}) may not be inside each other; name the AOSP tree with --tree",
+            root.display(),
             checkout.display()
         );
     }
     let context = Context {
         checkout,
-        tree,
+        tree: root,
         release: common.release,
         runner: Runner {
             dry_run: common.dry_run,
@@ -124,12 +117,12 @@ fn run(arguments: Arguments) -> Result<()> {
         min_memory: common.min_memory,
     };
     match arguments.step {
-        Step::Sync(options) => steps::sync(&context, &options),
-        Step::Apply => steps::apply(&context),
-        Step::Undo => steps::undo(&context),
-        Step::Build(options) => steps::build(&context, &options),
-        Step::Flash(options) => steps::flash(&context, &options),
-        Step::BootTest(options) => steps::boot_test(&context, &options),
-        Step::Status => steps::status(&context),
+        Step::Sync(options) => sync::sync(&context, &options),
+        Step::Apply => tree::apply(&context),
+        Step::Undo => tree::undo(&context),
+        Step::Build(options) => build::build(&context, &options),
+        Step::Flash(options) => device::flash(&context, &options),
+        Step::BootTest(options) => device::boot_test(&context, &options),
+        Step::Status => tree::status(&context),
     }
 }

@@ -22,8 +22,8 @@ impl Pinned {
     }
 }
 
-/// Elements and their attributes, the required ones marked with `!`: of repo's documented format
-/// (manifest-format.md of repo 2.31) what a local manifest of ours may use.
+/// The elements that a local manifest of ours may use, with their attributes, the required ones marked with
+/// `!`. A part of repo's documented format (manifest-format.md of repo 2.31).
 const FORMAT: [(&str, &[&str]); 6] = [
     (
         "remote",
@@ -156,7 +156,7 @@ pub fn parse(text: &str) -> Result<Vec<Pinned>> {
     Ok(pinned)
 }
 
-/// Paths stay inside of the tree, as repo demands.
+/// Paths stay inside the tree, as repo requires.
 fn check_path(path: &str) -> Result<()> {
     let fine = !path.is_empty()
         && !path.ends_with('/')
@@ -167,7 +167,7 @@ fn check_path(path: &str) -> Result<()> {
             .split('/')
             .any(|part| part == ".git" || part == ".repo" || part == "." || part.is_empty());
     if !fine {
-        bail!("not a plain path inside of the tree");
+        bail!("not a plain path inside the tree");
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The files that become `external/hindsight` in the tree: ART's hooks, the boot jar, build files.
 //!
-//! They are copied, since Soong does not follow links out of the tree. A list of what was copied, with
-//! hashes, lies among them: a later run updates what changed here, and refuses where somebody has
-//! changed a file there.
+//! They are copied, since Soong does not follow links out of the tree. A list of the copies, with their
+//! hashes, lies among them: a later run updates files that have changed in the checkout, and refuses to
+//! overwrite a copy that somebody has changed.
 
 use crate::release::Release;
 use crate::runner::write_atomic;
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where it is in the tree.
+/// The folder of the overlay in the tree.
 pub const PATH: &str = "external/hindsight";
 const LIST: &str = ".hindsight-overlay.json";
 
@@ -23,7 +23,7 @@ pub struct Overlay {
     files: BTreeMap<String, PathBuf>,
 }
 
-/// What an update did.
+/// The effect of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Files written.
@@ -33,8 +33,8 @@ pub struct Change {
 }
 
 impl Overlay {
-    /// What `checkout` has for this release: `art-hooks/{cc,include,java}`, then what is in `aosp/common/`
-    /// and in `aosp/android-NN/`, the later taking the place of the earlier.
+    /// The files of `checkout` for this release: `art-hooks/{cc,include,java}`, `aosp/common/` and
+    /// `aosp/android-NN/`; of two with the same path, the later one.
     ///
     /// # Errors
     /// If a folder can't be read.
@@ -87,10 +87,10 @@ impl Overlay {
         Ok(self.work()? == (Vec::new(), Vec::new()))
     }
 
-    /// Brings the copy up to date.
+    /// Updates the copy.
     ///
     /// # Errors
-    /// If files there are not ours or have been changed: then nothing is touched.
+    /// If files there are not ours or have been changed: then none is touched.
     pub fn update(&self) -> Result<Change> {
         let (write, remove) = self.work()?;
         if write.is_empty() && remove.is_empty() {
@@ -121,8 +121,8 @@ impl Overlay {
         })
     }
 
-    /// Removes what [`Overlay::update`] has made, for whichever release. Files that are not ours, such
-    /// as the compiled libraries that [`crate::rust_libs`] removes, stay.
+    /// Removes the files that [`Overlay::update`] has written, for any release. Other files stay, such as
+    /// the compiled libraries, which [`crate::rust_libs`] removes.
     ///
     /// # Errors
     /// If one of the files has been changed: then nothing is touched.
@@ -161,7 +161,7 @@ impl Overlay {
             .collect()
     }
 
-    /// What to write and what to remove.
+    /// The files to write, and the files to remove.
     fn work(&self) -> Result<(Vec<String>, Vec<String>)> {
         let known = read_list(&self.dir)?.unwrap_or_default();
         let (mut write, mut remove, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -197,8 +197,8 @@ impl Overlay {
 fn refuse(dir: &Path, changed: &[&str]) -> Result<()> {
     if !changed.is_empty() {
         bail!(
-            "these files in {} are not as scripts/rom has put them there; move your changes to this checkout \
-             and remove them there: {}",
+            "these files in {} have been changed after scripts/rom copied them; move your changes to this checkout, \
+             and remove the files there: {}",
             dir.display(),
             changed.join(", ")
         );
@@ -215,7 +215,7 @@ fn remove_file(dir: &Path, path: &str) -> Result<bool> {
             return Err(error).with_context(|| format!("cannot remove {}", file.display()))
         }
     };
-    // Folders go with their last file.
+    // A folder is removed with its last file.
     for folder in file.ancestors().skip(1).take_while(|folder| *folder != dir) {
         if std::fs::remove_dir(folder).is_err() {
             break;
@@ -246,7 +246,7 @@ fn read_list(dir: &Path) -> Result<Option<BTreeMap<String, Vec<String>>>> {
         .with_context(|| format!("cannot read {}", path.display()))?;
     let list: BTreeMap<String, Vec<String>> = serde_json::from_str(&text).with_context(|| {
         format!(
-            "{} is damaged; remove the folder and apply again",
+            "{} is damaged; remove the folder and run 'scripts/rom apply' again",
             path.display()
         )
     })?;
@@ -257,7 +257,7 @@ fn read_list(dir: &Path) -> Result<Option<BTreeMap<String, Vec<String>>>> {
     };
     if let Some(bad) = list.keys().find(|path| !inside(path)) {
         bail!(
-            "{} names '{bad}', which is outside of the folder",
+            "{} names '{bad}', which is outside the folder; remove the folder and run 'scripts/rom apply' again",
             path.display()
         );
     }

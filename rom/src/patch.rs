@@ -7,26 +7,26 @@ use std::path::{Path, PathBuf};
 /// A patch file.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
     /// The subject of its message, without `[PATCH]`.
     pub subject: String,
-    /// What it changes, in its order.
+    /// The files that it changes, in its order.
     pub files: Vec<FileChange>,
 }
 
-/// What a patch does to one file.
+/// The change of one file.
 #[derive(Clone, Debug)]
 pub struct FileChange {
     /// The path before; `None` if the file is new.
     pub old: Option<String>,
     /// The path after; `None` if the file is removed.
     pub new: Option<String>,
-    /// The places that change.
+    /// The changes in it.
     pub hunks: Vec<Hunk>,
 }
 
-/// One place that changes.
+/// One change in a file.
 #[derive(Clone, Debug)]
 pub struct Hunk {
     /// The first line before, counted from 1 (0 if there is none).
@@ -36,12 +36,12 @@ pub struct Hunk {
 }
 
 impl Hunk {
-    /// The lines that must be there.
+    /// The lines that it expects.
     pub fn before(&self) -> Vec<&str> {
         self.side('+')
     }
 
-    /// The lines that will be there.
+    /// The lines that it leaves.
     pub fn after(&self) -> Vec<&str> {
         self.side('-')
     }
@@ -69,7 +69,7 @@ impl Patch {
     /// Reads a patch.
     ///
     /// # Errors
-    /// If it can't be read, or is no git patch; with the line.
+    /// If it can't be read, or is no git patch; the error names the line.
     pub fn load(path: &Path) -> Result<Patch> {
         let bytes =
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -82,11 +82,11 @@ impl Patch {
     /// Reads the text of a patch.
     ///
     /// # Errors
-    /// If it is no git patch; with the line.
+    /// If it is no git patch; the error names the line.
     pub fn parse(text: &str) -> Result<Patch> {
         let mut subject = None;
         let mut files: Vec<FileChange> = Vec::new();
-        // A message may hold anything; what is changed begins with the first `diff --git`.
+        // The message may hold anything; the changes begin with the first `diff --git`.
         let mut lines = text
             .lines()
             .enumerate()
@@ -135,7 +135,7 @@ impl Patch {
                     let Some((number, line)) = lines.next() else {
                         bail!("the last hunk is cut off");
                     };
-                    // Some programs strip the space of an empty line of context.
+                    // An empty line of context may have lost its space to an editor.
                     let kind = line.chars().next().unwrap_or(' ');
                     let (takes_before, takes_after) = match kind {
                         ' ' => (1, 1),
@@ -165,7 +165,7 @@ impl Patch {
         })
     }
 
-    /// Lines added and removed in files that upstream has. New files are ours and cost no merge.
+    /// Lines added and removed in upstream's files. New files are ours: they never conflict in a merge.
     pub fn footprint(&self) -> Footprint {
         let mut sum = Footprint::default();
         for file in &self.files {
@@ -181,14 +181,14 @@ impl Patch {
     }
 }
 
-/// How much of upstream's text a patch touches, in lines.
+/// How many lines a patch changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Added to files that upstream has.
+    /// Added to upstream's files.
     pub added: usize,
     /// Removed from them.
     pub removed: usize,
-    /// In files that upstream doesn't have.
+    /// In new files.
     pub new_file_lines: usize,
 }
 
@@ -224,7 +224,7 @@ pub fn in_folder(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(patches)
 }
 
-/// `a/x b/y`; without renames both are the same, which settles where the first one ends.
+/// Splits `a/x b/y`. Paths may have spaces; without a rename both are equal, which shows where the first ends.
 fn git_paths(text: &str) -> Option<(String, String)> {
     let text = text.strip_prefix("a/")?;
     let middle = text.len().checked_sub(3)? / 2;
@@ -238,7 +238,7 @@ fn git_paths(text: &str) -> Option<(String, String)> {
     Some((old.to_owned(), new.to_owned()))
 }
 
-/// `12,7 +12,9 @@ …`: the start before, and how many lines before and after.
+/// Parses `12,7 +12,9 @@ …`: the first line before, and the number of lines before and after.
 fn ranges(text: &str) -> Option<(usize, usize, usize)> {
     let (old, rest) = text.split_once(" +")?;
     let (new, _) = rest.split_once(" @@")?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask patches`: what the patch sets cost upstream, and whether they apply to it.
+//! `cargo xtask patches`: how many of upstream's lines the patch sets change, and whether they apply to
+//! pristine sources.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::release::Release;
 use crate::runner::output;
 use anyhow::{anyhow, ensure, Context as _, Result};
 
-/// How many lines ART's patches may add: more would be hard to carry from release to release.
+/// How many lines ART's patches should add at most: each has to be ported to every release.
 const ART_AIM: usize = 160;
 
 /// `cargo xtask patches …`.
@@ -35,13 +36,13 @@ pub enum Patches {
     },
 }
 
-/// Builds the ART of a release with its patches, and says what was built.
+/// Builds the ART of a release with its patches; returns a description of the result.
 pub type Builder<'a> = &'a dyn Fn(Release) -> Result<String>;
 
-/// Does it; ART is built by `builder`.
+/// Runs the command; `builder` builds ART.
 ///
 /// # Errors
-/// If a patch can't be read, or (`Check`) doesn't apply or compile; all others have been tried then.
+/// If a patch can't be read, or (`Check`) doesn't apply or compile; all others have been tried by then.
 pub fn run(command: &Patches, checkout: &Path, builder: Builder<'_>) -> Result<()> {
     match command {
         Patches::Stat => {
@@ -59,7 +60,7 @@ pub fn run(command: &Patches, checkout: &Path, builder: Builder<'_>) -> Result<(
     }
 }
 
-/// What the patches of one project come to.
+/// The footprint of one project's patches.
 #[derive(Debug, Default)]
 struct Row {
     release: String,
@@ -68,7 +69,7 @@ struct Row {
     /// Files of upstream that are changed.
     files: usize,
     sum: Footprint,
-    /// How many lines the patches may add, if there is an aim.
+    /// How many lines the patches should add at most, if there is such an aim.
     aim: Option<usize>,
 }
 
@@ -97,7 +98,7 @@ fn rows(checkout: &Path, releases: &[Release]) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The footprint as a table; what is over its aim is said below it.
+/// The footprint as a table; below it, the projects that are over their aim.
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "release     project          patches  files  added  (aim)  removed  in new files\n",
@@ -124,7 +125,7 @@ fn table(rows: &[Row]) -> String {
     text + &over
 }
 
-/// What was tried, in words, and what of it failed.
+/// The outcome of the checks so far.
 #[derive(Default)]
 struct Tried {
     passed: usize,
@@ -132,7 +133,7 @@ struct Tried {
 }
 
 impl Tried {
-    /// Prints how it went; whether it went well.
+    /// Prints and counts an outcome; returns whether it is a success.
     fn note(&mut self, what: &str, result: Result<String>) -> bool {
         let went_well = result.is_ok();
         match result {
@@ -215,16 +216,16 @@ fn check(
     Ok(())
 }
 
-/// A patch set that applies.
+/// A patch set that has been applied and undone.
 struct Applied {
     patches: usize,
     tarball: String,
-    /// Of art: which links have the Rust library, see [`links`].
+    /// For art: whether each link has the Rust library, see [`links`].
     links: Option<Result<String>>,
 }
 
-/// Makes a git tree of the project's files that the patches touch, and has `scripts/rom`'s own code
-/// apply them, again, and undo them. While art is patched, its links are checked.
+/// Makes a git tree of the project's files that the patches change, and runs the code of `scripts/rom` on it:
+/// apply, apply again, undo. While art is patched, its links are checked.
 fn check_one(
     checkout: &Path,
     release: Release,
@@ -244,7 +245,7 @@ fn check_one(
         }
     }
     let is_art = path == "art";
-    // A file that the tarball lacks is left to git to complain about, in its words.
+    // A file that the tarball lacks is reported by git when the patch is applied.
     let wanted = |file: &str| files.contains(file) || (is_art && is_blueprint(file));
     unpack(tarball, source.strip, &wanted, &project.dir)?;
     let git = |arguments: &[&str]| -> Result<String> {
@@ -269,11 +270,11 @@ fn check_one(
     let patches = project.apply()?;
     ensure!(
         project.apply()? == 0,
-        "applying a second time did something"
+        "applying a second time changed something"
     );
     ensure!(
         project.state()?.0 == State::Applied,
-        "applied, but the state is another"
+        "all patches are in, but the state is not 'patched'"
     );
     let links = is_art.then(|| check_links(checkout, tree.path(), release));
     ensure!(project.undo()?, "undo found nothing");
@@ -296,8 +297,8 @@ fn is_blueprint(file: &str) -> bool {
     file == "Android.bp" || file.ends_with("/Android.bp")
 }
 
-/// Whether every link of a patched art with our objects has the Rust library, and whether ours may go into
-/// the same APEXes.
+/// Checks that each link with our objects has the Rust library, and that the library may go into the same
+/// APEXes as the modules that need it.
 fn check_links(checkout: &Path, root: &Path, release: Release) -> Result<String> {
     let tree = links::load(checkout, root, release)?;
     let links = links::links(&tree, release)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pristine sources from Debian's archive, pinned by their SHA-256 sums: what the patches are checked against.
+//! Pristine sources from Debian's archive, pinned by their SHA-256 sums. The patches are checked against them.
 
 use crate::runner::output;
 use anyhow::{bail, ensure, Context as _, Result};
@@ -131,7 +131,7 @@ fn cache() -> Result<PathBuf> {
     ) {
         (Some(dir), _) if !dir.is_empty() => Ok(PathBuf::from(dir)),
         (_, Some(home)) => Ok(Path::new(&home).join(".cache/hindsight")),
-        _ => bail!("neither HINDSIGHT_CACHE nor HOME is set: where to keep downloads?"),
+        _ => bail!("neither HINDSIGHT_CACHE nor HOME is set: one of them must name the folder for downloads"),
     }
 }
 
@@ -142,7 +142,7 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Unpacks the files that `wanted` names, by their path without the first `strip` folders.
+/// Unpacks the files that `wanted` selects by their path without its first `strip` folders.
 ///
 /// # Errors
 /// If tar fails, or the tarball has none of them.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One project of the tree: what state it is in, and putting patches in and taking them out exactly.
+//! One project of the tree: its state, and applying and undoing patches exactly.
 //!
-//! Everything is worked out in a scratch index first, so that a patch that doesn't apply is found
-//! before any project is touched. The same trees then tell which patches are in: a project is in the
-//! state that its HEAD's tree says, whatever happened to the last run.
+//! All patches are applied in a scratch index first, so that one that doesn't apply is found before any
+//! project is touched. The resulting trees also tell which patches are in: the state follows from the tree
+//! of HEAD, however the last run ended.
 
 use crate::manifest::Pinned;
 use crate::mismatch::explain;
@@ -20,30 +20,30 @@ use std::process::Command;
 /// A project with the patches for it.
 #[derive(Clone, Debug)]
 pub struct Project {
-    /// What the manifest says.
+    /// Its entry in the manifest.
     pub pinned: Pinned,
     /// The folder of its work tree.
     pub dir: PathBuf,
     /// The patches, in order.
     pub patches: Vec<PathBuf>,
-    /// The branch that they are put on.
+    /// The branch that they are applied on.
     pub branch: String,
 }
 
-/// What state a project is in.
+/// The state of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// At the tag, untouched.
     Pristine,
-    /// The first so many patches are in, by an interrupted run.
+    /// An interrupted run has applied this many patches.
     Partly(usize),
     /// All patches are in.
     Applied,
     /// `git am` was interrupted in the middle of one of our patches.
     Interrupted,
-    /// Other patches of ours are in: those of another version of this checkout.
+    /// The patches of another version of this checkout are in.
     OtherVersion,
-    /// Not for us to touch; why, and what to do.
+    /// It must not be changed; with the reason and the remedy.
     Foreign(String),
 }
 
@@ -53,13 +53,13 @@ impl fmt::Display for State {
             State::Pristine => write!(f, "not patched"),
             State::Partly(n) => write!(
                 f,
-                "interrupted after {}: apply goes on, undo goes back",
+                "interrupted after {}: apply continues, undo reverts",
                 patches(*n)
             ),
             State::Applied => write!(f, "patched"),
             State::Interrupted => write!(
                 f,
-                "interrupted inside of git am: apply goes on, undo goes back"
+                "interrupted inside git am: apply continues, undo reverts"
             ),
             State::OtherVersion => write!(
                 f,
@@ -70,11 +70,11 @@ impl fmt::Display for State {
     }
 }
 
-/// What is remembered in the project's git folder while patches are in.
+/// Kept in the project's git folder while patches are in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
-    /// The commit that the patches are on.
+    /// The commit below the patches.
     base: String,
     /// The branch that was checked out, if there was one.
     was_on: Option<String>,
@@ -82,7 +82,7 @@ struct Record {
     last: String,
 }
 
-/// The trees that come out of the patches, one after the other.
+/// The trees that the patches result in, one after the other.
 pub struct Plan {
     base: String,
     trees: Vec<String>,
@@ -90,14 +90,14 @@ pub struct Plan {
 
 const RECORD: &str = "hindsight-patches.json";
 
-/// Who the commits are by: fixed, so that applying twice makes the same commits.
+/// Author of the commits. Fixed, so that applying again makes the same commits.
 const IDENTITY: [&str; 2] = [
     "user.name=Hindsight",
     "user.email=hindsight@localhost.invalid",
 ];
 
 impl Project {
-    /// The projects of a release in a tree, those without patches left out.
+    /// The projects of a release that have patches, in a tree.
     ///
     /// # Errors
     /// If the manifest or the patches can't be read, or there are patches for a project that the
@@ -150,7 +150,7 @@ impl Project {
     fn git(&self) -> Command {
         let mut command = Command::new("git");
         command.current_dir(&self.dir).env("LC_ALL", "C");
-        // The tree's own project only: no repository around it, none named by the environment, no hooks.
+        // Only this project's repository: none around it, none named by the environment, and no hooks.
         command.env(
             "GIT_CEILING_DIRECTORIES",
             self.dir.parent().unwrap_or(&self.dir),
@@ -190,7 +190,7 @@ impl Project {
             .with_context(|| format!("cannot read {}", path.display()))?;
         let record = serde_json::from_str(&text).with_context(|| {
             format!(
-                "{} is damaged; it says which commit the patches are on",
+                "{} is damaged. It held the commit below the patches: check out the tag and remove the file",
                 path.display()
             )
         })?;
@@ -222,7 +222,7 @@ impl Project {
         );
     }
 
-    /// What state it is in. `Foreign` holds what keeps us from touching it.
+    /// The state, and the plan if the project may be changed.
     ///
     /// # Errors
     /// If git fails, or a patch does not apply to the tag.
@@ -267,7 +267,7 @@ impl Project {
                 self.dir.display()
             ));
         }
-        // An interrupted git am leaves half a patch in the work tree; that was dealt with above.
+        // Half a patch of an interrupted git am can't be here any more: its state was returned before.
         let changed = self.ask(&["status", "--porcelain", "--untracked-files=no"])?;
         if !changed.is_empty() {
             let mut names: Vec<&str> = changed
@@ -342,7 +342,7 @@ impl Project {
     /// Applies all patches in a scratch index.
     ///
     /// # Errors
-    /// If one does not apply: with each hunk that doesn't, and where upstream has moved its lines.
+    /// If one does not apply; the error names each such hunk, and where upstream has its lines now.
     pub fn plan(&self, base: String) -> Result<Plan> {
         let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
         let index = scratch.path().join("index");
@@ -366,7 +366,7 @@ impl Project {
         Ok(Plan { base, trees })
     }
 
-    /// Files that the patches create and that lie in the way.
+    /// Files that the patches create and that exist already.
     fn in_the_way(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for path in &self.patches {
@@ -386,11 +386,11 @@ impl Project {
         Ok(found)
     }
 
-    /// Puts the patches in, or what is missing of them. Returns how many were.
+    /// Applies the patches that are not in yet, and returns their number.
     ///
     /// # Errors
-    /// If the project is not for us to touch (see [`State::Foreign`]), or git fails; then the project
-    /// is as it was, or says that it is interrupted and can be continued.
+    /// If the project must not be changed (see [`State::Foreign`]), or git fails; then it is unchanged, or in
+    /// a state that apply continues from.
     pub fn apply(&self) -> Result<usize> {
         let (mut state, mut plan) = self.state()?;
         if state == State::Interrupted {
@@ -408,7 +408,7 @@ impl Project {
             let in_the_way = self.in_the_way()?;
             if !in_the_way.is_empty() {
                 bail!(
-                    "{}: the patches make these files, which are there already, untracked: {}",
+                    "{}: the patches create these files, which exist already, untracked: move them away: {}",
                     self.pinned.path,
                     in_the_way.join(", ")
                 );
@@ -426,7 +426,7 @@ impl Project {
             command.arg(patch);
             let (ok, out, err) = try_output(&mut command)?;
             if !ok {
-                // It did in the scratch index, so this is about the work tree. Back to before.
+                // The patch applied in the scratch index, so the work tree is the reason. Back to before.
                 let aborted = self.ask(&["am", "--abort"]).is_ok();
                 bail!(
                     "{} failed in {}, though the patch fits{}:\n{}{}",
@@ -457,7 +457,7 @@ impl Project {
         Ok(self.patches.len() - done)
     }
 
-    /// Makes our branch, and notes where we came from before that.
+    /// Records the commit and branch that are checked out, then makes our branch.
     fn start(&self, base: &str) -> Result<()> {
         let was_on = self.on_branch()?;
         let reference = format!("refs/heads/{}", self.branch);
@@ -466,17 +466,17 @@ impl Project {
                 self.git()
                     .args(["rev-parse", "--verify", "--quiet", &reference]),
             )?;
-        // A run that was killed right after making the branch leaves it at the base.
+        // A run killed right after it made the branch leaves the branch at the base.
         if exists && commit.trim() != base {
             bail!(
-                "{}: there is a branch {} at {} already, and it is not checked out: delete or rename it",
+                "{}: a branch {} exists already, at {}, and is not checked out: delete or rename it",
                 self.pinned.path,
                 self.branch,
                 short(commit.trim())
             );
         }
         let was_on = was_on.filter(|name| *name != self.branch).or_else(|| {
-            // Ours is checked out already, by a run that was killed: the record knows.
+            // A killed run has checked out our branch already: the record has the one before.
             self.record()
                 .ok()
                 .flatten()
@@ -491,8 +491,8 @@ impl Project {
         Ok(())
     }
 
-    /// Takes the patches out. Returns whether there were any. The project is then at the commit, and
-    /// on the branch, where it was before.
+    /// Removes the patches: the project is at its commit and on its branch from before. Returns whether
+    /// there were any.
     ///
     /// # Errors
     /// If there are uncommitted changes or commits that are not ours, or git fails.
@@ -543,7 +543,7 @@ impl Project {
             }
             output(command.arg(back))?;
         }
-        // If something else is checked out, `repo sync` or somebody has moved away from our branch.
+        // Our branch may exist without being checked out: after `repo sync`, for instance.
         let reference = format!("refs/heads/{}", self.branch);
         let (exists, commit, _) =
             try_output(
@@ -561,17 +561,17 @@ impl Project {
         Ok(true)
     }
 
-    /// Whether nothing but our commits would be lost with `head`.
+    /// Fails if dropping `head` would lose commits that are not ours.
     fn check_ours(&self, record: &Record, head: &str) -> Result<()> {
         if head == record.base || head == record.last {
             return Ok(());
         }
-        // Some of ours, without others: nothing else would be lost.
+        // The first of our commits, and nothing else.
         let ancestor = ["merge-base", "--is-ancestor", head, &record.last];
         if try_output(self.git().args(ancestor))?.0 {
             return Ok(());
         }
-        // Killed between a commit and its note.
+        // A run killed between a commit and its record.
         let parent = format!("{head}^");
         let (_, parent, _) =
             try_output(
@@ -590,7 +590,7 @@ impl Project {
         );
     }
 
-    /// A hash of the patches, for what depends on them.
+    /// A hash of the patches, as a key for results that depend on them.
     ///
     /// # Errors
     /// If one can't be read.

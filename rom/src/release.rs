@@ -56,10 +56,10 @@ impl Release {
             .join(format!("{}.xml", self.name()))
     }
 
-    /// What `lunch` takes, the first being what is built if nothing is asked for.
+    /// The products, as `lunch` names them; the first is the default.
     pub fn products(self) -> &'static [&'static str] {
         match self {
-            // Cuttlefish, and a Pixel that this release runs on.
+            // Cuttlefish, and a Pixel that the release supports.
             Release::Android10 => &["aosp_cf_x86_64_phone", "aosp_crosshatch"],
             Release::Android11 => &[
                 "aosp_cf_x86_64_phone",

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs other programs; with `--dry-run` only says what it would run.
+//! Runs other programs; with `--dry-run`, only prints them.
 
 use anyhow::{bail, Context, Result};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How commands that change something are run.
+/// Runs commands that change something.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Runner {
     /// Only print.
@@ -14,7 +14,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Runs a command that changes something, with its output going where ours goes.
+    /// Runs a command that changes something; it shares our standard output and error.
     ///
     /// # Errors
     /// If it can't be started or fails.
@@ -32,7 +32,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Says what is done next, in words, and whether to do it.
+    /// Prints the next action; returns whether to do it.
     pub fn does(&self, what: &str) -> bool {
         println!("+ {what}");
         !self.dry_run
@@ -42,7 +42,7 @@ impl Runner {
 /// Runs a command that changes nothing; its standard output without the last line's end.
 ///
 /// # Errors
-/// If it can't be started or fails; with what it said.
+/// If it can't be started or fails; with its standard error.
 pub fn output(command: &mut Command) -> Result<String> {
     let (ok, out, err) = try_output(command)?;
     if !ok {
@@ -67,7 +67,7 @@ pub fn try_output(command: &mut Command) -> Result<(bool, String, String)> {
     ))
 }
 
-/// A command as one would type it.
+/// A command as a shell takes it.
 pub fn shown(command: &Command) -> String {
     let mut text = String::new();
     if let Some(dir) = command.get_current_dir() {
@@ -96,10 +96,10 @@ fn quoted(text: &OsStr) -> String {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 ///
 /// # Errors
-/// If the folder can't be made or the file not be written.
+/// If the folder can't be made or the file can't be written.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
     let dir = path.parent().unwrap_or(Path::new("."));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Rust half of what ART links, as static libraries for the device and the host, and the C++ half
-//! of the bridge as sources, which Soong compiles with its own compiler and C++ library.
+//! Compiles the Rust half into static libraries for the device and the host, which ART links, and generates
+//! the C++ half of the bridge as sources, which Soong compiles with its own compiler and C++ library.
 //!
 //! No NDK is needed: a static library is not linked here, and no C or C++ is compiled here.
 
@@ -12,10 +12,10 @@ use std::process::Command;
 /// The library's name.
 pub const LIBRARY: &str = "libhindsight_art_hooks.a";
 const CRATE: &str = "hindsight-art-hooks";
-/// Where the results are, below the overlay.
+/// The folder of the results, below the overlay.
 pub const PREBUILT: &str = "prebuilt";
 
-/// Where a library runs.
+/// A platform that a library is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Rust's name.
@@ -24,7 +24,7 @@ pub struct Target {
     pub soong: &'static str,
 }
 
-/// All that a tree compiles ART for.
+/// All platforms that a tree compiles ART for.
 pub const TARGETS: [Target; 6] = [
     Target {
         triple: "aarch64-linux-android",
@@ -53,7 +53,7 @@ pub const TARGETS: [Target; 6] = [
 ];
 
 impl Target {
-    /// What a product and the host tools (dex2oat) need.
+    /// The targets that a product and the host tools (dex2oat) need.
     pub fn of_product(product: &str) -> Vec<Target> {
         let arm = ["aarch64-linux-android", "armv7-linux-androideabi"];
         let x86 = ["x86_64-linux-android", "i686-linux-android"];
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// Where the standard library for a target comes from.
+/// Origin of the standard library for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Std {
     /// It is installed (rustup, or a distribution's package).
@@ -82,10 +82,10 @@ fn rustc() -> std::ffi::OsString {
     std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
 }
 
-/// How the standard library for a target can be had.
+/// Finds the standard library for a target.
 ///
 /// # Errors
-/// If it can't, with what to do about it.
+/// If there is none, with the remedy.
 pub fn std_for(target: Target) -> Result<Std> {
     let dir = output(Command::new(rustc()).args([
         "--print",
@@ -118,10 +118,10 @@ pub fn std_for(target: Target) -> Result<Std> {
     )
 }
 
-/// Compiles the libraries and puts them, with the sources of the bridge, into the overlay.
+/// Compiles the libraries and copies them, with the sources of the bridge, into the overlay.
 ///
 /// # Errors
-/// If a standard library can't be had, or compiling fails.
+/// If a standard library is missing, or compiling fails.
 pub fn build(checkout: &Path, overlay: &Path, targets: &[Target], runner: Runner) -> Result<()> {
     let stds = targets
         .iter()
@@ -144,7 +144,7 @@ pub fn build(checkout: &Path, overlay: &Path, targets: &[Target], runner: Runner
     Ok(())
 }
 
-/// Makes a library whose functions that libm has, too, are not linked: see `art-hooks/libm-names.txt`.
+/// Makes Rust's copies of libm's functions local in a copy of the library: see `art-hooks/libm-names.txt`.
 fn without_libm_names(checkout: &Path, library: &Path) -> Result<PathBuf> {
     let hidden = library.with_extension("without-libm.a");
     let objcopy = objcopy()?;
@@ -164,8 +164,7 @@ fn without_libm_names(checkout: &Path, library: &Path) -> Result<PathBuf> {
     Ok(hidden)
 }
 
-/// LLVM's objcopy, which takes objects of every target: `$OBJCOPY`, or the one that comes with rustc, or
-/// Debian's.
+/// LLVM's objcopy, which reads objects of every target: `$OBJCOPY`, rustc's, or Debian's.
 fn objcopy() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("OBJCOPY") {
         return Ok(named.into());
@@ -177,9 +176,7 @@ fn objcopy() -> Result<PathBuf> {
         .into_iter()
         .find(|path| path.exists())
         .ok_or_else(|| {
-            anyhow!(
-                "no llvm-objcopy: install Debian's package llvm, or say where it is with OBJCOPY"
-            )
+            anyhow!("no llvm-objcopy: install Debian's package llvm, or set OBJCOPY to its path")
         })
 }
 
@@ -193,7 +190,7 @@ fn cargo(checkout: &Path, target: Target, std: Std) -> Command {
         "--message-format=json-render-diagnostics",
     ]);
     if std == Std::FromSource {
-        // The sources belong to this very compiler, so its unstable features are what they expect.
+        // The sources are those of this compiler, and use its unstable features.
         command.env("RUSTC_BOOTSTRAP", "1");
         command.arg("-Zbuild-std=std,panic_unwind");
     }
@@ -206,7 +203,7 @@ fn cargo(checkout: &Path, target: Target, std: Std) -> Command {
     command
 }
 
-/// What cargo says it has made.
+/// The files that cargo reports as made.
 struct Built {
     library: PathBuf,
     bridge: PathBuf,
@@ -246,7 +243,7 @@ impl Built {
                 _ => {}
             }
         }
-        let missing = |what| anyhow!("cargo has not said where {what} is");
+        let missing = |what| anyhow!("cargo's messages don't name the path of {what}");
         Ok(Built {
             library: library.ok_or_else(|| missing(LIBRARY))?,
             bridge: bridge.ok_or_else(|| missing("the bridge"))?,
@@ -268,7 +265,7 @@ impl Built {
             &self.cxx.join("include/cxx.h"),
             &to.join("include/rust/cxx.h"),
         )?;
-        // It includes its header as "../include/cxx.h".
+        // cxx.cc includes its header by a relative path.
         let text =
             std::fs::read_to_string(self.cxx.join("src/cxx.cc")).context("cannot read cxx.cc")?;
         write_atomic(
@@ -281,14 +278,14 @@ impl Built {
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let bytes = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
-    // Soong rebuilds what is newer.
+    // A new time stamp would make Soong rebuild.
     if std::fs::read(to).is_ok_and(|old| old == bytes) {
         return Ok(());
     }
     write_atomic(to, &bytes)
 }
 
-/// Which libraries a product needs and the tree doesn't have.
+/// The targets of a product whose library is missing in the overlay.
 pub fn missing(overlay: &Path, product: &str) -> Vec<&'static str> {
     Target::of_product(product)
         .into_iter()
@@ -297,7 +294,7 @@ pub fn missing(overlay: &Path, product: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// Removes what [`build`] has made.
+/// Removes the results of [`build`].
 ///
 /// # Errors
 /// If a folder can't be removed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `scripts/rom apply`, `undo` and `status` on small trees, with everything that can be in the way.
+//! `scripts/rom apply`, `undo` and `status` on small trees, in every state that can stop them.
 
 mod common;
 
@@ -100,7 +100,7 @@ impl World {
             world.git(project, &["add", "-A"]);
             world.git(project, &["commit", "-q", "-m", "upstream"]);
             world.git(project, &["tag", TAG]);
-            // As repo leaves it.
+            // The state that repo sync leaves.
             world.git(project, &["checkout", "-q", "--detach"]);
         }
         world
@@ -132,7 +132,7 @@ impl World {
         command
     }
 
-    /// Whether it succeeded, and all it said.
+    /// Whether it succeeded, and its output.
     fn run(&self, arguments: &[&str]) -> (bool, String) {
         let output = self.command(arguments).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
@@ -155,7 +155,7 @@ impl World {
         text
     }
 
-    /// All that could have been touched: HEAD, branches, index and files of both projects.
+    /// Everything that a step could have changed: HEAD, branches, index and files of both projects.
     fn snapshot(&self) -> String {
         let mut all = String::new();
         for project in ["art", "system/core"] {
@@ -209,7 +209,9 @@ fn apply_can_be_repeated_and_undone_exactly() {
 
     world.succeeds(&["undo"]);
     assert_eq!(world.snapshot(), before);
-    assert!(world.succeeds(&["undo"]).contains("nothing of ours"));
+    assert!(world
+        .succeeds(&["undo"])
+        .contains("no patches of Hindsight are in"));
     // The same commits again.
     world.succeeds(&["apply"]);
     assert_eq!(world.snapshot(), applied);
@@ -230,7 +232,7 @@ fn a_branch_that_was_checked_out_is_checked_out_again() {
 #[test]
 fn a_dirty_tree_is_left_alone() {
     let world = World::new();
-    // The last project of all is the one that's dirty: the first must not have been touched then.
+    // The last project is the dirty one: the first must not have been changed.
     put(&world.tree.join("system/core/init.rc"), "mine\n");
     let before = world.snapshot();
     world.fails(
@@ -298,7 +300,7 @@ fn a_patch_that_does_not_fit_says_where_its_lines_went() {
     );
 }
 
-/// patch(1) drops lines of context until a hunk fits, and then may put it in a wrong place. Here it would.
+/// A hunk that patch(1) would apply with fuzz: without a line of its context, and perhaps in a wrong place.
 #[test]
 fn a_hunk_that_needs_fuzz_is_refused_with_patch_file_and_remedy() {
     if !has_tools(
@@ -345,7 +347,7 @@ fn a_hunk_that_needs_fuzz_is_refused_with_patch_file_and_remedy() {
     assert_eq!(world.snapshot(), before);
 }
 
-/// Whatever git is configured to overlook.
+/// Also where git is configured to ignore white space.
 #[test]
 fn context_that_differs_in_white_space_is_refused() {
     let world = World::new();
@@ -391,7 +393,7 @@ fn an_interrupted_apply_goes_on_or_back() {
             world.git("art", &["rev-parse", TAG])
         );
 
-        // Killed inside of git am: it stops at a patch when its file is in the way, as after a kill.
+        // Killed inside git am: a file in the way stops it at a patch, in the same state.
         world.succeeds(&["apply"]);
         world.git("art", &["reset", "-q", "--hard", "HEAD^"]);
         put(&world.tree.join("art/new.txt"), "in the way");
@@ -408,7 +410,7 @@ fn an_interrupted_apply_goes_on_or_back() {
         std::fs::remove_file(world.tree.join("art/new.txt")).unwrap();
         assert!(world
             .succeeds(&["status"])
-            .contains("interrupted inside of git am"));
+            .contains("interrupted inside git am"));
         world.succeeds(&["apply"]);
         assert_eq!(world.snapshot(), applied);
         world.succeeds(&["undo"]);
@@ -432,7 +434,7 @@ fn somebody_elses_am_and_commits_are_left_alone() {
     world.fails(&["apply"], "has commits on top of Hindsight's patches");
     let said = world.fails(&["undo"], "which undo would lose");
     assert!(said.contains("mine, on top"), "{said}");
-    // The other project is undone nevertheless.
+    // The other project is undone.
     assert_ne!(world.snapshot(), before);
     assert_eq!(
         world.git("art", &["log", "-1", "--format=%s"]),
@@ -469,7 +471,10 @@ fn other_patches_than_those_applied_are_noticed() {
 fn an_untracked_file_in_the_way_is_kept() {
     let world = World::new();
     put(&world.tree.join("art/new.txt"), "mine");
-    world.fails(&["apply"], "there already, untracked: new.txt");
+    world.fails(
+        &["apply"],
+        "exist already, untracked: move them away: new.txt",
+    );
     assert_eq!(
         std::fs::read_to_string(world.tree.join("art/new.txt")).unwrap(),
         "mine"
@@ -481,7 +486,7 @@ fn what_is_missing_is_said_before_anything_is_touched() {
     let world = World::new();
     let before = world.snapshot();
     world.fails(&["apply", "--min-disk", "100000000"], "disk:");
-    // A dry run says it, too, and goes on to what would be done.
+    // A dry run also prints it, and continues with what would be done.
     let said = world.succeeds(&["apply", "--dry-run", "--min-disk", "100000000"]);
     assert!(
         said.starts_with("missing: disk:") && said.contains("+ apply 2 patches to art"),
@@ -506,7 +511,7 @@ fn two_runs_at_once_do_not_mix() {
     let world = World::new();
     let file = std::fs::File::open(&world.tree).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    world.fails(&["apply"], "another scripts/rom is at work");
+    world.fails(&["apply"], "another scripts/rom is running");
     drop(file);
     world.succeeds(&["apply"]);
 }
@@ -514,7 +519,8 @@ fn two_runs_at_once_do_not_mix() {
 #[test]
 fn a_project_without_patches_is_named() {
     let world = World::new();
-    let by_hand = "system/core: no patches for Android 10; what to do by hand is in docs/rom.md";
+    let by_hand =
+        "system/core: no patches for Android 10; make the changes by hand, see docs/rom.md";
     assert!(!world.succeeds(&["status"]).contains("by hand"));
     let patches = world.checkout.join("aosp-patches/android-10/system_core");
     std::fs::remove_dir_all(patches).unwrap();

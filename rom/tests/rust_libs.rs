@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The static libraries for Android, compiled for real where Rust's standard library for it can be had: of the
-//! right machine, with everything that ART's C++ calls, and asking for nothing that Android does not have.
+//! The static libraries for Android, compiled for each target whose standard library is installed: they are for
+//! the right machine, define every function that ART's C++ calls, and need no symbol that Android lacks.
 
 use hindsight_rom::runner::Runner;
 use hindsight_rom::rust_libs::{build, std_for, Target, LIBRARY, PREBUILT, TARGETS};
@@ -38,7 +38,7 @@ fn declared() -> BTreeSet<String> {
         .collect()
 }
 
-/// What a library defines, and what it needs from elsewhere.
+/// The symbols that a library defines, and those that it needs from others.
 fn symbols(library: &Path, target: Target) -> (BTreeSet<String>, BTreeSet<String>) {
     let bytes = std::fs::read(library).unwrap();
     let archive = ArchiveFile::parse(&*bytes).unwrap();
@@ -57,7 +57,7 @@ fn symbols(library: &Path, target: Target) -> (BTreeSet<String>, BTreeSet<String
         for symbol in object.symbols() {
             let Ok(name) = symbol.name() else { continue };
             if symbol.is_undefined() {
-                // Where a weak one is missing (Android 10 has no copy_file_range), Rust does without.
+                // Rust does without a missing weak symbol (Android 10 has no copy_file_range).
                 if symbol.is_weak() {
                     continue;
                 }
@@ -110,7 +110,7 @@ fn the_static_libraries_for_android_compile_and_have_what_art_calls() {
             .into_iter()
             .filter(|name| !name.contains("cxxbridge1$"))
             .collect();
-        // Rust's own, mangled in either way, must all be in the library itself.
+        // Every symbol of Rust, in either mangling, must be in the library itself.
         let lost: Vec<_> = needed
             .iter()
             .filter(|name| name.starts_with("_R") || name.starts_with("_ZN"))

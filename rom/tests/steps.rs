@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `sync`, `build` and `flash` with programs that stand in for repo, lunch and fastboot, and write down
-//! how they were called.
+//! `sync`, `build` and `flash` with stand-ins for repo, lunch and fastboot, which record their arguments.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ impl World {
         self.dir.path().join(path)
     }
 
-    /// A program that writes its arguments down and then does `script`.
+    /// A program that records its arguments and then runs `script`.
     fn program(&self, name: &str, script: &str) {
         let path = self.path("bin").join(name);
         put(
@@ -125,7 +124,10 @@ fn sync_initializes_once_and_pins() {
     // A download that breaks off.
     world.program("repo", "exit 7");
     let (ok, said) = world.run(&["sync"]);
-    assert!(!ok && said.contains("repo goes on where it was"), "{said}");
+    assert!(
+        !ok && said.contains("repo resumes where it stopped"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -189,7 +191,7 @@ fn flash_writes_only_what_was_confirmed_to_the_phone_that_was_meant() {
     phone(&world, "oriole", "no", "A1\\tfastboot\\n");
     refuses(&["--serial", "A1", "--yes"], "is locked");
     phone(&world, "oriole", "yes", "A1\\tfastboot\\n");
-    refuses(&[], "nobody is there to confirm");
+    refuses(&[], "nobody can confirm");
     refuses(&["--yes"], "--serial");
     let (ok, said) = flash(&["--dry-run"]);
     assert!(ok && said.contains("flashall") && !wrote(&world), "{said}");
@@ -201,7 +203,7 @@ fn flash_writes_only_what_was_confirmed_to_the_phone_that_was_meant() {
     assert_eq!(world.calls().last().unwrap(), "fastboot -s A1 -w flashall");
 
     let (ok, said) = world.run(&["flash", "--product", "aosp_cf_x86_64_phone"]);
-    assert!(!ok && said.contains("is not for a phone"), "{said}");
+    assert!(!ok && said.contains("is not a phone's product"), "{said}");
 }
 
 #[test]
@@ -221,5 +223,5 @@ fn boot_tests_of_the_lab_need_no_tree() {
     let there = |step: &[&str]| world.run(&[step, &["--tree", checkout]].concat());
     assert!(there(&["boot-test", "--target", "lab"]).0);
     let (ok, said) = there(&["boot-test", "--target", "phone"]);
-    assert!(!ok && said.contains("inside of each other"), "{said}");
+    assert!(!ok && said.contains("inside each other"), "{said}");
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What being stopped costs a thread all the time: with checkpoints a trace point reads the cursor only, with the
-//! lock-free protocol as published also whether to stop, and each return from native code takes a fence.
+//! The running costs of two stop protocols: with checkpoints, a trace point reads only the cursor; with the lock-free
+//! protocol as published, it also reads a stop word, and each return from native code executes a fence.
 //!
-//! Hindsight's own form of the latter (`hindsight_runtime::lock_free`) costs neither: the second word is the stub's
-//! address, which is read anyway, and the fence is `membarrier`, paid by whoever stops the thread. What starts and
-//! stops cost in ART by both is measured by `cargo xtask bench control`.
+//! Hindsight's own form of the lock-free protocol (`handshake/request.rs`) avoids both: the second word is the stub's
+//! address, which is read anyway, and the control thread pays for the fence (`membarrier`). `cargo xtask bench control`
+//! measures the costs of a start and a stop in ART, by both protocols.
 //!
 //! `cargo run --release -p hindsight-runtime --example stop_protocols`
 //!
-//! The two forms take turns in one run. The trace points are what Rust's compiler makes of the same code
-//! but for the second word; both wrap with a mask instead of a guard page.
+//! The two forms take turns in one run. Rust's compiler translates the same source for both trace points, except for the
+//! second word; both wrap with a mask instead of a guard page.
 
 use std::hint::black_box;
 use std::sync::atomic::{fence, AtomicU32, AtomicUsize, Ordering};

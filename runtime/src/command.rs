@@ -15,7 +15,7 @@ pub enum SnapshotOutcome {
     TimedOut,
 }
 
-/// What Nanoscope's interfaces can ask of a thread.
+/// A command that comes by one of Nanoscope's interfaces, for one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NanoscopeCommand {
     /// Trace the thread.

@@ -100,7 +100,7 @@ pub struct Config {
     pub check_balance: Option<PathBuf>,
     /// `max-rings=N|unlimited`; see [`max_rings`](Self::max_rings).
     pub ring_limit: Option<RingLimit>,
-    /// `counter=auto|native|emulate`: what to do where reading the counter is slow, or not allowed.
+    /// `counter=auto|native|emulate`: the reaction to a counter that is slow to read, or that may not be read.
     pub counter: Fallback,
     /// `nanoscope=yes|no`: trace the main thread when the property `dev.nanoscope` says so.
     pub nanoscope: bool,
@@ -158,7 +158,7 @@ pub enum ConfigError {
     Removed {
         /// Key and value.
         item: String,
-        /// What to use instead.
+        /// The replacement.
         instead: &'static str,
     },
     /// A part of Hindsight that this build was compiled without.
@@ -368,7 +368,8 @@ mod tests {
                 counter: Fallback::Native,
                 nanoscope: true,
                 protocol: Protocol::Checkpoint,
-                ..Config::default()
+                #[cfg(feature = "check-balance")]
+                check_balance: None,
             }
         );
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that are started and stopped by the lock-free protocol, in each of its ways.
+//! Starts and stops by the lock-free protocol: by the thread itself, on its behalf, and at a safepoint after all.
 #![cfg(all(feature = "lock-free", not(miri)))]
 
 mod common;
@@ -19,7 +19,7 @@ fn start(world: &Arc<World>) -> Recorder {
     Recorder::start(config, Box::new(FakeHost(Arc::clone(world)))).unwrap()
 }
 
-/// Ends what the thread does, also when the test fails.
+/// Ends the work of a test's thread, also when the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -28,8 +28,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Starts a thread that does `work` until that is over, and stops and starts it meanwhile from outside. Returns how
-/// often it was brought to a safepoint.
+/// Runs `work` on a managed thread, and meanwhile stops and starts tracing it from outside. Returns the number of times
+/// that it was brought to a safepoint.
 fn stop_and_start(
     world: &Arc<World>,
     work: impl Fn(&mut Managed<'_>, &AtomicBool) + Sync,
@@ -37,7 +37,7 @@ fn stop_and_start(
     stop_and_start_with(world, || (), work)
 }
 
-/// The same, with something done after it was stopped for the first time.
+/// As `stop_and_start`; calls `once_stopped` after the first stop.
 fn stop_and_start_with(
     world: &Arc<World>,
     once_stopped: impl Fn(),

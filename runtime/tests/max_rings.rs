@@ -122,7 +122,7 @@ fn memory_of_an_evicted_ring_is_returned() {
         let two = resident();
         assert!(two - nothing > RING * 18 / 10, "{two} {nothing}");
 
-        // The first one is wanted again, so the second one's ring goes.
+        // The first thread is wanted again, so the ring of the second is evicted.
         want(0);
         want(2);
         settled(&recorder);

@@ -36,7 +36,7 @@ fn read(path: &std::path::Path) -> (Vec<u32>, Vec<u64>) {
     (rings.iter().map(|r| r.header.tid).collect(), methods)
 }
 
-/// What `Thread.setName` does: the answer, and whether the thread is traced then.
+/// Renames the thread as `Thread.setName` does. Returns the reply, and whether the thread is traced then.
 fn rename(thread: &mut Managed<'_>, recorder: &Recorder, name: &str) -> (Result<(), String>, bool) {
     let command = thread_name_command(name).unwrap();
     let done = thread.native(|| recorder.nanoscope(gettid(), command, PATIENCE));

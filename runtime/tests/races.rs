@@ -3,7 +3,7 @@
 //! for ThreadSanitizer, see testing/verify/README.md; without it, the test still checks that no ring has an event too many or
 //! too few.
 //!
-//! Every thread goes through the same cycle of entries and exits, so any stretch of a ring can be checked.
+//! Every thread goes through the same cycle of entries and exits, so any part of a ring can be checked.
 #![cfg(not(miri))]
 
 mod common;
@@ -22,13 +22,13 @@ use hindsight_trace_format::container::{Reader, Symbol};
 use hindsight_trace_format::slot::Event;
 
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Threads that live as long as the test, and those that come and go beside them.
+/// Numbers of threads that live as long as the test, and of threads that come and go meanwhile.
 const WORKERS: usize = 5;
 const SHORT_LIVED: usize = 3;
-/// A loader's method, named by the journal once it is gone.
+/// A loader's method, which the journal names after the unloading.
 const LOADED: u64 = 0x9_0000;
 
-/// What a thread does, again and again: `Some` is an entry.
+/// The events that a thread repeats: `Some` is an entry, `None` an exit.
 const CYCLE: [Option<u64>; 12] = [
     Some(0x1_0000),
     Some(0x1_0010),
@@ -44,7 +44,7 @@ const CYCLE: [Option<u64>; 12] = [
     None,
 ];
 
-/// What is done from outside, by each of the controllers: more with `HINDSIGHT_RACES=N`.
+/// Number of actions of each controller: the environment variable HINDSIGHT_RACES, or 15.
 fn rounds() -> u64 {
     std::env::var("HINDSIGHT_RACES").map_or(15, |n| n.parse().expect("HINDSIGHT_RACES is a number"))
 }
@@ -61,7 +61,7 @@ impl Dice {
     }
 }
 
-/// Goes through the cycle until it is over, with safepoints where compiled code has them.
+/// Repeats the cycle while `cycles` returns true, with a safepoint after each event.
 fn work(thread: &mut Managed<'_>, cycles: impl Fn(u64) -> bool) {
     let mut number = 0;
     while cycles(number) {
@@ -76,7 +76,7 @@ fn work(thread: &mut Managed<'_>, cycles: impl Fn(u64) -> bool) {
     }
 }
 
-/// Checks every ring of a file; the number of events.
+/// Checks every ring of a file; returns the number of events.
 fn check(path: &Path) -> u64 {
     let bytes = std::fs::read(path).unwrap();
     let reader = Reader::new(&bytes).unwrap();
@@ -88,7 +88,7 @@ fn check(path: &Path) -> u64 {
         let ring = reader.ring(index).unwrap().unwrap();
         let mut events: Vec<_> = ring.slots().events().collect();
         events.reverse();
-        // Where in the cycle the thread may be.
+        // The possible positions of the thread in the cycle.
         let mut places: Vec<usize> = (0..CYCLE.len()).collect();
         for event in events {
             let step = match event.event() {
@@ -114,7 +114,7 @@ fn check(path: &Path) -> u64 {
     count
 }
 
-/// Checks and removes the files that are there.
+/// Checks and removes all files in the folder; returns the number of events.
 fn check_all(folder: &Path) -> u64 {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -127,7 +127,7 @@ fn check_all(folder: &Path) -> u64 {
     count
 }
 
-/// A client of the socket: commands for threads that are there, were there, or never were.
+/// A random command for the socket, for a thread that lives, has ended, or never existed.
 fn command(dice: &mut Dice, threads: &Mutex<Vec<u32>>, file: u64) -> String {
     let thread = |dice: &mut Dice| {
         let threads = threads.lock().unwrap();
@@ -181,11 +181,12 @@ fn race(configuration: &str, seed: u64) {
                                 let file = folder.join(format!("n{tid}.hindsight"));
                                 let start = NanoscopeCommand::Start;
                                 let stop = NanoscopeCommand::Stop(file);
-                                // Others may have taken the ring meanwhile.
+                                // Another thread may have got the ring meanwhile, so errors are allowed.
                                 let _ = recorder.nanoscope(tid, start, PATIENCE);
                                 let _ = recorder.nanoscope(tid, stop, PATIENCE);
                             }
                             4 => std::thread::sleep(Duration::from_micros(50)),
+                            5 => drop(recorder.trace_thread(tid, true, PATIENCE)),
                             _ => {}
                         });
                     }
@@ -251,7 +252,7 @@ fn race(configuration: &str, seed: u64) {
             })
             .collect();
         let ended: Vec<_> = controllers.into_iter().map(|c| c.join()).collect();
-        // Else the others would go on for ever.
+        // Also after a failure: the other threads would go on for ever.
         over.store(true, Ordering::Relaxed);
         for end in ended {
             end.unwrap();

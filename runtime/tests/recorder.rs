@@ -89,7 +89,7 @@ fn snapshots_while_threads_record(protocol: &str) {
                 scope.spawn(move || {
                     Managed::run(recorder, world, |thread| {
                         for call in 0..CALLS {
-                            // Every third one wide.
+                            // Every third method address is above 4 GiB.
                             let wide = if call % 3 == 0 { 1 << 40 } else { 0 };
                             thread.enter(FIRST + call + wide);
                             thread.safepoint();
@@ -107,7 +107,7 @@ fn snapshots_while_threads_record(protocol: &str) {
             if threads.iter().all(|t| t.is_finished()) {
                 break;
             }
-            // No thread may be between being registered and the first of its calls at the first try.
+            // The first try may come before any thread is registered.
             match recorder.snapshot(format!("try {n}"), 0, PATIENCE) {
                 SnapshotOutcome::Written(_) => {}
                 SnapshotOutcome::Failed(why) => {
@@ -161,7 +161,7 @@ fn a_file_says_who_was_traced_why_and_what_is_missing() {
         for method in [FIRST, FIRST + 1, FIRST + 2] {
             thread.enter(method);
         }
-        // Four slots in a ring of 512, over and over: it wraps.
+        // Writes more slots than the ring's 512, so it wraps.
         for _ in 0..1000 {
             thread.exit();
             thread.enter(FIRST);
@@ -204,7 +204,7 @@ fn a_file_says_who_was_traced_why_and_what_is_missing() {
     );
     assert!(ring.header.stopped_counter <= last.counter);
 
-    // Only what is in the ring is named, and FIRST + 1 has left it.
+    // Only methods in the ring have symbols, and FIRST + 1 was overwritten.
     let symbols: Vec<_> = reader
         .symbols()
         .unwrap()
@@ -272,7 +272,7 @@ fn shutdown_takes_a_snapshot_stops_and_can_be_repeated() {
         let outcome = recorder.snapshot("late".into(), 0, PATIENCE);
         assert!(matches!(outcome, SnapshotOutcome::Failed(_)), "{outcome:?}");
     });
-    // A thread that comes late is not traced, and comes to no harm.
+    // A thread that starts after the shutdown is not traced.
     Managed::run(&recorder, &world, |thread| assert!(!thread.is_traced()));
 
     let files = files(folder.path());
@@ -321,7 +321,7 @@ fn a_panic_on_the_control_thread_ends_tracing_and_nothing_else() {
         world.panic_in_symbolize.store(true, Ordering::SeqCst);
         let outcome = thread.native(|| recorder.snapshot("x".into(), 0, PATIENCE));
         assert!(matches!(outcome, SnapshotOutcome::Failed(_)), "{outcome:?}");
-        // Tracing ends after the answer; the next answer comes after that.
+        // Tracing ends after the first reply, and before the second.
         let outcome = thread.native(|| recorder.snapshot("y".into(), 0, PATIENCE));
         assert!(matches!(outcome, SnapshotOutcome::Failed(_)), "{outcome:?}");
         assert!(!thread.is_traced());
@@ -444,7 +444,7 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
     let trace = unsafe { TracedThread::new(1, "busy", &words) };
     // SAFETY: this test is the thread.
     assert!(unsafe { trace.begin(Memory::new(geometry).unwrap(), StartReason::Request) }.is_ok());
-    // Goes up as events are recorded.
+    // Counts batches of events.
     let progress = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
 
@@ -483,7 +483,7 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
     });
     assert!(anchors.len() > 200);
     for anchor in anchors {
-        // The newest event wholly before the anchor began before it.
+        // The newest event that is complete at the anchor began before it.
         let events = log.partition_point(|(slots, _)| *slots <= anchor.slots_written);
         if let Some((slots, before)) = events.checked_sub(1).map(|i| log[i]) {
             assert!(
@@ -494,8 +494,8 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
     }
 }
 
-/// While the ring of one of two threads is about to be taken, the other one ends: its ring is in the file, too, as
-/// there may be no later one.
+/// One of two threads ends while the ring of the other is about to be taken: its ring must be in the file, too, as there
+/// may be no later file.
 #[test]
 fn a_thread_that_ends_while_rings_are_taken_is_in_the_file() {
     for last in [true, false] {

@@ -81,7 +81,7 @@ fn every_method_has_the_name_of_its_time() {
             thread.exit();
             thread.native(|| recorder.loader_unloading(loader));
         }
-        // What is there now is a method that is alive; the host knows it as Test.
+        // Now a live method has the address; the host names its class Test.
         thread.enter(METHOD);
         thread.native(|| bytes(recorder.snapshot("x".into(), 0, PATIENCE)))
     });
@@ -127,7 +127,7 @@ fn names_are_forgotten_when_no_ring_needs_them() {
         (first, thread.native(snapshot))
     });
     assert_eq!(classes(&files.0), ["First"]);
-    // In the second ring, it can only be what is alive.
+    // The second ring has no event from before the unloading, so only the live method is meant.
     assert_eq!(classes(&files.1), ["Test"]);
     let symbols = Reader::new(&files.1).unwrap().symbols().unwrap().symbols;
     assert_eq!(symbols.len(), 1, "{symbols:?}");

@@ -33,38 +33,39 @@ pub const PAYLOAD_MASK: u32 = 7;
 
 /// Extension events. A decoder skips the ones it does not know, by [`payload_slots`].
 ///
-/// The numbers are part of the format; once published, one is never reused for something else.
+/// The numbers are part of the format; once published, a number is never used for another event. Reserved events have
+/// a number and a payload, and readers know them, but no runtime writes them yet: [`Extension::is_reserved`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[non_exhaustive]
 pub enum Extension {
     /// Tracing of this thread stopped (no payload).
     Stopped = 0x008,
-    /// Frames were left by an exception. Payload: number of traced frames unwound, whole slot.
+    /// An exception left frames. Payload: number of traced frames unwound, whole slot.
     Unwound = 0x011,
     /// Tracing of this thread started. Payload: reason, whole slot (0 configuration, 1 request).
     Started = 0x019,
-    /// A native call was entered. Payload: the `ArtMethod*`, whole slot.
+    /// A native call was entered; only in converted traces. Payload: the `ArtMethod*`, whole slot.
     NativeEntered = 0x021,
-    /// The innermost native call returned (no payload).
+    /// The innermost native call returned; only in converted traces (no payload).
     NativeLeft = 0x028,
-    /// A class loader was unloaded. Payload: its identity, whole slot.
+    /// Reserved. A class loader was unloaded. Payload: its identity, whole slot.
     LoaderUnloaded = 0x031,
-    /// A message was enqueued. Payload: message identity, target thread.
+    /// Reserved. A message was enqueued. Payload: message identity, target thread.
     MessageEnqueued = 0x03a,
-    /// A message's dispatch began. Payload: message identity.
+    /// Reserved. A message's dispatch began. Payload: message identity.
     MessageDispatched = 0x041,
     /// The thread waits for a lock. Payload: owner's thread id, the lock's identity.
     LockWait = 0x04a,
     /// The thread was woken. Payload: the waker's thread id.
     WokenBy = 0x051,
-    /// Thread CPU time. Payload: ns.
+    /// Reserved. Thread CPU time. Payload: ns.
     ThreadCpuTime = 0x059,
-    /// Allocation counters. Payload: objects, bytes.
+    /// Reserved. Allocation counters. Payload: objects, bytes.
     Allocations = 0x062,
-    /// Page faults and context switches. Payload: minor, major, voluntary, involuntary.
+    /// Reserved. Page faults and context switches. Payload: minor, major, voluntary, involuntary.
     ResourceUse = 0x06c,
-    /// A mark set by the program. Payload: string id.
+    /// Reserved. A mark set by the program. Payload: string id.
     UserMark = 0x071,
     /// In a part of a trace: a method that was entered before the part begins was running at this time. It becomes
     /// the innermost call. Payload: the `ArtMethod*` (0: not known), flags (1: it is the native part of the method).
@@ -101,6 +102,24 @@ impl Extension {
     /// The number stored in the low half of the event's slot.
     pub const fn number(self) -> u32 {
         self as u32
+    }
+
+    /// Whether the event has a number and a payload, but neither the runtime nor `hindsight convert` writes it yet.
+    /// Readers know it all the same: the testkit's traces may have it.
+    pub const fn is_reserved(self) -> bool {
+        !matches!(
+            self,
+            Extension::Stopped
+                | Extension::Unwound
+                | Extension::Started
+                | Extension::NativeEntered
+                | Extension::NativeLeft
+                | Extension::LockWait
+                | Extension::WokenBy
+                | Extension::EnteredBefore
+                | Extension::LeftAfter
+                | Extension::PartBegins
+        )
     }
 
     /// The extension with this number, or `None` where a newer writer used one we do not know.

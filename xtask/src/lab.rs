@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Run {
         #[command(flatten)]
         build: BuildArguments,
-        /// What dalvikvm gets: options, -cp, main class, its arguments
+        /// Arguments for dalvikvm: options, -cp, main class, its arguments
         #[arg(
             trailing_var_arg = true,
             allow_hyphen_values = true,
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     RunTestTool {
         /// javac, d8, smali or jasmin
         tool: String,
-        /// What the tool gets
+        /// Its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -142,7 +142,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Erro
         Command::Run { build, arguments } => {
             let mut command = build.open(Parts::Programs)?.dalvikvm_command();
             command.args(arguments);
-            // Only returns if there is no such program.
+            // Returns only if the program cannot be started.
             let error = command.exec();
             return Err(format!("cannot run {:?}: {error}", command.get_program()).into());
         }

@@ -11,7 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own commands")]
+#[command(
+    name = "xtask",
+    bin_name = "cargo xtask",
+    about = "The project's own commands"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -22,12 +26,12 @@ enum Command {
     /// Builds and runs ART for Linux
     #[command(subcommand)]
     Lab(lab::Command),
-    /// Traces an app with a stall in it, and says where the stall came from
+    /// Traces an app with a stall, and prints the cause of the stall
     Demo(demo::Options),
     /// Measures, and writes target/bench/NAME.json
     #[command(disable_help_flag = true)]
     Bench(start::Arguments),
-    /// Counts and tries the patches to upstream's files
+    /// Counts the patches to upstream's files, and checks that they apply
     #[command(subcommand)]
     Patches(patches::Patches),
     /// Checks dependencies between crates and modules, licence lines and links
@@ -54,7 +58,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The folder that cargo runs xtask from: this checkout.
+/// The folder of this checkout.
 fn checkout() -> PathBuf {
     Path::new(env!("HINDSIGHT_CHECKOUT"))
         .canonicalize()
@@ -64,7 +68,7 @@ fn checkout() -> PathBuf {
 fn done(result: anyhow::Result<()>) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // With its causes, in one line.
+        // In one line, with its causes.
         Err(error) => Err(format!("{error:#}").into()),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask patches`: the work is in `hindsight_rom`, as scripts/rom applies the same patches; building is the lab's.
+//! `cargo xtask patches`: `hindsight_rom` checks the patches, which scripts/rom applies, and the lab builds with them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,14 +9,14 @@ use hindsight_lab::{build, BuildOptions, Isa, Parts, Variant};
 pub(crate) use hindsight_rom::patch_sets::Patches;
 use hindsight_rom::release::Release;
 
-/// What has to come out of a build, below `ANDROID_ROOT`.
+/// The results of a build, below `ANDROID_ROOT`.
 const LINKED: [&str; 3] = ["lib64/libart.so", "lib64/libart-compiler.so", "bin/dex2oat"];
 
 pub(crate) fn run(command: &Patches, checkout: &Path) -> Result<()> {
     hindsight_rom::patch_sets::run(command, checkout, &build_release)
 }
 
-/// Builds the pinned sources with the patches, whatever work tree the environment names.
+/// Builds the pinned sources with the patches, also if the environment names a work tree.
 fn build_release(release: Release) -> Result<String> {
     let started = Instant::now();
     let lab = build(&BuildOptions {

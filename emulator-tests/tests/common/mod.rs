@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the suites' tests share.
+//! Shared by the tests of the suite.
 
 use hindsight_emulator_tests::junit::{Case, Outcome};
 
-/// The steps that failed, with what they said.
+/// The steps that failed, with their error messages.
 pub(crate) fn failures(cases: &[Case]) -> Vec<(&str, &str)> {
     cases
         .iter()

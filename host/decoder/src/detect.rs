@@ -85,7 +85,7 @@ pub(crate) fn refuse(path: &Path, start: &[u8]) -> Error {
     } else if is_perfetto(start) {
         "it is a Perfetto trace: open it in ui.perfetto.dev"
     } else if is_text(start) {
-        "it is a text file, but not Nanoscope's: its first line is neither '<ns>:<method>' nor '<ns>:POP'"
+        "it is a text file, but not Nanoscope's: its first line is neither '<ns>:<signature>' nor '<ns>:POP'"
     } else {
         "it is no trace of a known kind: .hindsight, ART's method trace, or Nanoscope's text"
     };

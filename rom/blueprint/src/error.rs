@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-/// What can be wrong with a file or with a question about its modules.
+/// An error in a file, or in a question about its modules.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The text is not Blueprint (or uses a part of the language that is not supported).
@@ -13,7 +13,7 @@ pub enum Error {
         file: String,
         /// Line, counted from 1.
         line: usize,
-        /// What was found and what was expected.
+        /// The token found, and the one expected.
         message: String,
     },
     /// A file could not be read.
@@ -24,10 +24,10 @@ pub enum Error {
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// A module is asked for, or referred to, that no loaded file defines.
+    /// No loaded file defines a module that the caller or another module names.
     #[error("no module `{name}` in the loaded Android.bp files{}", wanted_by(.by))]
     NoModule {
-        /// The name that is missing.
+        /// The missing name.
         name: String,
         /// The module that refers to it; empty if the caller asked for it.
         by: String,
@@ -44,7 +44,7 @@ pub enum Error {
         /// The line in the second file.
         line: usize,
     },
-    /// A property has another type than the one asked for.
+    /// A property has another type than expected.
     #[error("{file}:{line}: `{property}` of module `{module}` is {found}, not {expected}")]
     Type {
         /// The file of the module.

@@ -16,7 +16,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// How the token is called in an error message.
+    /// The token's name in an error message.
     pub(crate) fn describe(&self) -> String {
         match self {
             Token::Ident(s) => format!("`{s}`"),
@@ -29,7 +29,7 @@ impl Token {
     }
 }
 
-/// A token and the line (from 1) it starts in.
+/// A token and its first line, counted from 1.
 pub(crate) type Lexeme = (Token, usize);
 
 /// All tokens of `text`, the last one being [`Token::End`].

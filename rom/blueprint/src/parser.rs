@@ -35,7 +35,7 @@ impl Value {
         }
     }
 
-    /// What `self + other` is in Blueprint; `None` if the types don't match.
+    /// The value of `self + other` in Blueprint; `None` if the types don't match.
     fn plus(self, other: Value) -> Option<Value> {
         Some(match (self, other) {
             (Value::String(a), Value::String(b)) => Value::String(a + &b),
@@ -98,7 +98,7 @@ pub fn parse(file: &str, text: &str) -> Result<File> {
     Ok(parser.result)
 }
 
-/// Deeper nesting is an attack on the stack, not a build file.
+/// Limit of nesting. No build file comes near it; without it, hostile text could overflow the stack.
 const MAX_DEPTH: usize = 100;
 
 struct Parser<'a> {

@@ -6,7 +6,7 @@ use crate::parser::{parse, Map, Module, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Which of a module's conditional properties apply.
+/// Selects the conditional properties of a module that apply.
 #[derive(Clone, Debug, Default)]
 pub struct Variation {
     /// Values of `arch: { … }`, such as `x86_64`.
@@ -119,11 +119,11 @@ impl Tree {
         })
     }
 
-    /// A module's list of strings with those of its defaults in front, as Soong merges them, and
-    /// those of the variation behind: `codegen`, `arch`, then `target`.
+    /// A module's list of strings, as Soong merges it: first the strings of its defaults, then its own, then
+    /// those of the variation (`codegen`, `arch`, `target`).
     ///
-    /// Defaults that no loaded file defines are passed over: they come from parts of the platform
-    /// (compiler flags, mostly) that a build outside it replaces.
+    /// Defaults that no loaded file defines are ignored: they come from other parts of the platform, mostly
+    /// with compiler flags, which a build outside the platform replaces.
     ///
     /// # Errors
     /// If the module doesn't exist or the property isn't a list of strings.
@@ -180,8 +180,8 @@ impl Tree {
     }
 
     /// The sources of a module (see [`Tree::strings`] for the order) without those in
-    /// `exclude_srcs`; `:name` of a `filegroup` is replaced by its files. A file that is listed
-    /// more than once stays where it was first.
+    /// `exclude_srcs`; `:name` of a `filegroup` is replaced by its files. A file that is listed more than
+    /// once keeps its first position.
     ///
     /// # Errors
     /// If the module, or one that it refers to, doesn't exist or has sources of another type than

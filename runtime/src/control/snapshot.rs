@@ -25,7 +25,7 @@ const ISA: &str = if cfg!(target_arch = "x86_64") {
     "unknown"
 };
 
-/// What a file says besides the rings.
+/// The contents of a file besides the rings.
 pub(crate) struct Request<'a> {
     /// The trigger, in words.
     pub(crate) reason: &'a str,

@@ -30,11 +30,11 @@ pub(crate) trait Handshake {
     /// Takes the thread's ring. With a `replacement` the thread goes on in that; without one it stops recording.
     /// `None`, with the replacement left in place, if the thread does not record.
     fn take(&mut self, thread: &TracedThread, replacement: &mut Option<Ring>) -> Option<TakenRing>;
-    /// What the handshakes so far cost the threads.
+    /// The costs of all handshakes so far.
     fn costs(&self) -> &Costs;
 }
 
-/// What handshakes cost.
+/// The costs of handshakes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Costs {
     /// How long a thread was held for a change of its ring, ns.
@@ -146,7 +146,7 @@ impl TracedThread {
         taken
     }
 
-    /// Tells compiled code, and what else records, whether the thread has a ring.
+    /// Sets the stubs and, with the lock-free protocol, the request word, as fits a thread with or without a ring.
     ///
     /// # Safety
     /// `inner` belongs to this thread, which has not retired and does not record meanwhile.

@@ -148,7 +148,7 @@ impl Request {
             // The word is GO: the thread has a ring, and only the control thread changes GO.
             self.word.store(STOP, Ordering::Release);
             // Dekker pair with the fence in `record_from_here`: at least one side sees the other's store. Either the
-            // stubs set below replace those that the thread sets there, or the thread sees STOP.
+            // stubs set below replace the stubs that the thread sets there, or the thread sees STOP.
             fence(Ordering::SeqCst);
             // SAFETY: the thread has not retired, and the lock is held.
             unsafe { set_hook_mode(trace, HookMode::SlowPath) };

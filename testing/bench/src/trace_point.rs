@@ -30,7 +30,7 @@ const FLOOR_POINTS: usize = 200_000;
 /// A call has an entry and an exit.
 const POINTS_PER_CALL: f64 = 2.0;
 
-/// The processes of a run. The names are those of the metrics.
+/// The processes of a run. The names are used in metrics.
 pub(crate) struct Subjects {
     /// Stock ART.
     pub(crate) stock: Subject,

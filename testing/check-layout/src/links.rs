@@ -10,9 +10,9 @@ use regex_lite::Regex;
 use crate::problem::Problem;
 use crate::text::File;
 
-/// Plants dead links.
+/// A file with planted dead links.
 const PLANTED: &str = "testing/check-layout/src/tests.rs";
-/// Describes the past: its paths need not exist any more, its links must.
+/// A file about the past: its paths need not exist any more, its links must.
 const HISTORY: &str = "CHANGELOG.md";
 
 /// Finds links of Markdown files and paths in text that lead nowhere.

@@ -87,7 +87,7 @@ fn check(checkout: &Path) -> Result<Report> {
     })
 }
 
-/// All files of the checkout's git index, and those that git would add to it.
+/// All files in the checkout's git index, and new files that git does not ignore.
 fn tracked_files(checkout: &Path) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(checkout).args([

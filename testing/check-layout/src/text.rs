@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::problem::Problem;
 
 const LICENCE: &str = "SPDX-License-Identifier: Apache-2.0";
-/// The licence line is one of the first so many.
+/// The licence line must be in this many first lines.
 const FIRST_LINES: usize = 5;
 /// Files without comments of their own: data, recorded output, and changes to files that have a licence.
 const WITHOUT_COMMENTS: [&str; 5] = [".json", ".lock", ".patch", ".snap", "LICENSE"];
@@ -19,7 +19,7 @@ pub(crate) struct File {
     pub(crate) text: Option<String>,
 }
 
-/// Reads those of the files that are text. A file that is deleted but still in git's index is left out.
+/// Reads the text files. A file that is deleted but still in git's index is left out.
 pub(crate) fn read_all(checkout: &Path, paths: Vec<String>) -> Vec<File> {
     paths
         .into_iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `.hindsight` files. Checksums are put right first, or hardly any change would get past them.
+//! `.hindsight` files. Their checksums are corrected first; otherwise nearly all changes would fail there.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use hindsight_trace_format::container::{Reader, HEADER_BYTES, TABLE_ENTRY_BYTES}
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    // As it is, which is mostly a damaged file, and with checksums that fit.
+    // Unchanged, which is a damaged file in most cases, and with correct checksums.
     if let Ok(trace) = Trace::decode(Path::new("fuzz"), data) {
         hindsight_fuzz::check(&trace);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The published layout: four files in one input, with lines of '%%' between them.
+//! The published layout: four files in one input, separated by lines of '%%'.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of signatures (TOML), looked for in a small trace.
+//! Files of signatures (TOML), matched with a small trace.
 
 #![no_main]
 

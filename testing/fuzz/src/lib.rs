@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold for every trace that a reader lets pass.
+//! Invariants of every trace that a reader accepts.
 
 use hindsight_decoder::{Flags, Trace, NO_PARENT};
 
-/// Calls are nested, and no longer than what they are in; names can be had.
+/// Checks that calls are nested and within their callers, and that every method has a name.
 pub fn check(trace: &Trace) {
     for thread in &trace.threads {
         let calls = &thread.calls;

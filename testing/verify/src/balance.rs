@@ -219,7 +219,7 @@ fn large_ring(isa: Isa) -> &'static str {
     }
 }
 
-/// Replaces incomplete recordings by those in larger rings. Problems that were found before stay.
+/// Replaces incomplete recordings by the new ones in larger rings. Problems that were found before stay.
 fn replace_wrapped(report: &mut Report, again: Report) {
     for (name, mut outcome) in again.tests {
         let Some(first) = report.tests.get_mut(&name) else {

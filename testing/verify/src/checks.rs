@@ -18,7 +18,7 @@ pub(crate) enum Check {
     Unit(unit::Options),
     /// Checks the assertions of lab/checker about the compiler's graphs
     Checker(graphs::checker::Options),
-    /// Compares the compiler's graphs with those of a compiler without trace points
+    /// Compares the compiler's graphs with the graphs of a compiler without trace points
     Graphs(graphs::Options),
     /// Runs programs, and compares the recorded events with the trace of ART's own tracer
     Oracle(oracle::Options),

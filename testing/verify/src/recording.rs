@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// The instruction set: x86_64, or under qemu-user arm64 or arm
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
-    /// The run-tests listed in FILE; default: all, and under qemu-user those of arm-set.txt
+    /// The run-tests listed in FILE; default: all, and under qemu-user arm-set.txt
     #[arg(long, value_name = "FILE")]
     set: Option<String>,
     /// Duration of the stress test

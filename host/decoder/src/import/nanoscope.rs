@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nanoscope's text: `<ns>:+<method>` where a call begins, `<ns>:POP` where the innermost one ends. One thread a file, and
-//! nothing that says which.
+//! Nanoscope's text: a line where a call begins, `<ns>:<signature>` as Nanoscope publishes it or `<ns>:+<method>`, and
+//! `<ns>:POP` where the innermost call ends. A file holds one thread and does not name it.
 
 use std::path::Path;
 
@@ -10,19 +10,26 @@ use hindsight_trace_format::container::{Losses, ProcessFacts};
 use crate::calls::{Call, Calls, Flags, NO_PARENT};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::file;
 use crate::methods::{Method, MethodId, Methods};
 use crate::model::{Stats, Thread, Trace};
+use crate::{file, signature};
 
-/// What exporters call the method of a call that began before the trace.
+/// Exporters write this as the method of a call that began before the trace.
 const NOT_RECORDED: &str = Methods::NOT_RECORDED_NAME;
 
-/// Reads a file of Nanoscope's text. Its times count from where its writer says, usually from the first event.
+/// Reads a file of Nanoscope's text. Times stay as they are: from boot as Nanoscope writes them, from the first event as
+/// `hindsight export` does.
+///
+/// # Errors
+/// If the file cannot be read, or a line makes no sense.
 pub fn read(path: &Path) -> Result<Trace, Error> {
     parse(path, &file::read(path)?)
 }
 
-/// Reads the bytes of such a file; `path` is what errors call it, and the trace's thread.
+/// Reads the bytes of such a file. `path` is its name in errors, and gives the thread its name.
+///
+/// # Errors
+/// If a line makes no sense.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Trace, Error> {
     let events = || lines(path, bytes);
     // Ends without a beginning: those calls began before the trace.
@@ -59,13 +66,15 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Trace, Error> {
     Ok(building.finish(path, start_ns, latest_ns, bytes.len() as u64))
 }
 
-/// Whether these are the first bytes of Nanoscope's text: `<ns>:+<method>` or `<ns>:POP`.
+/// Whether these are the first bytes of Nanoscope's text.
 pub fn is_nanoscope(start: &[u8]) -> bool {
     let digits = start.iter().take_while(|b| b.is_ascii_digit()).count();
-    digits > 0 && (start[digits..].starts_with(b":+") || start[digits..].starts_with(b":POP"))
+    let begins_name = |b: &u8| b.is_ascii_alphabetic() || b"+<_$[".contains(b);
+    let after = start[digits..].strip_prefix(b":");
+    digits > 0 && after.is_some_and(|after| after.first().is_some_and(begins_name))
 }
 
-/// Time, and the method that begins, of each line that isn't empty.
+/// Time and method of each line that isn't empty; no method where a call ends.
 fn lines<'a>(
     path: &'a Path,
     bytes: &'a [u8],
@@ -88,15 +97,17 @@ fn lines<'a>(
             return None;
         }
         let Some((at, what)) = line.split_once(':') else {
-            return Some(fault("there is no ':' after a time; Nanoscope's lines are '<ns>:+<method>' or '<ns>:POP'"));
+            return Some(fault("there is no ':' after a time; Nanoscope's lines are '<ns>:<signature>' or '<ns>:POP'"));
         };
         let Ok(at_ns) = at.trim().parse() else {
             return Some(fault("it does not begin with a time in ns"));
         };
-        Some(match what.strip_prefix('+') {
-            Some(name) => Ok((at_ns, Some(name))),
-            None if what.trim() == "POP" => Ok((at_ns, None)),
-            None => fault("after the time there is neither '+<method>' nor 'POP'"),
+        Some(match (what.trim(), what.strip_prefix('+')) {
+            (_, Some(name)) => Ok((at_ns, Some(name))),
+            ("POP", _) => Ok((at_ns, None)),
+            // Class and method.
+            (signature, _) if signature.contains('.') => Ok((at_ns, Some(signature))),
+            _ => fault("after the time there is neither a method's signature nor 'POP'"),
         })
     };
     bytes
@@ -178,17 +189,27 @@ impl<'a> Building<'a> {
     }
 }
 
-/// `a.b.Class.method`, or what ART makes of it: `int a.b.Class.method(long)`.
+/// `a.b.Class.method`, or with its types, as ART prints it: `int a.b.Class.method(long)`.
 fn named(name: &str) -> Method {
-    let without_parameters = name.split('(').next().unwrap_or(name);
-    let without_type = without_parameters
-        .rsplit_once(' ')
-        .filter(|_| name.contains('('))
-        .map_or(without_parameters, |(_, rest)| rest);
-    let (class, method) = without_type.rsplit_once('.').unwrap_or(("", without_type));
+    let (before, parameters) = match name.split_once('(') {
+        Some((before, parameters)) => (before, Some(parameters.trim_end_matches(')'))),
+        None => (name, None),
+    };
+    let (returned, full_name) = match before.rsplit_once(' ') {
+        Some((returned, full_name)) if parameters.is_some() => (Some(returned), full_name),
+        _ => (None, before),
+    };
+    let (class, method) = full_name.rsplit_once('.').unwrap_or(("", full_name));
+    let signature = parameters.zip(returned).map(|(parameters, returned)| {
+        let types = parameters.split(',').map(str::trim);
+        let types = types.filter(|name| !name.is_empty());
+        let types: String = types.map(signature::descriptor).collect();
+        format!("({types}){}", signature::descriptor(returned))
+    });
     Method {
         class: class.to_owned(),
         name: method.to_owned(),
+        signature: signature.unwrap_or_default(),
         ..Method::default()
     }
 }
@@ -230,6 +251,76 @@ mod tests {
             ]
         );
         assert_eq!(trace.threads[0].name, "main");
+    }
+
+    /// The form of the sample that Nanoscope publishes: absolute times, whole signatures, no '+'.
+    #[test]
+    fn nanoscopes_own_form_is_read() {
+        const SAMPLE: &str = "\
+7300000001900:void com.example.Shop.open(java.lang.String)
+7300000001946:int com.example.Shop.count(java.lang.String, long[])
+7300000001982:POP
+7300000001996:com.example.Cart com.example.Shop.cart()
+7300000002019:POP
+7300000002019:POP
+";
+        assert!(is_nanoscope(SAMPLE.as_bytes()));
+        let trace = Trace::decode(Path::new("data.txt"), SAMPLE.as_bytes()).unwrap();
+        let calls: Vec<_> = trace.threads[0]
+            .calls
+            .iter()
+            .map(|c| {
+                let method = trace.methods.get(c.method).unwrap();
+                let times = (c.start_ns - 7_300_000_000_000, c.end_ns - 7_300_000_000_000);
+                (
+                    c.depth,
+                    times,
+                    method.full_name(),
+                    method.signature.as_str(),
+                )
+            })
+            .collect();
+        let name = |method: &str| format!("com.example.Shop.{method}");
+        assert_eq!(
+            calls,
+            [
+                (0, (1900, 2019), name("open"), "(Ljava/lang/String;)V"),
+                (1, (1946, 1982), name("count"), "(Ljava/lang/String;[J)I"),
+                (1, (1996, 2019), name("cart"), "()Lcom/example/Cart;"),
+            ]
+        );
+        assert_eq!(trace.threads[0].start_ns, 7_300_000_001_900);
+        assert_eq!(
+            (
+                trace.threads[0].stats.open_starts,
+                trace.threads[0].stats.open_ends
+            ),
+            (0, 0)
+        );
+        let readable = trace.methods.iter().map(|(_, m)| m.readable());
+        assert_eq!(
+            readable.collect::<Vec<_>>(),
+            [
+                "void Shop.open(String)",
+                "int Shop.count(String, long[])",
+                "Cart Shop.cart()"
+            ]
+        );
+    }
+
+    #[test]
+    fn logs_are_not_taken_for_nanoscopes_text() {
+        for text in [
+            "12:34:56.789 I/main",
+            "12: x",
+            "12:",
+            "12",
+            ":POP",
+            "x:POP",
+            "",
+        ] {
+            assert!(!is_nanoscope(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

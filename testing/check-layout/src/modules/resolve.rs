@@ -47,7 +47,7 @@ impl Crate {
             name => self.look_up(module, name, pending),
         };
         for (index, name) in rest.iter().enumerate() {
-            // What more is named lies in a module, if there is one of the name.
+            // The rest of the path is in a module, if the name means one.
             if targets
                 .iter()
                 .any(|target| matches!(target, Target::Module(_)))

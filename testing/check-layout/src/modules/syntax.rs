@@ -57,7 +57,7 @@ pub(super) fn line(ident: &Ident) -> usize {
     ident.span().start().line
 }
 
-/// Whether attributes leave an item out of what is shipped: tests, and what only tests compile.
+/// Whether the attributes restrict an item to tests.
 pub(super) fn only_in_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -129,7 +129,7 @@ pub(super) struct TokenPath {
     pub(super) line: usize,
 }
 
-/// All that looks like a path to an item: two or more names joined by `::`, or one that is called, or one in capitals.
+/// Finds everything with the form of a path to an item: names joined by `::`, a called name, a capitalized name.
 pub(super) fn paths_in(tokens: TokenStream, found: &mut Vec<TokenPath>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is = |at: usize, wanted: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == wanted);

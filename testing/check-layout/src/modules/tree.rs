@@ -23,7 +23,7 @@ pub(super) struct Module {
     /// Path in the checkout.
     pub(super) file: String,
     pub(super) parent: Option<usize>,
-    /// The module as which it counts: itself, or the parent of a bridge to C++, which names the parent's functions.
+    /// The module that it counts as: itself, or for a bridge to C++, which names its parent's functions, the parent.
     pub(super) node: usize,
     /// Everything but child modules.
     pub(super) items: Vec<Item>,
@@ -64,7 +64,7 @@ impl Crate {
         Ok(krate)
     }
 
-    /// How many modules count.
+    /// The number of modules that count.
     pub(super) fn nodes(&self) -> usize {
         let counts = |(index, module): (usize, &Module)| usize::from(index == module.node);
         self.modules.iter().enumerate().map(counts).sum()

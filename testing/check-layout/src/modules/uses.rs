@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which module uses which item of which other module.
+//! The uses of items of other modules.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

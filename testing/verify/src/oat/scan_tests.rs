@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rules on methods of a few hand-made bytes: a right one for each form, and what is wrong with each that
-//! has one thing changed.
+//! The rules on methods of a few hand-made bytes: a correct one for each form, and the problems of variants with one
+//! change.
 
 use super::*;
 
@@ -103,7 +103,7 @@ mod x86_64 {
         assert_wrong(ISA, &bytes(&[&entry, LEAVE, &[0xc3]]), "a return without");
         // call rax, between the exit and the return
         let code = bytes(&[&entry, &exit, &[0xff, 0xd0, 0xc3]]);
-        assert_wrong(ISA, &code, "an exit that no return follows");
+        assert_wrong(ISA, &code, "an exit without a return behind it");
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod x86_64 {
         assert_wrong(ISA, &bytes(&[FRAME, LEAVE, EXIT]), "0 entries instead of 1");
         assert_wrong(ISA, &bytes(&[LEAF, LEAF, EXIT]), "2 entries instead of 1");
         assert_wrong(ISA, &bytes(&[LEAF, LEAVE, &[0xc3]]), "a return without");
-        // Without the way: the jump goes into what stands behind.
+        // Without the slow path: the jump leads behind the method.
         let code = bytes(&[LEAF, &EXIT[..EXIT.len() - 2], NOPS]);
         assert_wrong(ISA, &code, "no way to the stub");
         let code = bytes(&[POLL, LEAVE, EXIT, NOPS, SLOW]);
@@ -149,13 +149,13 @@ mod x86_64 {
         assert_wrong(
             ISA,
             &bytes(&[LEAF, &stray, EXIT]),
-            "touches what belongs to trace points",
+            "touches a word of trace points",
         );
         let computed = [0x65, 0xc6, 0, 0];
         assert_wrong(
             ISA,
             &bytes(&[LEAF, &computed, EXIT]),
-            "touches what belongs to trace points",
+            "touches a word of trace points",
         );
         // mov rax, gs:[0xf8]: its neighbour
         let other = [0x65, 0x48, 0x8b, 4, 0x25, 0xf8, 0, 0, 0];
@@ -252,7 +252,7 @@ mod arm64 {
         assert_wrong(
             ISA,
             &changed(1, 0x7942_2a70),
-            "touches what belongs to trace points",
+            "touches a word of trace points",
         );
         assert_wrong(ISA, &changed(8, 0xf941_067e), "slow path");
         assert_wrong(ISA, &changed(10, 0x17ff_fffa), "slow path");
@@ -264,7 +264,7 @@ mod arm64 {
         assert_wrong(ISA, &bare, "a return without");
         // stp x0, x1, [x19, #0xf8]: the second word of the pair is the cursor.
         let pair = code(&[&LEAF[..], &[0xa90f_8660], &SHARED[4..8]].concat());
-        assert_wrong(ISA, &pair, "touches what belongs to trace points");
+        assert_wrong(ISA, &pair, "touches a word of trace points");
     }
 }
 
@@ -318,7 +318,7 @@ mod arm {
         assert_wrong(ISA, &lost, "cannot find the method");
         // strd r0, r1, [r9, #0xfc]
         let pair = code(&[&LEAF[..], &[0xe9c9, 0x013f], &TAIL].concat());
-        assert_wrong(ISA, &pair, "touches what belongs to trace points");
+        assert_wrong(ISA, &pair, "touches a word of trace points");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) enum Step {
     Exit(Name),
 }
 
-/// Methods by `class.name(signature)`, so that those of two processes can be compared.
+/// Methods by `class.name(signature)`, for comparing two processes.
 #[derive(Default)]
 pub(super) struct Names {
     numbers: HashMap<String, Name>,

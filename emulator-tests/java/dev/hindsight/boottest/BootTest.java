@@ -2,11 +2,11 @@
 package dev.hindsight.boottest;
 
 /**
- * What the suite traces: calls that it knows the number and order of, and a stall. With the argument
- * {@code start} it ends at once, for the time that starting takes.
+ * The program that the suite traces: a known sequence of calls, and a stall. With the argument
+ * {@code start} it ends at once, which measures start-up.
  */
 public final class BootTest {
-    /** As in suite.rs. */
+    /** Equal to ROUNDS in suite.rs. */
     private static final int ROUNDS = 7;
 
     private BootTest() {}
@@ -23,7 +23,7 @@ public final class BootTest {
         stall();
         String file = null;
         try {
-            // Not there on an ART without Hindsight, nor on the class path this is compiled against.
+            // By reflection: the class path at compile time has no such class, nor does an ART without Hindsight.
             file = (String) Class.forName("dev.hindsight.Hindsight")
                     .getMethod("anomaly", String.class)
                     .invoke(null, "boot test: a stall of 500 ms");
@@ -33,7 +33,7 @@ public final class BootTest {
         System.out.println("boottest: sum=" + sum + " file=" + file);
     }
 
-    /** Too large to be inlined: it has a loop and calls. */
+    /** Its loop and calls make it too large to be inlined. */
     private static int round(int i) throws Exception {
         StringBuilder text = new StringBuilder();
         for (int k = 0; k < 100; k++) {
