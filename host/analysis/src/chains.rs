@@ -77,7 +77,7 @@ pub struct Chain {
     pub start_ns: u64,
     /// How long it took, ns.
     pub held_ns: u64,
-    /// What the thread did in that time.
+    /// The thread's activity in that time.
     pub activity: Activity,
     /// Whether it had begun before the ring's oldest event, or before the time asked about.
     pub began_before: bool,
@@ -90,14 +90,14 @@ pub struct Chain {
     /// The head (the dispatch of a message, or an outermost call), …, the call where the time went.
     #[serde(rename = "links")]
     pub calls: Vec<ChainCall>,
-    /// What the last call did with the time.
+    /// How the last call spent its time.
     #[serde(rename = "rest")]
     pub last: LastCall,
-    /// Who owned the lock that the last call waited for, if that was recorded.
+    /// The owner of the lock that the last call waited for, if it is recorded.
     pub lock_owner: Option<LockOwner>,
-    /// Who ended the wait of the last call, if that was recorded.
+    /// The thread that ended the wait of the last call, if it is recorded.
     pub waker: Option<Waker>,
-    /// What other threads did while the last call waited; most telling first.
+    /// Calls of other threads while the last call waited; the most telling thread first.
     pub evidence: Vec<Evidence>,
     /// The method, and its thread, that the chain's thread waited for: only where the trace records that thread as the
     /// lock's owner or as the waker. Never a method of the waiting thread itself.
@@ -108,7 +108,7 @@ pub struct Chain {
     pub suspect: Option<(String, String)>,
 }
 
-/// What a thread did during a chain of calls.
+/// Activity of a thread during a chain of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -126,21 +126,21 @@ pub enum Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It is what the recorded owner of the lock did.
+    /// The culprit is the method that the recorded owner of the lock was in.
     LockOwner,
-    /// It is what the thread did that is recorded to have ended the wait.
+    /// The culprit is the method that the recorded waker was in.
     Waker,
     /// The recorded owner of the lock is not in the trace.
     OwnerNotTraced,
-    /// The thread that is recorded to have ended the wait is not in the trace.
+    /// The recorded waker is not in the trace.
     WakerNotTraced,
     /// The recorded owner of the lock waited for a lock itself.
     OwnerWaited,
     /// The recorded owner of the lock is in the trace, but made no call that explains the wait.
     OwnerUnclear,
-    /// The thread that is recorded to have ended the wait waited for a lock itself.
+    /// The recorded waker waited for a lock itself.
     WakerWaited,
-    /// The thread that is recorded to have ended the wait made no call that explains it.
+    /// The recorded waker is in the trace, but made no call that explains the wait.
     WakerUnclear,
     /// The thread slept for a time that it chose itself.
     Slept,
@@ -150,7 +150,7 @@ pub enum Reason {
     NotRecorded,
 }
 
-/// What the last call of a chain did with its time.
+/// How the last call of a chain spent its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LastCall {
     /// Its longest stretch without a traced call, ns: there it waited, or computed.
@@ -295,7 +295,7 @@ fn is_most(part: u64, whole: u64) -> bool {
 }
 
 impl Activity {
-    /// What the thread did during the call `head`.
+    /// The activity of the thread during the call `head`.
     fn of(trace: &Trace, thread: &Thread, head: usize) -> Self {
         let calls = &thread.calls;
         let whole_ns = calls.end_ns[head] - calls.start_ns[head];
@@ -361,7 +361,7 @@ fn chain(trace: &Trace, thread: &Thread, head: usize, activity: Activity) -> Cha
     } = Place::of(trace, thread, head);
     let last = path[path.len() - 1];
     let last_method = trace.methods.get(calls.method[last]);
-    // Who did something during a part of the time says nothing about all of it.
+    // Calls of other threads during a small part of the time explain nothing.
     let evidence = match is_gap && activity != Activity::Busy {
         true => evidence(trace, thread, gap, last_method, &recorded),
         false => Vec::new(),
@@ -906,7 +906,7 @@ mod tests {
         let chain = saves("a.Store", 1_498, 1_499);
         assert_eq!(names(&chain.calls), ["a.Screen.open", "a.Store.find"]);
         let evidence = &chain.evidence[0];
-        // What goes on afterwards is context.
+        // A call that goes on afterwards is context.
         assert_eq!(evidence.callers, ["a.Worker.run"]);
         assert_eq!(
             names(&evidence.calls),

@@ -366,7 +366,7 @@ fn calls(m: &MethodChange) -> String {
     }
 }
 
-/// Overloads can only be told apart by their parameters.
+/// The method, with its parameters if there are overloads of it.
 fn name(m: &MethodChange, all: &[&MethodChange]) -> String {
     let is_overload = |o: &&MethodChange| o.method == m.method && o.signature != m.signature;
     let parameters = if all.iter().any(is_overload) {

@@ -68,7 +68,7 @@ impl Reading {
         };
         let found = trace.deobfuscate(mapping);
         if found.methods == 0 && !trace.methods.is_empty() {
-            // There is nobody left to tell if standard error is closed.
+            // An error of standard error itself cannot be reported.
             let _ = writeln!(
                 io::stderr(),
                 "note: {} names none of the trace's methods: is it of the same build?",

@@ -124,7 +124,7 @@ fn write(
         page.plain("The selected threads recorded no call in that time.")?;
         return damage::write(page, damaged);
     }
-    // Overloads can only be told apart by their parameters.
+    // Overloads differ only in their parameters.
     let name = |t: &Totals| {
         let is_overload = |o: &Totals| o.name == t.name && o.signature != t.signature;
         let parameters = if totals.iter().any(is_overload) {

@@ -74,6 +74,29 @@ fn the_name_of_the_output_says_the_format() {
     );
 }
 
+/// A terminal would show nonsense, and may take it for commands. `script` runs a command on a terminal.
+#[test]
+fn binary_formats_are_not_written_to_a_terminal() {
+    let folder = folder();
+    let on_terminal = |format: &str| -> String {
+        let program = cargo_bin("hindsight");
+        let command = format!("{} export t.hindsight -f {format} -o -", program.display());
+        let output = std::process::Command::new("script")
+            .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+            .current_dir(folder.path())
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("script, of util-linux, is installed");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for format in ["perfetto", "pprof", "firefox"] {
+        let text = on_terminal(format);
+        assert!(text.contains("format is binary"), "{format}: {text}");
+        assert_eq!(text.lines().count(), 1, "{format}: {text}");
+    }
+    assert!(on_terminal("folded").contains("main (4200);com.example.notes.NotesApp.main "));
+}
+
 #[test]
 fn parquet_is_a_folder_that_can_be_written_again() {
     let folder = folder();

@@ -49,7 +49,7 @@ fn record(threads: Vec<Vec<Step>>) -> Trace {
     let mut script = Script::new("p");
     let methods = METHODS.map(|m| script.method(m, "()V"));
     for (i, steps) in threads.into_iter().enumerate() {
-        // The id of the first thread is that of the last one, too.
+        // The last thread has the same id as the first one.
         let thread = script.thread([1, 2, 1][i % 3], &format!("thread-{i}"));
         let mut r = script.at(thread, 0);
         for step in steps {

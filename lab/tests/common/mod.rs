@@ -141,7 +141,7 @@ impl Program {
     }
 
     /// Ends the input, and waits for the program's end, which must be a success with a balanced trace. Returns
-    /// what was persisted at the end, if that is configured.
+    /// the snapshot of the end, if one is configured.
     pub(crate) fn finish(mut self) -> tempfile::TempDir {
         drop(self.input.take());
         let mut rest = String::new();
