@@ -2,6 +2,7 @@
 // What most files of the compiler include, directly or not: precompiled once a build.
 // (Not optimizing/code_generator.h: its CallingConvention is not that of jni/quick/.)
 #include <algorithm>
+#include <iomanip>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "art_method-inl.h"
+#include "base/scoped_arena_containers.h"
 #include "class_linker-inl.h"
 #include "compiled_method.h"
 #include "driver/compiler_options.h"
@@ -22,5 +24,7 @@
 #include "mirror/string.h"
 #include "oat_file.h"
 #include "optimizing/nodes.h"
+#include "optimizing/optimizing_compiler_stats.h"
 #include "scoped_thread_state_change-inl.h"
+#include "stack_map.h"
 #include "thread-inl.h"

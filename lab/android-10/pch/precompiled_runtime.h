@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <queue>
 #include <set>
 #include <sstream>
 #include <string>
@@ -11,8 +12,11 @@
 #include <vector>
 
 #include "art_method-inl.h"
+#include "base/hash_set.h"
+#include "base/scoped_arena_containers.h"
 #include "class_linker-inl.h"
-#include "gc/heap.h"
+#include "class_root.h"
+#include "gc/heap-inl.h"
 #include "handle_scope-inl.h"
 #include "jni/jni_internal.h"
 #include "mirror/class-inl.h"
@@ -22,5 +26,8 @@
 #include "oat_file.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
+#include "stack.h"
+#include "stack_map.h"
 #include "thread-inl.h"
 #include "thread_list.h"
+#include "well_known_classes.h"

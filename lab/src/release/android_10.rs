@@ -163,7 +163,7 @@ const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_
     -DART_STACK_OVERFLOW_GAP_mips64=16384 -DART_STACK_OVERFLOW_GAP_x86=8192 \
     -DART_STACK_OVERFLOW_GAP_x86_64=8192 -DBUILDING_LIBART=1 -DIMT_SIZE=43 -DUSE_D8_DESUGAR=1 \
     -DNDEBUG -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE -D__STDC_FORMAT_MACROS \
-    -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS";
+    -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS -fno-exceptions";
 
 /// The macros of Debian's vixl.pc. The simulator and A64 change the layout of some classes.
 pub(super) fn vixl_defines(isa: Isa) -> &'static str {
