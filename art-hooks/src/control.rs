@@ -12,7 +12,7 @@ use hindsight_runtime::{
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// How long a Java caller waits for the control thread.
-const CALLER_PATIENCE: Duration = Duration::from_secs(30);
+const CALLER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Writes to the host's log; set by [`start`].
 static LOG: OnceLock<fn(Severity, &str)> = OnceLock::new();
@@ -116,7 +116,7 @@ pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
         return false;
     };
     with_recorder("thread_name_command", false, |recorder| {
-        if let Err(e) = recorder.nanoscope(tid, command, CALLER_PATIENCE) {
+        if let Err(e) = recorder.nanoscope(tid, command, CALLER_TIMEOUT) {
             log(Severity::Error, &format!("{name}: {e}"));
         }
         true
@@ -125,7 +125,7 @@ pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
 
 pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
     with_recorder("trace_thread", false, |recorder| {
-        let done = recorder.trace_thread(tid, trace, CALLER_PATIENCE);
+        let done = recorder.trace_thread(tid, trace, CALLER_TIMEOUT);
         if let Err(e) = &done {
             log(Severity::Warning, e);
         }
@@ -136,7 +136,7 @@ pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
 /// Writes the rings of all threads to a file. Returns its path, or an empty string: then the log says why.
 pub(crate) fn snapshot(reason: String, tid: u32) -> String {
     with_recorder("snapshot", String::new(), |recorder| {
-        match recorder.snapshot(reason, tid, CALLER_PATIENCE) {
+        match recorder.snapshot(reason, tid, CALLER_TIMEOUT) {
             SnapshotOutcome::Written(path) => path.to_string_lossy().into_owned(),
             SnapshotOutcome::Failed(_) => String::new(),
             SnapshotOutcome::TimedOut => {

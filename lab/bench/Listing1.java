@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /**
- * Listing 1 of the Hubble paper (OSDI 2022): a method that calls itself and does a settable amount of work, so
- * that the price of tracing can be seen against methods of any length.
+ * Listing 1 of the Hubble paper (OSDI 2022): a method that calls itself and does an adjustable amount of work, to
+ * relate the cost of tracing to the length of a method.
  */
 final class Listing1 {
     /** Calls that one call of {@link #recurse} with this depth makes in all, itself included. */

@@ -9,8 +9,7 @@ import java.io.InputStreamReader;
 
 /**
  * Measures {@link Listing1} on request: reads commands from standard input, and answers each with one line of
- * JSON. So one process of each variant of ART can be kept warm, and the measurements of all variants be
- * interleaved. Named {@code Main} because ART's test library registers its natives for that class.
+ * JSON. So one process of each variant of ART stays warm, and the measurements of all variants are interleaved. Named {@code Main} because ART's test library registers its natives for that class.
  *
  * <p>Commands: {@code measure WORK RECURSIONS}; {@code method-trace FILE} (starts ART's own tracer);
  * {@code persist REASON} (saves Hindsight's rings).

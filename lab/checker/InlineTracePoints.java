@@ -93,7 +93,7 @@ public class InlineTracePoints {
     /// CHECK-START-ARM: int InlineTracePoints.leaf(int) disassembly (after)
     /// CHECK-NOT:      push
 
-    // The register in which it returns is asked for at the exit already.
+    // The exit already requests the return value's register.
 
     /// CHECK-START-X86_64: int InlineTracePoints.leaf(int) trace_point_insertion (after)
     /// CHECK:          <<Value:i\d+>> Add

@@ -4,7 +4,7 @@
 public class SharedTracePoints {
     static int sum;
 
-    // A leaf has no frame and no suspend check. It tests a word of its own, and calls what that holds.
+    // A leaf has no frame and no suspend check. It tests a word of its own, and calls the address in it.
 
     /// CHECK-START-X86_64: int SharedTracePoints.leaf(int) disassembly (after)
     /// CHECK-NOT:      subq rsp,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** Where trace points are, in every form. */
+/** The positions of trace points, the same in every form. */
 public class TracePoints {
     static int sum;
 
@@ -83,7 +83,7 @@ public class TracePoints {
         }
     }
 
-    // How it is left is recorded by whoever unwinds it.
+    // An exception leaves the method: the unwinder records the exit.
 
     /// CHECK-START: void TracePoints.throwsOnly() trace_point_insertion (after)
     /// CHECK:          TraceStart
@@ -119,7 +119,7 @@ public class TracePoints {
         return x;
     }
 
-    // What was inlined has no trace points.
+    // Inlined methods have no trace points.
 
     /// CHECK-START: int TracePoints.inlines(int) inliner (before)
     /// CHECK:          InvokeStaticOrDirect method_name:TracePoints.leaf

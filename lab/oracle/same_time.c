@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded into the VM: the time, in seconds, that ART takes as the seed of identity hash codes. Without it the
-// same program finds other hash codes, and other collisions, each time. Java's own clocks don't ask for it.
+// Preloaded into the VM: a fixed result of time(), which ART takes as the seed of identity hash codes. Without it, the
+// hash codes of a program, and their collisions, change from run to run. Java's own clocks don't call time().
 
 #include <time.h>
 

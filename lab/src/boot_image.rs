@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub struct BootJar {
     /// Where the jar is.
     pub path: PathBuf,
-    /// What the boot image calls it. The runtime compares this with
+    /// The name of the jar in the boot image. The runtime compares it with
     /// `-Xbootclasspath-locations`, so that the image can be moved with its jars.
     pub location: String,
 }
@@ -36,7 +36,7 @@ pub struct BootImage {
     pub image: PathBuf,
 }
 
-/// What to compile into a boot image.
+/// A boot image to compile.
 #[derive(Clone, Debug)]
 pub struct BootImageSpec {
     /// The jars, core jars first (see [`Lab::boot_class_path`]).
@@ -64,7 +64,8 @@ pub(crate) fn class_path_options(jars: &[BootJar]) -> [OsString; 2] {
     [paths, locations]
 }
 
-/// What compiled code may use of an instruction set: all that this machine has, or what all have.
+/// The CPU features that compiled code may use: all of this machine, or for another instruction set the common
+/// ones.
 pub(crate) fn instruction_set_features(isa: Isa) -> &'static str {
     if isa.is_native() {
         "runtime"

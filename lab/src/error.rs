@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong in the lab, said so that the reader knows what to do next.
+//! The errors of the lab; each message names the remedy.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ pub enum Error {
     /// The operating system refused something.
     #[error("cannot {what} {path}: {source}")]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// The lab was asked for a build that isn't there.
+    /// The requested build does not exist.
     #[error(
         "there is no {variant} build of {release} for {isa} in {dir}; build it with `{command}`"
     )]
@@ -28,7 +28,7 @@ pub enum Error {
         release: &'static str,
         /// The instruction set that is missing.
         isa: &'static str,
-        /// Where it was looked for.
+        /// The folder that would contain it.
         dir: PathBuf,
         /// The command that builds it.
         command: String,
@@ -44,9 +44,9 @@ pub enum Error {
     NoSpace {
         /// A folder on the full file system.
         path: PathBuf,
-        /// What is free, in MiB.
+        /// Free space, in MiB.
         free_mib: u64,
-        /// What is needed, in MiB.
+        /// Needed space, in MiB.
         needed_mib: u64,
     },
     /// A downloaded file is not the pinned one.
@@ -62,7 +62,7 @@ pub enum Error {
     /// A program failed.
     #[error("{what} failed ({status}){}", tail(.output))]
     Program {
-        /// What the program was to do.
+        /// The task of the program.
         what: String,
         /// Its exit status.
         status: String,
@@ -89,7 +89,7 @@ pub enum Error {
         /// The log.
         log: PathBuf,
     },
-    /// An `Android.bp` can't be understood.
+    /// An `Android.bp` can't be parsed or evaluated.
     #[error(transparent)]
     Blueprint(#[from] hindsight_blueprint::Error),
     /// A patch doesn't apply.
@@ -99,10 +99,10 @@ pub enum Error {
         patch: PathBuf,
         /// The source folder's name.
         repo: String,
-        /// What `patch` said.
+        /// The output of `patch`.
         output: String,
     },
-    /// Everything else, in words.
+    /// Any other error, as a sentence.
     #[error("{0}")]
     Other(String),
 }
@@ -120,7 +120,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Turns the operating system's errors into the lab's.
 pub(crate) trait IoContext<T> {
-    /// Adds what was tried (a verb) with which file.
+    /// Adds the operation, as a verb, and the file.
     fn context(self, what: &'static str, path: impl AsRef<std::path::Path>) -> Result<T>;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where builds live: the folders in the cache and in the checkout.
+//! The folders of builds, in the cache and in the checkout.
 
 use crate::error::{Error, Result};
 use crate::spec::{Isa, Release, Spec, Variant};
@@ -60,7 +60,7 @@ pub fn cache_dir() -> Result<PathBuf> {
 
 /// The folder of this checkout: where the patches, the Java tools and `art-hooks` are.
 pub(crate) fn checkout_dir() -> Result<PathBuf> {
-    // xtask and the tests run from the checkout that they were compiled in.
+    // xtask and the tests run in the checkout that they were compiled in.
     let dir = PathBuf::from(env!("HINDSIGHT_CHECKOUT"));
     std::fs::canonicalize(&dir).map_err(|source| Error::Io {
         what: "find",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One build at a time.
+//! A lock: one build at a time.
 
 use crate::error::{Error, IoContext, Result};
 use crate::util::create_dir;

@@ -6,10 +6,10 @@ use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Shows what the lab is doing.
+/// Shows the progress of a build.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Without a terminal: what was printed last, and when.
+    /// The title and the time of the last line that was printed; used without a terminal.
     plain: Option<Mutex<Plain>>,
     start: Instant,
 }
@@ -20,7 +20,7 @@ struct Plain {
     last: Option<Instant>,
 }
 
-/// How often a step count is printed when there is no terminal.
+/// The time between two lines with a step count, without a terminal.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Progress {
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Says what is being done now, when it isn't known how much of it there is.
+    /// Shows the current activity, when its number of steps is unknown.
     pub(crate) fn message(&self, text: &str) {
         self.bar.set_style(spinner());
         self.bar.set_message(text.to_owned());

@@ -188,8 +188,8 @@ pub enum Variant {
     Stock,
     /// ART with the patches of `aosp-patches/` and the code of `art-hooks/`.
     Hindsight,
-    /// The same, with all of its C++ and Rust compiled for AddressSanitizer. For this machine's
-    /// instruction set only.
+    /// [`Variant::Hindsight`] with all C++ and Rust compiled for AddressSanitizer; for this machine's instruction set
+    /// only.
     HindsightAddress,
 }
 
@@ -221,7 +221,7 @@ impl Variant {
     }
 }
 
-/// How a release is built outside of AOSP's own build.
+/// The description of a release: how it is built outside of AOSP's own build.
 #[derive(Debug)]
 pub(crate) struct Spec {
     /// The instruction sets that the lab can run it on.
@@ -237,8 +237,8 @@ pub(crate) struct Spec {
     pub(crate) cxx_standard: &'static str,
     /// The source folders beside ART, which both variants share: names in `sources.toml`.
     pub(crate) shared_sources: &'static [&'static str],
-    /// Folders of them (or `art`) that are ported with the patches of another release's
-    /// `lab/android-NN/port/` first.
+    /// Source folders, `art` included, to which the port patches of another release are applied first, and the name
+    /// of that release.
     pub(crate) ported_as: &'static [(&'static str, &'static str)],
     /// The `Android.bp` files that modules are read from, relative to the variant's folder.
     pub(crate) blueprints: &'static [&'static str],
@@ -248,39 +248,39 @@ pub(crate) struct Spec {
     pub(crate) shim: &'static str,
     /// The lab's folder of headers to precompile.
     pub(crate) precompiled: &'static str,
-    /// What AOSP's build defines for ART on a Linux host, in its release form.
+    /// The macros that AOSP's release build defines for ART on a Linux host.
     pub(crate) art_defines: &'static str,
-    /// The defines of Debian's vixl.pc.
+    /// The macros of Debian's vixl.pc.
     pub(crate) vixl_defines: fn(Isa) -> &'static str,
     /// Headers that the native parts of the run-tests get from libc++ without including them.
     pub(crate) test_forced_includes: &'static str,
     /// The instruction sets that the compiler generates code for.
     pub(crate) code_generators: fn(Isa) -> &'static [&'static str],
-    /// The interpreters in assembly that are put together of a file for each instruction.
+    /// The interpreters in assembly, which are generated from one file for each instruction.
     pub(crate) interpreters: fn(Isa) -> &'static [Interpreter],
     /// The libraries and programs.
     pub(crate) targets: &'static [Target],
-    /// Which of them are built only for this machine.
+    /// The targets that are built only for this machine.
     pub(crate) native_only: &'static [&'static str],
-    /// Which of them only the run-tests and the checks of a build use; programs run without.
+    /// The targets that only run-tests and checks of a build use; see [`Parts`].
     pub(crate) tests_only: &'static [&'static str],
     /// The core libraries, unless only the native part is built.
     pub(crate) java: Option<Java>,
-    /// The list of classes in the boot image, relative to the variant's folder; all classes without.
+    /// The list of classes in the boot image, relative to the variant's folder; without one, all classes.
     pub(crate) image_classes: Option<&'static str>,
     /// The modules (APEXes) below `ANDROID_ROOT`, with the variables that name them.
     pub(crate) modules: &'static [(&'static str, &'static str)],
-    /// Those of them that the scripts of the run-tests don't know, as libcore is another release's.
+    /// The modules that libcore needs and the scripts of the run-tests don't set, where libcore is of another release.
     pub(crate) modules_of_libcore: &'static [(&'static str, &'static str)],
 }
 
 /// Include folders, in order. `OUT` is the output folder; absolute ones are below the sysroot.
 #[derive(Debug)]
 pub(crate) struct Includes {
-    /// Of everything in ART.
+    /// For everything in ART.
     ///
-    /// Those of Hindsight are there for the stock variant too (and may not exist): were its command
-    /// lines different, the variants could not share the compiler cache.
+    /// The stock variant has Hindsight's folders too, which need not exist: the same command lines in both variants let
+    /// them share the compiler cache.
     pub(crate) art: &'static [&'static str],
     /// A folder from which `../../libcore` is libcore, also where `src/art` is somebody's work tree.
     pub(crate) beside_libcore: &'static [&'static str],
@@ -289,7 +289,7 @@ pub(crate) struct Includes {
     pub(crate) libcore: &'static [&'static str],
 }
 
-/// An assembly file that `gen_mterp.py` makes of the files of some folders.
+/// An assembly file that `gen_mterp.py` generates from the files of some folders.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     /// The genrule that makes it in AOSP's build.
@@ -327,9 +327,9 @@ impl Spec {
 pub(crate) enum Flags {
     /// ART itself.
     Art,
-    /// The one file that includes libcore's headers by their way from ART's own folder.
+    /// The one file that includes libcore's headers by a path relative to ART's folder.
     OpenJdkJvm,
-    /// What uses VIXL and the compiler's headers.
+    /// Code that uses VIXL and the compiler's headers.
     Compiler,
     /// JVMTI.
     Jvmti,
@@ -339,11 +339,11 @@ pub(crate) enum Flags {
     Test,
     /// libcore.
     Libcore,
-    /// fdlibm, whose results must be those of strict IEEE arithmetic.
+    /// fdlibm, which must compute in strict IEEE arithmetic.
     Fdlibm,
 }
 
-/// Where a part's sources come from.
+/// The origin of a part's sources.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
     /// A module of an `Android.bp`.
@@ -354,7 +354,7 @@ pub(crate) enum Origin {
     Folder(&'static str, &'static str),
     /// A file that the lab generates, relative to the output folder.
     Generated(&'static str),
-    /// Files that only this instruction set's build does not have from the modules.
+    /// Files that the modules lack for this instruction set only.
     Only(Isa, &'static [&'static str]),
     /// The C++ files of Hindsight in this folder; none in the stock variant.
     Hooks(&'static str),

@@ -4,7 +4,7 @@
 use crate::spec::{Isa, Spec};
 use std::path::Path;
 
-/// What tells the compiler that it compiles for another machine; every step needs it.
+/// The flags that select another machine as the target; every step needs them. Empty for this machine.
 pub(crate) fn target_flags(spec: &Spec, isa: Isa) -> String {
     let sysroot = sysroot(spec, isa);
     let machine = match isa {
@@ -16,7 +16,7 @@ pub(crate) fn target_flags(spec: &Spec, isa: Isa) -> String {
     format!("--target={} --sysroot={sysroot}{machine}", isa.triple())
 }
 
-/// The same for a compiler that runs in another folder than the variant's.
+/// The flags of [`target_flags`] with absolute paths, for a compiler that does not run in the variant's folder.
 pub(crate) fn target_flags_at(spec: &Spec, isa: Isa, dir: &Path) -> String {
     let flags = target_flags(spec, isa);
     if flags.is_empty() {

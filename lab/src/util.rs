@@ -37,7 +37,7 @@ pub(crate) fn run(command: Command, what: &str) -> Result<String> {
     run_with_input(command, Stdio::null(), what)
 }
 
-/// The same with something to read on its standard input.
+/// As [`run`], with standard input from `input`.
 pub(crate) fn run_with_input(mut command: Command, input: Stdio, what: &str) -> Result<String> {
     command.stdin(input);
     let output = command
@@ -108,7 +108,8 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The same, but leaves a file alone (and so its time stamp) that has these contents already.
+/// As [`write_atomic`], but leaves a file with these contents untouched, so that it keeps its time stamp. Returns
+/// whether it wrote.
 pub(crate) fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);

@@ -11,21 +11,21 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Eight threads that do, one after the other, what recording goes wrong on, and check each result. What each does is a
- * function of the seed; `cargo xtask verify stress` does its part from outside meanwhile.
+ * Eight threads that do, one after the other, operations that are hard to record, and check each result. The seed
+ * determines the operations of each thread; `cargo xtask verify stress` does its part from outside meanwhile.
  *
  * <p>What is checked in the traces afterwards: a method of one of the classes named in `xtask`'s `invariants.rs` is only
  * ever called by that class itself, but for its `run`. So they keep to themselves.
  *
  * <p>Arguments: seed, seconds, folder for files, jar to load again and again, native library, how to end (`join` or `exit`),
- * what it runs on (`recorded`, or `stock`: without what needs Hindsight).
+ * the variant of ART (`recorded`, or `stock`: skips operations that need Hindsight).
  */
 public final class Stress {
     static final int WORKERS = 8;
     private static final int WALKS_A_BEAT = 5;
     static final AtomicBoolean failed = new AtomicBoolean();
     static volatile boolean stop;
-    /** The process ends: from here on nobody listens to Nanoscope's commands. */
+    /** Set when the process ends: from then on, Nanoscope's commands have no effect. */
     static volatile boolean ending;
     /** Whether this ART records. */
     static boolean recorded;
@@ -81,7 +81,7 @@ public final class Stress {
         }
     }
 
-    /** Has the stacks of all threads walked from outside, wherever they are. */
+    /** Walks the stacks of all threads from another thread, in any of their states. */
     private static void walkStacks(Worker[] workers) {
         Map<Thread, StackTraceElement[]> stacks = Thread.getAllStackTraces();
         for (Worker worker : workers) {
@@ -435,7 +435,7 @@ final class Jni {
 
     private Jni() {}
 
-    /** Finds what native code needs; the handler of SIGPROF counts. */
+    /** Looks up the methods that native code calls; installs a handler of SIGPROF that counts. */
     static native void prepare();
 
     static native long out(int depth);
@@ -473,7 +473,7 @@ final class Jni {
     }
 }
 
-/** Monitors that others want. */
+/** Contended monitors. */
 final class Contended {
     private static final Object[] LOCKS = new Object[3];
     private static final long[] COUNTS = new long[LOCKS.length];

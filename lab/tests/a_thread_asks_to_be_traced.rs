@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `dev.hindsight.Hindsight`, and Nanoscope's names of threads, on a real ART.
+//! A thread starts its own tracing on a real ART, by `dev.hindsight.Hindsight` and by Nanoscope's thread names.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ named: a name true
 stopped: a name false
 ";
 
-/// How often the thread called the method that it calls while it is traced.
+/// The number of recorded calls of the method that the thread calls while it is traced.
 fn calls(file: &Path) -> usize {
     let trace = Trace::open(file).unwrap();
     let calls = trace.threads.iter().flat_map(|t| t.calls.iter());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads of a real ART are started, stopped and put into snapshots from outside, whatever they do. Run with
+//! Starts and stops tracing threads of a real ART and takes snapshots of them, in all their states. Run with
 //! `--ignored` after `cargo xtask lab build`.
 
 mod common;
@@ -12,7 +12,7 @@ use common::{native_library, open, traces, until, Program, Socket};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::{Event, Extension};
 
-/// Compiled at the first call, nothing inlined: every call of `step` is one.
+/// Compiles methods at their first call and inlines nothing, so that every call of `step` is recorded.
 fn compiled(command: &mut Command, _: &Path) {
     command.args(["-Xjitthreshold:0", "-Xusejit:true"]);
     command.args(["-Xcompiler-option", "--inline-max-code-units=0"]);
@@ -30,7 +30,7 @@ fn control(configuration: &str, change: fn(&mut Command, &Path)) -> (Program, So
     (program, socket, main)
 }
 
-/// What one thread recorded in one file.
+/// The events of one thread in one file.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
     steps: u64,
@@ -41,7 +41,7 @@ struct Count {
     overwritten: bool,
 }
 
-/// Counts what the threads recorded, by name.
+/// The events of each thread, by name.
 fn count(file: &Path) -> BTreeMap<String, Count> {
     let bytes = std::fs::read(file).unwrap();
     let reader = Reader::new(&bytes).unwrap();
@@ -83,8 +83,8 @@ fn count(file: &Path) -> BTreeMap<String, Count> {
     counts
 }
 
-/// Rings are swapped while threads call a method that they count: before and after the swaps, in all files
-/// together, is exactly what they called.
+/// Rings are swapped while threads call a method and count their calls: all files together contain exactly these
+/// calls.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn a_swap_loses_no_call_and_adds_none() {
@@ -130,7 +130,7 @@ fn a_swap_loses_no_call_and_adds_none() {
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn a_sleep_across_wraps_of_the_counter_has_its_length() {
     let (mut program, _, _) = control("trace=all", compiled);
-    // Three sleeps of some two wraps each, at 2.7 GHz; how many it were is asserted.
+    // Three sleeps of about two wraps each, at 2.7 GHz; their number is asserted.
     program.send("thread marks sleeper 3500");
     // The answer to the command comes before or after the first mark.
     let lines: Vec<String> = (0..5).map(|_| program.line()).collect();
@@ -160,12 +160,12 @@ fn a_sleep_across_wraps_of_the_counter_has_its_length() {
     assert_eq!(seen.len(), marks.len());
     assert_eq!(sleeper.stats.unbounded_slots, 0);
 
-    // Java's nanoTime is CLOCK_MONOTONIC, and traces have CLOCK_BOOTTIME: apart by what the machine slept.
+    // Java's nanoTime is CLOCK_MONOTONIC, and traces have CLOCK_BOOTTIME: they differ by the machine's suspend time.
     let reference = trace.clock.reference();
     let apart = reference.boottime_ns - reference.monotonic_ns;
     let slept = seen[3].0 - seen[0].0;
     let wraps = slept as f64 * 1e-9 * trace.clock.ticks_per_second() as f64 / (1_u64 << 32) as f64;
-    // The clock is steered by up to 500 ppm, and read a few instructions from the counter.
+    // The kernel adjusts the clock by up to 500 ppm, and clock and counter are read a few instructions apart.
     let drift = slept / 2000 + 1_000_000;
     let mut worst = 0;
     for ((start, end), (before, after)) in seen.iter().zip(&marks) {
@@ -178,7 +178,7 @@ fn a_sleep_across_wraps_of_the_counter_has_its_length() {
     assert!(wraps > 4.0, "only {wraps} wraps in {slept} ns");
 }
 
-/// KiB of memory in use for rings of this size: private mappings of exactly that size, which have a guard page.
+/// The resident memory in KiB of each mapping of exactly this size, the size of a ring.
 fn ring_kib(pid: u32, ring_kib: u64) -> Vec<u64> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
     let (mut rings, mut is_ring) = (Vec::new(), false);
@@ -201,7 +201,7 @@ fn resident_kib(pid: u32) -> u64 {
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4
 }
 
-/// Six threads fill a ring each, one after the other, where two are allowed: the memory of two is in use.
+/// Six threads fill a ring each, one after the other, where two rings are allowed: the memory of two is in use.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn memory_of_reclaimed_rings_is_returned() {
@@ -215,7 +215,7 @@ fn memory_of_reclaimed_rings_is_returned() {
     for (i, tid) in tids.iter().enumerate() {
         socket.ok(&format!("start {tid}"));
         program.number(&format!("poke t{i}"));
-        // It waits to be poked again when its ring has wrapped: that is written for the last time.
+        // After the ring has wrapped, the thread waits to be poked again, and writes to the ring no more.
         let full = |rings: &[u64]| rings.iter().filter(|kib| **kib == RING_KIB).count();
         let wanted = (i + 1).min(2);
         until("the ring is full", || {
@@ -230,11 +230,11 @@ fn memory_of_reclaimed_rings_is_returned() {
         let holders = socket.status()["holders"].as_array().unwrap().len();
         assert_eq!(holders, wanted);
     }
-    // Of all the process has, too: four more rings would be 32 MiB.
+    // Also in the memory of the whole process: four more rings would be 32 MiB.
     let grown = resident[5].saturating_sub(resident[1]);
     println!("KiB resident: {resident:?}");
     assert!(grown < RING_KIB, "{resident:?}");
-    // And without any ring, what they used is gone.
+    // Without any ring, their memory is returned.
     let with_two = resident_kib(program.pid());
     for tid in &tids[4..] {
         socket.ok(&format!("stop {tid}"));
@@ -281,7 +281,7 @@ fn threads_in_every_state_are_started_and_stopped() {
             };
             tids.push(program.number(&format!("thread {kind} {kind} {argument}")));
         }
-        // Opened for reading and writing, so that the reader is past open(2), and there is no end.
+        // Opened for reading and writing, so that the reader returns from open(2) and never sees an end of file.
         let _writer = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -294,7 +294,7 @@ fn threads_in_every_state_are_started_and_stopped() {
             let any = (random >> 16) as usize;
             let mut tid = tids[any % tids.len()];
             if random >> 24 < 100 {
-                // Any that the process has, among them those of the churn, which may have ended by now.
+                // Any thread of the process, also short-lived ones, which may have ended by now.
                 let all = std::fs::read_dir(format!("/proc/{}/task", program.pid())).unwrap();
                 let all: Vec<u64> = all
                     .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
@@ -314,7 +314,7 @@ fn threads_in_every_state_are_started_and_stopped() {
                 std::fs::remove_file(format!("/{path}")).unwrap();
                 snapshots += 1;
             } else if let Some(error) = answer.strip_prefix("error ") {
-                // Threads may be traced already, or not, or be none of ART's, or have ended.
+                // An error is right too: the thread may be traced already, or not, or not be attached to ART, or have ended.
                 let expected = ["traced", "registered", "has ended"];
                 assert!(
                     expected.iter().any(|e| error.contains(e)),
@@ -339,7 +339,7 @@ fn threads_in_every_state_are_started_and_stopped() {
     }
 }
 
-/// A thread that waits and is notified, interrupted or unparked records who did it.
+/// A thread that waits and is notified, interrupted or unparked records its waker.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn a_thread_that_was_woken_says_by_whom() {
@@ -365,7 +365,7 @@ fn a_thread_that_was_woken_says_by_whom() {
             .filter(|e| e.kind == Extension::WokenBy);
         woken.map(|e| e.payload[0]).collect()
     };
-    // It may be poked before it waits, or parks: then nobody wakes it.
+    // If it is poked before it waits or parks, no thread wakes it.
     for kind in ["waiting", "parked"] {
         let by = wakers(&files[0], kind);
         assert!(
@@ -381,7 +381,7 @@ fn a_thread_that_was_woken_says_by_whom() {
     );
 }
 
-/// A property is set as `setprop` would: the app that it names is traced, until it is empty.
+/// The app that a property names, as set by `setprop`, is traced until the property is empty.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn nanoscopes_property_starts_and_stops() {
@@ -439,8 +439,8 @@ fn nanoscopes_property_starts_and_stops() {
     program.finish();
 }
 
-/// What a class loader's methods were called is known after it was unloaded, those of proxies and copies of
-/// default methods included.
+/// A class loader's methods have their names in a trace taken after it was unloaded, also methods of proxies and copies
+/// of default methods.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn methods_of_unloaded_loaders_have_names() {

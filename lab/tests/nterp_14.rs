@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Android 14's nterp, assembled for each instruction set that it is traced on, and its trace points in
-//! the disassembly: every way into a method and every way out has one.
+//! Android 14's nterp, assembled for each instruction set with trace points: in the disassembly, every entry of a method
+//! and every return has one.
 //!
 //! Needs the sources and the sysroot of `cargo xtask lab build --release 14`, the C library's headers in the
 //! sysroots of Android 10's labs for ARM, and clang-19; without them it says so and passes.
@@ -8,19 +8,19 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An instruction set: how to compile for it, and what its trace points look like.
+/// An instruction set: its compiler options and the instructions of its trace points.
 struct Isa {
     name: &'static str,
     target: &'static [&'static str],
-    /// Whose sysroot has the C library: of this release and instruction set.
+    /// The sysroot with the C library: its release and instruction set.
     sysroot: &'static str,
     pointer_size: u64,
     /// Loads from the thread, `@` being the offset.
     load_at_entry: &'static str,
     load_at_exit: &'static str,
-    /// A way back to the caller.
+    /// Whether an instruction returns to the caller.
     is_return: fn(&str) -> bool,
-    /// What follows the load at the exit, the beginning of each instruction; the last ones return.
+    /// The beginnings of the instructions after the load at the exit, up to the return.
     exit: &'static [&'static str],
 }
 
@@ -126,7 +126,7 @@ fn disassemble(isa: &Isa, lab: &Path, work: &Path) -> (String, u64) {
         }
         command
     };
-    // The only header outside of Android's own folder, which has another architecture's beside it.
+    // The only header outside Android's own folder; its folder also has headers of another architecture.
     std::fs::copy(android.join("tinyxml2.h"), work.join("tinyxml2.h")).unwrap();
 
     let generator = art.join("tools/cpp-define-generator");
@@ -223,7 +223,7 @@ fn every_entry_and_every_return_of_nterp_has_a_trace_point() {
         let (entry, exit) = (word(isa.load_at_entry, 4), word(isa.load_at_exit, 3));
         let functions = functions(&text);
 
-        // All ways into a method look whether it is hot, as branches back do in one common place.
+        // Each entry of a method checks whether it is hot; so does one common place for backward branches.
         let count = |wanted: &dyn Fn(&str) -> bool| {
             let all = functions.iter().flat_map(|(_, lines)| lines);
             all.filter(|line| wanted(line)).count()
@@ -244,7 +244,7 @@ fn every_entry_and_every_return_of_nterp_has_a_trace_point() {
             isa.name
         );
 
-        // All ways out are the four return instructions.
+        // Only the four return instructions leave a method.
         for (name, lines) in functions
             .iter()
             .filter(|(name, _)| name.starts_with("nterp_op_"))

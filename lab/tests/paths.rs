@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ways in and out of managed code on a real ART that no run-test takes. Run with `--ignored` after
+//! Transitions into and out of managed code on a real ART that no run-test makes. Run with `--ignored` after
 //! `cargo xtask lab build`. testing/verify/README.md lists all paths, with the tests of each.
 
 mod common;
@@ -25,7 +25,7 @@ fn paths(mode: &str, arguments: &str, configuration: &str) -> Program {
     Program::start("paths", "Paths", arguments, configuration, change)
 }
 
-/// How often a method of this name was called, on threads of this name.
+/// The number of calls of methods of this name on threads of this name.
 fn calls(trace: &Trace, thread: &str, method: &str) -> usize {
     let threads = trace.threads.iter().filter(|t| t.name == thread);
     threads
@@ -37,7 +37,7 @@ fn calls(trace: &Trace, thread: &str, method: &str) -> usize {
         .count()
 }
 
-/// How many threads the one balance report in the folder is about.
+/// The number of threads in the only balance report in the folder.
 fn balanced_threads(folder: &Path) -> usize {
     let mut files = std::fs::read_dir(folder)
         .unwrap()
@@ -51,7 +51,7 @@ fn balanced_threads(folder: &Path) -> usize {
 }
 
 /// Native threads attach and detach; native code throws, returns with an exception of what it called, and
-/// clears one. That all is balanced is checked by `Program::finish`.
+/// clears one. `Program::finish` checks that the trace is balanced.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn native_code_attaches_throws_and_calls_back() {
@@ -126,7 +126,7 @@ fn the_child_of_a_zygote_is_traced_and_the_zygote_is_not() {
     }
 }
 
-/// Threads that live for microseconds, while others take snapshots.
+/// Threads that live for microseconds while snapshots are taken.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn short_lived_threads_are_complete() {
@@ -134,7 +134,7 @@ fn short_lived_threads_are_complete() {
     for mode in MODES {
         let arguments = format!("short {THREADS}");
         let mut program = paths(mode, &arguments, "trace=all,ring=12");
-        // It is there before main runs, but not before the process was started.
+        // The socket exists before main runs, but not at once after the process has started.
         until("the socket", || program.folder().join("socket").exists());
         let mut socket = program.socket();
         let mut snapshots = 0;
@@ -155,7 +155,7 @@ fn short_lived_threads_are_complete() {
     }
 }
 
-/// A thousand threads that are all alive, and all traced.
+/// A thousand threads that live, and are traced, at the same time.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn a_crowd_of_threads_is_in_one_file() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Programs on finished builds; run them with `--ignored` after `cargo xtask lab build --stock` and, for
-//! those whose names say so, `cargo xtask lab build --isa arm64` and `--isa arm`.
+//! Programs on finished builds. Run with `--ignored` after `cargo xtask lab build --stock` and, for the tests of other
+//! instruction sets, `cargo xtask lab build --isa arm64` and `--isa arm`.
 
 use hindsight_lab::{BootImageSpec, BootJar, Isa, JavaLibrary, Lab, Parts, Release, Variant};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ fn a_program_runs_on_arm_interpreted_and_compiled() {
     }
 }
 
-/// Runs [`FEATURES`] and compares what it prints.
+/// Runs [`FEATURES`] and checks its output.
 fn check_features(lab: &Lab, mode: &str, jar: &Path) {
     let output = lab
         .dalvikvm_command()
@@ -248,8 +248,8 @@ fn a_boot_image_with_one_more_jar() {
     };
     let image = lab.build_boot_image(&spec).unwrap();
     assert!(dir.path().join("image/x86_64/test.art").exists());
-    // Without a class path the class can only come from the boot class path, and a runtime that
-    // could not use the image would say so.
+    // Without a class path, the class can only come from the boot class path; a runtime that cannot use the image logs
+    // an error.
     let mut command = lab.dalvikvm_command_with(&image);
     command.env("ANDROID_LOG_TAGS", "*:w").arg("InImage");
     let result = command.output().unwrap();
@@ -264,7 +264,7 @@ fn a_boot_image_with_one_more_jar() {
 
 #[test]
 fn a_compile_error_of_java_is_shown() {
-    // Needs only javac: it fails before anything of the lab is used.
+    // Needs only javac, which fails first.
     let Ok(lab) = Lab::open_parts(
         Release::Android10,
         Isa::X86_64,
@@ -290,7 +290,7 @@ fn a_compile_error_of_java_is_shown() {
     assert!(!jar.exists());
 }
 
-/// Rust's compiler_builtins has libm's functions, too, and other last bits: see `art-hooks/libm-names.txt`.
+/// Rust's compiler_builtins also defines libm's functions, with different last bits; see `art-hooks/libm-names.txt`.
 #[test]
 #[ignore = "needs finished builds"]
 fn the_patched_libart_takes_its_mathematics_from_libm() {

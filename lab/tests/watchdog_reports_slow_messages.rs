@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `dev.hindsight.Watchdog` on the original looper: a slow message is reported when it ends, a stuck one
-//! while it runs; on an ART without tracing no file is named.
+//! while it runs; on an ART without tracing, the report names no file.
 
 use std::path::Path;
 

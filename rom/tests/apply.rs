@@ -300,7 +300,7 @@ fn a_patch_that_does_not_fit_says_where_its_lines_went() {
     );
 }
 
-/// patch(1) drops lines of context until a hunk fits, and then may put it in a wrong place. Here it would.
+/// A hunk that patch(1) would apply with fuzz: without a line of its context, and perhaps in a wrong place.
 #[test]
 fn a_hunk_that_needs_fuzz_is_refused_with_patch_file_and_remedy() {
     if !has_tools(
@@ -347,7 +347,7 @@ fn a_hunk_that_needs_fuzz_is_refused_with_patch_file_and_remedy() {
     assert_eq!(world.snapshot(), before);
 }
 
-/// Whatever git is configured to overlook.
+/// Also where git is configured to ignore white space.
 #[test]
 fn context_that_differs_in_white_space_is_refused() {
     let world = World::new();

@@ -205,7 +205,7 @@ fn libraries_and_headers_are_available_to_the_apexes_of_art() {
     }
 }
 
-/// What a makefile that includes hindsight.mk so many times sets a variable to.
+/// The value of a variable in a makefile that includes hindsight.mk `times` times.
 fn made(tree: &Path, times: usize, variable: &str) -> Vec<String> {
     let makefile = tree.join("product.mk");
     let text = format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scripts that take pictures share: a folder served to this machine only, and headless Chromium.
+// Shared by the scripts that take pictures: a folder served on the loopback interface, and headless Chromium.
 
 import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -12,10 +12,10 @@ import { fileURLToPath } from 'node:url';
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json',
     '.wasm': 'application/wasm', '.png': 'image/png', '.woff2': 'font/woff2' };
 
-/** How long a page may take for one step, ms. */
+/** Time limit of one step of a page, ms. */
 export const TIMEOUT = 300_000;
 
-/** What a setup script prints, by lines. */
+/** The lines that a setup script prints. */
 export function setup(script, ...options) {
     return execFileSync(fileURLToPath(script), options, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' })
         .trim().split('\n');
@@ -41,7 +41,7 @@ async function serve(folder, name, trace) {
 
 /**
  * Calls `show(page, address)` with a page of `width` by `height` pixels, where `folder` is served at `address`
- * and the file `trace` at `address` + `name`, and writes a picture of what it leaves.
+ * and the file `trace` at `address` + `name`, then writes a picture of the page.
  */
 export async function photograph({ modules, executablePath, flags, folder, name, trace, width, height, picture }, show) {
     const puppeteer = createRequire(path.join(modules, 'package.json'))('puppeteer-core');

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Perfetto's trace processor, as the Perfetto UI runs it: its WebAssembly engine in a worker, asked through
-// its remote procedure calls. Here the worker is this process. The calls are protobuf messages
-// (protos/perfetto/trace_processor/trace_processor.proto of Perfetto); the few fields that are needed are
-// written and read by hand.
+// Perfetto's trace processor, as the Perfetto UI runs it: a WebAssembly engine in a worker that answers remote procedure
+// calls. Here the worker is this process. The calls are protobuf messages (Perfetto's
+// protos/perfetto/trace_processor/trace_processor.proto); the few fields that are needed are written and read by hand.
 
 import fs from 'node:fs';
 import path from 'node:path';
@@ -17,7 +16,7 @@ const METHOD = { append: 1, finalize: 2, query: 3 };
 const CELL = { null: 1, varint: 2, float64: 3, string: 4, blob: 5 };
 /** Bytes of a trace in one call. */
 const APPEND_BYTES = 8 << 20;
-/** How long an engine gets to set itself up, ms; it usually takes one turn of the event loop. */
+/** Times that an engine gets for its setup, ms, one per attempt; usually one turn of the event loop is enough. */
 const PAUSES = [0, 200, 5000];
 
 function varint(value) {
@@ -122,14 +121,14 @@ export class TraceProcessor {
     #wake = () => {};
     #port;
     #seq = 0;
-    /** The engine's own; it takes no other. */
+    /** The engine's own class; it accepts no other. */
     #uint8Array;
 
     /** Starts the engine of the UI in `ui`. */
     static async start(ui) {
         const version = fs.readdirSync(ui).find((name) => /^v\d/.test(name));
         if (!version) throw new Error(`${ui} is not a Perfetto UI: it has no folder for a version`);
-        // The engine doesn't say when it is ready, and one that is asked too early is lost.
+        // The engine does not report that it is ready, and does not recover from a question that comes too early.
         for (const pause of PAUSES) {
             try {
                 const processor = new TraceProcessor();
@@ -143,7 +142,7 @@ export class TraceProcessor {
 
     async #load(folder, pause) {
         const wasm = (name) => path.join(folder, path.basename(String(name)));
-        // What a worker has and Node doesn't, or has differently.
+        // Globals of a worker that Node lacks, or has in another form.
         const scope = {
             console: { ...console, log() {}, warn() {} },
             location: { href: 'http://localhost/engine_bundle.js', origin: 'http://localhost' },
@@ -183,7 +182,7 @@ export class TraceProcessor {
         await this.query('select 1');
     }
 
-    /** Sends one request; answers until `isLast` says so. */
+    /** Sends one request; returns its answers up to the one for which `isLast` is true. */
     async #call(method, argument, isLast = () => true) {
         const message = Buffer.concat([varintField(RPC.seq, ++this.#seq), varintField(RPC.request, method), argument]);
         const framed = bytesField(STREAM_MSG, message);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Perfetto's trace processor, which is also what Chrome's own traces are looked at with, reads the Chrome JSON:
+// Perfetto's trace processor, which also reads Chrome's own traces, reads the Chrome JSON:
 //
 //     node chrome.mjs FOLDER…
 
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { run, same } from './common.mjs';
 import { TraceProcessor } from '../perfetto/trace_processor.mjs';
 
-/** So deep is a track; of deeper calls the reader says that their depth is 0. */
+/** Levels of a track; deeper calls have depth 0 in the reader. */
 const MAX_DEPTH = 512;
 const setup = fileURLToPath(new URL('../perfetto/setup', import.meta.url));
 const ui = execFileSync(setup, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' }).trim();
@@ -36,7 +36,7 @@ run('Chrome JSON in Perfetto', async (folder, expected) => {
         from slice s join thread_track t on s.track_id = t.id join thread using (utid)`);
     const instants = new Set(['tracing started', 'tracing stopped', 'wakes', 'woken', 'message enqueued',
         'message dispatched', 'waits for a lock']);
-    // Of calls that took no time and follow each other at once, one is taken for the caller of the next.
+    // Of two calls that took no time at the same time, the reader takes the first for the caller of the second.
     const level = (depth, duration) => (duration ? depth : null);
     const key = (call) => JSON.stringify(call);
     const wanted = expected.threads.flatMap((t, i) => t.calls.map((c) => key(

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks of readers in JavaScript share. Each is started as `node CHECK.mjs FOLDER…`, with folders
-// as host/export/examples/readers.rs writes them.
+// Shared by the checks in JavaScript. Each is started as `node CHECK.mjs FOLDER…`, with folders written by
+// host/export/examples/readers.rs.
 
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** Exit code, other than that of a reader that broke down. */
+/** Exit code of failed checks; a reader that crashes has another. */
 const CHECKS_FAILED = 3;
 
-/** What the decoder says of a folder's trace. */
+/** The decoder's results for a folder's trace. */
 export function readExpected(folder) {
     return JSON.parse(fs.readFileSync(path.join(folder, 'expected.json'), 'utf8'));
 }
 
-/** For each chain of calls of a thread, as JSON of its names: how often, how long in all, how long in itself, ns. */
+/** For each call chain of a thread, as JSON of its names: number of calls, total time, self time, ns. */
 export function chains(thread) {
     const byPath = new Map();
     const paths = [];
@@ -38,18 +38,18 @@ export function same(what, expected, got) {
     if (e !== g) throw new Error(`${what}: the decoder says ${e.slice(0, 300)}, the reader says ${g?.slice(0, 300)}`);
 }
 
-/** Compares two maps whose values are numbers; sums in floating point may be a nanosecond off. */
+/** Compares two maps with numbers as values; sums in floating point may be a nanosecond off. */
 export function sameNumbers(what, expected, got, tolerance = 1) {
     for (const [key, value] of expected) {
         if (Math.abs(value - (got.get(key) ?? NaN)) <= tolerance) continue;
         throw new Error(`${what}: ${key}: the decoder says ${value}, the reader says ${got.get(key)}`);
     }
     for (const key of got.keys()) {
-        if (!expected.has(key)) throw new Error(`${what}: the decoder doesn't know ${key}, the reader does`);
+        if (!expected.has(key)) throw new Error(`${what}: the reader has ${key}, the decoder has not`);
     }
 }
 
-/** Runs `check(folder, expected)`, which returns what it compared, for each folder. */
+/** Runs `check(folder, expected)`, which returns its counts, for each folder. */
 export async function run(reader, check) {
     let failed = 0;
     for (const folder of process.argv.slice(2)) {

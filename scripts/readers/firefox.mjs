@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Firefox Profiler's own loader reads its format, by way of its command line, profiler-cli:
+// The Firefox Profiler's own loader reads its format, through its command line, profiler-cli:
 //
 //     READERS_MODULES=… node firefox.mjs FOLDER…
 
@@ -10,11 +10,11 @@ import path from 'node:path';
 import { chains, run, same, sameNumbers } from './common.mjs';
 
 const program = path.join(process.env.READERS_MODULES, 'node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js');
-/** Its sessions are in the home folder. Short: sockets are in there too. */
+/** It keeps sessions and their sockets in the home folder, whose path must be short for that. */
 const home = fs.mkdtempSync(path.join(os.tmpdir(), 'hs-ff-'));
 const env = { ...process.env, HOME: home };
 const SESSION = 'check';
-/** How often a loader that is still starting is asked again. */
+/** Number of times that a loader which is still starting is asked. */
 const ATTEMPTS = 200;
 
 function ask(...command) {
@@ -26,7 +26,7 @@ function ask(...command) {
 function load(file) {
     const load = spawnSync(process.execPath, [program, 'load', file, '--session', SESSION], { env, encoding: 'utf8' });
     if (load.status === 0) return;
-    // It gives its own server half a second to start, which is short on a busy machine.
+    // It waits half a second for its own server, too short on a busy machine.
     if (!load.stderr.includes('did not become ready')) throw new Error(load.stderr);
     for (let attempt = 1; ; attempt++) {
         try {
@@ -76,7 +76,7 @@ function check(folder, expected) {
             const total = [...wanted.values()].reduce((sum, chain) => sum + chain.self, 0);
             markers += threads[i].markerCount;
             if (!total) return;
-            // What took no time has no sample.
+            // Calls that took no time have no sample.
             const seen = [...wanted].filter(([, chain]) => chain.total > 0);
             const perMethod = methods(thread);
             const byTotal = new Map(), bySelf = new Map();
@@ -89,7 +89,7 @@ function check(folder, expected) {
             sameNumbers(`total time in ${thread.name}`, perMethod.total, byTotal);
             sameNumbers(`self time in ${thread.name}`, perMethod.self, bySelf);
 
-            // The command line shows so many lines and levels of a tree, not all.
+            // The command line limits the lines and levels of a tree.
             const tree = ask('thread', 'samples-top-down', '--thread', threads[i].threadHandle, '--include-idle',
                 '--limit', '1000000');
             const totals = new Map(), selves = new Map();

@@ -3,7 +3,7 @@
 
     PYTHONPATH=… python3 tables.py FOLDER…
 
-with folders as host/export/examples/readers.rs writes them.
+with folders written by host/export/examples/readers.rs.
 """
 
 import json
@@ -43,7 +43,7 @@ def same(what, expected, got):
 
 
 def calls_of(number, thread):
-    """As the rows of SLICES."""
+    """The calls of a thread, in the form of the rows of SLICES."""
     own = [call["end"] - call["start"] for call in thread["calls"]]
     for call in thread["calls"]:
         if call["parent"] is not None:

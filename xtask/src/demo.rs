@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask demo`: an app with a stall in it, traced, saved, and explained. See `docs/demo.md`.
+//! `cargo xtask demo`: traces an app with a stall, saves the trace, and explains it. See `docs/demo.md`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -17,10 +17,10 @@ const MAIN_CLASS: &str = "com.example.notes.NotesApp";
 /// Lines of the program's output.
 const TRACE_LINE: &str = "notes: trace: ";
 const STALL_LINE: &str = "notes: stall: ";
-/// The program gives up by itself after 20 seconds.
+/// The program itself gives up after 20 seconds.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the demo must find, by the source of the program in `lab/demo`: the main thread opens a note, and
+/// The result that the source of the program in `lab/demo` implies: the main thread opens a note, and
 /// `NoteStore.find` waits for the lock that `NoteStore.saveAll` holds while `NoteFile.syncToFlash` sleeps.
 mod expected {
     pub(super) const WAITING: [&str; 2] = [
@@ -33,7 +33,7 @@ mod expected {
         "com.example.notes.NoteFile.syncToFlash",
         "java.lang.Thread.sleep",
     ];
-    /// Of these, the one with the lock, and the one that slept with it.
+    /// The call among `HOLDING` with the lock, and the call that slept meanwhile.
     pub(super) const HOLDER: &str = "com.example.notes.NoteStore.saveAll";
     pub(super) const CULPRIT: &str = "com.example.notes.NoteFile.syncToFlash";
     pub(super) const THREAD: &str = "notes-sync";
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// The instruction set: x86_64, or under qemu-user arm64 or arm.
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
-    /// Compare the result with what the app's source says must come out; fail if it differs.
+    /// Compare the result with the app's source; fail if it differs.
     #[arg(long)]
     check: bool,
     /// Folder for demo.hindsight and demo.pftrace.
@@ -85,7 +85,7 @@ impl From<Mode> for Execution {
     }
 }
 
-/// Builds what is missing, runs the app, saves its trace, and has the tool explain it.
+/// Builds the missing parts, runs the app, saves its trace, and explains it with the tool.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
     let lab = build(&BuildOptions {
         parts: Parts::Programs,
@@ -123,7 +123,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
     if options.check {
         let chain = longest_chain(&hindsight, &trace)?;
         check(&chain)?;
-        println!("demo: this is what the app's source says");
+        println!("demo: the result agrees with the app's source");
         check_in_perfetto(&chain, &perfetto, checkout)?;
         println!("demo: Perfetto's trace processor finds the same calls");
     }
@@ -137,7 +137,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs the app to its end, shows what it says, and returns the file that it saved.
+/// Runs the app to its end, prints its output, and returns the file that it saved.
 fn run_app(mut command: Command) -> Result<PathBuf> {
     let mut app = KillOnDrop(
         command
@@ -163,7 +163,7 @@ fn run_app(mut command: Command) -> Result<PathBuf> {
         let left = end.saturating_duration_since(std::time::Instant::now());
         match received.recv_timeout(left) {
             Ok(line) => {
-                // The folder is gone after the demo: no use in showing it.
+                // Not printed: the folder is removed after the demo.
                 if let Some(path) = line.strip_prefix(TRACE_LINE) {
                     saved = Some(PathBuf::from(path));
                 } else {
@@ -192,13 +192,13 @@ struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // Ended already, unless something went wrong.
+        // Still running only after an error.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Copies a file; an old one of the final name is replaced when the copy is complete.
+/// Copies a file. Replaces an old file of the final name when the copy is complete.
 fn replace(from: &Path, to: &Path) -> Result<()> {
     let folder = match to.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -219,7 +219,7 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
 /// is small, and compiling the program optimized takes minutes.
 fn hindsight_program(checkout: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // Also where CARGO_TARGET_DIR is set.
+    // This folder also if CARGO_TARGET_DIR is set.
     let target = checkout.join("target");
     let mut build = Command::new(cargo);
     build.current_dir(checkout);
@@ -289,7 +289,7 @@ fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
         .with_context(|| format!("{} holds no stall", trace.display()))
 }
 
-/// Compares what was found with what the source of the program says.
+/// Compares the stall with the source of the program.
 fn check(chain: &Chain) -> Result<()> {
     let names =
         |links: &[Link]| -> Vec<String> { links.iter().map(|link| link.method.clone()).collect() };
@@ -346,15 +346,15 @@ fn check(chain: &Chain) -> Result<()> {
     Ok(())
 }
 
-/// A call as Perfetto's trace processor knows it.
+/// A call in Perfetto's trace processor.
 #[derive(Deserialize)]
 struct Slice {
     name: String,
     dur: i64,
 }
 
-/// Asks Perfetto's own trace processor for both chains in the exported trace: the names must be the same from the
-/// thread's outermost call on, and so must be the length of the stall.
+/// Looks up both chains in the exported trace with Perfetto's own trace processor: the names from the thread's outermost
+/// call on and the length of the stall must be equal.
 fn check_in_perfetto(chain: &Chain, perfetto: &Path, checkout: &Path) -> Result<()> {
     let path = |callers: &[String], links: &[Link]| -> Vec<String> {
         callers
@@ -425,8 +425,8 @@ fn slices_on_path(
     Ok(slices)
 }
 
-/// Whether `expected` are in `names`, in this order, the last of them last. Compiled code may have inlined
-/// some callers, and framework methods may be between.
+/// Whether `names` contains `expected` in this order and ends with the last of them. Between them may be methods of the
+/// framework.
 fn ends_with_in_order(names: &[String], expected: &[&str]) -> bool {
     let mut rest = names.iter();
     expected

@@ -11,7 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own commands")]
+#[command(
+    name = "xtask",
+    bin_name = "cargo xtask",
+    about = "The project's own commands"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -50,14 +50,17 @@ pub struct Stalls {
     pub thread: String,
     /// Whether there is a stall.
     pub stall: bool,
+    /// Whether any method that the thread called has a name. Without names, neither messages nor waiting for work is
+    /// recognized, so `stall` is false.
+    pub named: bool,
     /// From this duration on a message, or a call, is a stall, ns.
     pub stall_ns: u64,
     /// Whether the thread runs messages; otherwise it is asked about its outermost calls.
     pub messages: bool,
     /// The longest message, or outermost call, that did not wait for work, ns.
     pub longest_ns: Option<u64>,
-    /// The stalls, the most telling one first. Without a stall: the longest call, if the thread was busy in it for
-    /// as long as a stall, so that its time can be explained.
+    /// The stalls, the most telling one first. Without a stall: the longest call of that length, so that its time can
+    /// be explained, if the thread was busy in it, or if there are no names.
     pub chains: Vec<Chain>,
 }
 
@@ -74,7 +77,7 @@ pub struct Chain {
     pub start_ns: u64,
     /// How long it took, ns.
     pub held_ns: u64,
-    /// What the thread did in that time.
+    /// The thread's activity in that time.
     pub activity: Activity,
     /// Whether it had begun before the ring's oldest event, or before the time asked about.
     pub began_before: bool,
@@ -87,14 +90,14 @@ pub struct Chain {
     /// The head (the dispatch of a message, or an outermost call), …, the call where the time went.
     #[serde(rename = "links")]
     pub calls: Vec<ChainCall>,
-    /// What the last call did with the time.
+    /// How the last call spent its time.
     #[serde(rename = "rest")]
     pub last: LastCall,
-    /// Who owned the lock that the last call waited for, if that was recorded.
+    /// The owner of the lock that the last call waited for, if it is recorded.
     pub lock_owner: Option<LockOwner>,
-    /// Who ended the wait of the last call, if that was recorded.
+    /// The thread that ended the wait of the last call, if it is recorded.
     pub waker: Option<Waker>,
-    /// What other threads did while the last call waited; most telling first.
+    /// Calls of other threads while the last call waited; the most telling thread first.
     pub evidence: Vec<Evidence>,
     /// The method, and its thread, that the chain's thread waited for: only where the trace records that thread as the
     /// lock's owner or as the waker. Never a method of the waiting thread itself.
@@ -105,7 +108,7 @@ pub struct Chain {
     pub suspect: Option<(String, String)>,
 }
 
-/// What a thread did during a chain of calls.
+/// Activity of a thread during a chain of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -123,21 +126,21 @@ pub enum Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It is what the recorded owner of the lock did.
+    /// The culprit is the method that the recorded owner of the lock was in.
     LockOwner,
-    /// It is what the thread did that is recorded to have ended the wait.
+    /// The culprit is the method that the recorded waker was in.
     Waker,
     /// The recorded owner of the lock is not in the trace.
     OwnerNotTraced,
-    /// The thread that is recorded to have ended the wait is not in the trace.
+    /// The recorded waker is not in the trace.
     WakerNotTraced,
     /// The recorded owner of the lock waited for a lock itself.
     OwnerWaited,
     /// The recorded owner of the lock is in the trace, but made no call that explains the wait.
     OwnerUnclear,
-    /// The thread that is recorded to have ended the wait waited for a lock itself.
+    /// The recorded waker waited for a lock itself.
     WakerWaited,
-    /// The thread that is recorded to have ended the wait made no call that explains it.
+    /// The recorded waker is in the trace, but made no call that explains the wait.
     WakerUnclear,
     /// The thread slept for a time that it chose itself.
     Slept,
@@ -147,7 +150,7 @@ pub enum Reason {
     NotRecorded,
 }
 
-/// What the last call of a chain did with its time.
+/// How the last call of a chain spent its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LastCall {
     /// Its longest stretch without a traced call, ns: there it waited, or computed.
@@ -173,8 +176,16 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         let recent = thread.end_ns - calls.end_ns[i] <= RECENT_NS;
         Reverse((recent && length(i) >= question.stall_ns, length(i)))
     });
+    let has_name = |i: usize| {
+        trace
+            .methods
+            .get(calls.method[i])
+            .is_some_and(Method::is_named)
+    };
+    let named = calls.is_empty() || (0..calls.len()).any(has_name);
     let mut chains = Vec::new();
-    let mut busy = None;
+    // The longest call that is long enough for a stall, and is none.
+    let mut other: Option<(usize, Activity)> = None;
     let mut longest: Option<usize> = None;
     for head in heads {
         let is_long = length(head) >= question.stall_ns;
@@ -189,23 +200,25 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         if is_longest {
             longest = Some(head);
         }
-        if is_long && (messages || activity != Activity::Busy) {
+        let is_stall = named && (messages || activity != Activity::Busy);
+        if is_long && is_stall {
             if chains.len() < question.limit {
                 chains.push(chain(trace, thread, head, activity));
             }
-        } else if is_long && busy.is_none_or(|b| length(b) < length(head)) {
-            busy = Some(head);
+        } else if is_long && other.is_none_or(|(o, _)| length(o) < length(head)) {
+            other = Some((head, activity));
         }
     }
     let stall = !chains.is_empty();
-    if let Some(head) = busy.filter(|_| !stall) {
-        chains.push(chain(trace, thread, head, Activity::Busy));
+    if let Some((head, activity)) = other.filter(|_| !stall) {
+        chains.push(chain(trace, thread, head, activity));
     }
     Stalls {
         tid: thread.tid,
         ring: thread.key.ring,
         thread: thread.name.clone(),
         stall,
+        named,
         stall_ns: question.stall_ns,
         messages,
         longest_ns: longest.map(length),
@@ -282,7 +295,7 @@ fn is_most(part: u64, whole: u64) -> bool {
 }
 
 impl Activity {
-    /// What the thread did during the call `head`.
+    /// The activity of the thread during the call `head`.
     fn of(trace: &Trace, thread: &Thread, head: usize) -> Self {
         let calls = &thread.calls;
         let whole_ns = calls.end_ns[head] - calls.start_ns[head];
@@ -348,7 +361,7 @@ fn chain(trace: &Trace, thread: &Thread, head: usize, activity: Activity) -> Cha
     } = Place::of(trace, thread, head);
     let last = path[path.len() - 1];
     let last_method = trace.methods.get(calls.method[last]);
-    // Who did something during a part of the time says nothing about all of it.
+    // Calls of other threads during a small part of the time explain nothing.
     let evidence = match is_gap && activity != Activity::Busy {
         true => evidence(trace, thread, gap, last_method, &recorded),
         false => Vec::new(),
@@ -755,6 +768,9 @@ mod tests {
         }
         let waiting = s.thread(4, "ReferenceQueueDaemon");
         s.at(waiting, 0).enter(daemon).enter(wait);
+        let await_stall = s.method("dev.hindsight.Watchdog.awaitStall", "()V");
+        let watchdog = s.thread(5, "hindsight-watchdog");
+        s.at(watchdog, 0).enter(run).enter(await_stall).enter(wait);
         let trace = decode(&s);
         let of = |thread: usize| stalls(&trace, &trace.threads[thread], &Question::default());
         let busy = of(0);
@@ -766,10 +782,27 @@ mod tests {
         );
         assert_eq!((&chain.culprit, &chain.suspect), (&None, &None));
         assert_eq!(chain.last.callees[0].method, "a.Parser.token");
-        for idle in [of(1), of(2), of(3)] {
+        for idle in [of(1), of(2), of(3), of(4)] {
             assert!(!idle.stall, "{idle:?}");
             assert_eq!((idle.longest_ns, idle.chains), (None, vec![]));
         }
+    }
+
+    /// Waiting for work, for instance, is recognized by names.
+    #[test]
+    fn without_names_no_stall_is_claimed() {
+        let mut s = Script::new("p");
+        let main = s.thread(1, "main");
+        s.at(main, 0)
+            .enter(0x1234_5000)
+            .call(0x1234_5678, 500_000_000);
+        let found = ask(&decode(&s), 1, STALL_NS);
+        assert!(!found.stall && !found.named);
+        assert_eq!(found.chains[0].held_ns, 500_000_000);
+        let mut empty = Script::new("p");
+        empty.thread(1, "main");
+        let found = ask(&decode(&empty), 1, STALL_NS);
+        assert!(found.named && found.chains.is_empty());
     }
 
     #[test]
@@ -876,7 +909,7 @@ mod tests {
         let chain = saves("a.Store", 1_498, 1_499);
         assert_eq!(names(&chain.calls), ["a.Screen.open", "a.Store.find"]);
         let evidence = &chain.evidence[0];
-        // What goes on afterwards is context.
+        // A call that goes on afterwards is context.
         assert_eq!(evidence.callers, ["a.Worker.run"]);
         assert_eq!(
             names(&evidence.calls),

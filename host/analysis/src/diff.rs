@@ -697,7 +697,7 @@ mod tests {
         };
         let d = diff(&[calls(false, false)], &[calls(false, true)]);
         assert_eq!(d.methods, []);
-        // Its caller may have been cut: that nobody called it is not new.
+        // Its caller may have been cut, so a call without a caller is not new.
         let d = diff(&[calls(true, false)], &[calls(false, false)]);
         assert_eq!(d.new_calls, []);
         assert_eq!(d.gone_calls.len(), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who a thread waited for: what it recorded itself, and what other threads did meanwhile.
+//! The thread that another thread waited for: recorded owners and wakers, and calls of other threads meanwhile.
 
 use hindsight_decoder::{Calls, DamagedPart, Extension, Flags, Method, Thread, ThreadKey, Trace};
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub struct Waker {
     pub traced: bool,
 }
 
-/// What another thread did while the chain's last call waited.
+/// Calls of another thread while the chain's last call waited.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
     /// Thread id.
@@ -54,7 +54,7 @@ pub struct Evidence {
     pub thread: String,
     /// Calls that contain the first call of the chain and went on after the wait, outermost first.
     pub callers: Vec<String>,
-    /// Its chain of calls; times are those inside the wait.
+    /// Its chain of calls; times are inside the wait.
     #[serde(rename = "links")]
     pub calls: Vec<ChainCall>,
     /// The program's innermost method among its callers and its chain, or else of the platform.
@@ -71,7 +71,7 @@ pub struct Evidence {
     pub end_gap_ns: i64,
     /// Whether that call is of the same class as the one that waited.
     pub same_class: bool,
-    /// Who owned the lock that this thread waited for itself, for most of that time, if that was recorded.
+    /// The owner of the lock that this thread itself waited for, for most of that time, if it is recorded.
     pub lock_owner: Option<LockOwner>,
     /// Whether the trace says that this thread owned the lock.
     pub owns_lock: bool,
@@ -112,7 +112,7 @@ fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
     }
 }
 
-/// Who ended a wait, as far as the waiting thread recorded it.
+/// The events of a wait that the waiting thread recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) owner: Option<LockOwner>,
@@ -165,7 +165,7 @@ pub(crate) fn recorded(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Recor
     found
 }
 
-/// What the other threads did during `gap`, in which `waiting` waited in the method `waited_in`; the most telling
+/// Calls of the other threads during `gap`, in which `waiting` waited in the method `waited_in`; the most telling
 /// thread first.
 pub(crate) fn evidence(
     trace: &Trace,

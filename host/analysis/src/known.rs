@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Methods of the platform whose meaning is known.
+//! Platform methods that the analysis knows: loopers, waiting, sleeping.
 
 use hindsight_decoder::Method;
 
@@ -19,7 +19,7 @@ pub(crate) fn handles_messages(method: &Method) -> bool {
         )
 }
 
-/// Waits for work, or for another thread. A thread in one of these holds nobody up, unless it owns a lock.
+/// Waits for work, or for another thread. A thread in such a method holds up no other thread, unless it owns a lock.
 pub(crate) fn waits_for_work(method: &Method) -> bool {
     is_idle(method)
         || matches!(
@@ -46,6 +46,7 @@ pub(crate) fn is_idle(method: &Method) -> bool {
                 "take" | "poll" | "takeFirst" | "pollFirst"
             )
             | ("dalvik.system.VMRuntime", "runHeapTasks")
+            | ("dev.hindsight.Watchdog", "awaitStall")
     )
 }
 

@@ -56,7 +56,7 @@ impl Selection {
         });
         let old = std::mem::take(&mut thread.calls);
         let mut new = Calls::default();
-        // Where each call went.
+        // New index of each call.
         let mut places = vec![NO_PARENT; old.len()];
         for (i, call) in old.iter().enumerate() {
             if call.depth >= depth || !window.meets(call.start_ns, call.end_ns) {
@@ -184,7 +184,7 @@ mod tests {
         s.at(t, 0).enter(f).after(10).call(g, 0).exit().call(g, 0);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let part = window(10, 20).apply(trace);
-        // The second g was called by nobody.
+        // The second g has no caller.
         let depths: Vec<u32> = part.threads[0].calls.depth.clone();
         assert_eq!(depths, [0]);
     }

@@ -32,7 +32,7 @@ pub struct SignatureError {
 pub struct Signature {
     /// Its name.
     pub name: String,
-    /// What to do about it; may be empty.
+    /// The remedy; may be empty.
     pub help: String,
     thread: WildMatch,
     stack: Vec<Frame>,
@@ -277,7 +277,7 @@ pub struct Finding {
     pub signature: String,
     /// Whether calls of its stack were found, and all conditions hold.
     pub matched: bool,
-    /// What to do about it; may be empty.
+    /// The remedy; may be empty.
     pub help: String,
     /// Number of calls of the stack. A call inside another one of the same signature doesn't count.
     pub calls: u64,

@@ -371,12 +371,12 @@ mod tests {
         let stall = &summary.stalls[0];
         let last = stall.chain.last().map(String::as_str);
         assert_eq!(last, Some("com.example.notes.NoteStore.find"));
-        // Who owned the lock is not in that trace: times alone are no fact that a fleet may add up.
+        // The trace does not name the owner of the lock, and a conclusion from times may not enter the sums of a fleet.
         assert_eq!(stall.culprit, None);
         assert_eq!(stall.durations.count(), 1);
         assert!((600_000_000..800_000_000).contains(&stall.durations.quantile(0.5)));
         assert_eq!((summary.main.threads, summary.others.threads), (1, 1));
-        // What was still running has no duration.
+        // A call that was still running has no duration.
         let app = all
             .main
             .methods
@@ -384,7 +384,7 @@ mod tests {
             .find(|m| m.method.ends_with("NotesApp.main"));
         let app = app.unwrap();
         assert_eq!((app.calls, app.durations.count()), (1, 0));
-        // What is not listed is counted.
+        // Methods that are not listed are counted.
         let sum = |p: &Part| p.methods.iter().map(|m| m.calls).sum::<u64>() + p.unlisted.calls;
         assert_eq!(summary.main.methods.len(), 5);
         assert_eq!(sum(&summary.main), sum(&all.main));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold of sums, parts and comparisons, whatever was called.
+//! Properties of sums, parts and comparisons of random traces.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const METHODS: [&str; 6] = [
     "a.b.D.recursive",
 ];
 
-/// What a thread does next, and how many ns later.
+/// The next event of a thread, and its delay, ns.
 #[derive(Clone, Debug)]
 enum Step {
     Enter(usize, u64),
@@ -81,8 +81,8 @@ fn part(trace: &Trace, from_ns: u64, to_ns: u64) -> Trace {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Self times add up to the time of the outermost calls, by whatever they are added up; no total is less
-    /// than its self time or more than everything.
+    /// Self times add up to the time of the outermost calls, by method, class and package; no total is less
+    /// than its self time or more than the whole.
     #[test]
     fn self_times_add_up(trace in traces()) {
         let whole = covered(&trace);
@@ -98,7 +98,7 @@ proptest! {
         }
     }
 
-    /// Two parts of a trace hold as much as the whole.
+    /// Two parts of a trace add up to the whole.
     #[test]
     fn parts_add_up_to_the_whole(trace in traces(), at in 0.0f64..1.0) {
         let (start, end) = (trace.start_ns(), trace.end_ns());
@@ -118,7 +118,7 @@ proptest! {
         }
     }
 
-    /// However few levels are looked at, no time is lost.
+    /// A selection of few levels loses no time.
     #[test]
     fn levels_keep_the_time(trace in traces(), depth in 1u32..6) {
         let selection = Selection { depth: Some(depth), ..Selection::default() };
@@ -140,7 +140,7 @@ proptest! {
         }
     }
 
-    /// What is new one way is gone the other way; what is slower is faster.
+    /// If the sides are swapped, new calls are gone calls, and slower methods are faster ones.
     #[test]
     fn comparisons_can_be_turned_round(a in traces(), b in traces()) {
         let diff = |a: &Trace, b: &Trace| {
@@ -165,7 +165,7 @@ proptest! {
         }
     }
 
-    /// Summaries know all calls and all self time, and add up.
+    /// Summaries count all calls and all self time, and add up.
     #[test]
     fn summaries_lose_nothing(a in traces(), b in traces(), limit in 0usize..8) {
         let calls = |s: &Summary| -> (u64, u64) {
@@ -188,13 +188,13 @@ proptest! {
         prop_assert_eq!(calls(&x), (of(&a).0 + of(&b).0, of(&a).1 + of(&b).1));
     }
 
-    /// The matcher finds what trying each way through each stack finds.
+    /// The matcher finds the same calls as a search through all ways to match each stack.
     #[test]
     fn stacks_are_matched_as_by_hand(
         trace in traces(),
         pattern in prop::collection::vec(0..METHODS.len() + 2, 1..5),
     ) {
-        // Beyond the methods: "..." and "*".
+        // Numbers beyond the methods stand for "..." and "*".
         let text = |&p: &usize| match p {
             p if p < METHODS.len() => METHODS[p],
             p if p == METHODS.len() => "...",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Commands that take several files: a file that cannot be read is reported, and the others are still answered.
+//! Commands that take several files: a file that cannot be read is reported, and the command answers for the others.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Failure {
 /// Writes `hindsight: …` to standard error.
 pub(crate) fn print_error(error: &anyhow::Error) {
     let style = palette(&io::stderr());
-    // There is nobody left to tell if standard error is closed.
+    // An error of standard error itself cannot be reported.
     let _ = writeln!(
         io::stderr(),
         "{}hindsight:{} {}",

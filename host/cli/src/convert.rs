@@ -13,11 +13,11 @@ use crate::{damage, export, progress};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
+    #[arg(index = 2, value_hint = clap::ValueHint::FilePath)]
+    output: PathBuf,
     #[command(flatten)]
     input: Input,
-    /// The file to write: its extension is .hindsight, .ring, or the extension of a format of `hindsight export`
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    output: PathBuf,
     #[command(flatten)]
     select: Select,
 }
@@ -48,9 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
         return Ok(());
     }
-    let summary = hindsight_export::write_file(&trace, format, to)?;
+    let written = hindsight_export::write_file(&trace, format, to)?;
     drop(spinner);
-    export::say(to, &summary);
+    export::say(to, &written);
     if format == Format::Nanoscope && trace.threads.len() > 1 {
         anstream::eprintln!(
             "note: this format holds one thread, the others are left out: choose a thread with --thread"

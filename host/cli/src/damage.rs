@@ -30,7 +30,7 @@ pub(crate) struct DamageReport {
     /// Of a ring: how many slots it had, if that can still be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     slots: Option<u64>,
-    /// What is damaged, why, and what was kept, as text.
+    /// The damaged part, the reason, and the data that was kept, as text.
     text: String,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn write(page: &mut Page, damaged: &[DamageReport]) -> io::Result<()>
 pub(crate) fn note(trace: &Trace, file: &Path) {
     for damage in &trace.damaged {
         let file = file.display();
-        // There is nobody left to tell if standard error is closed.
+        // An error of standard error itself cannot be reported.
         let _ = writeln!(
             io::stderr(),
             "note: {file} is damaged: not in the trace: {damage}"

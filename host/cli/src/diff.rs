@@ -39,10 +39,6 @@ pub(crate) struct Arguments {
     /// The trace after it, or a folder of such traces
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     after: PathBuf,
-    #[command(flatten)]
-    reading: Reading,
-    #[command(flatten)]
-    select: Select,
     /// The time of a call to compare
     #[arg(long, value_enum, default_value_t = Time::SelfTime)]
     time: Time,
@@ -52,12 +48,16 @@ pub(crate) struct Arguments {
     /// The number of rows of each kind to show
     #[arg(long, short = 'n', default_value_t = 10, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Also show differences that chance explains
-    #[arg(long, help_heading = "Output")]
-    all: bool,
     /// Exit with code 1 if a method got slower
     #[arg(long)]
     pub(crate) exit_code: bool,
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    select: Select,
+    /// Also show differences that chance explains
+    #[arg(long, help_heading = "Output")]
+    all: bool,
     /// Write JSON; times are in ns
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -65,10 +65,10 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Time {
-    /// Time in the method itself: where the time goes
+    /// Time in the method itself
     #[value(name = "self")]
     SelfTime,
-    /// Time in the method and what it called
+    /// Time in the method and in the calls it made
     Total,
 }
 
@@ -366,7 +366,7 @@ fn calls(m: &MethodChange) -> String {
     }
 }
 
-/// Overloads can only be told apart by their parameters.
+/// The method, with its parameters if there are overloads of it.
 fn name(m: &MethodChange, all: &[&MethodChange]) -> String {
     let is_overload = |o: &&MethodChange| o.method == m.method && o.signature != m.signature;
     let parameters = if all.iter().any(is_overload) {

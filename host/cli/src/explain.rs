@@ -59,7 +59,7 @@ pub(crate) fn explain(stalls: &Stalls, layout: &Layout) -> String {
 struct Text {
     out: String,
     layout: Layout,
-    /// What a chain begins with: a message, or a call.
+    /// The name of a chain's first call: message, or call.
     unit: &'static str,
 }
 
@@ -108,6 +108,16 @@ impl Text {
         let strong = self.layout.palette.strong;
         let (thread, unit) = (named(&stalls.thread, stalls.tid), self.unit);
         let limit = duration(stalls.stall_ns);
+        if let Some(longest) = stalls.chains.first().filter(|_| !stalls.named) {
+            self.say(
+                strong,
+                "The methods of this trace have no names, so it cannot be told whether there was a stall: messages, and \
+                 waiting for work, are recognized by names.",
+            )?;
+            let what = self.what_took(longest);
+            self.say("", &what)?;
+            return self.chain(longest);
+        }
         if let Some(busy) = stalls.chains.first() {
             let at_least = if busy.began_before { "at least " } else { "" };
             let held = duration(busy.held_ns);
@@ -189,7 +199,7 @@ impl Text {
         Ok(())
     }
 
-    /// What the last call of the chain did.
+    /// How the last call of the chain spent its time.
     fn last(&mut self, chain: &Chain, last: &ChainCall) -> Result {
         let gap = duration(chain.last.longest_gap_ns);
         let method = &last.method;
@@ -198,11 +208,11 @@ impl Text {
             (Some(owner), _) => {
                 let (lock, thread) = (owner.lock, other(owner.thread.as_deref(), owner.tid));
                 let owned = format!("which {thread} owned when the wait began");
-                format!("{method} waited {gap} for the lock {lock:#x}, {owned}.")
+                format!("{method} called nothing for {gap}: it waited for the lock {lock:#x}, {owned}.")
             }
             (None, Some(waker)) => {
                 let thread = other(waker.thread.as_deref(), waker.tid);
-                format!("{method} waited {gap}, until {thread} woke it.")
+                format!("{method} called nothing for {gap}: it waited until {thread} woke it.")
             }
             _ => match chain.activity {
                 Activity::Busy if calls => format!(
@@ -219,7 +229,9 @@ impl Text {
                     format!("{method} slept or waited {gap}.")
                 }
                 Activity::Waited => {
-                    format!("{method} waited {gap} for a lock, whose owner was not recorded.")
+                    format!(
+                        "{method} called nothing for {gap}: it waited for a lock whose owner was not recorded."
+                    )
                 }
                 Activity::Unknown | Activity::Idle if calls => {
                     format!("{method} took its time in these calls:")
@@ -250,7 +262,7 @@ impl Text {
         )
     }
 
-    /// What another thread did while `waited` waited. If the owner of the lock is recorded, there is nothing to guess.
+    /// The calls of another thread while `waited` waited. If the owner of the lock is recorded, nothing is guessed.
     fn evidence(&mut self, e: &Evidence, waited: &ChainCall, owner_is_known: bool) -> Result {
         let thread = named(&e.thread, e.tid);
         self.say("", &format!("Meanwhile {thread} was in:"))?;
@@ -291,7 +303,7 @@ impl Text {
         self.say("", &what)
     }
 
-    /// One call a line, indented by depth, times in a column of their own.
+    /// One line for each call, indented by depth, with the times in a column.
     fn calls(&mut self, callers: &[String], calls: &[ChainCall]) -> Result {
         let Palette { strong, dim, .. } = self.layout.palette;
         let mut rows: Vec<Row> = Vec::new();
@@ -470,7 +482,7 @@ fn other(name: Option<&str>, tid: u32) -> String {
     }
 }
 
-/// Who was waited for, as far as that is recorded, or why it is not known.
+/// The culprit, or the reason why none is known.
 fn conclusion(chain: &Chain) -> Option<String> {
     let owner = chain.lock_owner.as_ref();
     let waker = chain.waker.as_ref();

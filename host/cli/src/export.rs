@@ -20,14 +20,14 @@ use crate::words;
 pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    select: Select,
     /// The format; default: the one that the name of OUTPUT says, or Perfetto
     #[arg(long, short, value_enum, help_heading = "Output")]
     format: Option<Format>,
     /// The file to write, or - for standard output; default: next to FILE
     #[arg(long, short, help_heading = "Output", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    select: Select,
     /// Report what was written as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -147,52 +147,52 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         };
     }
     let spinner = progress::spinner(format!("writing {}", output.display()));
-    let summary = hindsight_export::write_file(&trace, format, &output)?;
+    let written = hindsight_export::write_file(&trace, format, &output)?;
     drop(spinner);
     if arguments.json {
         return write_json(&Report {
             output,
             format: format_name(format),
-            threads: summary.threads,
-            calls: summary.calls,
-            calls_deeper_than_a_track: summary.deep_calls,
-            calls_left_out: summary.left_out_calls,
-            chains: summary.chains,
-            bytes: summary.bytes,
+            threads: written.threads,
+            calls: written.calls,
+            calls_deeper_than_a_track: written.deep_calls,
+            calls_left_out: written.left_out_calls,
+            chains: written.chains,
+            bytes: written.bytes,
         });
     }
-    say(&output, &summary);
+    say(&output, &written);
     Ok(())
 }
 
 /// Reports on standard error what was written, and what its reader should know.
-pub(crate) fn say(output: &Path, summary: &Written) {
+pub(crate) fn say(output: &Path, written: &Written) {
     anstream::eprintln!(
         "{}: {} of {}{}, {}",
         output.display(),
-        words::counted(summary.calls, "call", "calls"),
-        words::counted(summary.threads, "thread", "threads"),
-        match summary.chains {
+        words::counted(written.calls, "call", "calls"),
+        words::counted(written.threads, "thread", "threads"),
+        match written.chains {
             0 => String::new(),
             records => format!(" in {} chains", words::count(records)),
         },
-        words::bytes(summary.bytes)
+        words::bytes(written.bytes)
     );
-    note_deep_calls(summary);
+    note_deep_calls(written);
 }
 
 /// A note if calls are missing, or on tracks of their own.
-pub(crate) fn note_deep_calls(summary: &Written) {
-    if summary.left_out_calls > 0 {
+pub(crate) fn note_deep_calls(written: &Written) {
+    if written.left_out_calls > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than {MAX_LEVELS} levels: they are left out, and their time counts as time of their callers",
-            words::count(summary.left_out_calls)
+            words::count(written.left_out_calls)
         );
     }
-    if summary.deep_calls > 0 {
+    if written.deep_calls > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than the {PERFETTO_MAX_DEPTH} levels that Perfetto shows on one track: they are on tracks of their own below the thread's",
-            words::count(summary.deep_calls)
+            words::count(written.deep_calls)
         );
     }
 }

@@ -19,7 +19,7 @@ use crate::words::{self, duration};
 
 /// A full ring that covers less than this, ns, is too short for most questions.
 const SHORT_NS: u64 = 1_000_000_000;
-/// The methods called most, whose share of a short ring is told.
+/// Number of methods listed for a short ring, the ones called most.
 const FREQUENT: usize = 10;
 /// log2 of the largest ring, bytes.
 const MAX_RING_LOG2: u32 = 30;
@@ -146,7 +146,7 @@ struct Loss {
     count: u64,
 }
 
-/// What is not in the trace, over all threads, by kind.
+/// Data that is not in the trace, by kind, added up over all threads.
 fn losses(trace: &Trace) -> Vec<Loss> {
     type Get = fn(&Stats) -> u64;
     const FOUND: [(&str, Get); 11] = [

@@ -15,7 +15,7 @@ use crate::progress;
 #[derive(Args)]
 pub(crate) struct Input {
     /// A .hindsight file, a .trace file of ART's method tracing, Nanoscope's text, or a .ring file
-    #[arg(value_hint = clap::ValueHint::FilePath)]
+    #[arg(index = 1, value_hint = clap::ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     reading: Reading,
@@ -68,7 +68,7 @@ impl Reading {
         };
         let found = trace.deobfuscate(mapping);
         if found.methods == 0 && !trace.methods.is_empty() {
-            // There is nobody left to tell if standard error is closed.
+            // An error of standard error itself cannot be reported.
             let _ = writeln!(
                 io::stderr(),
                 "note: {} names none of the trace's methods: is it of the same build?",

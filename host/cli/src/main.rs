@@ -29,7 +29,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::output::OutputError;
 
-/// Answers questions about traces of the moments before a problem.
+/// Answers questions about Hindsight's traces: why a thread stalled, which methods took the time, what got slower.
 #[derive(Parser)]
 #[command(
     name = "hindsight",
@@ -60,7 +60,7 @@ enum Command {
     Match(matching::Arguments),
     /// Compares traces before and after a change: which methods got slower, which calls are new
     Diff(diff::Arguments),
-    /// Per-method statistics without personal data, safe to upload
+    /// Writes per-method statistics without personal data, safe to upload
     Summary(summary::Arguments),
     /// Shows a trace in the Perfetto UI
     Open(open::Arguments),

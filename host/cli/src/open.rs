@@ -36,10 +36,6 @@ const WORKERS: usize = 4;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    input: Input,
-    #[command(flatten)]
-    select: Select,
     /// Folder of a Perfetto UI; default: the one that scripts/perfetto/setup has put into the cache, if any
     #[arg(long, value_name = "FOLDER", env = "HINDSIGHT_PERFETTO_UI", value_hint = clap::ValueHint::DirPath)]
     ui: Option<PathBuf>,
@@ -52,6 +48,10 @@ pub(crate) struct Arguments {
     /// End when the trace has been fetched, rather than on Ctrl-C
     #[arg(long)]
     once: bool,
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    select: Select,
 }
 
 /// The files that are served.
@@ -154,11 +154,11 @@ fn perfetto_trace(arguments: &Arguments) -> Result<(File, u64)> {
     // A file without a name: the system removes it, however this program ends.
     let file = tempfile::tempfile().context("cannot make a temporary file for the export")?;
     let mut out = io::BufWriter::with_capacity(1 << 20, file);
-    let summary = hindsight_export::write(&trace, Format::Perfetto, &mut out)?;
+    let written = hindsight_export::write(&trace, Format::Perfetto, &mut out)?;
     let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.seek(SeekFrom::Start(0))?;
-    crate::export::note_deep_calls(&summary);
-    Ok((file, summary.bytes))
+    crate::export::note_deep_calls(&written);
+    Ok((file, written.bytes))
 }
 
 /// The newest UI that `scripts/perfetto/setup` has put into the cache.

@@ -160,8 +160,8 @@ fn find_threads<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<Vec<&
     )
 }
 
-/// The thread that is asked for, or the main thread, or the first. If a name or an id is that of several threads, the
-/// first one is taken, and a note names the others.
+/// The wanted thread, or the main thread, or the first. If several threads have the wanted name or id, the first one is
+/// taken, and a note names the others.
 pub(crate) fn thread_or_main<'a>(
     trace: &'a Trace,
     file: &Path,

@@ -28,13 +28,13 @@ pub(crate) struct Arguments {
     /// Traces, or summaries; they are added up
     #[arg(required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
+    /// The number of methods to list for the main thread, and for the others, of each trace
+    #[arg(long, short = 'n', default_value_t = 500, value_name = "METHODS", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
     #[command(flatten)]
     reading: Reading,
     #[command(flatten)]
     select: Select,
-    /// The number of methods to list for the main thread, and for the others, of each trace
-    #[arg(long, short = 'n', default_value_t = 500, value_name = "METHODS", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: u32,
     /// Write JSON, as described in docs/summary.md, to this file
     #[arg(long, short, help_heading = "Output", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -151,7 +151,7 @@ fn write(page: &mut Page, sum: &Summary) -> io::Result<()> {
         let parts = words::counted(sum.damaged, "part", "parts");
         facts.push((
             "damaged",
-            format!("{parts} of the traces could not be read"),
+            format!("{parts} of the traces, so calls are missing here"),
         ));
     }
     page.facts(&facts)?;

@@ -18,10 +18,6 @@ use crate::words::{self, duration};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    input: Input,
-    #[command(flatten)]
-    select: Select,
     /// Add calls up by method, class or package
     #[arg(long, value_enum, default_value_t = Group::Method)]
     by: Group,
@@ -31,6 +27,10 @@ pub(crate) struct Arguments {
     /// The number of rows to show
     #[arg(long, short = 'n', default_value_t = 20, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    select: Select,
     /// Write JSON; times are in ns
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -38,11 +38,11 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Group {
-    /// The method that was called
+    /// By method
     Method,
-    /// Its class
+    /// By class; a nested class is a class of its own
     Class,
-    /// The package of its class
+    /// By package
     Package,
 }
 
@@ -51,11 +51,11 @@ enum Sort {
     /// Time in the method itself
     #[value(name = "self")]
     SelfTime,
-    /// Time in the method and what it called
+    /// Time in the method and in the calls it made
     Total,
     /// The longest call
     Max,
-    /// How often it was called
+    /// The number of calls
     Calls,
 }
 
@@ -124,7 +124,7 @@ fn write(
         page.plain("The selected threads recorded no call in that time.")?;
         return damage::write(page, damaged);
     }
-    // Overloads can only be told apart by their parameters.
+    // Overloads differ only in their parameters.
     let name = |t: &Totals| {
         let is_overload = |o: &Totals| o.name == t.name && o.signature != t.signature;
         let parameters = if totals.iter().any(is_overload) {

@@ -22,19 +22,19 @@ use crate::select::{thread_or_main, Time};
                   thread cannot be read; 2 wrong usage."
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    input: Input,
     /// From this duration on a message is a stall, such as 50ms
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = stall_time)]
     stall: u64,
     /// The number of stalls to show, the most telling first
     #[arg(long, short = 'n', default_value_t = 1, value_name = "STALLS", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    time: Time,
     /// The thread, by name or id, or ring:N for the thread of one ring; default: the main thread
     #[arg(long, short, value_name = "NAME|TID", help_heading = "Selection")]
     thread: Option<String>,
-    #[command(flatten)]
-    time: Time,
     /// Show only this number of calls of a chain, the outermost first
     #[arg(long, value_name = "CALLS", help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,

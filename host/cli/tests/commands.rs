@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the commands print, and how they fail.
+//! Output and errors of the commands.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ impl Folder {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What a command that succeeds prints.
+    /// The output of a command that succeeds.
     fn output(&self, arguments: &[&str]) -> String {
         let output = self
             .hindsight(arguments)
@@ -152,7 +152,7 @@ stack = ["android.webkit.WebView.*"]
 "#;
 
 #[test]
-fn match_knows_the_culprit_again() {
+fn match_recognizes_the_slow_call() {
     let f = Folder::new();
     f.trace(&stall());
     std::fs::write(f.file("slow.toml"), SIGNATURES).unwrap();
@@ -167,7 +167,7 @@ fn match_knows_the_culprit_again() {
     let json = [&arguments[..], &["--json"]].concat();
     let output = f.hindsight(&json).assert().code(1).get_output().clone();
     insta::assert_snapshot!("match_json", String::from_utf8(output.stdout).unwrap());
-    // The culprit alone is in what happened on its thread, and before the stall there was none.
+    // On the main thread, and before the stall, there is no match.
     let of_main = [&arguments[..], &["--thread", "main"]].concat();
     f.hindsight(&of_main).assert().code(0);
     let before = [&arguments[..], &["--to", "900ms"]].concat();
@@ -230,7 +230,7 @@ fn frames(runs: u64, work: u64, with_new_call: bool) -> Script {
 }
 
 #[test]
-fn diff_tells_what_got_slower() {
+fn diff_lists_what_got_slower() {
     let f = Folder::new();
     frames(0, 400_000, false)
         .write(&f.file("a.hindsight"))
@@ -293,14 +293,14 @@ fn diff_compares_folders() {
 }
 
 #[test]
-fn summary_says_what_may_leave() {
+fn summary_is_shown_written_and_added_up() {
     let f = Folder::new();
     f.trace(&stall());
     insta::assert_snapshot!("summary", f.output(&["summary", "t.hindsight"]));
     let json = f.output(&["summary", "t.hindsight", "--json", "-n", "3"]);
     insta::assert_snapshot!("summary_json", json);
     f.output(&["summary", "t.hindsight", "-o", "s.json"]);
-    // Twice the same trace, once as a summary.
+    // The same trace twice, once as a summary.
     let sum = f.output(&["summary", "t.hindsight", "s.json", "--json"]);
     let sum: serde_json::Value = serde_json::from_str(&sum).unwrap();
     assert_eq!(
@@ -589,7 +589,7 @@ fn colours_are_for_terminals_only() {
 }
 
 #[test]
-fn export_writes_next_to_the_trace_or_where_it_is_told() {
+fn export_writes_next_to_the_trace_or_to_the_given_file() {
     let f = Folder::new();
     f.trace(&stall());
     f.hindsight(&["export", "t.hindsight"])
@@ -685,7 +685,7 @@ fn a_file_without_any_section_is_refused() {
 }
 
 #[test]
-fn a_thread_that_is_not_there_is_refused_with_those_that_are() {
+fn an_unknown_thread_is_refused_with_a_list_of_the_threads() {
     let f = Folder::new();
     f.trace(&stall());
     for command in ["info", "top", "why", "export", "summary"] {
@@ -728,7 +728,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn an_empty_trace_is_told_as_such() {
+fn an_empty_trace_is_no_error() {
     let f = Folder::new();
     let mut s = Script::new("p");
     s.stop_at(5);

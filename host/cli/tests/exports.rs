@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight export`: formats by name, parts of traces, and what is left when it fails.
+//! `hindsight export` and `convert`: formats by name, parts of traces, failures.
 
 use assert_cmd::cargo::cargo_bin;
 use hindsight_testkit::stall;
@@ -30,7 +30,7 @@ fn names(folder: &TempDir) -> Vec<String> {
     names
 }
 
-/// Format, usual extension, how its files begin.
+/// Format, usual extension, first bytes of its files.
 const FORMATS: [(&str, &str, &[u8]); 7] = [
     ("perfetto", "pftrace", b"\x0a"),
     ("chrome", "chrome.json", b"{\"displayTimeUnit\""),
@@ -74,6 +74,29 @@ fn the_name_of_the_output_says_the_format() {
     );
 }
 
+/// A terminal would show nonsense, and may take it for commands. `script` runs a command on a terminal.
+#[test]
+fn binary_formats_are_not_written_to_a_terminal() {
+    let folder = folder();
+    let on_terminal = |format: &str| -> String {
+        let program = cargo_bin("hindsight");
+        let command = format!("{} export t.hindsight -f {format} -o -", program.display());
+        let output = std::process::Command::new("script")
+            .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+            .current_dir(folder.path())
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("script, of util-linux, is installed");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for format in ["perfetto", "pprof", "firefox"] {
+        let text = on_terminal(format);
+        assert!(text.contains("format is binary"), "{format}: {text}");
+        assert_eq!(text.lines().count(), 1, "{format}: {text}");
+    }
+    assert!(on_terminal("folded").contains("main (4200);com.example.notes.NotesApp.main "));
+}
+
 #[test]
 fn parquet_is_a_folder_that_can_be_written_again() {
     let folder = folder();
@@ -85,7 +108,7 @@ fn parquet_is_a_folder_that_can_be_written_again() {
             ));
         assert_eq!(names(&folder), ["t.hindsight", "tables.parquet"]);
         let tables = std::fs::read_dir(folder.path().join("tables.parquet")).unwrap();
-        assert_eq!(tables.count(), 5);
+        assert_eq!(tables.count(), 6);
     }
     export(&folder, &["-f", "parquet", "-o", "-"])
         .code(1)
@@ -221,28 +244,53 @@ fn every_format_that_can_be_read_is_read_by_all_commands() {
     }
 }
 
+/// Whether a process is writing to a file in the folder that has no name.
+#[cfg(target_os = "linux")]
+fn writes_nameless_file(pid: u32, folder: &std::path::Path) -> bool {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    let mut files = descriptors.flatten().flat_map(|d| d.path().read_link());
+    files.any(|file| {
+        let is_nameless = file.to_string_lossy().ends_with(" (deleted)");
+        is_nameless && file.starts_with(folder)
+    })
+}
+
+#[cfg(target_os = "linux")]
 #[test]
-fn an_export_that_is_interrupted_leaves_no_hidden_file() {
+fn nothing_is_left_of_an_export_that_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     hindsight_testkit::busy(22, 1, 100, 20)
         .write(&folder.path().join("t.hindsight"))
         .unwrap();
-    for output in ["t.chrome.json", "t.parquet"] {
-        let mut export = std::process::Command::new(cargo_bin("hindsight"))
-            .args(["export", "t.hindsight", "-o", output])
-            .current_dir(folder.path())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        // Either it is interrupted where it writes, or was faster.
-        while names(&folder).len() < 2 && export.try_wait().unwrap().is_none() {}
-        // The shell's own: a small system has no program of that name.
-        let kill = std::process::Command::new("sh")
-            .args(["-c", &format!("kill -INT {}", export.id())])
-            .status();
-        export.wait().unwrap();
-        assert!(kill.is_ok());
-        let hidden = |name: &String| name.starts_with('.');
-        assert!(!names(&folder).iter().any(hidden), "{:?}", names(&folder));
+    for output in ["t.chrome.json", "t.parquet", "part.hindsight"] {
+        // An export that is faster than this test is not killed: try again.
+        let killed = (0..20).any(|_| {
+            let mut export = std::process::Command::new(cargo_bin("hindsight"))
+                .args(["export", "t.hindsight", "-o", output])
+                .current_dir(folder.path())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            while export.try_wait().unwrap().is_none() {
+                if writes_nameless_file(export.id(), folder.path()) {
+                    export.kill().unwrap();
+                    break;
+                }
+            }
+            if export.wait().unwrap().success() {
+                let path = folder.path().join(output);
+                let removed = match path.is_dir() {
+                    true => std::fs::remove_dir_all(&path),
+                    false => std::fs::remove_file(&path),
+                };
+                removed.unwrap();
+                return false;
+            }
+            true
+        });
+        assert!(killed, "no export to {output} was killed while it wrote");
+        assert_eq!(names(&folder), ["t.hindsight"], "{output}");
     }
 }

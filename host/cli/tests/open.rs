@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `hindsight open` serves a trace, and a UI, to browsers on this machine and to nobody else.
+//! `hindsight open` serves a trace, and a UI, only to browsers on this machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// Asks 127.0.0.1:`port`.
+/// Sends a request to 127.0.0.1:`port`.
 fn ask(port: u16, method: &str, path: &str, host: &str) -> Answer {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(
@@ -41,7 +41,7 @@ struct Opened {
     address: String,
 }
 
-/// `hindsight open --once`, up to where it says its address.
+/// Starts `hindsight open --once`, and waits for its address.
 fn open(folder: &Path, arguments: &[&str]) -> Opened {
     let mut child = Command::new(cargo_bin("hindsight"))
         .arg("open")
@@ -69,7 +69,7 @@ fn open(folder: &Path, arguments: &[&str]) -> Opened {
     }
 }
 
-/// A folder with a trace and something like a UI in it.
+/// A folder with a trace and the files of a UI.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -109,7 +109,7 @@ fn a_browser_gets_the_ui_and_the_trace_and_then_it_ends() {
     assert_eq!((wasm.code, &wasm.body[..]), (200, &b"\0asm"[..]));
     assert!(wasm.head.contains("application/wasm"), "{}", wasm.head);
 
-    // Not for others.
+    // Other host names are refused.
     assert_eq!(
         ask(port, "GET", &opened.trace_path, "evil.example").code,
         403
@@ -128,7 +128,7 @@ fn a_browser_gets_the_ui_and_the_trace_and_then_it_ends() {
     let head = ask(port, "HEAD", &opened.trace_path, &host);
     assert_eq!((head.code, head.body.len()), (200, 0));
 
-    // Twice the same, though it ends after the first.
+    // The trace can be fetched twice before the server ends.
     for _ in 0..2 {
         let trace = ask(port, "GET", &opened.trace_path, &host);
         assert_eq!(trace.code, 200);
@@ -167,7 +167,7 @@ fn part_of_a_trace_and_traces_of_perfetto_can_be_opened() {
         &opened.trace_path,
         &host.replace("localhost", "127.0.0.1"),
     );
-    // Its port is another one.
+    // It has another port.
     assert_eq!(again.code, 403);
     let host = format!("localhost:{}", opened.port);
     assert!(ask(opened.port, "GET", &opened.trace_path, &host).body == part);
@@ -175,7 +175,7 @@ fn part_of_a_trace_and_traces_of_perfetto_can_be_opened() {
 }
 
 #[test]
-fn what_cannot_work_is_said() {
+fn errors_name_the_remedy() {
     let folder = folder();
     let hindsight = |arguments: &[&str]| {
         let mut command = assert_cmd::Command::new(cargo_bin("hindsight"));
@@ -194,7 +194,7 @@ fn what_cannot_work_is_said() {
     fails(&["missing.hindsight", "--ui", "ui"], "missing.hindsight");
     std::fs::write(folder.path().join("text"), "hello").unwrap();
     fails(&["text", "--ui", "ui"], "text");
-    // Somebody else has the port already, or has it now.
+    // The port may be in use already; if not, this test uses it now.
     let _taken = TcpListener::bind(("127.0.0.1", 9001));
     fails(&["t.hindsight", "--online"], "9001");
     hindsight(&["t.hindsight", "--online", "--ui", "ui"])

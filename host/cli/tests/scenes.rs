@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the commands say about traces that are not ideal: wrapped rings, threads that were not traced, ids that
-//! repeat, no stall, a busy thread, damaged files.
+//! Output of the commands for traces that are not ideal: wrapped rings, threads that were not traced, repeated ids,
+//! no stall, a busy thread, damaged files.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ fn each_command_tells_the_truth_about_each_scene() {
     }
 }
 
-/// W1: the waiting thread is not the culprit although nobody else is in the trace.
+/// The waiting thread is not the culprit, even if no other thread is in the trace.
 #[test]
 fn an_owner_that_was_not_traced_is_named_and_the_victim_is_not() {
     let folder = scenes();
@@ -98,7 +98,7 @@ fn an_owner_that_was_not_traced_is_named_and_the_victim_is_not() {
     assert!(summary["stalls"][0]["culprit"].is_null());
 }
 
-/// W6: no stall is an answer.
+/// No stall is an answer.
 #[test]
 fn a_trace_without_a_stall_is_said_to_have_none() {
     let folder = scenes();
@@ -118,7 +118,7 @@ fn a_trace_without_a_stall_is_said_to_have_none() {
     assert!(chain["culprit"].is_null());
 }
 
-/// W3: a name, or a ring, is one thread although its id repeats.
+/// A name, or a ring, is one thread although its id repeats.
 #[test]
 fn a_thread_is_not_mistaken_for_another_of_the_same_id() {
     let folder = scenes();
@@ -161,7 +161,7 @@ fn a_thread_is_not_mistaken_for_another_of_the_same_id() {
         .stderr(predicate::str::contains("\"Shutdown thread\" (tid 4200"));
 }
 
-/// W7: a file that cannot be read does not silence the others.
+/// A file that cannot be read does not silence the others.
 #[test]
 fn one_bad_file_does_not_silence_the_others() {
     let folder = scenes();
@@ -213,7 +213,7 @@ fn one_bad_file_does_not_silence_the_others() {
         .stdout("");
 }
 
-/// W8: the sound parts of a damaged file are read, and the others are listed; with --strict the file is refused.
+/// The sound parts of a damaged file are read, and the others are listed; with --strict the file is refused.
 #[test]
 fn damaged_parts_are_listed_or_refused() {
     let folder = scenes();
@@ -254,7 +254,7 @@ fn damaged_parts_are_listed_or_refused() {
     }
 }
 
-/// W4: nothing is not an answer.
+/// A limit of 0 would hide every answer.
 #[test]
 fn a_limit_of_zero_is_refused() {
     let folder = scenes();
@@ -268,7 +268,7 @@ fn a_limit_of_zero_is_refused() {
     hindsight(&folder, &diff).assert().code(2);
 }
 
-/// W5: only what is wrong with the output is said of the output.
+/// Only an error of the output is called one.
 #[test]
 fn an_input_that_cannot_be_read_is_no_failure_to_write() {
     let folder = scenes();

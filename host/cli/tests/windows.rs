@@ -23,7 +23,7 @@ const METHODS: [&str; 8] = [
     "java.lang.Thread.sleep",
 ];
 
-/// What a thread does next, and how many ns later.
+/// The next event of a thread, and its delay, ns.
 #[derive(Clone, Debug)]
 enum Step {
     Enter(usize, u64),
@@ -49,7 +49,7 @@ fn record(threads: Vec<Vec<Step>>) -> Trace {
     let mut script = Script::new("p");
     let methods = METHODS.map(|m| script.method(m, "()V"));
     for (i, steps) in threads.into_iter().enumerate() {
-        // The id of the first thread is that of the last one, too.
+        // The last thread has the same id as the first one.
         let thread = script.thread([1, 2, 1][i % 3], &format!("thread-{i}"));
         let mut r = script.at(thread, 0);
         for step in steps {
@@ -145,7 +145,7 @@ fn the_commands_answer_alike_about_a_window_and_its_file() {
         &["--from=-500ms", "--to=-100ms"],
         &["--to=-300ms"],
     ];
-    // The others have less time than the windows, or damage, which no part has any more.
+    // The others are shorter than the windows, or damaged, which their parts are not.
     let scenes = SCENES
         .into_iter()
         .filter(|(name, _)| !["busy", "damaged-ring", "cut-file"].contains(name));
@@ -164,7 +164,7 @@ fn the_commands_answer_alike_about_a_window_and_its_file() {
                 let got = ask(command, "part.hindsight", &[]);
                 assert_eq!(got, expected, "{command:?} of {name} {window:?}");
             }
-            // What info says of whole rings is about the part's ring; calls are those of the window.
+            // info describes whole rings, and the part has rings of its own; the calls are the same.
             let calls = |info: Value| -> Vec<Value> {
                 let threads = info["threads"].as_array().unwrap().iter();
                 let facts = threads.map(|t| json!([t["tid"], t["name"], t["calls"], t["levels"]]));

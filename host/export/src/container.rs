@@ -2,8 +2,7 @@
 //! Hindsight's own format: for parts of traces, and for traces of other tools.
 //!
 //! A tick of the counter is a nanosecond of CLOCK_BOOTTIME. Calls whose entry or exit is not in the trace are written
-//! as events of their own ([`Extension::EnteredBefore`], [`Extension::LeftAfter`]), so that they are read as they were:
-//! with their names, and as open.
+//! as [`Extension::EnteredBefore`] and [`Extension::LeftAfter`]: they keep their names, and stay open.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
@@ -20,7 +19,7 @@ use crate::walk::{walk_closed, CallEvent};
 use crate::written::Written;
 
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
-/// Slots hold 32 bits of the counter. Anchors, so many ticks apart, tell how often these wrapped.
+/// Distance between anchors, ticks: less than a wrap of the 32 bits of the counter that slots have.
 const ANCHOR_DISTANCE: u64 = 1 << 31;
 /// Rings are `2^k` bytes.
 const RING_LOG2: std::ops::RangeInclusive<u32> = 12..=30;
@@ -92,7 +91,7 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
         .collect();
     symbols.sort();
     writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
-    // Damaged parts are lost from here on.
+    // Parts that are damaged in the original are losses of the new file.
     let mut losses = trace.losses.clone();
     let damaged = trace.damaged.iter();
     losses
@@ -147,7 +146,7 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
         })
 }
 
-/// The slots that a thread would have recorded, and anchors for its pauses.
+/// The ring's slots and anchors.
 fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     let calls = &thread.calls;
     let mut recording = Recording {
@@ -170,7 +169,7 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     let done: Result<(), std::convert::Infallible> = walk_closed(calls, |call_event| {
         match call_event {
             CallEvent::Begin(call) => {
-                // Tracing cannot have started again while a caller ran: at equal times, the call was before.
+                // Tracing cannot start again while a caller runs: at equal times, the call comes first.
                 let is_before = |e: &ThreadEvent| {
                     let restarts = e.kind == Extension::Started && call.depth > 0;
                     e.at_ns < call.start_ns || (e.at_ns == call.start_ns && !restarts)
@@ -181,7 +180,7 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
                 recording.begin(call, addresses);
             }
             CallEvent::End(call) => {
-                // At equal times, the end belongs to what was before.
+                // At equal times, the end comes first.
                 while let Some(e) = events.next_if(|e| e.at_ns < call.end_ns) {
                     recording.extension(e.kind, &e.payload, e.at_ns);
                 }
@@ -198,7 +197,7 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     (recording.slots, recording.anchors)
 }
 
-/// Whether an event is written as part of the calls.
+/// Whether events of this kind are written together with the calls.
 fn is_part_of_calls(kind: Extension) -> bool {
     matches!(
         kind,
@@ -211,7 +210,7 @@ fn is_part_of_calls(kind: Extension) -> bool {
     )
 }
 
-/// The ring of one thread, as it is written.
+/// The ring of one thread while it is written.
 struct Recording {
     slots: Vec<Slot>,
     anchors: Vec<Anchor>,
@@ -222,7 +221,7 @@ struct Recording {
 }
 
 impl Recording {
-    /// Moves on to `at`, and takes the anchors that are due on the way.
+    /// Advances the time to `at`, ns, and adds the anchors that are due until then.
     fn pause(&mut self, at: u64) {
         while at.saturating_sub(self.anchored) >= ANCHOR_DISTANCE {
             self.anchored += ANCHOR_DISTANCE;
@@ -234,14 +233,14 @@ impl Recording {
         self.now = self.now.max(at);
     }
 
-    /// An event of one slot after these of payload.
+    /// Adds an event: its payload slots and its closing slot.
     fn add(&mut self, low: u32, payload: &[u64], at: u64) {
         self.pause(at);
         self.slots.extend(payload.iter().map(|&p| Slot(p)));
         self.slots.push(Slot::new(low, self.now));
     }
 
-    /// An extension event; of `payload`, as many slots as it has.
+    /// Adds an extension event with as many payload slots as its number says.
     fn extension(&mut self, kind: Extension, payload: &[u64], at: u64) {
         let number = kind.number();
         let count = payload_slots(number).min(payload.len());

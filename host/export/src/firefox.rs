@@ -2,9 +2,9 @@
 //! The Firefox Profiler's processed profile format, gzipped.
 //!
 //! A thread's calls become samples: one whenever the stack changes, with the time until the next as its
-//! weight (`tracing-ms`). So its call tree, flame graph and stack chart are exact. Version 60 of the
-//! format, the first in which threads share their tables: these can be written after the threads, when
-//! it is known what they need. The profiler upgrades older versions when it loads them.
+//! weight (`tracing-ms`). So call tree, flame graph and stack chart are exact. Version 60 of the format is the first in
+//! which threads share their tables, so that the tables can be written after the threads. The profiler upgrades older
+//! versions when it loads them.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ const VERSION: u64 = 60;
 /// The stack of samples without a call.
 const NO_STACK: u32 = u32::MAX;
 
-/// Categories colour the graphs; the numbers are their places in [`CATEGORIES`].
+/// Categories colour the graphs; the discriminants are indices into [`CATEGORIES`].
 #[derive(Clone, Copy)]
 enum Category {
     Other,
@@ -33,8 +33,8 @@ enum Category {
     Waiting,
 }
 
-/// In the order of [`Category`]. The profiler takes the grey one for what it knows nothing about, and
-/// shows the transparent one as idle.
+/// Names and colours, in the order of [`Category`]. The profiler uses the grey one as its default, and shows the
+/// transparent one as idle.
 const CATEGORIES: [(&str, &str); 5] = [
     ("Other", "grey"),
     ("App", "yellow"),
@@ -90,7 +90,7 @@ impl Strings {
     }
 }
 
-/// When the stack became this, of a thread.
+/// The time from which on a thread had this stack.
 struct Sample {
     at_ns: u64,
     stack: u32,
@@ -154,7 +154,7 @@ fn meta(json: &mut Json<'_>, trace: &Trace, epoch: u64) -> io::Result<()> {
         .number(taken.monotonic_ns.saturating_sub(before_taken))?
         .raw(",\"profilingStartTime\":0,\"profilingEndTime\":")?;
     time(json, end, epoch)?
-        // No sample stands for an interval: each says how long it is. This is the shortest that is shown.
+        // Samples are not periodic: each has its own weight. This is the shortest time that the profiler shows.
         .raw(",\"interval\":0.001,\"processType\":0,\"stackwalk\":1,\"debug\":false")?
         .raw(",\"platform\":\"Android\",\"oscpu\":")?
         .string(&format!("Android {}", trace.process.isa))?
@@ -200,13 +200,12 @@ fn meta(json: &mut Json<'_>, trace: &Trace, epoch: u64) -> io::Result<()> {
     json.raw("}]}").map(|_| ())
 }
 
-/// The stacks of a thread, and the events of their changes. The last one has no stack: it ends the
-/// one before.
+/// The stacks of a thread, with the times of their changes. The last sample has no stack: it ends the one before.
 fn samples(thread: &Thread, tree: &mut Tree) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::with_capacity(2 * thread.calls.len() + 1);
     let mut running: Vec<u32> = Vec::new();
     let mut change = |at_ns: u64, stack: u32| match samples.last_mut() {
-        // What took no time was not seen by anybody.
+        // A stack that lasted no time is replaced.
         Some(last) if last.at_ns == at_ns => last.stack = stack,
         _ => samples.push(Sample { at_ns, stack }),
     };
@@ -321,7 +320,7 @@ fn markers(
         .map(|_| ())
 }
 
-/// The tables that all threads share. There is one frame and one function a method.
+/// The tables that all threads share, with one frame and one function per method.
 fn shared(
     json: &mut Json<'_>,
     trace: &Trace,
@@ -441,7 +440,7 @@ mod tests {
             .exit();
         let profile = exported(&s);
         let samples = &profile["threads"][0]["samples"];
-        // Nothing is between the second and the third call of g, nor between its last end and f's.
+        // No time passes between the second and the third call of g, nor between the last end of g and the end of f.
         assert_eq!(samples["stack"], json!([0, 1, 1, null]));
         assert_eq!(samples["time"], json!([0, 1, 3.5, 4]));
         assert_eq!(samples["weight"], json!([1, 2.5, 0.5, 0]));

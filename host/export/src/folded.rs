@@ -67,7 +67,7 @@ mod tests {
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let mut out = Vec::new();
         write(&trace, Format::Folded, &mut out).unwrap();
-        // Each f took no time of its own.
+        // No f has self time.
         let expected = "main (7);a.C.f;a.C.g,x 7\nmain (7);a.C.f;a.C.f;a.C.g,x 3\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

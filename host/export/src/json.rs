@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! JSON as a stream: traces are too large to be built in memory first.
+//! JSON as a stream: exports are too large to be built in memory first.
 
 use std::io::{self, Write};
 
-/// Output is handed on when there are so many bytes of it.
+/// Size of the chunks in which text is written, bytes.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Collects JSON text and hands it on in chunks.
+/// Collects JSON text and writes it in chunks.
 pub(crate) struct Json<'a> {
     out: &'a mut dyn Write,
     text: Vec<u8>,
@@ -20,7 +20,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Adds text as it is.
+    /// Adds text unchanged.
     #[inline]
     pub(crate) fn raw(&mut self, text: &str) -> io::Result<&mut Self> {
         self.text.extend_from_slice(text.as_bytes());
@@ -83,12 +83,12 @@ impl<'a> Json<'a> {
         self.raw("]")
     }
 
-    /// Adds an array of so many equal values.
+    /// Adds an array of `times` equal values.
     pub(crate) fn repeat(&mut self, value: &str, times: usize) -> io::Result<&mut Self> {
         self.array(0..times, |json, _| json.raw(value).map(|_| ()))
     }
 
-    /// Hands on what is left.
+    /// Writes the collected text.
     pub(crate) fn hand_on(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text)?;
         self.text.clear();

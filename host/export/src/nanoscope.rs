@@ -15,7 +15,7 @@ pub(crate) fn write(trace: &Trace, thread: &Thread, out: &mut dyn Write) -> io::
     let mut line = String::new();
     walk(&thread.calls, |call_event| {
         line.clear();
-        // Writing to a string cannot fail.
+        // Writing to a string never fails.
         let _ = match call_event {
             CallEvent::Begin(call) => {
                 let name = match names.get(call.method.0 as usize) {

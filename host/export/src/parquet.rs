@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tables for DuckDB, DataFusion, Spark, pandas: a folder of Parquet files.
 //!
-//! Written in row groups, so that memory is bounded however many calls there are.
+//! Written in row groups, so that memory is bounded for any number of calls.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -22,7 +22,7 @@ use crate::labels::missing;
 use crate::output::{folder_of, Output};
 use crate::written::Written;
 
-/// Rows of a row group: they are in memory while a column is written, 8 bytes a row.
+/// Rows of a row group. One column of a group is in memory at a time, 8 bytes per row.
 const GROUP_ROWS: usize = 1 << 20;
 
 const TRACE: &str = "message trace {

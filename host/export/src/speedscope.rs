@@ -36,7 +36,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     json.array(labelled, |json, (thread, label)| {
         json.raw("\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":")?
             .string(&label)?
-            // The same for all, so that threads can be compared.
+            // The same axis for all threads, so that they can be compared.
             .raw(",\"startValue\":0,\"endValue\":")?
             .number(thread.end_ns.max(thread.start_ns) - epoch)?
             .raw(",\"events\":[")?;

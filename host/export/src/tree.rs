@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The calls of a thread by their stacks: one node for each chain of callers that occurred.
+//! The call tree of a thread: one node per call chain.
 
 use hashbrown::HashMap;
 use hindsight_decoder::{Calls, MethodId, NO_PARENT};
@@ -7,24 +7,23 @@ use hindsight_decoder::{Calls, MethodId, NO_PARENT};
 /// [`Node::caller`] of an outermost method.
 pub(crate) const NO_CALLER: u32 = u32::MAX;
 
-/// How many levels of calls are told apart where each chain of calls is written as a whole: a stack that overflows
-/// may have 100000, and of each of them the chain would be written.
+/// Levels of calls in formats that write each call chain as a whole. A stack that overflows may have 100,000 levels, and
+/// as many chains of up to 100,000 names.
 pub const MAX_LEVELS: usize = 1 << 11;
 
-/// A method as called by a chain of callers.
+/// A call chain: a method and its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// The node of its caller, or [`NO_CALLER`]; always less than its own.
+    /// Index of the caller's node, or [`NO_CALLER`]; less than the node's own index.
     pub(crate) caller: u32,
     pub(crate) method: MethodId,
-    /// How often it was called this way.
+    /// Number of calls.
     pub(crate) calls: u64,
-    /// Time in it, less that in what it called, ns.
+    /// Self time, ns.
     pub(crate) self_ns: u64,
 }
 
-/// Chains of callers that occurred, callers before callees. May grow over several threads, so that
-/// equal chains are one node.
+/// Call chains, callers before callees. Several threads may be added to one tree: equal chains are one node.
 #[derive(Default)]
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Node>,
@@ -46,8 +45,8 @@ impl Tree {
         })
     }
 
-    /// Adds the calls of a thread. Those from [`MAX_LEVELS`] on are left out, their time is that of the caller which is
-    /// not. Returns how many those are.
+    /// Adds the calls of a thread. Calls deeper than [`MAX_LEVELS`] are left out; their time counts as self time of
+    /// the deepest caller that is not. Returns the number of calls left out.
     pub(crate) fn add(&mut self, calls: &Calls) -> u64 {
         // The node of each running call.
         let mut running: Vec<u32> = Vec::new();
@@ -69,7 +68,7 @@ impl Tree {
             this.calls += 1;
             this.self_ns = this.self_ns.wrapping_add(duration);
             if let Some(caller) = self.nodes.get_mut(caller as usize) {
-                // Its own duration is added before or after, so the sum is right in the end.
+                // May be negative until the caller's own duration is added; the final sum is right.
                 caller.self_ns = caller.self_ns.wrapping_sub(duration);
             }
         }

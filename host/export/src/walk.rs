@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls as a sequence of begins and ends, which is what most formats want.
+//! Calls as a sequence of begins and ends, as most formats have them.
 
 use hindsight_decoder::{Call, Calls, Flags};
 
-/// What happens next on a thread.
+/// A begin or an end of a call.
 pub(crate) enum CallEvent {
     /// A call begins.
     Begin(Call),
-    /// The innermost running call ends: this one.
+    /// This call, the innermost one, ends.
     End(Call),
 }
 
 /// Calls `visit` for the begins and ends of all calls, in the order of time and nesting.
 ///
-/// Calls that were still running at the end get no end. Those whose end was not seen because tracing was
-/// off for a while end where it went off.
+/// Calls that were still running at the end get no end. Calls that were running when tracing was switched off, and then
+/// on again, end where it was switched off.
 pub(crate) fn walk<E>(
     calls: &Calls,
     mut visit: impl FnMut(CallEvent) -> Result<(), E>,
@@ -28,8 +28,8 @@ pub(crate) fn walk<E>(
     Ok(())
 }
 
-/// As [`walk`], but calls that were still running end where they were last seen, for formats in which
-/// each begin must have an end.
+/// Like [`walk`], but calls that were still running end at the time when they were last seen running, for formats in
+/// which each begin must have an end.
 pub(crate) fn walk_closed<E>(
     calls: &Calls,
     mut visit: impl FnMut(CallEvent) -> Result<(), E>,
@@ -41,7 +41,7 @@ pub(crate) fn walk_closed<E>(
     Ok(())
 }
 
-/// Up to the begin of the last call; returns what is running then.
+/// Visits all up to the begin of the last call; returns the calls that are running then.
 fn walk_to_last<E>(
     calls: &Calls,
     visit: &mut impl FnMut(CallEvent) -> Result<(), E>,

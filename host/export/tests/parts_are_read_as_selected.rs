@@ -26,7 +26,7 @@ enum Op {
     Unwind(u64),
     LockWait,
     Wake,
-    /// Of a newer writer, with so many payload slots.
+    /// An event of a newer writer, with this many payload slots.
     Unknown(usize),
     /// Tracing was off for this long, ns.
     Restart(u64),
@@ -66,8 +66,8 @@ fn program() -> impl Strategy<Value = Program> {
     ]
 }
 
-/// What is asked for: a window from the `from`-th to the `to`-th of all the times that occur in the trace, each a
-/// little later or earlier, and a depth.
+/// A window and a depth. The window goes from one time that occurs in the trace to another, each a little earlier or
+/// later.
 type Question = (
     prop::sample::Index,
     i64,
@@ -122,7 +122,7 @@ fn record(programs: &[Program], after: u64) -> Trace {
                     r.raw_extension(0xf00 + payload as u32, &[1, 0, 9][..payload])
                 }
                 Op::Restart(off) => {
-                    // The last thing that is seen may be a call's exit, too.
+                    // Else the last event before the pause is that of a call.
                     if off % 2 == 0 {
                         r.extension(Extension::Stopped, &[]);
                     }
@@ -145,9 +145,9 @@ fn record(programs: &[Program], after: u64) -> Trace {
     Trace::decode(Path::new("random"), &script.encode()).expect("a sound file")
 }
 
-/// One call, as people see it.
+/// A call: name, start, end, depth, caller, flags.
 type Call = (String, u64, u64, u32, u32, Flags);
-/// One thread: tid, name, from when to when it is covered, calls, events.
+/// A thread: id, name, start, end, calls, events.
 type Content = (u32, String, u64, u64, Vec<Call>, Vec<ThreadEvent>);
 
 fn content(trace: &Trace) -> Vec<Content> {
@@ -211,6 +211,12 @@ fn assert_same(got: &Trace, expected: &Trace) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    // Files are synced five times per case.
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases / 4,
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn a_converted_part_is_read_as_it_was_selected(
         programs in prop::collection::vec(program(), 1..4),

@@ -32,7 +32,7 @@ public class RhinoScript {
             "  d: text.split(/\\s+/).reverse().join(' ').toUpperCase()});");
 
     static {
-        // It makes formats of dates, and those ask for the time: what they do depends on whether it has changed.
+        // Rhino creates date formats, which read the clock and behave differently when the time has changed.
         try {
             Class.forName("org.mozilla.javascript.NativeDate");
         } catch (ClassNotFoundException e) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Downloads from Debian's archive through apt, with its own lists and caches.
 //!
-//! The system's apt configuration says which mirror to use and how to reach it; nothing of the
-//! system's own state is touched, and no root rights are needed.
+//! The system's apt configuration says which mirror to use and how to reach it. The system's own state does not change,
+//! and no root rights are needed.
 
 use crate::error::{Error, IoContext, Result};
 use crate::util::{create_dir, run, write_atomic};
@@ -17,7 +17,7 @@ pub(crate) struct Apt {
     architectures: Vec<String>,
 }
 
-/// Where the archive is and how it is verified.
+/// The address of the archive, and the keyring that verifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mirror {
     uri: String,
@@ -44,7 +44,7 @@ impl Apt {
         Apt::prepare(dir, suites, &["deb", "deb-src"], &[])
     }
 
-    /// The same for binary packages of these architectures, the first of which is this machine's.
+    /// Prepares the private apt for binary packages of these architectures, this machine's first.
     pub(crate) fn for_architectures(
         dir: &Path,
         suites: &[String],
@@ -97,7 +97,7 @@ impl Apt {
         ] {
             command.arg("-o").arg(option(name, path));
         }
-        // The system's status file tells apt nothing that matters here, and it must exist.
+        // A status file must exist; the system's does not matter here.
         command.args(["-o", "Dir::State::status=/dev/null"]);
         command.args([
             "-o",
@@ -120,7 +120,7 @@ impl Apt {
     /// Refreshes the lists.
     pub(crate) fn update(&self) -> Result<()> {
         let mut command = self.command("apt-get");
-        // Without this a mirror that can't be reached is only a warning.
+        // Without this option, an unreachable mirror is only a warning.
         command.args(["-q", "-o", "APT::Update::Error-Mode=any", "update"]);
         run(command, "downloading the package lists")
             .map(drop)
@@ -204,7 +204,7 @@ impl Apt {
     }
 }
 
-/// Whether an error means that the archive doesn't have this version (any more).
+/// Whether an error means that the archive does not have this version, or not any more.
 pub(crate) fn is_gone(error: &Error) -> bool {
     let Error::Program { output, .. } = error else {
         return false;

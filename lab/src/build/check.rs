@@ -12,10 +12,10 @@ use std::process::Command;
 /// the compiler cache and the temporary copy of a source tree while it is unpacked.
 const NEEDED_MIB: u64 = 6 * 1024;
 
-/// Free space that a build needs when sources and outputs are there already, in MiB.
+/// Free space that a build needs when sources and outputs exist already, in MiB.
 const NEEDED_AGAIN_MIB: u64 = 512;
 
-/// Errors if a package of `packages.txt` isn't installed.
+/// Fails if a package of `packages.txt` isn't installed.
 pub(crate) fn packages(data: &Path) -> Result<()> {
     let mut command = Command::new("dpkg-query");
     command.args(["-W", "-f", "${db:Status-Status} ${Package} ${Provides}\n"]);
@@ -57,7 +57,7 @@ fn installed(listing: &str) -> HashSet<&str> {
     names
 }
 
-/// Errors if the disk is too full for the build.
+/// Fails if the disk has too little free space for the build.
 pub(crate) fn disk_space(dir: &Path, first: bool) -> Result<()> {
     let stat = rustix::fs::statvfs(dir).map_err(|error| Error::Io {
         what: "ask for the free space of",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What other instruction sets need: Debian's libraries and headers of their architectures, and a Rust
-//! compiler with their standard libraries. Packages are unpacked below the cache folder; nothing is
-//! installed, and dpkg doesn't hear of it.
+//! The sysroots and the Rust compiler for other instruction sets: Debian's libraries and headers of their
+//! architectures, and their standard libraries. Packages are unpacked below the cache folder; nothing is installed, and
+//! dpkg's database does not change.
 
 use super::apt::{is_gone, Apt};
 use super::fetch::verify;
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Changes when the way of unpacking changes, so that old folders are made anew.
+/// Version of the unpacking: a change makes old folders be replaced.
 const FORMAT: &str = "1";
 
 /// The contents of `cross.toml`.
@@ -31,7 +31,7 @@ struct Manifest {
     rust: Vec<Package>,
     arm64: Option<Architecture>,
     arm: Option<Architecture>,
-    /// Of a release that this machine's own suite is too old for.
+    /// This machine's architecture, for a release that needs newer libraries than this machine's suite has.
     x86_64: Option<Architecture>,
 }
 
@@ -64,13 +64,13 @@ impl Package {
         }
     }
 
-    /// Names the file that stands in for one that the archive has no more.
+    /// The note that names the replacement of a file that the archive no longer has.
     fn note(&self, dir: &Path) -> PathBuf {
         dir.join(format!("{}.replacement", self.file))
     }
 }
 
-/// A package file and what identifies it.
+/// A package file and its checksum.
 struct Deb {
     path: PathBuf,
     sha256: String,
@@ -92,8 +92,8 @@ impl Manifest {
     }
 }
 
-/// Makes the sysroot of an instruction set, and if `with_rust` the Rust compiler, unless they are there.
-/// Nothing for this machine's own.
+/// Creates the sysroot of an instruction set and, if `with_rust`, the Rust compiler, unless they exist. Does nothing
+/// for this machine's own instruction set.
 pub(crate) fn prepare(
     folders: &Folders,
     isa: Isa,
@@ -137,7 +137,7 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// The compiler that [`prepare`] has made: a script, since its libraries are not where the loader looks.
+/// The compiler that [`prepare`] has unpacked: a script that tells the loader where its libraries are.
 pub(crate) fn rustc(folders: &Folders) -> PathBuf {
     folders.rust().join("base/rustc")
 }
@@ -155,7 +155,7 @@ fn write_wrapper(base: &Path) -> Result<()> {
     std::fs::set_permissions(&path, mode).context("make executable", &path)
 }
 
-/// Puts the target's standard library beside the compiler's own, where the compiler looks for it.
+/// Links the target's standard library beside the compiler's own, where the compiler looks for it.
 fn link_standard_library(folders: &Folders, isa: Isa) -> Result<()> {
     let Some(target) = isa.rust_target() else {
         return Ok(());
@@ -171,7 +171,7 @@ fn link_standard_library(folders: &Folders, isa: Isa) -> Result<()> {
     symlink(&from, &folders.rust().join("base").join(&below))
 }
 
-/// Downloads what isn't there, and verifies it.
+/// Downloads the missing packages, and verifies all.
 fn fetch(
     packages: &[&Package],
     dir: &Path,
@@ -193,7 +193,7 @@ fn fetch(
             .collect();
         match apt.binaries(&wanted, dir) {
             Ok(()) => {}
-            // At least one: see which.
+            // At least one package is gone: find out which.
             Err(error) if is_gone(&error) => {
                 for package in missing {
                     download(package, &apt, dir, progress)?;
@@ -205,7 +205,7 @@ fn fetch(
     packages.iter().map(|package| find(package, dir)).collect()
 }
 
-/// The file that was downloaded in the place of the pinned one.
+/// The file that replaces the pinned one.
 fn replacement(package: &Package, dir: &Path) -> Option<PathBuf> {
     let name = std::fs::read_to_string(package.note(dir)).ok()?;
     Some(dir.join(name.trim())).filter(|path| path.exists())
@@ -271,7 +271,7 @@ fn upstream(version: &str) -> &str {
         .map_or(version, |(upstream, _)| upstream)
 }
 
-/// Makes `target` a folder with the files of these packages, unless it is one.
+/// Unpacks these packages into the folder `target`, unless it has exactly them.
 fn unpack(target: &Path, debs: &[Deb], progress: &Progress) -> Result<()> {
     let mut hash = Sha256::new();
     hash.update(FORMAT);
@@ -290,8 +290,8 @@ fn unpack(target: &Path, debs: &[Deb], progress: &Progress) -> Result<()> {
         .prefix(".unpack-")
         .tempdir_in(parent)
         .context("make a folder in", parent)?;
-    // `include` is for Ninja: the compiler's `lib/gcc/…/../../../../include` is the same to it as `include`,
-    // although `lib` is a link.
+    // `include` is for Ninja, which simplifies the compiler's `lib/gcc/…/../../../../include` to `include` although
+    // `lib` is a link.
     for dir in ["lib", "lib64", "bin", "sbin", "include"] {
         create_dir(&work.path().join("usr").join(dir))?;
         symlink(&Path::new("usr").join(dir), &work.path().join(dir))?;
@@ -323,7 +323,7 @@ fn unpack_deb(deb: &Path, to: &Path) -> Result<()> {
             source,
         })?;
     let mut command = Command::new("tar");
-    // -m: the present time, so that what depends on an older file of the same name is compiled again.
+    // -m sets the present time: dependents of an older file of the same name are recompiled.
     command.args(["--no-same-owner", "--keep-directory-symlink", "-xmf", "-"]);
     for unwanted in ["./usr/share/doc", "./usr/share/man", "*/libicu*.a"] {
         command.arg(format!("--exclude={unwanted}"));
@@ -393,7 +393,7 @@ mod tests {
         );
     }
 
-    /// A revision that the archive has replaced, as will happen to the pinned ones.
+    /// Takes a revision that the archive has replaced, as it will replace the pinned ones.
     #[test]
     #[ignore = "downloads 18 MB of package lists from Debian's archive"]
     fn a_vanished_revision_is_replaced_by_one_of_the_same_version() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The functions of fdlibm that OpenJDK has only in Java, translated to C++.
 //!
-//! `FdLibm.java` is C with another spelling, so that renaming a few things makes it C++. The
-//! result stays in the cache: the text is OpenJDK's.
+//! `FdLibm.java` was translated from C, and becomes C++ by renaming a few things. The result stays in the cache, as
+//! the text is OpenJDK's.
 
 use crate::error::{Error, Result};
 

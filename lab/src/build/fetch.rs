@@ -20,14 +20,14 @@ pub(crate) struct Fetched {
     pub(crate) main: PathBuf,
     /// Debian's changes, if the package has any.
     pub(crate) debian: Option<PathBuf>,
-    /// Says which files these are; changes with them.
+    /// The checksums of the files.
     pub(crate) identity: String,
     /// Whether the checksum is the pinned one; if not, the unpacked files are checked.
     pub(crate) pinned: bool,
 }
 
-/// Downloads what isn't there yet. Files that are there have been verified when they came, and
-/// are verified again only when their size or time has changed.
+/// Downloads the missing packages. A file is verified after its download, and again only when its size or time has
+/// changed.
 pub(crate) fn fetch_all(
     folders: &Folders,
     manifest: &Manifest,
@@ -62,8 +62,8 @@ pub(crate) fn fetch_all(
 }
 
 impl Lab {
-    /// Downloads the binary packages of a manifest of the caller's (`sources.toml` in the folder `data`), beside
-    /// those of the lab, and unpacks them into `target`, one folder for each. Nothing is installed.
+    /// Downloads the binary packages of a further manifest (`sources.toml` in the folder `data`), and unpacks them into
+    /// `target`, one folder for each. Nothing is installed.
     ///
     /// # Errors
     /// If the archive can't be reached or has none of the pinned versions, or a checksum is wrong.
@@ -82,7 +82,7 @@ impl Lab {
             let mut command = Command::new("dpkg-deb");
             command.arg("-x").arg(&package.main).arg(&target);
             run(command, &format!("unpacking {}", package.main.display()))?;
-            // Only now is it complete.
+            // Written last: the folder is complete.
             write_atomic(&stamp, package.identity.as_bytes())?;
         }
         progress.finish();
@@ -90,8 +90,7 @@ impl Lab {
     }
 }
 
-/// Links the package's files from the downloads of another release that has them: releases share some
-/// packages, and the archive need not send the same file twice.
+/// Links the package's files from the downloads of another release, since releases share some packages.
 fn borrow(package: &Package, dir: &Path, others: &[PathBuf]) -> Result<()> {
     for file in package.versions.iter().flat_map(|version| &version.files) {
         let to = dir.join(&file.name);
@@ -100,7 +99,7 @@ fn borrow(package: &Package, dir: &Path, others: &[PathBuf]) -> Result<()> {
         }
         for other in others {
             let from = other.join(&file.name);
-            // What another release's manifest calls so may be another file.
+            // A file of the same name in another release may have other contents.
             if from.exists() && sha256_file(&from)? == file.sha256 {
                 // Where links are not possible, apt downloads.
                 let _ = std::fs::hard_link(&from, &to);
@@ -363,7 +362,7 @@ mod tests {
         let package = manifest.package("fdlibm").unwrap();
         let fetched = download(package, &apt, &downloads).unwrap();
         assert!(!fetched.pinned);
-        // Found again without the network, and accepted for its files' sake.
+        // Found again without the network, and accepted because its files are the pinned ones.
         let again = find(package, &downloads).unwrap().unwrap();
         assert_eq!(again.main, fetched.main);
         let tree = crate::build::source::Tree {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Java part: core libraries, ICU and the tools that make dex files. Both variants share it.
+//! The graph of the Java part: core libraries, ICU and the tools that write dex files. Both variants share it.
 
 use super::ninja::{Edge, Writer};
 use super::source::hindsight_patches;
@@ -16,7 +16,7 @@ const JARJAR: &str = "/usr/share/java/jarjar.jar";
 
 const TOOLS: &str = "hindsight/lab/tools/java/dev/hindsight/lab/dex";
 
-/// Only shows that the language features of Java 9 work, for a test of libcore; `-source 8` refuses it.
+/// Uses language features of Java 9, for a test of libcore; `-source 8` refuses it.
 const JAVA_9_SOURCE: &str = "/libcore/internal/Java9LanguageFeatures.java";
 
 /// JVM flags of tools that run for seconds.
@@ -74,7 +74,7 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
         &format!("java {SHORT_LIVED} -jar {JARJAR} process out/jarjar.rules $in $out"),
         &[("description", "rename the packages of ICU")],
     );
-    // Without the JDK's module system, which -source 8 leaves out, -bootclasspath is all there is.
+    // -source 8 turns the JDK's module system off, so -bootclasspath has all core classes.
     n.rule(
         "core_classes",
         &format!(
@@ -123,7 +123,7 @@ pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
             .collect(),
         ..Edge::default()
     });
-    // Not all of the tools: a change to those for the run-tests needn't dex the core libraries again.
+    // Only the tools that dex the core libraries: a change to the run-tests' tools does not dex them again.
     let dex_sources: Vec<String> = [
         "ClassFileLowering",
         "ClassPool",

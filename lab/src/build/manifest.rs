@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lab/<release>/sources.toml` and `packages.txt`: what is fetched, and what has to be installed.
+//! `lab/<release>/sources.toml` and `packages.txt`: the packages to fetch, and the packages that must be installed.
 
 use crate::error::{Error, Result};
 use crate::util::read;
@@ -25,7 +25,7 @@ pub(crate) struct Package {
     /// The package's name in the archive.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Versions, the best first. The next one is tried when the archive doesn't have one any more.
+    /// Versions, the best first. The first one that the archive still has is taken.
     #[serde(rename = "version")]
     pub(crate) versions: Vec<Version>,
     /// Debian's patches that are not applied, with the reason beside them in the file.
@@ -34,17 +34,17 @@ pub(crate) struct Package {
     /// Whether Debian's patches are applied at all.
     #[serde(default)]
     pub(crate) debian_patches: bool,
-    /// What to keep of Debian's own folder, because its patches refer to it.
+    /// The files of Debian's own folder to keep, because its patches refer to them.
     #[serde(default)]
     pub(crate) debian_files: Vec<String>,
     /// Top-level folders to leave out of the tarball's paths.
     #[serde(default)]
     pub(crate) strip: usize,
-    /// What to unpack (patterns of `tar --wildcards`); everything if empty.
+    /// The files to unpack (patterns of `tar --wildcards`); all if empty.
     #[serde(default)]
     pub(crate) members: Vec<String>,
-    /// If the archive has none of the versions: any version of the package with this prefix will
-    /// do if the unpacked files have the hash `members_sha256`.
+    /// If the archive has none of the versions, any version with this prefix is accepted whose unpacked files have the
+    /// hash `members_sha256`.
     #[serde(default)]
     pub(crate) any_version: Option<String>,
     /// The hash of the unpacked files (see `source::tree_hash`).

@@ -30,7 +30,7 @@ use source::{hindsight_patches, port_patches, Tree};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What to build.
+/// A build to make.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     /// The release of Android.
@@ -59,10 +59,10 @@ impl BuildOptions {
     }
 }
 
-/// Downloads and verifies what a release needs.
+/// Downloads and verifies the packages of a release.
 ///
 /// # Errors
-/// If Debian's archive can't be reached, or a file is not the pinned one.
+/// If Debian's archive can't be reached, or a checksum is wrong.
 pub fn fetch(release: Release) -> Result<()> {
     let folders = Folders::new(release)?;
     let _lock = Lock::take(&folders.release)?;
@@ -73,7 +73,7 @@ pub fn fetch(release: Release) -> Result<()> {
     Ok(())
 }
 
-/// Removes everything of a release but the downloads and the compiler cache.
+/// Removes the builds and sources of a release; keeps downloads and the compiler cache.
 ///
 /// # Errors
 /// If something can't be removed.
@@ -93,8 +93,8 @@ pub fn clean(release: Release) -> Result<()> {
     Ok(())
 }
 
-/// Builds a variant: fetches, unpacks, patches, compiles. What is up to date is left alone, and an
-/// interrupted build goes on where it was.
+/// Builds a variant: fetches, unpacks, patches, compiles. Skips the steps that are up to date, so that an interrupted
+/// build continues.
 ///
 /// # Errors
 /// See [`Error`]: among others missing packages, no space, no network, a wrong checksum, a patch
@@ -103,13 +103,13 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     let lab = Lab::locate(options.release, options.isa, options.variant)?;
     if options.variant.is_sanitized() && !options.isa.is_native() {
         return Err(Error::Other(format!(
-            "AddressSanitizer is only there for {}: leave out --isa or --sanitize",
+            "the lab has AddressSanitizer only for {}: leave out --isa or --sanitize",
             Isa::X86_64.name()
         )));
     }
     let folders = lab.folders.clone();
     if !options.isa.is_native() {
-        // Its boot images are compiled by this machine's dex2oat.
+        // This machine's dex2oat compiles its boot images.
         build(&BuildOptions {
             isa: Isa::X86_64,
             ..options.clone()
@@ -129,7 +129,7 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     }
     let with_rust = options.variant.is_patched();
     cross::prepare(&folders, options.isa, with_rust, &progress)?;
-    // What follows changes only the variant: the other one needn't wait for it.
+    // The next steps change only the variant: builds of others need not wait.
     drop(shared_lock);
 
     native_part(&lab, options, &progress)?;
@@ -179,7 +179,7 @@ fn sources(
         symlink(&folders.checkout, &dir.join("hindsight"))?;
     }
     symlink(Path::new("../sysroots"), &variant.join("sysroots"))?;
-    // Where AOSP's scripts look for ART below ANDROID_BUILD_TOP.
+    // AOSP's scripts look for ART there, below ANDROID_BUILD_TOP.
     symlink(Path::new("src/art"), &variant.join("art"))?;
     let art = variant.join("src/art");
     match &options.art_source {
@@ -207,8 +207,8 @@ fn sources(
             .update(progress)?;
         }
     }
-    // Ninja compares times, not contents: after a change between trees everything is compiled
-    // again (mostly from the compiler cache).
+    // Ninja compares times, not contents: after a switch to another tree, everything is compiled again (mostly from
+    // the compiler cache).
     let origin = std::fs::canonicalize(&art)
         .context("find", &art)?
         .display()
@@ -227,7 +227,7 @@ fn java_part(folders: &Folders, release: Release, progress: &Progress) -> Result
     let dir = folders.java();
     let text = java::write(folders, release)?;
     write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
-    // What an interrupted run of the dex tool has left.
+    // Temporary files of an interrupted run of the dex tool.
     let out = dir.join("out");
     for entry in std::fs::read_dir(&out).context("list", &out)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(".dex") {
@@ -284,7 +284,7 @@ fn native_part(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result
     write_if_changed(&lab.finished_stamp(parts), b"").map(drop)
 }
 
-/// The parts of `ANDROID_ROOT` that aren't compiled.
+/// Creates the parts of `ANDROID_ROOT` that are not compiled.
 fn root_files(lab: &Lab) -> Result<()> {
     let root = lab.root();
     for dir in [
@@ -309,7 +309,7 @@ fn root_files(lab: &Lab) -> Result<()> {
         &root.join("bin").join(lab.isa.dalvikvm()),
     )?;
     if lab.isa.is_native() {
-        // The scripts of the run-tests ask for it by this name, since Android 11.
+        // The name in the scripts of the run-tests since Android 11.
         symlink(Path::new("dex2oat"), &root.join("bin/dex2oat64"))?;
     }
     let zones = tzdata::bundle(Path::new("/usr/share/zoneinfo"))?;
@@ -320,10 +320,10 @@ fn root_files(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Builds the Rust part of Hindsight's ART; its static library, relative to the variant's folder.
+/// Builds the Rust part of Hindsight's ART. Returns its static library, relative to the variant's folder.
 ///
-/// Cargo runs before Ninja, not under it: Ninja has to see the generated headers' times as they
-/// are when it decides what to compile.
+/// Cargo runs before Ninja, not under it, since Ninja needs the final times of the generated headers to decide which
+/// files to compile.
 fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<Option<String>> {
     if !options.variant.is_patched() {
         return Ok(None);
@@ -347,7 +347,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
         "lab",
     ]);
     command.arg("--target-dir").arg(lab.dir().join(&target));
-    // The C++ half of the bridge has to have the ABI of ART's own objects.
+    // The C++ half of the bridge must have the ABI of ART's own objects.
     let spec = lab.folders.spec;
     command.env("CXX", spec.cxx()).env("CC", spec.cc());
     let mut output = format!("{target}/device");
@@ -362,7 +362,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
             sanitize::FLAG.to_owned()
         } else {
             command.env("RUSTC", cross::rustc(&lab.folders));
-            // A wrapper (clippy's, sccache's) would be one for another compiler.
+            // A wrapper (clippy's, sccache's) is made for another compiler.
             command
                 .env_remove("RUSTC_WRAPPER")
                 .env_remove("RUSTC_WORKSPACE_WRAPPER");
@@ -373,7 +373,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
             .env("AR", format!("llvm-ar-{}", spec.clang));
         output = format!("{target}/{triple}/device");
     }
-    // xtask's own cargo run must not leak its settings into this one.
+    // The settings of the cargo that runs xtask are not for this build.
     for name in [
         "CARGO_TARGET_DIR",
         "RUSTFLAGS",
@@ -390,7 +390,7 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     command.current_dir(&lab.folders.checkout);
     run(command, "compiling art-hooks")?;
     if let Some(triple) = triple {
-        // Where the graph expects the bridge's headers.
+        // The graph expects the bridge's headers in this folder.
         let bridge = lab.dir().join(&target).join("cxxbridge");
         symlink(&Path::new(triple).join("cxxbridge"), &bridge)?;
     }
@@ -403,7 +403,8 @@ fn art_hooks(lab: &Lab, options: &BuildOptions, progress: &Progress) -> Result<O
     Ok(Some(library))
 }
 
-/// Copies the static library, keeping what libm has, too, from being linked: see `art-hooks/libm-names.txt`.
+/// Copies the static library with libm's functions made local, so that ART links to libm's own; see
+/// `art-hooks/libm-names.txt`.
 fn without_libm_names(lab: &Lab, from: &Path, to: &Path) -> Result<()> {
     let names = lab.folders.checkout.join("art-hooks/libm-names.txt");
     let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
@@ -414,9 +415,6 @@ fn without_libm_names(lab: &Lab, from: &Path, to: &Path) -> Result<()> {
     let mut command = Command::new(format!("llvm-objcopy-{}", lab.folders.spec.clang));
     command.arg("--localize-symbols").arg(&names);
     command.arg(from).arg(&unfinished);
-    run(
-        command,
-        "hiding the functions of the Rust library that libm has, too",
-    )?;
+    run(command, "making libm's functions local in the Rust library")?;
     std::fs::rename(&unfinished, to).context("write", to)
 }

@@ -24,7 +24,7 @@ pub(crate) struct Edge<'a> {
     pub(crate) inputs: Vec<String>,
     /// Dependencies that are not in `$in`.
     pub(crate) implicit: Vec<String>,
-    /// What has to be there first, but doesn't make the outputs out of date.
+    /// Files that must exist first, and whose changes do not make the outputs out of date.
     pub(crate) order_only: Vec<String>,
     pub(crate) variables: Vec<(&'a str, String)>,
 }
@@ -104,13 +104,13 @@ pub(crate) struct Job<'a> {
     pub(crate) dir: &'a Path,
     /// The graph in it.
     pub(crate) file: &'a str,
-    /// What is built, for people.
+    /// The name of the build, for messages.
     pub(crate) title: &'a str,
-    /// Where the output goes, if there is any.
+    /// The file for the output, if there is any.
     pub(crate) log: &'a Path,
     /// Names of its targets to build; all if empty.
     pub(crate) targets: &'a [&'a str],
-    /// Files that say that a build is complete; removed before anything is changed.
+    /// Files that mark a complete build; removed before anything is changed.
     pub(crate) stamps: &'a [PathBuf],
 }
 
@@ -141,21 +141,21 @@ pub(crate) fn run(job: &Job, folders: &Folders, progress: &Progress) -> Result<(
     command
         .env("CCACHE_DIR", &ccache)
         .env("CCACHE_MAXSIZE", "5G");
-    // Both variants compile with the same relative paths: the folder must not make a difference.
+    // Both variants compile with the same relative paths, so the folder is not part of the key.
     command
         .env("CCACHE_NOHASHDIR", "1")
         .env_remove("CCACHE_DISABLE");
-    // Depend mode takes the headers from the compiler's own list instead of preprocessing twice.
+    // Depend mode takes the headers from the compiler's own list, which saves a second preprocessing.
     command.env("CCACHE_DEPEND", "1");
-    // Sources have just been unpacked: don't distrust them for being new.
+    // The sources have just been unpacked: ccache would not cache with files as new as these.
     command.env(
         "CCACHE_SLOPPINESS",
         "pch_defines,time_macros,include_file_mtime,include_file_ctime",
     );
-    // Precompiled headers are told apart by the sum beside them.
+    // A precompiled header is identified by the checksum beside it.
     command.env("CCACHE_PCH_EXTSUM", "1");
-    // The Java tools run for seconds: what the optimizing compiler takes, it does not give back (dexing libcore takes
-    // half of the CPU time without). Not in the graph's commands, whose change would build everything again.
+    // The Java tools run for seconds, too short for the optimizing compiler to pay off: without it, compiling and dexing
+    // libcore takes half of the CPU time. An environment variable, since Ninja would rebuild for a changed command.
     command.env("JAVA_TOOL_OPTIONS", SHORT_LIVED_JVM);
     command
         .stdin(Stdio::null())
@@ -173,7 +173,7 @@ pub(crate) fn run(job: &Job, folders: &Folders, progress: &Progress) -> Result<(
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("read the output of ninja for", dir)?;
         if line.starts_with(b"ninja: no work to do") {
-            // The log of the last build that did something is worth more.
+            // Keep the log of the last build that did something.
             break;
         }
         let file = match &mut file {

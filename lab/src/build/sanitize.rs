@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! AddressSanitizer: what a variant that it checks is compiled with.
+//! Compiler flags and targets of the variant that AddressSanitizer checks.
 
 use crate::spec::Target;
 
-/// Flags of a compiler in the place of the usual ones: as AOSP has them for hosts (`SANITIZE_HOST`), but for
-/// the stack that is kept for what runs after an overflow: frames of C++ are larger, and AOSP's 20 KiB are
-/// too little for `QuickExceptionHandler::FindCatch`; 48 KiB are too much for the threads of ART that have 64. Managed code knows the size, too: its boot image is
-/// made by a compiler of the same variant.
+/// The usual flags, changed as AOSP does for hosts (`SANITIZE_HOST`), except the stack reserved for handling a stack
+/// overflow (`STACK_OVERFLOW_GAP`). C++ frames are larger under the sanitizer: AOSP's 20 KiB are too little for
+/// `QuickExceptionHandler::FindCatch`, and 48 KiB too much for ART's threads with 64 KiB of stack. Managed code depends
+/// on the size, too, so this variant's own compiler makes its boot image.
 pub(crate) fn flags(usual: &str) -> String {
     let usual = usual
         .replace(
@@ -18,19 +18,19 @@ pub(crate) fn flags(usual: &str) -> String {
     format!("{usual} {FLAG} -DART_ENABLE_ADDRESS_SANITIZER=1")
 }
 
-/// What the compiler and the linker are told.
+/// The option of the compiler and the linker.
 pub(crate) const FLAG: &str = "-fsanitize=address";
 
-/// What tells rustc to do the same. The option is unstable: it needs `RUSTC_BOOTSTRAP=1`.
+/// The options of rustc. They are unstable and need `RUSTC_BOOTSTRAP=1`.
 pub(crate) const RUSTFLAGS: &str = "-Zsanitizer=address -Cforce-frame-pointers=yes";
 
-/// The target for rustc. With one that is named, what runs while compiling is not sanitized.
+/// The target for rustc. Naming it keeps build scripts and procedural macros unsanitized.
 pub(crate) const RUST_TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// A part of each program: the options that ART needs.
+/// A source file of each program: the sanitizer's options that ART needs.
 pub(crate) const OPTIONS: &str = "hindsight/lab/sanitize/asan_options.c";
 
-/// What no test of threads and traces needs is not built.
+/// Targets that are not built, since no test of threads and traces needs them.
 const LEFT_OUT: [&str; 9] = [
     "lib64/libart-disassembler.so",
     "lib64/libopenjdkjvmti.so",

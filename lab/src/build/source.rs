@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Source trees: unpacked, patched, and updated without touching files that stay the same.
+//! Source trees: unpacks, patches and updates them without touching unchanged files.
 
 use super::fetch::{fetch_all, Fetched};
 use super::manifest::{Kind, Manifest, Package};
@@ -14,21 +14,21 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Changes when the way of unpacking changes, so that old trees are made anew.
+/// Version of the unpacking: a change makes old trees be updated.
 const FORMAT: &str = "1";
 
-/// A source tree to be made.
+/// A source tree to create or update.
 pub(crate) struct Tree<'a> {
     pub(crate) package: &'a Package,
     pub(crate) fetched: &'a Fetched,
     /// Patches on top of Debian's, in order.
     pub(crate) patches: Vec<PathBuf>,
-    /// The folder to make.
+    /// The folder of the tree.
     pub(crate) target: PathBuf,
 }
 
 impl Tree<'_> {
-    /// Says what the tree is made of.
+    /// A hash of all inputs of the tree.
     fn key(&self) -> Result<String> {
         let mut hash = Sha256::new();
         hash.update(FORMAT);
@@ -51,10 +51,10 @@ impl Tree<'_> {
         self.target.with_file_name(format!(".{name}.key"))
     }
 
-    /// Makes the tree, or brings it up to date. Returns whether anything was done.
+    /// Creates the tree or updates it. Returns whether it did anything.
     ///
-    /// Files whose contents stay the same keep their time stamps, so that only what a changed
-    /// patch touches is compiled again.
+    /// Files with unchanged contents keep their time stamps, so that a changed patch recompiles only the files that it
+    /// affects.
     pub(crate) fn update(&self, progress: &Progress) -> Result<bool> {
         let key = self.key()?;
         let key_file = self.key_file();
@@ -93,7 +93,7 @@ impl Tree<'_> {
 
 const TEMPORARY: &str = ".unpack-";
 
-/// Removes what an interrupted run has left.
+/// Removes temporary folders of interrupted runs.
 fn sweep(parent: &Path) -> Result<()> {
     for entry in std::fs::read_dir(parent).context("list", parent)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
@@ -161,7 +161,7 @@ fn unpack(package: &Package, fetched: &Fetched, to: &Path) -> Result<()> {
     if let Some(expected) = &package.members_sha256 {
         let got = tree_hash(to)?;
         if got != *expected {
-            // A pinned tarball has been verified, so then it is the pin that's wrong.
+            // A pinned tarball has been verified, so its hash in sources.toml is wrong.
             return Err(Error::Other(format!(
                 "the files of {} in {} have the hash {got}, not {expected} as sources.toml says{}",
                 package.name,
@@ -207,7 +207,7 @@ fn unpack(package: &Package, fetched: &Fetched, to: &Path) -> Result<()> {
 
 fn tar(archive: &Path, to: &Path) -> Command {
     let mut command = Command::new("tar");
-    // -m: files that are written get the present time, which is what ninja compares.
+    // -m sets the present time, since Ninja compares times.
     command
         .args(["--no-same-owner", "-xmf"])
         .arg(archive)
@@ -222,6 +222,8 @@ fn apply(patch: &Path, repo: &str, dir: &Path) -> Result<()> {
         "-p1",
         "--batch",
         "--forward",
+        // Every line of context must match: with fuzz, a hunk may land in a wrong place.
+        "--fuzz=0",
         "--no-backup-if-mismatch",
         "--reject-file=-",
     ]);
@@ -255,7 +257,7 @@ pub(crate) fn tree_hash(dir: &Path) -> Result<String> {
     Ok(hex(&Sha256::digest(lines.concat())))
 }
 
-/// Makes `target` equal to `new` by moving over what differs and removing what is gone.
+/// Makes `target` equal to `new`: moves the differing files over, and removes the others.
 fn synchronize(new: &Path, target: &Path) -> Result<()> {
     let mut wanted = HashSet::new();
     for entry in walkdir::WalkDir::new(new).min_depth(1) {
@@ -306,8 +308,8 @@ fn same(new: &Path, old: &Path) -> Result<bool> {
         && std::fs::read(new).context("read", new)? == std::fs::read(old).context("read", old)?)
 }
 
-/// Makes a git work tree of ART in `dir` for development: the sources with Debian's patches as
-/// the first commit, then one commit for each of our patches. Build it with `--art-src`.
+/// Creates a git work tree of ART in `dir` for development: the sources with Debian's patches as the first commit,
+/// then one commit for each of our patches. Build it with `--art-src`.
 ///
 /// # Errors
 /// If `dir` exists and isn't empty, or a patch doesn't apply.
@@ -404,6 +406,22 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_that_needs_fuzz_does_not_apply() {
+        let dir = tempfile::tempdir().unwrap();
+        file(dir.path(), "repo/a.txt", "one\ntwo\nthree\nfour\n5\n");
+        let change = "@@ -1,5 +1,6 @@\n one\n two\n three\n+ours\n four\n five\n";
+        file(
+            dir.path(),
+            "fuzzy.patch",
+            &format!("--- a/a.txt\n+++ b/a.txt\n{change}"),
+        );
+        let (patch, repo) = (dir.path().join("fuzzy.patch"), dir.path().join("repo"));
+        assert!(apply(&patch, "art", &repo).is_err());
+        file(&repo, "a.txt", "one\ntwo\nthree\nfour\nfive\n");
+        apply(&patch, "art", &repo).unwrap();
+    }
+
+    #[test]
     fn a_patch_that_does_not_apply_is_named() {
         let dir = tempfile::tempdir().unwrap();
         file(dir.path(), "repo/a.txt", "one\ntwo\n");
@@ -425,7 +443,7 @@ mod tests {
                 .contains("bad.patch does not apply to art"),
             "{error}"
         );
-        // Nothing but the original is left behind.
+        // Only the original is left.
         assert_eq!(
             std::fs::read_dir(dir.path().join("repo")).unwrap().count(),
             1

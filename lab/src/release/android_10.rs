@@ -49,7 +49,7 @@ pub(super) const SPEC: Spec = Spec {
 pub(super) fn code_generators(isa: Isa) -> &'static [&'static str] {
     match isa {
         Isa::X86_64 => &["arm", "arm64", "x86", "x86_64"],
-        // The JIT needs one; what is compiled ahead of time, this machine's dex2oat compiles.
+        // The JIT needs one. Code is compiled ahead of time by this machine's dex2oat.
         Isa::Arm64 => &["arm64"],
         Isa::Arm => &["arm"],
     }
@@ -154,7 +154,7 @@ pub(super) const LIBCORE_INCLUDES: [&str; 7] = [
     "/usr/include/android/nativehelper",
 ];
 
-/// What AOSP's build defines for ART on a Linux host, in its release form.
+/// The macros that AOSP's release build defines for ART on a Linux host.
 const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_DELTA=-0x1000000 \
     -DART_BASE_ADDRESS_MAX_DELTA=0x1000000 -DART_DEFAULT_COMPACT_DEX_LEVEL=fast \
     -DART_DEFAULT_GC_TYPE_IS_CMS -DART_FRAME_SIZE_LIMIT=1736 -DART_READ_BARRIER_TYPE_IS_BAKER=1 \
@@ -165,8 +165,7 @@ const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_
     -DNDEBUG -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE -D__STDC_FORMAT_MACROS \
     -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS";
 
-/// The defines of Debian's vixl.pc: with its simulator, and without A64, the layout of some classes
-/// is another.
+/// The macros of Debian's vixl.pc. The simulator and A64 change the layout of some classes.
 pub(super) fn vixl_defines(isa: Isa) -> &'static str {
     match isa {
         Isa::X86_64 => {
@@ -185,8 +184,8 @@ pub(super) fn vixl_defines(isa: Isa) -> &'static str {
 pub(super) const TEST_FORCED_INCLUDES: &str =
     "-include string.h -include functional -include atomic -include android-base/macros.h";
 
-/// What is not built for other machines: dex2oat and its relatives run on this one, for all of them, and
-/// JVMTI comes with 120 files that no test of trace points needs there.
+/// Targets that are built for this machine only: dex2oat and similar tools run here for all instruction sets, and no
+/// test of trace points on ARM needs JVMTI (120 files).
 pub(super) const NATIVE_ONLY: [&str; 10] = [
     "lib64/libart-disassembler.so",
     "lib64/libart-dexlayout.so",
@@ -200,7 +199,7 @@ pub(super) const NATIVE_ONLY: [&str; 10] = [
     "nativetest64/libartagent.so",
 ];
 
-/// What no program needs that is compiled or run, in Android 10 and 11.
+/// Targets that only run-tests and checks of a build use, in Android 10 and 11.
 pub(super) const TESTS_ONLY: [&str; 11] = [
     "lib64/libart-disassembler.so",
     "lib64/libopenjdkjvmti.so",
@@ -238,7 +237,7 @@ const TARGETS: &[Target] = &[
     LIBNATIVEBRIDGETEST,
 ];
 
-/// The functions do nothing in libart's own copy; dalvikvm has the real ones.
+/// Functions that do nothing, for libart; dalvikvm has the real ones.
 pub(super) const LIBSIGCHAIN: Target = Target {
     output: "lib64/libsigchain.so",
     kind: Kind::Shared,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Android 11: ART 11.0.0_r48 with the libcore of Android 10, as Debian has no other.
+//! Android 11: ART 11.0.0_r48 with the libcore of Android 10, the only one that Debian has.
 //!
-//! What is not said here is as in [`super::android_10`].
+//! The other tables are shared with [`super::android_10`].
 
 use super::android_10::{
     code_generators, vixl_defines, COMPILER_INCLUDES, DALVIKVM, DEX2OAT, HIDDENAPI, JVMTI_INCLUDES,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Android 14: ART 14.0.0_r15, the native part only. It is there to compile and link ART with Hindsight's
-//! patches, and to look at the code that dex2oat makes; there are no core libraries to run.
+//! Android 14: ART 14.0.0_r15, the native part only. It compiles and links ART with Hindsight's patches, and its
+//! dex2oat shows the code; Debian has no core libraries of Android 14 to run.
 //!
-//! Bookworm's libraries of Android are those of Android 10, so everything is compiled against trixie's
+//! Bookworm packages Android's libraries in the version of Android 10, so everything is compiled against trixie's
 //! packages of Android 14, unpacked into a sysroot.
 
 use crate::spec::Origin::{Files, Hooks, Module};
@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     isas: &[Isa::X86_64],
     clang: "19",
     native_sysroot: true,
-    // Nothing is measured here, and there is much to compile.
+    // Compiles faster; nothing is measured on this release.
     optimization: "-O1",
     cxx_standard: "gnu++17",
     shared_sources: &[],
@@ -102,8 +102,8 @@ const COMPILER_INCLUDES: [&str; 7] = [
     "/usr/include/vixl",
 ];
 
-/// What AOSP's build defines for ART on a Linux host, in its release form; those of the sysroot's own
-/// folders are Debian's.
+/// The macros that AOSP's release build defines for ART on a Linux host, and the include folders of Debian's
+/// libraries in the sysroot.
 const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_DELTA=-0x1000000 \
     -DART_BASE_ADDRESS_MAX_DELTA=0x1000000 -DART_DEFAULT_COMPACT_DEX_LEVEL=fast \
     -DART_DEFAULT_GC_TYPE_IS_CMC -DART_FRAME_SIZE_LIMIT=1736 -DART_READ_BARRIER_TYPE_IS_BAKER=1 \
@@ -115,14 +115,14 @@ const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_
     -fno-exceptions -Isysroots/x86_64/usr/include/android/lzma \
     -Isysroots/x86_64/usr/include/android/cpu_features";
 
-/// The defines of Debian's vixl.pc: with its simulator the layout of some classes is another.
+/// The macros of Debian's vixl.pc. The simulator changes the layout of some classes.
 fn vixl_defines(_: Isa) -> &'static str {
     "-DVIXL_INCLUDE_TARGET_A32 -DVIXL_INCLUDE_TARGET_T32 -DVIXL_INCLUDE_TARGET_A64 \
      -DVIXL_INCLUDE_SIMULATOR_AARCH64 -DVIXL_CODE_BUFFER_MMAP"
 }
 
 const TARGETS: &[Target] = &[
-    // The functions do nothing in libart's own copy.
+    // Functions that do nothing, for libart.
     Target {
         output: "lib64/libsigchain.so",
         kind: Kind::Shared,

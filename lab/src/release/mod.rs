@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What differs between the releases of Android: one [`Spec`] of tables for each.
+//! The releases of Android: a [`Spec`] of tables for each.
 //!
 //! To add a release: a module here with its `Spec`, a line in [`Release::spec`], and the folder
 //! `lab/android-NN/` with `sources.toml`, `packages.txt` and `port/`.

@@ -45,7 +45,7 @@ impl Lab {
         let mut files: Vec<_> = std::fs::read_dir(work.path())
             .and_then(|dir| dir.collect::<std::io::Result<Vec<_>>>())
             .context("list", work.path())?;
-        // The image last: it is what the runtime looks for.
+        // The image last: the runtime looks for it, and then needs the others.
         files.sort_by_key(|entry| entry.file_name() == file.as_os_str());
         for entry in files {
             let to = target.join(entry.file_name());
@@ -57,8 +57,8 @@ impl Lab {
         })
     }
 
-    /// `dex2oat` that compiles a boot image for any instruction set, this build's or another, straight into
-    /// the folder of [`BootImageSpec::image`]. [`Lab::build_boot_image`] is for images to run with.
+    /// `dex2oat` that compiles a boot image for any instruction set directly into the folder of
+    /// [`BootImageSpec::image`]. To make an image to run with, use [`Lab::build_boot_image`].
     pub fn boot_image_command(&self, spec: &BootImageSpec, isa: Isa) -> Command {
         let mut command = self.command("dex2oat");
         command.env("ANDROID_LOG_TAGS", "*:e");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A UI thread for the lab: `Looper`, `Handler`, `AsyncTask`, `Choreographer` and what they need, from the
-//! original frameworks/base sources.
+//! A UI thread for the lab: `Looper`, `Handler`, `AsyncTask`, `Choreographer` and their dependencies, from the original
+//! sources of frameworks/base.
 //!
-//! `lab/<release>/framework/README.md` says what is original and what is not. [`Framework::build`] makes, in the
+//! `lab/<release>/framework/README.md` lists the parts that are not original. [`Framework::build`] makes, in the
 //! variant's folder, `framework.jar`, `hindsight.jar` (the Java side of tracing, from `art-hooks/java`),
 //! `libandroid_runtime.so`, and a boot image of the core jars with these two jars behind them.
 
@@ -24,7 +24,7 @@ use crate::util::{create_dir, hex, read, remove, run, write_atomic};
 
 /// Folders of frameworks/base with the originals' Java sources.
 const ORIGINAL_SOURCES: [&str; 2] = ["core/java", "graphics/java"];
-/// Starts a program on the framework; see `lab/android-10/framework/java`.
+/// The class that starts a program on the framework; see `lab/android-10/framework/java`.
 const LAUNCHER: &str = "dev.hindsight.lab.AppProcess";
 
 /// How an app's code is executed. The framework itself is compiled ahead of time, except by `Interpreter`.
@@ -50,12 +50,12 @@ pub struct Framework {
 #[derive(Clone, Debug)]
 pub struct App {
     jar: PathBuf,
-    /// A copy of the jar that has compiled code beside it, which ART would take in every mode but `-Xint`.
+    /// A copy of the jar with compiled code beside it, which ART uses in every mode except `-Xint`.
     compiled_jar: PathBuf,
 }
 
 impl Framework {
-    /// Builds what is missing or out of date; takes about 20 seconds the first time.
+    /// Builds the framework unless it is up to date; takes about 20 seconds the first time.
     ///
     /// # Errors
     /// If a source of frameworks/base is missing, a compiler fails, or files cannot be written.
@@ -115,7 +115,7 @@ impl Framework {
     }
 
     /// Compiles the program in a folder of Java sources to `NAME.jar`, and ahead of time for
-    /// [`Execution::Aot`]. Does nothing if that was done already.
+    /// [`Execution::Aot`]. Does nothing if it is up to date.
     ///
     /// # Errors
     /// If a compiler fails, or files cannot be written.
@@ -146,7 +146,7 @@ impl Framework {
         Ok(App { jar, compiled_jar })
     }
 
-    /// Where ART looks for a jar's compiled code: `oat/<isa>/NAME.odex` beside it.
+    /// Compiles a jar to the file in which ART looks for its code: `oat/<isa>/NAME.odex` beside the jar.
     fn compile_ahead_of_time(&self, jar: &Path) -> Result<()> {
         let oat = jar
             .with_file_name("oat")
@@ -212,7 +212,7 @@ impl Framework {
                 path.push(value);
             }
         }
-        // ART's test library, with which a benchmark makes sure that its methods are compiled.
+        // ART's test library, by which a benchmark ensures that its methods are compiled.
         path.push(":");
         path.push(self.lab.root().join(self.lab.isa.native_test_dir()));
         path
@@ -240,7 +240,7 @@ struct Build<'a> {
     data: PathBuf,
     /// `art-hooks/java`.
     hindsight: PathBuf,
-    /// Where everything is written.
+    /// The output folder.
     dir: PathBuf,
 }
 
@@ -314,14 +314,14 @@ impl Build<'_> {
             "-pthread",
             "-shared",
             "-fuse-ld=lld",
-            // The originals rely on what bionic's and libc++'s headers include by the way.
+            // The originals rely on headers that bionic's and libc++'s headers include.
             "-include",
             "cstring",
             "-include",
             "functional",
             "-w",
         ]);
-        // Own headers stand in for two originals, so they come first.
+        // First, since two of these headers replace originals.
         command.arg("-I").arg(own.join("include"));
         command.arg("-I").arg(self.originals.join("core/jni"));
         for dir in ["/usr/include/android", "/usr/include/android/nativehelper"] {
@@ -339,7 +339,7 @@ impl Build<'_> {
     }
 }
 
-/// Fails if the build did not need one of the stubs, which would stay in the checkout unseen otherwise.
+/// Fails if the build did not use one of the stubs, so that none stays in the checkout without need.
 fn check_stubs(stubs: &Path, classes: &Path) -> Result<()> {
     for stub in java_files(stubs)? {
         let class = stub
@@ -386,7 +386,7 @@ fn files_with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Changes when the lab's compiler or its core classes do.
+/// A text that changes with the lab's compiler and its core classes.
 fn fingerprint(lab: &Lab) -> Result<String> {
     let mut text = String::new();
     let core_image = format!("framework/{}/core.art", lab.isa.name());
@@ -398,7 +398,7 @@ fn fingerprint(lab: &Lab) -> Result<String> {
     ] {
         let root = match name.starts_with("framework") {
             true => lab.root().to_owned(),
-            // This machine's compiler is that of all instruction sets.
+            // This machine's compiler serves all instruction sets.
             false => lab.native_root(),
         };
         let path = root.join(name);

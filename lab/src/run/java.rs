@@ -13,19 +13,17 @@ use std::process::Command;
 pub struct JavaLibrary {
     /// Source files to compile.
     pub sources: Vec<PathBuf>,
-    /// Folders in which javac looks for the sources of further classes that these refer to; what it
-    /// finds is compiled too.
+    /// Folders in which javac looks for the sources of further classes that these refer to, and compiles them, too.
     pub source_path: Vec<PathBuf>,
-    /// Class files (folders or jars) to compile against, which are not part of the result.
+    /// Class files (folders or jars) to compile against; they do not become part of the result.
     pub class_path: Vec<PathBuf>,
-    /// Class files (folders or jars, up to Java 17) that become part of the result, and are compiled
-    /// against.
+    /// Class files (folders or jars, up to Java 17) to compile against; they become part of the result.
     pub class_jars: Vec<PathBuf>,
     /// Folders or jars whose other files become resources of the result.
     pub resources: Vec<PathBuf>,
     /// Whether the code may define classes of `java.*`, as a jar of the boot class path may.
     pub core_library: bool,
-    /// Where the class files are kept, for other libraries to compile against; nowhere if `None`.
+    /// The folder that keeps the class files for other libraries to compile against, if any.
     pub class_output: Option<PathBuf>,
 }
 
@@ -63,7 +61,7 @@ impl Lab {
                 .chain(&library.class_jars)
                 .cloned()
                 .collect();
-            // Without a class path javac takes the current folder.
+            // Without a class path, javac uses the current folder.
             let class_path = if class_path.is_empty() {
                 vec![work.path().to_owned()]
             } else {

@@ -3,8 +3,8 @@
 //!
 //! Framework classes write their state (`Looper.writeToProto` and its like) with field identifiers such as
 //! `LooperProto.THREAD_NAME`: one `long` that holds the field's number, type and whether it is repeated. On a
-//! device's build, AOSP's protoc plug-in "javastream" generates them. Only flat messages are supported, which
-//! is what the lab needs; anything else is refused.
+//! device's build, AOSP's protoc plug-in "javastream" generates them. This generator supports flat messages only, which
+//! are enough for the lab, and refuses others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,10 +29,10 @@ pub(crate) enum Error {
     Syntax {
         /// The file's name.
         file: String,
-        /// Where, and what is wrong.
+        /// The place and the mistake.
         source: Box<protox_parse::ParseError>,
     },
-    /// A construct that this generator does not know.
+    /// A construct that this generator does not support.
     #[error("{file}: {what}: only flat messages of scalars and messages are supported")]
     Unsupported {
         /// The file's name.

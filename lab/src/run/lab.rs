@@ -60,7 +60,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The same, whether it is built or not.
+    /// The build, whether it exists or not.
     pub(crate) fn locate(release: Release, isa: Isa, variant: Variant) -> Result<Lab> {
         let folders = Folders::new(release)?;
         let isas = folders.spec.isas;
@@ -110,7 +110,7 @@ impl Lab {
         &self.root
     }
 
-    /// Which ART this is.
+    /// The variant of ART.
     pub fn variant(&self) -> Variant {
         self.variant
     }
@@ -161,8 +161,7 @@ impl Lab {
         self.folders.core_classes()
     }
 
-    /// The folder of the stand-ins for tools of the Android SDK (`d8`, `smali`, `python`); to be
-    /// put in front of `PATH`.
+    /// The folder of replacements for tools of the Android SDK (`d8`, `smali`, `python`), for the front of `PATH`.
     pub fn tools_dir(&self) -> PathBuf {
         self.folders.checkout.join("lab/tools/bin")
     }
@@ -192,18 +191,17 @@ impl Lab {
         environment
     }
 
-    /// What an instruction set needs beside AOSP's own variables.
+    /// Variables that an instruction set needs in addition to AOSP's own.
     pub(crate) fn extra_environment(&self) -> Vec<(&'static str, &'static str)> {
         if self.isa.is_native() {
             Vec::new()
         } else {
-            // qemu-user doesn't see code change through a second mapping of it.
+            // qemu-user does not notice code that changes through a second mapping of it.
             vec![("ART_JIT_SINGLE_VIEW", "1")]
         }
     }
 
-    /// `LD_LIBRARY_PATH` of ART's programs. Those of another architecture are looked for in its
-    /// sysroot, by qemu.
+    /// `LD_LIBRARY_PATH` of ART's programs. qemu looks for the folders of another architecture in its sysroot.
     fn library_path(&self) -> OsString {
         let mut path = self.root.join(self.isa.library_dir()).into_os_string();
         path.push(":");
@@ -211,8 +209,8 @@ impl Lab {
         path
     }
 
-    /// What stands in front of a program's path on the command line: the emulator, or the loader of a
-    /// newer suite, if it needs one.
+    /// The words in front of a program's path on the command line, if it needs any: the emulator, or the loader of a
+    /// newer suite.
     pub(crate) fn launcher(&self) -> Vec<OsString> {
         if self.isa.is_native() && self.folders.spec.native_sysroot {
             let all = self.folders.sysroot(self.isa).join("usr/lib");
@@ -240,14 +238,14 @@ impl Lab {
         }
     }
 
-    /// `ANDROID_DATA`: where the programs may write (the dalvik-cache, for one).
+    /// `ANDROID_DATA`: the folder to which programs write, for example the dalvik-cache.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.join("data")
     }
 
     /// A program of `bin/` with its environment; warnings are logged unless the caller's own
-    /// `ANDROID_LOG_TAGS` says otherwise. Programs of another instruction set are run by qemu; its
-    /// compiler is this machine's.
+    /// `ANDROID_LOG_TAGS` says otherwise. qemu runs the programs of another instruction set, except the compiler, which
+    /// is this machine's.
     pub fn command(&self, program: &str) -> Command {
         let plain = self.isa.is_native() || !program.starts_with("dalvikvm");
         let mut command = if plain && !self.folders.spec.native_sysroot {
@@ -260,7 +258,7 @@ impl Lab {
         };
         command.envs(self.environment());
         if self.folders.spec.native_sysroot {
-            // The loader's option says it, to this program alone.
+            // The loader's option names the libraries, for this program only.
             command.env_remove("LD_LIBRARY_PATH");
         } else if !program.starts_with("dalvikvm") {
             let mut path = self.native_root().join("lib64").into_os_string();
@@ -281,7 +279,7 @@ impl Lab {
         let mut command = Command::new(words.remove(0));
         command.args(words).envs(self.environment());
         if self.folders.spec.native_sysroot {
-            // The loader's option says it.
+            // The loader's option names the libraries.
             command.env_remove("LD_LIBRARY_PATH");
         }
         command
@@ -302,7 +300,7 @@ impl Lab {
         self.dalvikvm_command_extended(image, &[])
     }
 
-    /// `dalvikvm` with a boot image and more jars on the boot class path, which are not in it.
+    /// `dalvikvm` with a boot image, and on the boot class path further jars that are not in the image.
     pub fn dalvikvm_command_extended(&self, image: &BootImage, more: &[BootJar]) -> Command {
         let jars: Vec<BootJar> = image.jars.iter().chain(more).cloned().collect();
         let mut command = self.command(self.isa.dalvikvm());
@@ -310,7 +308,7 @@ impl Lab {
         let mut option = OsString::from("-Ximage:");
         option.push(&image.image);
         command.arg(option).arg("-Xnorelocate");
-        // libbacktrace prints the native stacks of a SIGQUIT dump slowly, and nobody needs them.
+        // libbacktrace is slow at the native stacks of a SIGQUIT dump, which nobody needs.
         command.arg("-XX:DumpNativeStackOnSigQuit:false");
         command
     }
@@ -342,7 +340,7 @@ impl Lab {
     }
 }
 
-/// Errors unless the program that runs another instruction set's programs is there.
+/// Fails unless the emulator of another instruction set is installed.
 fn check_emulator(isa: Isa) -> Result<()> {
     isa.emulator().map_or(Ok(()), check_program)
 }

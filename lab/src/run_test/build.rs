@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Building a test: once per contents of the test and its tools, for all modes and variants of ART.
+//! Builds a test, once for each version of the test and its tools, for all modes and variants of ART.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -17,10 +17,10 @@ use super::session::Session;
 use super::{process, tools};
 use crate::util::hex;
 
-/// Changes when the way in which tests are built does.
+/// Version of the build: a change rebuilds all tests.
 const VERSION: &str = "1";
 
-/// What a build may take. Nothing hangs there that the tools don't, so that this is for a machine that does much else.
+/// The time limit of a build. Only a hanging tool exceeds it, even on a busy machine.
 pub(super) const BUILD_LIMIT: Duration = Duration::from_secs(900);
 
 /// A built test in the cache.
@@ -43,7 +43,7 @@ impl Built {
         self.folder.join("tree")
     }
 
-    /// What the build printed.
+    /// The output of the build.
     pub(super) fn output(&self) -> PathBuf {
         self.folder.join("build-output.txt")
     }
@@ -54,7 +54,8 @@ impl Built {
     }
 }
 
-/// Builds a test or takes it from the cache. `Err(Ok(text))` says why the build could not even fail properly.
+/// Builds a test or takes it from the cache. `Ok(Err(text))` if the build reached the time limit, with its output and
+/// the state of its threads.
 pub(super) fn build(
     context: &Session,
     name: &str,
@@ -133,7 +134,7 @@ pub(super) fn build(
     }))
 }
 
-/// What AOSP's `run-test` gives to a test's scripts.
+/// Sets the environment of a test's scripts, as AOSP's `run-test` does.
 pub(super) fn environment(context: &Session, name: &str, command: &mut Command) {
     let s = &context.scripts;
     let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
@@ -168,7 +169,7 @@ pub(super) fn environment(context: &Session, name: &str, command: &mut Command) 
         .envs(&context.layout.environment);
 }
 
-/// Identifies everything that the result of a build depends on.
+/// A hash of all inputs of a build.
 fn key(context: &Session, name: &str, source: &Path) -> Result<String> {
     static COMMON: OnceLock<Result<String, String>> = OnceLock::new();
     let common = COMMON
@@ -198,10 +199,10 @@ fn key(context: &Session, name: &str, source: &Path) -> Result<String> {
     Ok(hex(&h.finalize())[..20].to_owned())
 }
 
-/// Has dx translate instruction by instruction (the lab's d8 hands `--dx=` options on).
+/// Makes dx translate instruction by instruction (the lab's d8 passes `--dx=` options on).
 const DX_UNOPTIMIZED: &str = "--dx=--no-optimize";
 
-/// This repository's changes of a test: one for every ART, one for the variant that runs it.
+/// This repository's patches of a test: one for every variant of ART, one for the variant that runs it.
 fn patch_files(context: &Session, name: &str) -> Vec<PathBuf> {
     let folder = context.layout.data.join("patches");
     let file = format!("{name}.patch");
@@ -235,7 +236,7 @@ fn apply_patches(context: &Session, name: &str, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts the default scripts beside the test's own, or in their place, as AOSP's `run-test` does.
+/// Adds the default scripts, beside the test's own or in place of missing ones, as AOSP's `run-test` does.
 fn add_default_scripts(context: &Session, tree: &Path) -> Result<()> {
     for name in ["build", "run", "check"] {
         let own = tree.join(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a built test and judges the result as AOSP's `run-test` does.
+//! Runs a built test and checks the result as AOSP's `run-test` does.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -76,7 +76,7 @@ pub(super) fn test(
     };
     if outcome.status == Status::Failed {
         if built.exit != 0 {
-            // It may have been the machine's fault.
+            // The machine may be the cause: build again the next time.
             built.forget();
         }
         std::fs::write(&log, text).with_context(|| io_context("write", &log))?;
@@ -146,8 +146,8 @@ fn runs_checker(context: &Session, name: &str) -> bool {
     context.options.mode == Mode::Aot && is_checker_test(name)
 }
 
-/// Returns why the test failed, if it did; what is worth reading then is added to `log`. `balance` becomes what the
-/// processes of a traced test say of their recording, whether or not it failed otherwise.
+/// Returns the reason if the test failed, and adds the details to `log`. `found` receives the reports of a traced
+/// test's processes about their recording, also if the test failed.
 fn run_and_check(
     context: &Session,
     name: &str,
@@ -169,7 +169,7 @@ fn run_and_check(
     };
     let balance = work.join("hindsight-balance");
     let mut reason = None;
-    let mut nothing = "it is not run: its build fails".to_owned();
+    let mut nothing = "its build failed, so it was not run".to_owned();
     if built.exit == 0 {
         let mut run = Command::new("./run");
         run.args(run_arguments(context, name, work))
@@ -183,8 +183,8 @@ fn run_and_check(
         }
         if context.options.trace {
             std::fs::create_dir_all(&balance).with_context(|| io_context("make", &balance))?;
-            // The largest test has a few hundred threads; pages of a ring that are never written cost nothing.
-            // A 32-bit process has no addresses for that many, though.
+            // The largest test has a few hundred threads. Pages of a ring that are never written use no memory, but a
+            // 32-bit process has too few addresses.
             let usual = if isa.is_64_bit() { 24 } else { 22 };
             let ring = context.options.ring.unwrap_or(usual);
             let (b, w) = (balance.display(), work.display());
@@ -206,8 +206,8 @@ fn run_and_check(
         let _ = writeln!(log, "#### {run:?}");
         let f = process::run(&mut run, &output, limit, &marker("run"))?;
         nothing = match f.shell_status() {
-            0 => "no VM of it ends in an orderly way".to_owned(),
-            status => format!("no VM of it ends in an orderly way (exit status {status})"),
+            0 => "none of its processes ended normally".to_owned(),
+            status => format!("none of its processes ended normally (exit status {status})"),
         };
         if f.status.is_none() {
             let _ = writeln!(log, "#### killed after {} s\n{}", limit.as_secs(), f.hang);
@@ -239,7 +239,7 @@ fn run_and_check(
             }
         }
     } else {
-        // Some tests expect a build to fail, and compare (parts of) this.
+        // Some tests expect their build to fail, and compare parts of this text.
         let mut text =
             std::fs::read(built.output()).with_context(|| io_context("read", &built.output()))?;
         let w = work.display();
@@ -319,31 +319,31 @@ fn run_and_check(
     Ok(reason)
 }
 
-/// What is known of a traced test's recording.
+/// The result of the reports on a traced test's recording.
 enum Recorded {
     Reports(Balance),
     /// No process wrote a report, for this reason.
     Nothing(String),
 }
 
-/// What Hindsight's `check-balance` reports say.
+/// The sum of Hindsight's `check-balance` reports.
 #[derive(Debug, Default, PartialEq)]
 struct Balance {
     /// Processes that wrote one.
     reports: u64,
     /// Threads in all of them.
     threads: u64,
-    /// Threads whose ring held only the end of what they did.
+    /// Threads whose ring wrapped.
     wrapped: u64,
     /// Events in all of them.
     events: u64,
-    /// What is not right.
+    /// The errors in the recording.
     problems: Vec<String>,
 }
 
-/// Reads the reports; those with a problem are added to `log`.
+/// Reads the reports, and adds the ones with errors to `log`.
 ///
-/// A process that is killed, aborts or halts writes none, which is right in tests of just that.
+/// A process that is killed, aborts or halts writes no report; some tests do so on purpose.
 fn read_balance(reports: &Path, log: &mut String) -> Result<Balance> {
     let mut balance = Balance::default();
     for e in std::fs::read_dir(reports).with_context(|| io_context("read", reports))? {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-/// The context of a failed operation: what was tried, as a verb, with which file.
+/// The context of a failed operation: a verb and the file.
 pub(super) fn io_context(what: &str, path: &Path) -> String {
     format!("can't {what} {}", path.display())
 }
@@ -35,7 +35,7 @@ pub(super) fn hash_tree(h: &mut Sha256, path: &Path) -> Result<()> {
         }
         Ok(())
     }
-    // Not the folder's own name: the same tools may lie elsewhere.
+    // Without the folder's own name: the same tools may be in another place.
     add(h, path, "")
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the parts of a build are that the run-tests use.
+//! The places of the parts of a build that the run-tests use.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::run::Lab;
 use crate::spec::Isa;
 use crate::toolchain::target_flags_at;
 
-/// Where the lab's parts are; made by the lab's builder.
+/// The places of a build's parts, and the properties of the build, as the run-tests use them.
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// ART's source tree, with `test/` and `tools/checker/`.
@@ -23,17 +23,18 @@ pub struct Layout {
     pub boot_classes: Vec<PathBuf>,
     /// Class path of the lab's d8 (`dev.hindsight.lab.dex.D8`), with dx and ASM.
     pub dex_tools: Vec<PathBuf>,
-    /// Files and folders that stand for the contents of the two above, which have new time stamps after each build.
+    /// Inputs of `boot_classes` and `dex_tools`: they identify their contents, while the built files have new time
+    /// stamps after each build.
     pub tool_inputs: Vec<PathBuf>,
     /// `lab/android-10/run-tests` of this repository.
     pub data: PathBuf,
     /// Folder for cached builds and logs.
     pub cache: PathBuf,
-    /// What this ART is called in logs and reports, such as `stock` or `patched`.
+    /// The name of this ART in logs and reports, such as `stock` or `hindsight`.
     pub variant: String,
-    /// The instruction set that the VM runs on.
+    /// The instruction set of the VM.
     pub isa: Isa,
-    /// What stands in front of the VM on the command line: the emulator of another instruction set.
+    /// The words in front of the VM on the command line: the emulator of another instruction set.
     pub emulator: Vec<String>,
     /// `ANDROID_HOST_OUT` of the programs that run on this machine, such as dex2oat, if not `host_out`.
     pub native_out: Option<PathBuf>,
@@ -106,7 +107,7 @@ impl Layout {
 }
 
 impl Layout {
-    /// The variant, with the instruction set if that is not this machine's.
+    /// The variant, followed by the instruction set if it is not this machine's.
     pub(super) fn name(&self) -> String {
         if self.isa.is_native() {
             self.variant.clone()

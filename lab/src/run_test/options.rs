@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-/// How tests are executed.
+/// How the VM executes a test.
 #[derive(
     Debug,
     Clone,
@@ -43,7 +43,7 @@ pub struct Options {
     /// Tests, by name (`001-HelloWorld`) or number (`001`).
     #[arg(required_unless_present_any = ["all", "set"])]
     pub names: Vec<String>,
-    /// All tests but those that AOSP or known-failures.toml says can't pass.
+    /// All tests except the known failures of AOSP and of known-failures.toml.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
     /// The tests listed in FILE, one a line, `#` starts a comment.

@@ -2,8 +2,8 @@
 //! Runs one step of a test with a time limit, and leaves no process behind.
 //!
 //! A test may start daemons, new sessions and orphans. Each step gets its own session and a marker in its environment,
-//! which its descendants inherit; this process is their subreaper. At the end of a step, however it ended, whatever still
-//! carries the marker is killed and reaped.
+//! which its descendants inherit; this process is their subreaper. At the end of a step, successful or not, all
+//! processes with the marker are killed and reaped.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -22,10 +22,10 @@ use super::files::io_context;
 
 const MARKER: &str = "HINDSIGHT_RUN_TEST_STEP";
 
-/// Files larger than this are not made by any test that works (AOSP's own limit).
+/// The largest file, in bytes, that a test may write (AOSP's own limit).
 const FILE_LIMIT: u64 = 128_000 * 1024;
 
-/// Leaders of steps, which are waited for through their handles and so must not be reaped here.
+/// The leaders of steps. They must not be reaped here, since [`run`] waits for them through their handles.
 static OWN_CHILDREN: Mutex<Option<HashSet<i32>>> = Mutex::new(None);
 
 fn with_own_children<T>(f: impl FnOnce(&mut HashSet<i32>) -> T) -> T {
@@ -33,18 +33,18 @@ fn with_own_children<T>(f: impl FnOnce(&mut HashSet<i32>) -> T) -> T {
     f(guard.get_or_insert_with(HashSet::new))
 }
 
-/// How a step ended.
+/// The end of a step.
 pub(super) struct Finished {
     /// `None` if it was killed at its time limit.
     pub(super) status: Option<ExitStatus>,
     /// Wall-clock time.
     pub(super) elapsed: Duration,
-    /// What its threads were doing when it was killed at its time limit.
+    /// The state of its threads when it was killed at its time limit.
     pub(super) hang: String,
 }
 
 impl Finished {
-    /// The exit status as a shell gives it: 128 + signal for a killed process, 124 at the time limit.
+    /// The exit status as a shell reports it: 128 + signal for a killed process, 124 at the time limit.
     pub(super) fn shell_status(&self) -> i32 {
         match self.status {
             None => 124,
@@ -55,7 +55,7 @@ impl Finished {
 
 /// Makes orphaned descendants children of this process, so that they can be found and reaped.
 pub(super) fn become_subreaper() {
-    // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer and changes only who reaps orphans.
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer, no pointer, and only changes which process reaps orphans.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
@@ -74,7 +74,8 @@ pub(super) fn run(
         .stdin(Stdio::null())
         .stderr(file.try_clone()?)
         .stdout(file);
-    // SAFETY: setsid and setrlimit are async-signal-safe and touch no memory of the parent.
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions are allowed: setsid and
+    // setrlimit are. The rlimit is on the child's own stack.
     unsafe {
         command.pre_exec(|| {
             if libc::setsid() < 0 {
@@ -91,13 +92,12 @@ pub(super) fn run(
         });
     }
     let started = Instant::now();
-    // Under the lock, so that no sweep sees the child before it is known.
+    // Under the lock, so that no sweep sees the child before it is registered.
     let mut child = with_own_children(|own| {
         let mut busy = 0;
         let child = loop {
             match command.spawn() {
-                // A child that another worker is just starting may still hold a script open for
-                // writing, until its own exec.
+                // A child that another worker is starting holds the script open for writing until its own exec.
                 Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && busy < 200 => {
                     busy += 1;
                     std::thread::sleep(Duration::from_millis(10));
@@ -133,12 +133,12 @@ pub(super) fn run(
 
 /// Waits until `pid`, a child that is not yet reaped, ends; false if it did not within `limit`.
 fn wait_for_exit(pid: i32, limit: Duration) -> io::Result<bool> {
-    // SAFETY: pidfd_open takes integers and returns a new descriptor or -1.
+    // SAFETY: pidfd_open takes two integers, and returns a new descriptor or -1.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and has no other owner.
+    // SAFETY: pidfd_open has just returned this descriptor, so it is open and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
     let end = Instant::now() + limit;
     loop {
@@ -173,7 +173,7 @@ fn pids() -> Vec<i32> {
         .collect()
 }
 
-/// Processes that carry the marker.
+/// The processes with the marker.
 fn marked(marker: &str) -> Vec<i32> {
     let wanted = format!("{MARKER}={marker}");
     let me = std::process::id() as i32;
@@ -190,7 +190,7 @@ fn marked(marker: &str) -> Vec<i32> {
 /// State letter, parent and session of a process.
 fn state(pid: i32) -> Option<(char, i32, i32)> {
     let s = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain anything, but not after the last parenthesis.
+    // The name may contain any character; it ends at the last parenthesis.
     let mut rest = s[s.rfind(')')? + 1..].split_whitespace();
     let letter = rest.next()?.chars().next()?;
     let parent = rest.next()?.parse().ok()?;
@@ -198,9 +198,9 @@ fn state(pid: i32) -> Option<(char, i32, i32)> {
     Some((letter, parent, session))
 }
 
-/// Kills what carries the marker until nothing does, and reaps the orphans that this process has inherited.
+/// Kills processes with the marker until there are none, and reaps the orphans that this process has inherited.
 fn sweep(marker: &str) {
-    // A process can fork while it is being looked for, hence the rounds; the bound is for processes that can't be killed.
+    // Several rounds, since a process can fork during the search; a bound, since some processes can't be killed.
     for _ in 0..100 {
         let found = marked(marker);
         for &p in &found {
@@ -215,7 +215,7 @@ fn sweep(marker: &str) {
     }
 }
 
-/// Descendants of steps are in other sessions; what else this process has started is in its own.
+/// Reaps children in other sessions: descendants of steps. This process's other children are in its own session.
 fn reap_orphans() {
     let me = std::process::id() as i32;
     // SAFETY: getsid takes an integer and returns one.
@@ -225,14 +225,14 @@ fn reap_orphans() {
         for p in all {
             let orphan = matches!(state(p), Some(('Z', parent, session)) if parent == me && session != my_session);
             if orphan && !own.contains(&p) {
-                // SAFETY: waitpid may be given no place for the status.
+                // SAFETY: waitpid accepts a null pointer in place of the status.
                 unsafe { libc::waitpid(p, std::ptr::null_mut(), libc::WNOHANG) };
             }
         }
     });
 }
 
-/// The threads of all marked processes, with what the kernel says they wait for.
+/// The threads of all processes with the marker, with the kernel function in which each waits.
 fn describe(marker: &str) -> String {
     let mut s = String::new();
     let read = |f: String| {

@@ -15,7 +15,7 @@ use super::options::Mode;
 pub enum Status {
     /// Output and exit status were as expected.
     Passed,
-    /// They were not, or the test took too long.
+    /// Output or exit status were wrong, or the test took too long.
     Failed,
     /// It was not run.
     Skipped,
@@ -32,25 +32,25 @@ pub struct Outcome {
     /// Wall-clock seconds of run and check.
     #[serde(default)]
     pub run_seconds: f64,
-    /// Events that Hindsight recorded; none if it wasn't traced, or no process of it ended in an orderly way.
+    /// Events that Hindsight recorded; none if the test was not traced, or none of its processes ended normally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
     /// Threads whose recording was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u64>,
-    /// Those of them whose ring held only the end of what they did, so that only that was checked.
+    /// Threads whose ring wrapped, so that only its last events were checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrapped: Option<u64>,
-    /// What is wrong with the recording, by thread and method.
+    /// The errors of the recording, by thread and method.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unbalanced: Vec<String>,
-    /// Why no process of it said anything of its recording, though it was run to be traced.
+    /// Why a traced test has no report of its recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untraced: Option<String>,
     /// Whether it loads a JVMTI agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub agent: bool,
-    /// Why it failed at first, if it passed when it was run again, alone.
+    /// Why it failed at first, if it passed when it was run again alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<String>,
     /// Why it failed or was skipped.
@@ -59,7 +59,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A test that ended so, of which nothing else is known.
+    /// An outcome with this status and nothing else.
     pub fn new(status: Status) -> Outcome {
         Outcome {
             status,
@@ -88,7 +88,7 @@ impl Outcome {
 /// The results of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// Which ART: `stock`, `patched`, …
+    /// The variant of ART: `stock`, `hindsight`, …
     pub variant: String,
     /// How tests were executed.
     pub mode: Mode,
@@ -126,7 +126,7 @@ impl Report {
         std::fs::rename(&temporary, file).with_context(|| format!("can't write {}", file.display()))
     }
 
-    /// Number of tests that ended so.
+    /// The number of tests with this status.
     pub fn count(&self, status: Status) -> usize {
         self.tests.values().filter(|o| o.status == status).count()
     }
@@ -136,7 +136,7 @@ impl Report {
         let run = self.tests.values().filter(|o| o.status != Status::Skipped);
         let traced: Vec<u64> = run.clone().filter_map(|o| o.events).collect();
         format!(
-            "traced {} events in {} tests; no process of {} tests reported any",
+            "traced {} events in {} tests; {} tests have no report",
             traced.iter().sum::<u64>(),
             traced.len(),
             run.count() - traced.len()
@@ -155,8 +155,7 @@ impl Report {
 
     /// Prints where this run differs from `base`, and returns how many tests passed there and do not here.
     ///
-    /// A test that was not run here but passed in `base` counts only if it is in this report, so that a part of the
-    /// suite can be compared with the whole.
+    /// Only tests in this report count, so that a part of the suite can be compared with the whole.
     pub fn compare(&self, base: &Report) -> usize {
         let (worse, better) = self.differences(base);
         let name = |r: &Report| {

@@ -43,7 +43,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
         .collect();
     if todo.is_empty() && skipped.is_empty() {
         bail!(
-            "no test is called so: see {}",
+            "no test matches: see the folders in {}",
             layout.art.join("test").display()
         );
     }
@@ -89,7 +89,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
         println!("{}", report.trace_summary());
         if report.count(Status::Passed) != 0 && report.tests.values().all(|o| o.events.is_none()) {
             bail!(
-                "nothing was traced: {} is ART without Hindsight, or ignores HINDSIGHT",
+                "nothing was traced: {} is ART without Hindsight, or does not read the variable HINDSIGHT",
                 layout.host_out.display()
             );
         }
@@ -110,7 +110,7 @@ pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
     Ok(good)
 }
 
-/// Removes what runs that were killed have left.
+/// Removes the working folders of runs that were killed.
 fn remove_stale_work(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else {
         return;
@@ -220,11 +220,11 @@ fn run_all(
     })
 }
 
-/// More failures than this are no matter of chance.
+/// With more failures than this, none is run again: they are not due to timing.
 const MAX_RETRIED: usize = 40;
 
-/// Runs failed tests again, alone and with more time: several of ART's tests compare times, or give other threads a
-/// second for something. Which ones passed only then is printed, and is in the report.
+/// Runs failed tests again, alone and with more time: several of ART's tests compare times, or give other threads one
+/// second for a task. Prints and reports the tests that passed only then.
 fn retry_failed(context: &Session, tests: &mut BTreeMap<String, Outcome>) -> Result<()> {
     let is_failed = |o: &Outcome| o.status == Status::Failed;
     let failed: Vec<String> = tests
@@ -248,7 +248,7 @@ fn retry_failed(context: &Session, tests: &mut BTreeMap<String, Outcome>) -> Res
                 first.reason.as_deref().unwrap_or("?")
             );
             again.first_failure = first.reason.take();
-            // A recording is right each time.
+            // A recording must be right each time: the errors of the first run count.
             again.unbalanced = std::mem::take(&mut first.unbalanced);
             *first = again;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! AOSP's scripts, laid out as they expect their surroundings, with the few changes that the lab needs.
+//! AOSP's scripts with the lab's changes, in the folders that they expect around them.
 
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use super::files::io_context;
 use super::layout::Layout;
 use crate::spec::Isa;
 
-/// A stand-in for an Android source tree (`ANDROID_BUILD_TOP`).
+/// A substitute for an Android source tree (`ANDROID_BUILD_TOP`).
 pub(super) struct Scripts {
     /// `ANDROID_BUILD_TOP`.
     pub(super) top: PathBuf,
     /// `default-build`, `default-run`, `default-check`, `run-test-jar`.
     pub(super) etc: PathBuf,
-    /// To be put first in PATH.
+    /// The folder for the front of `PATH`.
     pub(super) bin: PathBuf,
     /// `ANDROID_HOST_OUT`, which has to be below `top`.
     pub(super) host_out: PathBuf,
-    /// Preloaded into dalvikvm: prints log messages as the tests expect them.
+    /// A library to preload into dalvikvm: it prints log messages in the form that the tests expect.
     pub(super) brief_log: PathBuf,
 }
 
 /// A change of a script.
 struct Change {
-    /// What to find, and what to put there, as releases of Android spell it.
+    /// The text to find and its replacement, one pair for each spelling in the releases of Android.
     spellings: &'static [(&'static str, &'static str)],
     why: &'static str,
 }
@@ -56,7 +56,7 @@ const RUN_TEST_JAR: [Change; 6] = [
             "framework_location=\"${ANDROID_HOST_OUT:${#ANDROID_BUILD_TOP}+1}/framework\"",
             "framework_location=\"${HINDSIGHT_BOOT_LOCATION}\"",
         )],
-        why: "must be as the boot image has it",
+        why: "it must equal the location in the boot image",
     },
     Change {
         spellings: &[
@@ -84,7 +84,7 @@ const RUN_TEST_JAR: [Change; 6] = [
 ];
 
 const JAVAC_HELPER: &str = r#"#!/bin/bash
-# Stands in for AOSP's, which asks the Android build where libcore's classes are.
+# Replaces AOSP's script, which asks the Android build for the place of libcore's classes.
 while true; do
   case "$1" in
     --mode=*|--core-only|--show-commands) shift;;
@@ -94,7 +94,7 @@ done
 ${JAVAC} -nowarn -XDstringConcat=inline -proc:none -bootclasspath "$HINDSIGHT_BOOT_CLASSES" "$@"
 "#;
 
-/// d8 would need the boot class path to desugar interfaces' methods; dx does not.
+/// Unlike d8, dx needs no boot class path to desugar interfaces' methods.
 const BOOTJARS: &str = "#!/bin/bash\nexit 0\n";
 
 impl Scripts {
@@ -106,7 +106,7 @@ impl Scripts {
     }
 
     fn at(top: PathBuf, layout: &Layout) -> Scripts {
-        // The jars must be where a relative location says, seen from `top`: the class loader of resources looks there.
+        // The class loader of resources looks for the jars at their locations, relative to `top`.
         let framework = Path::new(&layout.boot_location);
         let host_out = if framework.is_absolute() {
             None
@@ -141,7 +141,7 @@ impl Scripts {
         if let Some(parent) = self.host_out.parent() {
             std::fs::create_dir_all(parent).with_context(|| io_context("make", parent))?;
         }
-        // Links, so that a d8 can be added to `bin` for a test that looks for it there.
+        // A folder of links, so that d8 can be added to `bin` for a test that looks for it there.
         let bin = self.host_out.join("bin");
         std::fs::create_dir_all(&bin).with_context(|| io_context("make", &bin))?;
         link_entries(&layout.host_out, &self.host_out, &["bin"])?;
@@ -170,7 +170,7 @@ impl Scripts {
         script(&self.top.join("art/tools/bootjars.sh"), BOOTJARS)?;
         // Python 2 is gone from Debian; the scripts that say `python` run with Python 3 too.
         script(&self.bin.join("python"), "#!/bin/sh\nexec python3 \"$@\"\n")?;
-        // A test compiles class files for itself, and means Java 8's, which were javac's default then.
+        // A test compiles class files itself and relies on javac's default of its time, Java 8.
         let javac = format!(
             "#!/bin/sh\nexec {} lab run-test-tool javac -nowarn -source 8 -target 8 \"$@\"\n",
             exe.display()
@@ -203,7 +203,7 @@ impl Scripts {
     }
 }
 
-/// Programs of ART that another instruction set's build does not have: this machine's do their work.
+/// Links this machine's programs of ART where another instruction set's build has none.
 fn native_programs(native: &Path, bin: &Path) -> Result<()> {
     for name in ["dex2oat", "profman", "oatdump", "hiddenapi", "dexdump2"] {
         let at = bin.join(name);
@@ -257,7 +257,7 @@ fn adapt(text: &str, changes: &[Change]) -> Result<String> {
         if spellings.iter().map(times).sum::<usize>() != 1 {
             let find: Vec<&str> = spellings.iter().map(|(find, _)| *find).collect();
             bail!(
-                "{} is not there exactly once; it is to be replaced since {why}",
+                "`{}` must be there exactly once; the lab replaces it since {why}",
                 find.join(" or ")
             );
         }
@@ -276,7 +276,7 @@ fn link(target: &Path, at: &Path) -> Result<()> {
     symlink(target, at).with_context(|| io_context("make the link", at))
 }
 
-/// Debian's package hprof-conv has it where the Android SDK would.
+/// `hprof-conv` in `PATH`, or in the Android SDK's folder, to which Debian's package installs it.
 fn hprof_conv() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sdk = PathBuf::from("/usr/lib/android-sdk/platform-tools");

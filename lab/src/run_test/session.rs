@@ -8,14 +8,14 @@ use super::layout::Layout;
 use super::options::Options;
 use super::scripts::Scripts;
 
-/// Everything a worker needs to know.
+/// The state that all workers share.
 pub(super) struct Session<'a> {
     pub(super) layout: &'a Layout,
     pub(super) options: &'a Options,
     pub(super) scripts: Scripts,
-    /// Tests whose checks fit what dx makes of their classes only if it does not optimize.
+    /// Tests whose checks match dx's code only without its optimizer.
     pub(super) unoptimized: BTreeSet<String>,
-    /// Tests whose traces need not be balanced.
+    /// Tests whose traces may be unbalanced.
     pub(super) unbalanced: BTreeSet<String>,
     /// Tests that load a JVMTI agent.
     pub(super) agents: BTreeSet<String>,

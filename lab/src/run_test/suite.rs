@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which tests there are, and which of them are not to be run.
+//! The list of tests, and the tests to skip.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::files::io_context;
 use super::options::{Mode, Options};
 use crate::spec::Isa;
 
-/// The tests of one ART source tree with what is known about them.
+/// The tests of one ART source tree, with the known failures.
 pub(super) struct Suite {
     tests: Vec<String>,
     aosp: Vec<AospEntry>,
@@ -64,13 +64,13 @@ impl OneOrMany {
 #[serde(deny_unknown_fields)]
 struct KnownFailure {
     names: Vec<String>,
-    /// Modes it concerns; all if empty.
+    /// The modes that it applies to; all if empty.
     #[serde(default)]
     modes: Vec<Mode>,
-    /// Instruction sets it concerns; all if empty.
+    /// The instruction sets that it applies to; all if empty.
     #[serde(default)]
     isas: Vec<String>,
-    /// What was found to be the reason.
+    /// The cause that was found.
     cause: String,
 }
 
@@ -79,7 +79,7 @@ struct KnownFailure {
 #[serde(deny_unknown_fields)]
 struct Unbalanced {
     names: Vec<String>,
-    /// Why that is so; for the reader.
+    /// The reason, for the reader of the file.
     #[serde(rename = "cause")]
     _cause: String,
 }
@@ -131,7 +131,7 @@ impl Suite {
         let json = folder.join("knownfailures.json");
         let text = std::fs::read_to_string(&json).with_context(|| io_context("read", &json))?;
         let aosp = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not what AOSP 10 has there", json.display()))?;
+            .with_context(|| format!("{} has another format than AOSP 10's", json.display()))?;
         let text = std::fs::read_to_string(known_failures)
             .with_context(|| io_context("read", known_failures))?;
         let known: KnownFailures =
@@ -162,7 +162,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// The tests that `options` ask for, in order, with the reason why one is to be skipped.
+    /// The tests that `options` select, in order, each with the reason to skip it, if any.
     pub(super) fn select(&self, options: &Options) -> Result<Vec<(String, Option<String>)>> {
         let variants = variants(options.mode, self.isa);
         let (names, explicit) = if options.all {
@@ -192,7 +192,7 @@ impl Suite {
                     .is_none_or(|f| n.contains(f.as_str()))
             })
             .map(|n| {
-                // Whoever names a test wants to see it run.
+                // A test that is named is always run.
                 let skip = if explicit || options.include_known {
                     None
                 } else {
@@ -238,7 +238,7 @@ impl Suite {
             return Some("needs JVMTI, which labs under qemu don't have".to_owned());
         }
         let a = self.aosp.iter().find(|a| {
-            // Those are for sanitizers, other collectors and bisection, none of which is used here.
+            // Entries with variables are for sanitizers, other collectors and bisection, which are not used here.
             a.env_vars.is_empty()
                 && a.concerns(test)
                 && a.variant
@@ -267,7 +267,7 @@ impl AospEntry {
     }
 }
 
-/// What AOSP's test runner would call the way in which tests run here.
+/// The variants in AOSP's test runner that correspond to a run of the lab.
 fn variants(mode: Mode, isa: Isa) -> BTreeSet<&'static str> {
     let common = [
         "host",
@@ -418,7 +418,7 @@ mod tests {
                 .filter(|(name, why)| name.starts_with("530") && why.is_some())
                 .count()
         };
-        // With the one that loads an agent.
+        // Including the test that loads an agent.
         assert_eq!(skipped(Isa::Arm64), 2);
         assert_eq!(skipped(Isa::Arm), 2);
         assert_eq!(skipped(Isa::X86_64), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The warm JVM that builds of tests send their javac, d8, smali and jasmin calls to.
+//! The tool server: a warm JVM that runs javac, d8, smali and jasmin for the builds of tests.
 
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,13 +14,13 @@ use super::files::{hash_tree, io_context};
 use super::layout::Layout;
 use crate::util::hex;
 
-/// Names the server's socket to the client.
+/// The environment variable with the path of the server's socket.
 pub(super) const SOCKET: &str = "HINDSIGHT_TOOL_SOCKET";
 
 /// Folder of Debian's jars.
 const JARS: &str = "/usr/share/java";
 
-/// What smali and jasmin need, of Debian's libsmali-java and jasmin-sable.
+/// The jars of smali and jasmin, from Debian's libsmali-java and jasmin-sable.
 const TOOL_JARS: [&str; 8] = [
     "antlr3-runtime.jar",
     "dexlib2.jar",
@@ -76,7 +76,7 @@ impl<'a> Server<'a> {
         Ok(socket)
     }
 
-    /// Ends the server; a call of a tool that is still under way ends with it.
+    /// Ends the server, and a tool that is still running in it.
     pub(super) fn stop(&self) {
         *self.running.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
@@ -147,7 +147,7 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
             bail!("{} is missing: install the packages libsmali-java and jasmin-sable, and build the lab", p.display());
         }
     }
-    // Short, since a socket's path may have 107 bytes.
+    // A short path: a socket's path has at most 107 bytes.
     let folder = tempfile::Builder::new().prefix("hs-").tempdir()?;
     let log = layout
         .cache
@@ -156,7 +156,7 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
     std::fs::create_dir_all(layout.cache.join("logs"))?;
     let log_file = std::fs::File::create(&log).with_context(|| io_context("write", &log))?;
     let mut child = Command::new("java")
-        // Short-lived work on few cores: a simple collector and the quick compiler win.
+        // For short work on few cores, the serial collector and the fast compiler are best.
         .args([
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
@@ -189,7 +189,7 @@ fn start(layout: &Layout, worker: usize) -> Result<Running> {
     Ok(running)
 }
 
-/// What the results of the tools depend on, besides their arguments.
+/// A hash of the tools: their results depend on it and on their arguments.
 pub(super) fn fingerprint(layout: &Layout) -> Result<String> {
     let mut h = Sha256::new();
     let mut all: Vec<PathBuf> = vec![source(layout)];
@@ -205,7 +205,7 @@ pub(super) fn fingerprint(layout: &Layout) -> Result<String> {
     Ok(hex(&h.finalize()))
 }
 
-/// `run-test-tool TOOL ARGUMENTS…`: has the server run a tool, and passes on its output. Returns its exit status.
+/// `run-test-tool TOOL ARGUMENTS…`: runs a tool in the server and prints its output. Returns the tool's exit status.
 pub fn client(tool: &str, arguments: &[String]) -> Result<i32> {
     let socket = std::env::var_os(SOCKET).with_context(|| {
         format!("{SOCKET} isn't set: this command is for the builds of run-tests")

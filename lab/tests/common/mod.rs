@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A program in the lab that is traced, and asked things while it runs.
+//! A traced program in the lab, which answers commands while it runs.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -19,7 +19,7 @@ pub(crate) fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// The lab for x86-64, or for what `HINDSIGHT_TEST_ISA` says. Not all tests are meant for the emulated ones.
+/// The lab for x86-64, or for the instruction set in `HINDSIGHT_TEST_ISA`; some tests only work on x86-64.
 pub(crate) fn lab() -> Lab {
     let isa = std::env::var("HINDSIGHT_TEST_ISA").map_or(Isa::X86_64, |isa| isa.parse().unwrap());
     Lab::open(Release::Android10, isa, Variant::Hindsight).unwrap()
@@ -66,9 +66,9 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts `tests/java/NAME`'s main class with these arguments (apart by blanks) and this configuration of
-    /// Hindsight, to which it adds `dir`, `socket` and `check-balance`. `change` may change the command before
-    /// its class path; it is given the program's folder.
+    /// Starts `tests/java/NAME`'s main class with these arguments (separated by blanks) and this configuration of
+    /// Hindsight, to which it adds `dir`, `socket` and `check-balance`. `change` may add to the command before its class
+    /// path; its second argument is the program's folder.
     pub(crate) fn start(
         name: &str,
         main: &str,
@@ -99,7 +99,7 @@ impl Program {
         }
     }
 
-    /// Where its files are.
+    /// The folder of its files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.as_ref().unwrap().path()
     }
@@ -127,7 +127,7 @@ impl Program {
         self.line()
     }
 
-    /// The same, where the answer is a number.
+    /// Sends a line, and returns the answer as a number.
     pub(crate) fn number(&mut self, line: &str) -> u64 {
         let answer = self.ask(line);
         answer
@@ -141,7 +141,7 @@ impl Program {
     }
 
     /// Ends the input, and waits for the program's end, which must be a success with a balanced trace. Returns
-    /// what was persisted at the end, if that is configured.
+    /// the snapshot of the end, if one is configured.
     pub(crate) fn finish(mut self) -> tempfile::TempDir {
         drop(self.input.take());
         let mut rest = String::new();
@@ -164,7 +164,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // After a failure; otherwise it has ended.
+        // Still running only after a failure.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -182,7 +182,7 @@ impl Socket {
         answer.trim_end().to_owned()
     }
 
-    /// The same; it must succeed, and the `ok` is cut off.
+    /// Sends a command that must succeed; returns the answer without its `ok`.
     pub(crate) fn ok(&mut self, command: &str) -> String {
         let answer = self.ask(command);
         let rest = answer
@@ -196,7 +196,7 @@ impl Socket {
     }
 }
 
-/// Waits until it is so; not for ever, so that a test that fails ends.
+/// Waits until the condition holds, for at most five minutes.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(300);
     while !is_so() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Android's system properties, as far as Hindsight watches them: one property, whose values are the lines of
-// the FIFO that the environment variable TEST_PROPERTY names. Preloaded into dalvikvm.
+// The functions of Android's system properties that Hindsight uses, for one property: its values are the lines of the
+// FIFO that the environment variable TEST_PROPERTY names. Preloaded into dalvikvm.
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>

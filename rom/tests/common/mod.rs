@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the tests share: the checkout, and how tests treat a missing program.
 
-// Each test program uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -42,7 +41,8 @@ pub(crate) fn has_tools<P: AsRef<OsStr>>(test: &str, tools: &[(P, &str)]) -> boo
 pub(crate) fn missing(test: &str, why: &str) {
     assert!(!tools_are_required(), "{test} needs what is missing: {why}");
     // Not eprintln!, whose text the test harness drops when a test passes.
-    writeln!(std::io::stderr(), "skipped: {test}: {why}").unwrap();
+    let line = format!("skipped: {test}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// Whether a missing program is a failure.

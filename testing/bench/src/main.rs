@@ -24,7 +24,7 @@ use machine::Machine;
 
 /// Measures, and writes target/bench/NAME.json
 #[derive(Parser)]
-#[command(name = "cargo xtask bench")]
+#[command(bin_name = "cargo xtask bench")]
 struct Arguments {
     /// The measurement
     name: Name,

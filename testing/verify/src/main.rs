@@ -20,7 +20,10 @@ use checks::Check;
 
 /// Checks of compiled code and of recordings
 #[derive(Parser)]
-#[command(name = "cargo xtask verify", args_conflicts_with_subcommands = true)]
+#[command(
+    bin_name = "cargo xtask verify",
+    args_conflicts_with_subcommands = true
+)]
 struct Arguments {
     #[command(subcommand)]
     check: Option<Check>,

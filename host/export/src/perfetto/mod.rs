@@ -33,7 +33,7 @@ mod clock {
     pub(super) const REALTIME: u64 = 1;
     pub(super) const MONOTONIC: u64 = 3;
     pub(super) const BOOTTIME: u64 = 6;
-    /// The first that a sequence may define for itself.
+    /// The first number that a sequence may define for itself.
     pub(super) const INCREMENTAL: u64 = 64;
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     Ok(written)
 }
 
-/// Collects packets.
+/// Collects packets and writes them in chunks.
 struct Writer<'a> {
     out: &'a mut dyn Write,
     chunk: Vec<u8>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The little of protobuf that is needed: varints, and bytes with a length.
+//! Protobuf's wire format: varints, and bytes with a length.
 
-/// Field numbers and values of `perfetto.protos`, as of Perfetto v52. They never change: that is what
-/// protobuf promises.
+/// Field numbers and values of the package `perfetto.protos`, as of Perfetto v52. Protobuf schemas never change the
+/// number of a field. A test compares them with types of the schema.
 pub(super) mod fields {
     pub(crate) mod trace {
         pub(crate) const PACKET: u32 = 1;
@@ -107,7 +107,7 @@ pub(super) fn append_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A message under construction.
+/// The encoded fields of a message.
 #[derive(Default)]
 pub(super) struct Message(Vec<u8>);
 

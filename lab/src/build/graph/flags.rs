@@ -4,7 +4,7 @@
 use crate::spec::{Flags, Isa, Spec};
 use crate::toolchain::{sysroot, target_flags};
 
-/// Machine and code flags of C, C++ and assembly. ART's sources are not ours to warn about.
+/// Machine and code flags of C, C++ and assembly. No warnings: ART's sources are not ours to fix.
 fn common(spec: &Spec, isa: Isa) -> String {
     let target = target_flags(spec, isa);
     let machine = match isa {
@@ -15,7 +15,7 @@ fn common(spec: &Spec, isa: Isa) -> String {
     format!("-fPIC -fno-omit-frame-pointer -fno-strict-aliasing {machine} -w -pthread")
 }
 
-/// How native methods are compiled where ART's calls to them are not what the compiler would expect.
+/// Flags for native methods: on 32-bit ARM, ART calls them by another convention than the compiler's default.
 fn native_method_flags(spec: &Spec, isa: Isa) -> String {
     match isa {
         Isa::Arm => format!(" -include {}/jnicall.h", spec.shim),

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The Ninja graph of the native part.
 //!
-//! Which files a library consists of is read from the `Android.bp` files. What they don't say
-//! outside Soong (flags, include folders, Debian's names of libraries) is in the tables of each
-//! release ([`crate::release`]).
+//! The `Android.bp` files list the source files of each library. Soong's part (flags, include folders) and Debian's
+//! names of libraries are in the tables of each release ([`crate::release`]).
 //!
 //! All paths are relative to the variant's folder, so that both variants run the same commands
 //! and share the compiler cache.

@@ -6,8 +6,8 @@ use crate::build::ninja::Edge;
 use crate::spec::Flags;
 use std::path::Path;
 
-/// The headers of `lab/<release>/pch/`, each with the flags that it is precompiled for. Parsing what
-/// nearly every file of ART includes is otherwise half of the work.
+/// The headers of `lab/<release>/pch/`, each with the flags that it is precompiled for. Without them, parsing the
+/// headers that nearly every file of ART includes is half of the work.
 const PRECOMPILED: [(&str, Flags); 4] = [
     ("runtime", Flags::Art),
     ("compiler", Flags::Compiler),
@@ -17,14 +17,13 @@ const PRECOMPILED: [(&str, Flags); 4] = [
 
 /// The precompiled header for a source file of a target, if there is one.
 ///
-/// Hindsight's own files do without: they have to say themselves what they include, as in a build
-/// of Android. ART's base libraries include little of the headers, and would be compiled again
-/// whenever one of those changed.
+/// Hindsight's own files have none, so that a missing `#include` fails here as it does in a build of Android. ART's
+/// base libraries use few of these headers, and would be recompiled when any of them changed.
 fn precompiled(target: &str, source: &str, flags: Flags) -> Option<&'static str> {
     let path = source.find("src/art/").map_or("", |at| &source[at..]);
     let own = match flags {
         Flags::Art => path.starts_with("src/art/runtime/"),
-        // Has its own names for registers.
+        // The disassembler has its own names for registers.
         Flags::Compiler => !path.starts_with("src/art/disassembler/"),
         // The JVMTI agent defines some of the runtime's constants again.
         Flags::Test => target.ends_with("/libarttest.so"),
@@ -79,7 +78,7 @@ impl Graph<'_> {
         object
     }
 
-    /// The headers that most files of some target include.
+    /// Edges that precompile the headers that some file needs.
     pub(super) fn precompiled_headers(&mut self) {
         for (name, flags) in PRECOMPILED {
             if !self.precompiled.contains(name) {

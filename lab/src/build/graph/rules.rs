@@ -32,8 +32,8 @@ impl Graph<'_> {
         };
         rule(n, "cxx", &cxx);
         rule(n, "cc", &cc);
-        // The compiler cache tells precompiled headers apart by the sum beside them: the header itself
-        // has absolute paths in it, which would keep the variants from sharing what they compile.
+        // The compiler cache identifies a precompiled header by the checksum beside it. The header itself contains
+        // absolute paths, so that the variants could not share the objects compiled with it.
         n.rule(
             "precompile",
             &format!(
@@ -48,7 +48,7 @@ impl Graph<'_> {
             &format!("{cxx} -MD -MF $out.d $flags -S $in -o $out"),
             &[depfile[0], depfile[1], ("description", "compile $in")],
         );
-        // Headers that stay the same don't make everything out of date.
+        // An unchanged header keeps its time, so that nothing is rebuilt for it.
         let keep = "if cmp -s $out.new $out; then rm $out.new; else mv $out.new $out; fi";
         n.rule(
             "asm_header",

@@ -10,7 +10,7 @@ use hindsight_blueprint::{Source, Value};
 use std::path::Path;
 
 impl Graph<'_> {
-    /// What ART's build generates, except the sources of single modules.
+    /// Edges for the files that all of ART includes or links: `asm_defines.h` and the interpreters.
     pub(super) fn generated(&mut self) -> Result<()> {
         let text = format!("{}/gen/asm_defines.s", self.out);
         let header = self.asm_defines();
@@ -49,7 +49,7 @@ impl Graph<'_> {
         Ok(())
     }
 
-    /// The source files of a part; edges that generate some of them are written.
+    /// The source files of a part. Writes the edges that generate some of them.
     pub(super) fn sources(&mut self, from: Origin) -> Result<Vec<String>> {
         let module = match from {
             Origin::Only(isa, _) if isa != self.isa => return Ok(Vec::new()),
@@ -106,7 +106,7 @@ impl Graph<'_> {
         Ok(files)
     }
 
-    /// Whether a test needs dexter's slicer, which Debian doesn't package.
+    /// Whether a test includes dexter's slicer, which Debian doesn't package.
     fn needs_slicer(&self, path: &str) -> Result<bool> {
         Ok(path.starts_with("src/art/test/") && read(&self.dir.join(path))?.contains("\"slicer/"))
     }
@@ -157,7 +157,7 @@ impl Graph<'_> {
     }
 }
 
-/// Whether a file of art-hooks lowers nodes for an instruction set that there is no code generator for.
+/// Whether a file of art-hooks lowers nodes for an instruction set whose code generator is not compiled.
 fn is_for_other_code_generator(spec: &Spec, file: &str, isa: Isa) -> bool {
     let lowered = Path::new(file)
         .file_stem()

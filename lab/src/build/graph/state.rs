@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The graph while it is written: its inputs, and the outputs that several edges name.
+//! The state of the graph while it is written: its inputs, and outputs that several edges name.
 
 use crate::build::ninja::Writer;
 use crate::build::sanitize;

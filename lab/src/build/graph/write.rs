@@ -12,7 +12,7 @@ use hindsight_blueprint::{Tree, Variation};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A target's output below `root/`: a 32-bit system has other folders.
+/// A target's output below `root/`, where 32-bit systems name folders differently.
 fn output(isa: Isa, target: &Target) -> String {
     match target.output.split_once('/') {
         Some(("lib64", name)) => format!("{}/{name}", isa.library_dir()),
@@ -35,10 +35,11 @@ pub(crate) const PROGRAMS: &str = "programs";
 /// A shared library that leaves nothing undefined.
 const CLOSED: &str = "-Wl,--no-undefined";
 
-/// Test libraries may refer to symbols that the agent or runtime that loads them has.
+/// The linker's option for libraries without undefined symbols. Test libraries may refer to symbols of the agent or
+/// runtime that loads them.
 fn closed(target: &Target, variant: Variant) -> &'static str {
     match target.kind {
-        // The sanitizer's functions are in the program.
+        // The program defines the sanitizer's functions.
         _ if variant.is_sanitized() => "",
         Kind::Shared if !target.output.starts_with("nativetest64/") => CLOSED,
         _ => "",
@@ -95,7 +96,7 @@ pub(crate) fn write(
 }
 
 impl Graph<'_> {
-    /// The target [`PROGRAMS`]: all libraries and programs but those for tests, and the boot image.
+    /// The target [`PROGRAMS`]: the libraries and programs that are not only for tests, and the boot image.
     fn programs(&mut self) {
         let root = format!("{}/root", self.out);
         let mut inputs: Vec<String> = targets(self.spec, self.isa, self.variant)

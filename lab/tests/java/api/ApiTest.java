@@ -4,7 +4,7 @@ import dev.hindsight.Hindsight;
 
 import java.io.File;
 
-/** A thread that asks for itself to be traced: by Hindsight's class, and in Nanoscope's way. */
+/** A thread that starts its own tracing: by Hindsight's class, and by Nanoscope's thread names. */
 public final class ApiTest {
     private ApiTest() {}
 

@@ -14,8 +14,8 @@ import java.util.concurrent.locks.LockSupport;
  * line; ends, with all its threads, at the end of the input.
  *
  * <p>{@code thread KIND NAME [ARGUMENT]} starts a thread and answers with its id; the kinds are at
- * {@link Subject#run}. {@code poke NAME} lets a thread that waits for it go on, {@code join NAME} waits for its
- * end, too; they, and {@code calls NAME}, answer with how many calls of {@link #step} it has made.
+ * {@link Subject#run}. {@code poke NAME} lets a waiting thread continue, {@code join NAME} also waits for its end; both,
+ * and {@code calls NAME}, answer with the number of its calls of {@link #step}.
  */
 public final class Control {
     static volatile boolean ending;
@@ -94,7 +94,7 @@ public final class Control {
             LockSupport.unpark(this);
         }
 
-        /** Waits until it is poked; false if everything is to end. */
+        /** Waits until it is poked; false if the program ends. */
         private synchronized boolean awaitPoke() {
             while (pokes == 0 && !ending) {
                 try {

@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 
-/** Ways in and out of managed code that take a native half, {@code paths.c}, or many threads. */
+/** Transitions into and out of managed code that need native code, {@code paths.c}, or many threads. */
 public final class Paths {
     static volatile int sink;
 

@@ -8,8 +8,8 @@ import java.lang.ref.WeakReference;
 import java.lang.reflect.Proxy;
 
 /**
- * Calls methods of a class loader that is then unloaded: of a proxy, and a default method, of which each class
- * that does not override it has a copy.
+ * Calls methods of a class loader that is then unloaded: methods of a proxy, and a default method, which ART copies
+ * into each class that does not override it.
  */
 public final class Unload {
     private Unload() {}
@@ -23,7 +23,7 @@ public final class Unload {
         String leave(String name);
     }
 
-    /** As above. */
+    /** Loaded anew by the loader that is unloaded; inherits the default method. */
     public static final class Polite implements Greeter, Runnable {
         @Override
         public String leave(String name) {
@@ -59,7 +59,7 @@ public final class Unload {
         new BufferedReader(new InputStreamReader(System.in)).readLine();
     }
 
-    /** Apart, so that no register of the caller's keeps the loader alive. */
+    /** A method of its own, so that no register of the caller keeps the loader alive. */
     private static boolean isAlive(WeakReference<ClassLoader> loader) {
         return loader.get() != null;
     }

@@ -12,7 +12,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** Makes messages of a looper take long, and prints what the watchdog says about them. */
+/** Sends slow messages to a looper, and prints the watchdog's reports. */
 public final class WatchdogTest {
     private static final long LIMIT_MILLIS = 100;
     private static final int MSG_SLOW = 7;
@@ -68,7 +68,7 @@ public final class WatchdogTest {
         });
     }
 
-    /** Far longer than any report takes: only so that a watchdog that says nothing fails the test. */
+    /** Far longer than any report takes, so that only a silent watchdog reaches it. */
     private String awaitReport() throws InterruptedException {
         return String.valueOf(reports.poll(20, TimeUnit.SECONDS));
     }

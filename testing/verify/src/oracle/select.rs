@@ -9,13 +9,16 @@ use anyhow::{ensure, Context as _, Result};
 use super::options::Options;
 use super::programs::Program;
 
+/// Whether a program of this name is selected.
+pub(super) type Wanted<'a> = dyn Fn(&str) -> bool + 'a;
+
 /// The sources of programs. A source is used only if the options may name one of its programs, as each takes time
 /// or has to be built first.
 pub(super) struct Sources<'a> {
     /// The programs in `lab/oracle`.
     pub(super) own: &'a dyn Fn() -> Result<Vec<Program>>,
     /// The programs of Debian's packages whose names fit.
-    pub(super) debian: &'a dyn Fn(&dyn Fn(&str) -> bool) -> Result<Vec<Program>>,
+    pub(super) debian: &'a dyn Fn(&Wanted<'_>) -> Result<Vec<Program>>,
     /// ART's run-tests, and the names of the ones that cannot be run here.
     pub(super) run_tests: &'a dyn Fn() -> Result<(Vec<Program>, BTreeSet<String>)>,
 }

@@ -13,8 +13,8 @@ import java.util.List;
 /** The notes on disk: one line each, in a file that is replaced as a whole. */
 final class NoteFile {
     /**
-     * How long the storage of a cheap phone may need to make a write durable while it collects garbage. The
-     * machine that runs the demo has faster storage, so the wait is played.
+     * The time that a cheap phone's storage may need to make a write durable while it collects garbage. The
+     * machine that runs the demo has faster storage, so the wait is simulated.
      */
     private static final long FLASH_STALL_MILLIS = 650;
 

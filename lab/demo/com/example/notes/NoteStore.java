@@ -31,7 +31,7 @@ final class NoteStore {
         snapshot = Collections.unmodifiableList(new ArrayList<>(notes.values()));
     }
 
-    /** What the list on the screen shows; as of the last {@link #publish}. */
+    /** The notes that the list on the screen shows, as of the last {@link #publish}. */
     List<Note> snapshot() {
         return snapshot;
     }
@@ -39,8 +39,8 @@ final class NoteStore {
     /**
      * Writes all notes to disk.
      *
-     * <p>This is the mistake that the demo is about: the lock is held while the file is written, so whoever
-     * calls {@link #find} meanwhile, the main thread for one, waits for the storage.
+     * <p>This is the mistake in the demo: the lock is held while the file is written, so a thread that calls
+     * {@link #find} meanwhile, such as the main thread, waits for the storage.
      */
     synchronized void saveAll() throws IOException {
         if (!dirty) {

@@ -14,8 +14,8 @@ import java.util.Random;
  * seconds after the start stalls, because of a mistake in {@link NoteStore#saveAll}. It ends by itself soon
  * after the watchdog has seen the stall.
  *
- * <p>What it does is the same in each run (the random numbers have a fixed seed); when it does it is up to
- * the scheduler.
+ * <p>It does the same in each run (the random numbers have a fixed seed), at times that depend on the
+ * scheduler.
  */
 public final class NotesApp implements Watchdog.Listener {
     private static final int NOTES = 400;
@@ -23,7 +23,7 @@ public final class NotesApp implements Watchdog.Listener {
     private static final long SEED = 20;
     /** Enough for some frames after the stall. */
     private static final long LINGER_MILLIS = 500;
-    /** If there was no stall until then, something is wrong with the demo. */
+    /** The demo fails if there was no stall until then. */
     private static final long GIVE_UP_MILLIS = 20_000;
 
     private static final String[] VOCABULARY = {

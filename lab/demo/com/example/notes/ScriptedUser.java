@@ -5,7 +5,7 @@ import android.os.Handler;
 
 import java.util.Random;
 
-/** Somebody who uses the app, always in the same way: opens a note ten times a second, and searches. */
+/** A simulated user: opens a note ten times a second, and searches; the same in each run. */
 final class ScriptedUser implements Runnable {
     private static final long TAP_PERIOD_MILLIS = 100;
     private static final int TAPS_PER_SEARCH = 5;

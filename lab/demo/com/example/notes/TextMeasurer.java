@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package com.example.notes;
 
-/** How wide a text is, in pixels, in an imagined font; and where its lines break. */
+/** The width of a text in pixels, in a fictitious font, and its line breaks. */
 final class TextMeasurer {
     private TextMeasurer() {}
 
