@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one definition of what Hindsight records: 8-byte slots, the ring they live in, and the
-//! `.hindsight` file a ring is kept in. Emitters, runtime and decoder all use these constants;
-//! nobody else writes a tag or a shift by hand.
+//! `.hindsight` file that holds rings. Emitters, runtime and decoder all use these constants; no tag or shift is
+//! written anywhere else.
 //!
 //! ```
 //! use hindsight_trace_format::slot::{Event, Slot};
 //!
-//! // What a trace point at the entry of the method at 0x7000_1000 stores at counter 0x1_0000_0042:
+//! // The slot that the entry of the method at 0x7000_1000 stores at counter 0x1_0000_0042:
 //! let slot = Slot::entry(0x7000_1000, 0x1_0000_0042);
 //! assert_eq!(slot.counter(), 0x42);
 //! assert_eq!(slot.event(), Event::Entry { method: 0x7000_1000 });

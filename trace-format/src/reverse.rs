@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading a ring: its slots in the order of time, and its events from the newest backwards.
 //!
-//! Only backwards is unambiguous: the low half of an event's last slot says how many slots stand
-//! before it. Nothing here allocates, needs an alignment or can fail.
+//! Backwards is the only unambiguous direction: the low half of an event's last slot gives the number of
+//! payload slots before it. This module never allocates, needs no alignment and cannot fail.
 
 use crate::ring::Position;
 use crate::slot::{payload_slots, Event, Slot, SLOT_BYTES};
 
-/// The slots of a ring, oldest first, wherever the ring wrapped. A view: cheap to copy.
+/// The slots of a ring, oldest first, across the wrap. A view: cheap to copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slots<'a> {
     older: &'a [u8],
@@ -41,18 +41,17 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub const fn len(&self) -> usize {
         (self.older.len() + self.newer.len()) / SLOT_BYTES
     }
 
-    /// Whether there is none.
+    /// Whether there is no slot.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes of the slots `start..end`, or fewer of them: those up to [`Slots::split`], where the ring's memory
-    /// ends and begins.
+    /// The bytes of the slots `start..end`, but only up to [`Slots::split`], where the ring's memory wraps.
     #[inline]
     pub fn bytes(&self, start: usize, end: usize) -> &'a [u8] {
         let split = self.split();
@@ -62,7 +61,7 @@ impl<'a> Slots<'a> {
             (self.newer, start - split, end.saturating_sub(split))
         };
         let to = to.min(half.len() / SLOT_BYTES);
-        // `to` is at most the half's length, and a range that ends before it starts is no part of it.
+        // `to` is at most the half's length; a range that ends before its start gives nothing.
         half.get(from.saturating_mul(SLOT_BYTES)..to * SLOT_BYTES)
             .unwrap_or_default()
     }
@@ -109,7 +108,7 @@ pub struct EventRef<'a> {
 }
 
 impl<'a> EventRef<'a> {
-    /// What happened.
+    /// The event.
     #[inline]
     pub const fn event(&self) -> Event {
         self.slot.event()
@@ -121,7 +120,7 @@ impl<'a> EventRef<'a> {
         self.slot.counter()
     }
 
-    /// How many payload slots the event has.
+    /// Number of the event's payload slots.
     #[inline]
     pub const fn payload_len(&self) -> usize {
         payload_slots(self.slot.low())
@@ -184,8 +183,7 @@ impl<'a> ReverseEvents<'a> {
         }
     }
 
-    /// After the last event: how many of the oldest slots belong to an event that was cut by the
-    /// wrap-around. 0 while there are events left.
+    /// After the last event: the number of oldest slots that belong to an event cut by the wrap. 0 before.
     pub const fn cut_slots(&self) -> usize {
         self.cut_slots
     }

@@ -3,7 +3,7 @@
 //!
 //! A ring is `2^k` bytes of slots at a page boundary, followed by a `PROT_NONE` guard page. The
 //! cursor is the *address* of the next slot; `0` means that tracing is off. A store to the guard page
-//! is what wraps the cursor, so a cursor can stand for a moment at the ring's end.
+//! wraps the cursor, so until that store the cursor can stand at the ring's end.
 
 use crate::slot::SLOT_BYTES;
 
@@ -42,7 +42,7 @@ impl Geometry {
         1 << self.log2_bytes
     }
 
-    /// How many slots the ring holds.
+    /// Number of slots in the ring.
     pub const fn slots(self) -> usize {
         self.bytes() / SLOT_BYTES
     }
@@ -56,7 +56,7 @@ impl Default for Geometry {
     }
 }
 
-/// Where a ring stands: how often it wrapped, and the byte offset of the next slot.
+/// Position of a ring's cursor: the number of completed laps, and the byte offset of the next slot.
 ///
 /// Slots written since the start: `laps * slots + offset / 8`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,7 +77,7 @@ impl Position {
             .saturating_add(self.offset / SLOT_BYTES as u64)
     }
 
-    /// How many bytes of the ring's memory, from its start, hold slots.
+    /// Number of bytes of the ring's memory, from its start, that hold slots.
     pub const fn used_bytes(self, geometry: Geometry) -> usize {
         let bytes = geometry.bytes();
         if self.laps == 0 && self.offset < bytes as u64 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Slots: what one trace point writes.
+//! Slots: the 8 bytes that a trace point writes.
 //!
 //! A slot is a little-endian `u64`. Its upper half holds the low 32 bits of the counter (ticks; the
-//! TSC on x86-64, CNTVCT on ARM), its lower half says what happened:
+//! TSC on x86-64, CNTVCT on ARM), its lower half the kind of event:
 //!
 //! | low 32 bits | meaning |
 //! |---|---|
@@ -16,7 +16,7 @@
 
 /// Size of a slot in bytes.
 pub const SLOT_BYTES: usize = 8;
-/// Byte offset, inside a slot, of the half that says what happened.
+/// Byte offset, inside a slot, of the half with the kind of event.
 pub const LOW_OFFSET: usize = 0;
 /// Byte offset, inside a slot, of the low 32 bits of the counter.
 pub const COUNTER_OFFSET: usize = 4;
@@ -28,7 +28,7 @@ pub const TAG_WIDE_ENTRY: u32 = 1;
 pub const FIRST_EXTENSION: u32 = 2;
 /// The first low half that is a method address: the end of page zero.
 pub const FIRST_METHOD: u32 = 4096;
-/// `number & PAYLOAD_MASK` is how many payload slots stand before an extension's slot.
+/// `number & PAYLOAD_MASK` is the number of payload slots before an extension's slot.
 pub const PAYLOAD_MASK: u32 = 7;
 
 /// Extension events. A decoder skips the ones it does not know, by [`payload_slots`].
@@ -70,10 +70,10 @@ pub enum Extension {
     /// In a part of a trace: a method that was entered before the part begins was running at this time. It becomes
     /// the innermost call. Payload: the `ArtMethod*` (0: not known), flags (1: it is the native part of the method).
     EnteredBefore = 0x07a,
-    /// In a part of a trace: the innermost call was running at this time, and nothing later is known about it
+    /// In a part of a trace: the innermost call was running at this time, and its end is not known
     /// (no payload).
     LeftAfter = 0x080,
-    /// In a part of a trace: the part begins at this time (no payload). Present where no other event is so old.
+    /// In a part of a trace: the part begins at this time (no payload). Present if no other event is as old.
     PartBegins = 0x088,
 }
 
@@ -122,13 +122,13 @@ impl Extension {
         )
     }
 
-    /// The extension with this number, or `None` where a newer writer used one we do not know.
+    /// The extension with this number, or `None` if it is a newer writer's.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|e| e.number() == number)
     }
 }
 
-/// How many payload slots stand before a slot with this low half (0 for exits and narrow entries).
+/// Number of payload slots before a slot with this low half (0 for exits and narrow entries).
 pub const fn payload_slots(low: u32) -> usize {
     match low {
         TAG_EXIT => 0,
@@ -138,7 +138,7 @@ pub const fn payload_slots(low: u32) -> usize {
     }
 }
 
-/// What the last slot of an event says.
+/// The event that a closing slot stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Entry of the method at this address (low 4 GiB).
@@ -189,7 +189,7 @@ impl Slot {
         Self::new(extension.number(), counter)
     }
 
-    /// The half that says what happened.
+    /// The half with the kind of event.
     pub const fn low(self) -> u32 {
         self.0 as u32
     }
@@ -199,7 +199,7 @@ impl Slot {
         (self.0 >> 32) as u32
     }
 
-    /// What happened, for a slot that closes an event.
+    /// The event, if this is a closing slot.
     pub const fn event(self) -> Event {
         match self.low() {
             TAG_EXIT => Event::Exit,

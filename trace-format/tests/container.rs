@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written is read back, and what was damaged is noticed.
+//! Written values are read back, and damage is noticed.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn small_file() -> Vec<u8> {
     writer
         .section(SectionKind::Process, 0, &[&facts.encode()])
         .unwrap();
-    // Of a kind that nobody knows, in two parts, not a multiple of 8.
+    // A section of an unknown kind, in two parts, with a length that is no multiple of 8.
     writer
         .section(4711_u32, 3, &[b"from the ", b"future"])
         .unwrap();
@@ -135,7 +135,7 @@ fn other_files_are_told_apart_from_damaged_ones() {
         let error = Reader::new(bytes).unwrap_err();
         assert!(matches!(error, ReadError::NotHindsight), "{error}");
     }
-    // What a writer leaves that never finished.
+    // The file of a writer that did not finish.
     let unfinished = vec![0; HEADER_BYTES + 100];
     assert!(Reader::new(&unfinished).is_err());
 }

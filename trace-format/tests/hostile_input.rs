@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whatever bytes a file has: no panic, and no memory but in proportion to the file.
+//! Any bytes as a file: no panic, and memory in proportion to the file's size.
 
 mod common;
 
@@ -19,16 +19,16 @@ thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: GlobalAlloc's contract is upheld by `System`, to which all calls are forwarded unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATED.try_with(|total| total.set(total.get().saturating_add(layout.size())));
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller upholds the contract of `alloc`: a layout of non-zero size.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller upholds the contract of `dealloc`: `memory` came from `alloc` with this layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -67,7 +67,7 @@ fn read_everything(bytes: &[u8]) -> Result<(), ReadError> {
     first_error
 }
 
-/// Reads all that can be had of a damaged file.
+/// Reads all recoverable parts of a damaged file.
 fn salvage_everything(bytes: &[u8]) {
     let Ok(recovered) = Reader::recover(bytes) else {
         return;
@@ -139,7 +139,7 @@ fn repair_checksums(bytes: &mut [u8]) {
     bytes[36..40].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Numbers that lengths and counts are wrong with.
+/// Wrong values for lengths and counts.
 fn nasty() -> impl Strategy<Value = u32> {
     prop_oneof![
         any::<u32>(),
@@ -156,7 +156,7 @@ proptest! {
     #[test]
     fn random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         prop_assert!(within(limit(&bytes), || read_everything(&bytes)).is_err());
-        // Else hardly any would get past the magic.
+        // Without the magic, hardly any would get further.
         let bytes = [&MAGIC[..], &bytes].concat();
         within(limit(&bytes), || salvage_everything(&bytes));
     }

@@ -768,6 +768,9 @@ mod tests {
         }
         let waiting = s.thread(4, "ReferenceQueueDaemon");
         s.at(waiting, 0).enter(daemon).enter(wait);
+        let await_stall = s.method("dev.hindsight.Watchdog.awaitStall", "()V");
+        let watchdog = s.thread(5, "hindsight-watchdog");
+        s.at(watchdog, 0).enter(run).enter(await_stall).enter(wait);
         let trace = decode(&s);
         let of = |thread: usize| stalls(&trace, &trace.threads[thread], &Question::default());
         let busy = of(0);
@@ -779,7 +782,7 @@ mod tests {
         );
         assert_eq!((&chain.culprit, &chain.suspect), (&None, &None));
         assert_eq!(chain.last.callees[0].method, "a.Parser.token");
-        for idle in [of(1), of(2), of(3)] {
+        for idle in [of(1), of(2), of(3), of(4)] {
             assert!(!idle.stall, "{idle:?}");
             assert_eq!((idle.longest_ns, idle.chains), (None, vec![]));
         }

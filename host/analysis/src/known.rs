@@ -46,6 +46,7 @@ pub(crate) fn is_idle(method: &Method) -> bool {
                 "take" | "poll" | "takeFirst" | "pollFirst"
             )
             | ("dalvik.system.VMRuntime", "runHeapTasks")
+            | ("dev.hindsight.Watchdog", "awaitStall")
     )
 }
 

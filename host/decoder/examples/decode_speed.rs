@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast traces are decoded: `cargo run --release -p hindsight-decoder --example decode_speed [FILE…]`, by default traces
-//! that benchmarks make; `--write FOLDER` writes those. On one core, best of several runs, in time on the
-//! processor, next to reading all bytes once.
+//! Measures decode speed: `cargo run --release -p hindsight-decoder --example decode_speed [FILE…]`, by default of generated
+//! traces; `--write FOLDER` writes them. CPU time on one core, best of several runs, and its ratio to the time of
+//! reading all bytes once.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -11,13 +11,13 @@ use hindsight_testkit::Workload;
 
 const RUNS: usize = 15;
 
-/// Seconds of processor time of this thread.
+/// CPU time of this thread, seconds.
 fn now() -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid, and the clock exists on Linux.
+    // SAFETY: `time` is a valid timespec on this stack; the call writes nothing else.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

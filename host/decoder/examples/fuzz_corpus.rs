@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes the inputs that scripts/fuzz starts from: `fuzz_corpus FOLDER`. They are made by code, so that they need no place in
-//! the repository, and follow the formats.
+//! Writes the seed inputs of scripts/fuzz: `fuzz_corpus FOLDER`. Code makes them, so that they follow the formats and take no
+//! place in the repository.
 
 use std::fs;
 use std::path::Path;
@@ -124,7 +124,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     put(
         "nanoscope",
         "calls",
-        b"0:+a.C.f\n5:+void a.C.g(int)\n12:POP\n13:POP\n14:POP\n20:+<entered before the trace>\n",
+        b"0:+a.C.f\n3:void a.C.h(int)\n4:POP\n5:+void a.C.g(int)\n12:POP\n13:POP\n14:POP\n20:+<entered before the trace>\n",
     )?;
     put("mapping", "r8", MAPPING.as_bytes())?;
     put("signatures", "one", SIGNATURES.as_bytes())?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a trace is like, in the numbers that decide how fast it is decoded and exported; those of the workload that
-//! benchmarks make are next to them.
+//! Prints the properties of traces that decide how fast they are decoded and exported, next to those of the benchmarks'
+//! workload.
 //!
 //! `cargo run --release -p hindsight-decoder --example shape [FILE.hindsight…]`
 
@@ -56,7 +56,7 @@ fn row(thread: &Thread, name: &str) {
     let popular = popular.count() + 1;
     let calls_nothing = |i: usize| calls.depth.get(i + 1).is_none_or(|&d| d <= calls.depth[i]);
     let leaves = (0..calls.len()).filter(|&i| calls_nothing(i)).count();
-    // The method that was called last from here is called again.
+    // Calls of the same method as the call before.
     let again = (1..calls.len())
         .filter(|&i| calls.depth[i] == calls.depth[i - 1])
         .filter(|&i| calls.method[i] == calls.method[i - 1])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The second pass over a ring: forwards, block by block, from events to calls.
 //!
-//! Entries and exits alternate in ways that no branch predictor guesses, so there is no branch between them: each
-//! event writes what an entry and what an exit would write, where one of the two does no harm. Each step goes over the
-//! whole block before the next one starts.
+//! The sequence of entries and exits defeats branch prediction, so the inner loop has no branch between the two: each
+//! event makes the writes of an entry and the writes of an exit, and the wrong ones are overwritten later. Each stage
+//! processes a whole block before the next stage starts.
 
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, TAG_EXIT, TAG_WIDE_ENTRY};
@@ -15,27 +15,27 @@ use crate::model::{Stats, ThreadEvent};
 use crate::pages::prefetch;
 use crate::scan::{is_special, words, Block, Scan, Times, BLOCK_EVENTS};
 
-/// What a block's events are, in scratch memory.
+/// Scratch memory for the events of one block.
 struct Scratch {
     /// Their closing slots.
     events: Vec<u64>,
-    /// The counter at each.
+    /// The counter at each event, ticks.
     ticks: Vec<u64>,
     ns: Vec<u64>,
-    /// Of special events: place among the events, and index of the slot.
+    /// For each special event: its index among the events, and the index of its slot.
     specials: Vec<(u32, u32)>,
     entries: Box<Entries>,
 }
 
-/// What entries of a block become: column by column, no more than there are events.
+/// The calls that a block's entries begin, as columns.
 struct Entries {
-    /// Place among the events.
+    /// Index among the block's events.
     event: [u16; BLOCK_EVENTS],
     depth: [u32; BLOCK_EVENTS],
     parent: [u32; BLOCK_EVENTS],
 }
 
-/// An entry that is not narrow: place among the block's entries, address, flags.
+/// An entry that is not narrow: index among the block's entries, address, flags.
 type Odd = (usize, u64, Flags);
 
 /// Builds the calls of one thread.
@@ -45,7 +45,7 @@ pub(crate) struct Builder<'a, 'b> {
     time: Converter<'b>,
     scan: Scan,
     calls: Calls,
-    /// The calls that run, outermost first, after [`NO_PARENT`]; what is above `height` is garbage.
+    /// The running calls, outermost first, after [`NO_PARENT`]. Elements above `height` are garbage.
     stack: Vec<u32>,
     height: usize,
     events: Vec<ThreadEvent>,
@@ -54,7 +54,7 @@ pub(crate) struct Builder<'a, 'b> {
     latest_ns: u64,
 }
 
-/// What came of it.
+/// The result of [`Builder::build`].
 pub(crate) struct Built {
     pub(crate) calls: Calls,
     pub(crate) events: Vec<ThreadEvent>,
@@ -76,7 +76,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             slots,
             resolver,
             time,
-            // Columns hold the garbage of a block for a moment.
+            // Columns hold up to one block of garbage while it is processed.
             calls: Calls::with_capacity(scan.entries + before + BLOCK_EVENTS),
             scan,
             stack: vec![NO_PARENT],
@@ -88,7 +88,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         }
     }
 
-    /// Builds all. Calls without an exit end at `end_ns` at the latest.
+    /// Builds all calls. A call without an exit ends at `end_ns` at the latest.
     pub(crate) fn build(mut self, end_ns: u64) -> Built {
         let mut scratch = Scratch {
             events: Vec::with_capacity(BLOCK_EVENTS),
@@ -192,7 +192,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         (ns.first(), ns.last())
     }
 
-    /// The calls that end, but never began, began before `start_ns`.
+    /// Adds the calls whose exits follow but whose entries are missing: they began before `start_ns`.
     fn begin_stretch(&mut self, start_ns: u64) {
         self.height = 0;
         let before = self.scan.open_starts.pop().unwrap_or(0);
@@ -213,7 +213,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         }
     }
 
-    /// The calls that run were not seen to end; they ran until `end_ns` at least.
+    /// Ends the running calls, whose exits are missing: they ran until `end_ns` at least.
     fn end_stretch(&mut self, end_ns: u64) {
         for &index in &self.stack[1..=self.height] {
             let index = index as usize;
@@ -240,8 +240,8 @@ impl<'a, 'b> Builder<'a, 'b> {
         self.columns(entries, scratch, &odd);
     }
 
-    /// Runs through events that are entries and exits only. `entry` is the number of entries in the block before them; returns
-    /// that after them.
+    /// Processes events that are entries and exits only. `entry` is the number of the block's entries before them; returns
+    /// the number after them.
     #[inline]
     fn simple(
         &mut self,
@@ -261,14 +261,14 @@ impl<'a, 'b> Builder<'a, 'b> {
             let enters = word as u32 != TAG_EXIT;
             let caller = stack[height];
             let index = (first + entry) as u32;
-            // An entry becomes a call; the next entry overwrites what an exit leaves here.
+            // An entry begins a call. After an exit, the next entry overwrites this element.
             entries.event[entry % BLOCK_EVENTS] = (events.start + i) as u16;
             entries.depth[entry % BLOCK_EVENTS] = height as u32;
             entries.parent[entry % BLOCK_EVENTS] = caller;
-            // An exit ends the innermost call; a call that begins has its end written again when it ends.
+            // An exit ends the innermost call. After an entry, the call's own exit overwrites this element.
             let ends_at = if enters { index } else { caller };
             ends[ends_at as usize] = ns;
-            // Above the innermost call of an exit, there is nothing to be lost.
+            // After an exit, elements above the innermost call are free to be overwritten.
             stack[height + 1] = index;
             height = height + 2 * usize::from(enters) - 1;
             entry += usize::from(enters);
@@ -329,7 +329,7 @@ impl<'a, 'b> Builder<'a, 'b> {
                     self.stats.open_starts += 1;
                 }
                 LEFT_AFTER => {
-                    // The scan made sure that a call runs.
+                    // The scan counted the open starts, so a call is running.
                     let index = self.stack[self.height] as usize;
                     let flags = &mut self.calls.flags[index];
                     *flags = flags.with(Flags::OPEN_END);
@@ -364,7 +364,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         self.simple(at..count, entry, scratch)
     }
 
-    /// The event at `place`, as if its low half were this.
+    /// Processes the event at `place` with another low half.
     fn one(&mut self, place: usize, low: u32, entry: usize, scratch: &mut Scratch) -> usize {
         let word = std::mem::replace(&mut scratch.events[place], u64::from(low));
         let entry = self.simple(place..place + 1, entry, scratch);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes that nobody vouches for, read from the front.
+//! Reads untrusted bytes from the front.
 
-/// What is wrong with an input, and where.
+/// An error in an input, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Byte offset in the input.
     pub(crate) offset: u64,
     pub(crate) what: String,
-    /// The input ends too early; what is there may be right.
+    /// Whether the input ends too early; the part before may be sound.
     pub(crate) cut_off: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::pages::prefer_large;
 /// [`Call::parent`] of an outermost call.
 pub const NO_PARENT: u32 = u32::MAX;
 
-/// What is special about a call.
+/// Flags of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Flags(pub u8);
@@ -16,7 +16,7 @@ impl Flags {
     /// The entry is not in the ring: the call is older than its start says. The method is known only in a part of
     /// a trace that once had the entry.
     pub const OPEN_START: Flags = Flags(1);
-    /// The exit is not in the ring: the call went on after its end, or nobody saw it end.
+    /// The exit is not in the ring: the call ended at its end or later.
     pub const OPEN_END: Flags = Flags(2);
     /// An exception left it.
     pub const BY_EXCEPTION: Flags = Flags(4);
@@ -29,14 +29,14 @@ impl Flags {
         self.0 & flags.0 == flags.0
     }
 
-    /// Those of either.
+    /// The union of both.
     #[inline]
     #[must_use]
     pub const fn with(self, flags: Flags) -> Flags {
         Flags(self.0 | flags.0)
     }
 
-    /// These, less those of `flags`.
+    /// These flags without `flags`.
     #[inline]
     #[must_use]
     pub const fn without(self, flags: Flags) -> Flags {
@@ -47,23 +47,23 @@ impl Flags {
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_START`] the first moment at which it was seen to run.
+    /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_START`] the earliest time at which it is known to run.
     pub start_ns: u64,
-    /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_END`] the last moment at which it was seen to run.
+    /// CLOCK_BOOTTIME, ns. With [`Flags::OPEN_END`] the latest time at which it is known to run.
     pub end_ns: u64,
-    /// What was called.
+    /// The called method.
     pub method: MethodId,
-    /// 0 for an outermost call. Frames that neither entered nor left a method while the ring recorded
-    /// aren't known, and don't count.
+    /// Number of callers; 0 for an outermost call. Frames that neither called nor returned while the ring recorded are
+    /// unknown and do not count.
     pub depth: u32,
     /// Index of the caller, or [`NO_PARENT`].
     pub parent: u32,
-    /// What is special about it.
+    /// Its flags.
     pub flags: Flags,
 }
 
 impl Call {
-    /// How long it was seen to run, ns.
+    /// Time from start to end, ns.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
@@ -82,12 +82,12 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// How many there are.
+    /// Number of calls.
     pub fn len(&self) -> usize {
         self.start_ns.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no call.
     pub fn is_empty(&self) -> bool {
         self.start_ns.is_empty()
     }
@@ -108,7 +108,7 @@ impl Calls {
         }
     }
 
-    /// No calls, and room for so many.
+    /// No calls, with capacity for `calls`.
     pub(crate) fn with_capacity(calls: usize) -> Self {
         fn column<T>(calls: usize) -> Vec<T> {
             let column = Vec::with_capacity(calls);
@@ -125,7 +125,7 @@ impl Calls {
         }
     }
 
-    /// Adds a call, which started no earlier than those that are there.
+    /// Adds a call, which must not start before the last one.
     pub(crate) fn push(&mut self, call: Call) {
         self.start_ns.push(call.start_ns);
         self.end_ns.push(call.end_ns);
@@ -148,7 +148,7 @@ impl Calls {
         }
     }
 
-    /// The call at `index`, and what it called, directly or not: `index..subtree_end(index)`.
+    /// End of the subtree of a call: `index..subtree_end(index)` are the call and all calls below it.
     pub fn subtree_end(&self, index: usize) -> usize {
         let depth = self.depth[index];
         let after = &self.depth[index + 1..];
@@ -160,7 +160,7 @@ impl Calls {
                 .unwrap_or(after.len())
     }
 
-    /// The outermost call above `index`, …, its caller, itself.
+    /// Indices of the outermost call above `index`, …, its caller, itself.
     pub fn path_to(&self, index: usize) -> Vec<usize> {
         let mut path: Vec<usize> =
             std::iter::successors(Some(index), |&i| self.parent_of(i)).collect();
@@ -168,7 +168,7 @@ impl Calls {
         path
     }
 
-    /// For each call: its duration less those of the calls it made, ns.
+    /// For each call, its self time: its duration without the durations of its callees, ns.
     pub fn self_ns(&self) -> Vec<u64> {
         let mut own: Vec<u64> = self
             .start_ns

@@ -3,13 +3,13 @@
 
 use hindsight_trace_format::container::{ClockSample, Clocks};
 
-/// Samples closer than this say more about the time it takes to take one than about the rate.
+/// Samples closer than this are skipped: the time of taking a sample would distort the rate.
 const MIN_SAMPLE_DISTANCE_NS: u64 = 100_000_000;
 /// Binary places of [`Piece::rate`]: enough for counters from 1 MHz on, exact to 1 ns over a year.
 const RATE_BITS: u32 = 53;
-/// Slowest counter that is believed, ticks per second.
+/// Slowest plausible counter, ticks per second.
 const MIN_TICKS_PER_SECOND: u64 = 1_000_000;
-/// Fastest counter that is believed, ticks per second.
+/// Fastest plausible counter, ticks per second.
 const MAX_TICKS_PER_SECOND: u64 = 100_000_000_000;
 
 /// A stretch of time with one rate.
@@ -42,8 +42,8 @@ impl Piece {
 
 /// Turns the counter into CLOCK_BOOTTIME.
 ///
-/// Between two samples the time is interpolated, so that a counter whose nominal rate is a little off
-/// fits the clocks of other traces; outside of them the nominal rate holds.
+/// Between two samples time is interpolated, so that a counter with an inaccurate nominal rate still agrees with other
+/// traces. Before the first and after the last sample the nominal rate is used.
 #[derive(Clone, Debug)]
 pub struct Clock {
     /// Newest first.
@@ -148,7 +148,7 @@ impl Clock {
         }
     }
 
-    /// The moment at which the rings were persisted, on all clocks.
+    /// The time of the snapshot on all clocks.
     pub fn reference(&self) -> ClockSample {
         self.reference
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a trace cannot be decoded.
+//! Errors of opening and decoding a trace.
 
 use std::io;
 use std::path::PathBuf;
 
 use hindsight_trace_format::container::ReadError;
 
-/// Why a trace cannot be decoded. Each message names the file, what is wrong with it, and a remedy.
+/// An error of opening or decoding a trace. Each message names the file, the fault and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,15 +15,15 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It can be read, but is not a whole and sound `.hindsight` file.
+    /// A `.hindsight` file is damaged, so that strict opening refuses it, or nothing of it can be read.
     #[error("{}: {source}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, where, and what to do.
+        /// The fault, its place and the remedy.
         source: ReadError,
     },
     /// The file is of no format that can be read.
@@ -39,27 +39,27 @@ pub enum Error {
     Clocks {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
-    /// A file of another format that makes no sense.
+    /// A file of another format is malformed.
     #[error("{}: at byte {offset}: {what}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where in it, bytes.
+        /// Offset in the file, bytes.
         offset: u64,
-        /// What is wrong, and what to do.
+        /// The fault and the remedy.
         what: String,
     },
-    /// A line of a text file that makes no sense.
+    /// A line of a text file is malformed.
     #[error("{}:{line}: {what}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong, and what to do.
+        /// The fault and the remedy.
         what: String,
     },
     /// A file cannot be written; nothing is left of it.
@@ -67,7 +67,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The trace has no such thread.
@@ -75,7 +75,7 @@ pub enum Error {
     NoThread {
         /// The file.
         path: PathBuf,
-        /// The one that was asked for; any, if `None`.
+        /// The requested thread id; `None` if any thread would do.
         tid: Option<u32>,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a `.hindsight` file to the call trees of its threads.
+//! Reads traces: from a `.hindsight` file, or a file of another format, to the call trees of its threads.
 //!
 //! ```no_run
 //! let trace = hindsight_decoder::Trace::open("demo.hindsight".as_ref())?;
@@ -12,10 +12,31 @@
 //! ```
 //!
 //! Trace points hold 32 bits of a counter, entries name a method and exits name nothing. So a ring is
-//! read from its newest slot backwards ([`Thread`]): times are extended to 64 bits between the anchors
-//! that bound them, and each exit ends the innermost call that runs. What the ring
-//! doesn't say isn't made up: a call whose entry was overwritten, or that was still running, is kept
-//! with an open end ([`Flags`]) and counted ([`Stats`]).
+//! read from its newest slot backwards: times are extended to 64 bits between the anchors that bound them, and each exit
+//! ends the innermost running call. Nothing is invented: a call whose entry was overwritten, or that was still running,
+//! has an open start or end ([`Flags`]) and is counted ([`Stats`]). Damaged parts of a file are left out and listed
+//! ([`Trace::damaged`]).
+//!
+//! [`Calls`] holds the calls of a thread as columns, in the order of their starts, callers before callees:
+//!
+//! ```text
+//! time  ──────────────────────►     index  method  depth  parent
+//! main [──────────────────────]         0  main        0  NO_PARENT
+//!   f   [─────────]                     1  f           1  0
+//!     g   [──] [─]                      2  g           2  1
+//!                                       3  g           2  1
+//!   h                [────]             4  h           1  0
+//! ```
+//!
+//! So the subtree of `f` is the range `1..4`, and the longest call of a thread is
+//!
+//! ```
+//! # let trace = hindsight_decoder::Trace::decode("t".as_ref(), &hindsight_testkit::stall().encode())?;
+//! let thread = trace.main_thread().expect("the main thread is traced");
+//! let longest = thread.calls.iter().max_by_key(|call| call.duration_ns()).expect("there are calls");
+//! println!("{} took {} ns", trace.methods.name(longest.method), longest.duration_ns());
+//! # Ok::<(), hindsight_decoder::Error>(())
+//! ```
 
 mod build;
 mod bytes;

@@ -14,10 +14,10 @@ use crate::{file, signature};
 /// More alternatives than this are not written into a name.
 const MAX_ALTERNATIVES: usize = 3;
 
-/// What a `mapping.txt` says.
+/// The contents of a `mapping.txt`.
 ///
-/// Methods that R8 inlined have no trace points of their own. Those that it inlined into a method are in
-/// [`Method::inlined`]: which of them ran in a call is not recorded.
+/// Methods that R8 inlined have no trace points of their own. [`Method::inlined`] lists those inlined into a
+/// method; the trace does not record which of them ran in a call.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
     /// By their shortened names.
@@ -39,16 +39,16 @@ struct Original {
     class: Option<String>,
     parameters: Vec<String>,
     returned: String,
-    /// What was inlined into it: `class.name`.
+    /// The methods inlined into it: `class.name`.
     inlined: Vec<String>,
 }
 
-/// What names were found.
+/// Counts of the names that were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deobfuscated {
     /// Methods that have their original names now.
     pub methods: u64,
-    /// Of these, methods that several original ones may be: the names of all are given, with `|` between them.
+    /// Ambiguous ones of these: all possible names are given, with `|` between them.
     pub ambiguous: u64,
 }
 
@@ -58,12 +58,12 @@ impl Mapping {
         Self::parse(path, &file::read(path)?)
     }
 
-    /// From the bytes of a `mapping.txt`; `path` is what errors call it. Lines that make no sense are skipped, as R8's own
-    /// retrace does, unless there is no other.
+    /// Parses the bytes of a `mapping.txt`; `path` is its name in errors. Malformed lines are skipped, as R8's own retrace
+    /// does; a file without any class is an error.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
         let mut mapping = Mapping::default();
         let mut class: Option<String> = None;
-        // Records with the same lines of the same method: what was inlined, then what it was inlined into.
+        // Records with the same lines of the same method: the inlined methods, then the method around them.
         let mut group = Group::default();
         for record in ProguardMapping::new(bytes).iter() {
             let Ok(record) = record else { continue };
@@ -121,7 +121,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// How many classes it names.
+    /// Number of classes in it.
     pub fn classes(&self) -> usize {
         self.classes.len()
     }

@@ -90,14 +90,14 @@ impl Method {
     }
 }
 
-/// The methods that a trace names, each once.
+/// The methods of a trace, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Methods {
     methods: Vec<Method>,
 }
 
 impl Methods {
-    /// Methods whose ids are their places.
+    /// `methods[i]` gets the id `i`.
     pub(crate) fn new(methods: Vec<Method>) -> Self {
         Methods { methods }
     }
@@ -141,10 +141,10 @@ impl Methods {
     }
 }
 
-/// What tells methods apart: an address may have had several names.
+/// Identity of a method: its address and its symbol, since an address may have had several names.
 type Key = (u64, Option<u32>);
 
-/// Makes the [`Methods`] of a file out of those of its threads.
+/// Merges the methods of all threads into the [`Methods`] of a file.
 #[derive(Default)]
 pub(crate) struct Merger {
     ids: HashMap<Key, MethodId>,
@@ -152,7 +152,7 @@ pub(crate) struct Merger {
 }
 
 impl Merger {
-    /// The ids, in the file, of the methods of one thread.
+    /// Adds the methods of one thread, and returns their ids in the file.
     pub(crate) fn merge(
         &mut self,
         local: &[Key],
@@ -211,13 +211,13 @@ struct Narrow {
     id: u32,
 }
 
-/// Methods in one ring are fewer: it takes a slot to name one, and a ring has at most 2^27.
+/// A ring names fewer methods: each takes a slot, and a ring has at most 2^27.
 const ID_MASK: u32 = (1 << 30) - 1;
-/// It has no name.
+/// Flag: the method has no symbol.
 const UNNAMED: u32 = 1 << 30;
-/// It depends on the time what is at the address.
+/// Flag: the address was reused; look the name up by time.
 const VARIES: u32 = 1 << 31;
-/// log2 of the entries that the table has at first: 32 KiB.
+/// log2 of the table's initial number of entries: 32 KiB.
 const FIRST_TABLE_LOG2: u32 = 12;
 
 /// Turns addresses into ids, for one thread.
@@ -246,11 +246,11 @@ impl<'a, 'b> Resolver<'a, 'b> {
         }
     }
 
-    /// Where an address is in the table, or belongs.
+    /// Index of an address in the table, or of the free entry for it.
     #[inline]
     fn place(table: &[Narrow], shift: u32, address: u32) -> usize {
         let mask = table.len() - 1;
-        // Fibonacci hashing: ArtMethods are 8-byte aligned, and those of a class follow each other.
+        // Fibonacci hashing: ArtMethods are 8-byte aligned, and the methods of a class are adjacent.
         let mut at = (address.wrapping_mul(0x9e37_79b1) >> shift) as usize & mask;
         while table[at].address != address && table[at].address != 0 {
             at = (at + 1) & mask;
@@ -457,7 +457,7 @@ mod tests {
             (0x4000, 5, "<method 0x4000>"),
             (0x0800, 5, "<method 0x800>"),
         ];
-        // Once in this order, once backwards: nothing that is remembered may change an answer.
+        // In this order, then backwards: the cache must not change an answer.
         let got: Vec<_> = (asked.iter().chain(asked.iter().rev()))
             .map(|&(address, counter, _)| resolver.resolve(address, counter))
             .collect();

@@ -1,44 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory that is there when it is wanted: large vectors on large pages, else a fifth of the time goes into page
-//! faults, and parts of a ring in the cache.
+//! Huge pages for large vectors, which saves about 20 % of the decode time, and prefetching of ring blocks.
 
 /// Smaller vectors are not worth a system call.
 #[cfg(target_os = "linux")]
 const MIN_BYTES: usize = 4 << 20;
 
-/// Asks for large pages for the memory of `vector`, which should not have been written to.
+/// Asks for huge pages for the memory of `vector`. Useful before its first write only.
 #[cfg(target_os = "linux")]
 pub(crate) fn prefer_large<T>(vector: &Vec<T>) {
     let bytes = vector.capacity() * size_of::<T>();
     if bytes < MIN_BYTES {
         return;
     }
-    // SAFETY: asks for a number.
+    // SAFETY: sysconf has no precondition.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let start = vector.as_ptr() as usize;
     let from = start.next_multiple_of(page);
     let length = (start + bytes - from) / page * page;
-    // SAFETY: these whole pages belong to the vector. The advice changes no contents, and no access that is allowed. That it
-    // may not be taken is no error.
+    // SAFETY: the range lies inside of the vector's allocation, by the computation above. MADV_HUGEPAGE changes neither the
+    // contents nor the protection of its pages. A failure is harmless.
     unsafe { libc::madvise(from as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
 }
 
-/// Only Linux is asked.
+/// Does nothing outside of Linux.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn prefer_large<T>(_: &Vec<T>) {}
 
-/// Asks for these bytes to be in the cache soon. The processor does that by itself within a page, and upwards.
+/// Prefetches these bytes. The processor's own prefetcher works within a page and for ascending addresses only.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
     use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
     const LINE_BYTES: usize = 64;
     for line in bytes.chunks(LINE_BYTES) {
-        // SAFETY: each processor of this kind has the instruction; it changes nothing, and never faults.
+        // SAFETY: SSE, which has the instruction, is part of x86-64. A prefetch changes no state and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
 
-/// Left to the processor.
+/// Does nothing: left to the processor's prefetcher.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn prefetch(_: &[u8]) {}

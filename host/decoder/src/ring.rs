@@ -13,16 +13,16 @@ use crate::model::{Stats, Thread};
 use crate::scan::Scan;
 use crate::timeline::Timeline;
 
-/// A thread whose methods are still numbered on their own.
+/// A decoded thread whose method ids are still local to it.
 pub(crate) struct Decoded {
     pub(crate) thread: Thread,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
 }
 
 impl Decoded {
-    /// Numbers the methods as the file does.
+    /// Replaces the local method ids by the file's.
     pub(crate) fn finish(mut self, ids: &[MethodId]) -> Thread {
-        // Those of the first thread are so already.
+        // The first thread's ids are the same in both.
         let same = ids.iter().enumerate().all(|(i, id)| id.0 as usize == i);
         if !same {
             for method in &mut self.thread.calls.method {

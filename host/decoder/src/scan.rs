@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The first pass over a ring: backwards, because only that is unambiguous.
+//! The first pass over a ring: backwards, the only unambiguous direction.
 //!
-//! It finds what the second pass, forwards, has to know beforehand: which slots are payload, the whole counter at the
-//! start of each block, and how many of the calls that end began before anything that is known. Blocks without
-//! extension events, which are nearly all in most rings, are looked at without a branch that could be guessed wrong.
+//! It prepares the second pass, which goes forwards: it finds the payload slots, the whole counter at the start of each
+//! block, and the number of exits without an entry. Blocks without extension events, nearly all in most rings, are
+//! scanned without unpredictable branches.
 
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{
@@ -13,15 +13,14 @@ use hindsight_trace_format::slot::{
 use crate::pages::prefetch;
 use crate::timeline::Timeline;
 
-/// Most events in a block. What is known about their slots fits into the L1 cache.
+/// Maximum of events in a block. The scratch data of a block fits into the L1 cache.
 pub(crate) const BLOCK_EVENTS: usize = 1 << 10;
-/// More frames than this no thread has: 16 bytes each, on a stack of 1 GiB.
+/// Upper bound for the frames of a thread: 16 bytes each, on a stack of 1 GiB.
 const MAX_FRAMES: u64 = 1 << 26;
 
-/// How many calls that began before a ring did are shown for the exceptions that left them, given how many rings
-/// share a file. A stack of 8 MiB may have 524288 of them (those of a small recursive method have 16 bytes on
-/// x86-64), and few threads ever overflow theirs; but a few bytes that claim frames must not make us allocate
-/// without bounds.
+/// Limit, for each of `rings` rings, on calls that are shown only because an exception left them, without an entry in
+/// the ring. A stack of 8 MiB can hold 524288 frames (16 bytes each for a small recursive method on x86-64). The limit
+/// bounds the memory that a hostile file can claim with a few bytes.
 pub(crate) fn unseen_frames_shown(rings: usize) -> u64 {
     const OF_A_FILE: u64 = 1 << 22;
     (OF_A_FILE / rings.max(1) as u64).clamp(1 << 16, 1 << 20)
@@ -30,50 +29,50 @@ pub(crate) fn unseen_frames_shown(rings: usize) -> u64 {
 /// The counter at the events of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Times {
-    /// At its first event. Each difference between the low halves of two is that of the whole counters.
+    /// The whole counter at the block's first event; differences of the low halves give the others.
     From(u64),
-    /// In [`Scan::times`], from this index on: some contradict the anchors.
+    /// In [`Scan::times`], from this index on, because some times contradict the anchors.
     Listed(usize),
 }
 
-/// Events that follow each other, with the same bounds of their times.
+/// Consecutive events whose times have the same bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
-    /// Index of the first slot: that of an event, or of its payload.
+    /// Index of the first slot of the block, payload included.
     pub(crate) start: u32,
     /// Index of the slot after the last event.
     pub(crate) end: u32,
-    /// How many events are neither exits nor narrow entries.
+    /// Number of events that are neither exits nor narrow entries.
     pub(crate) specials: u32,
     pub(crate) times: Times,
     /// Its first event is [`Extension::Started`].
     pub(crate) starts_stretch: bool,
 }
 
-/// What is known after the first pass. All lists are newest first.
+/// Result of the first pass. All lists are newest first.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) blocks: Vec<Block>,
     /// Indices of the slots of events that are neither exits nor narrow entries.
     pub(crate) specials: Vec<u32>,
-    /// For each [`Extension::Unwound`], how many frames it left, as far as that is credible.
+    /// For each [`Extension::Unwound`], the number of frames it left, limited to a credible one.
     pub(crate) unwound: Vec<u32>,
-    /// For each stretch, how many of its calls that end began before it.
+    /// For each stretch between starts of tracing, the number of its exits without an entry in it.
     pub(crate) open_starts: Vec<u32>,
     pub(crate) times: Vec<u64>,
     /// Entries, native ones too.
     pub(crate) entries: usize,
     /// Slots of the oldest event, which was cut by the wrap-around.
     pub(crate) cut_slots: usize,
-    /// Frames that are not credible.
+    /// Claimed frames beyond a credible number.
     pub(crate) incredible_frames: u64,
-    /// Frames that are too many to be shown.
+    /// Claimed frames beyond the number that is shown.
     pub(crate) unshown_frames: u64,
     /// See [`unseen_frames_shown`].
     unseen_frames_shown: u64,
     /// Sum of `unwound`.
     unwound_frames: u64,
-    /// Calls that end later, and whose entries haven't been seen.
+    /// Number of exits seen so far whose entries haven't been seen.
     height: u32,
 }
 
@@ -91,17 +90,17 @@ pub(crate) fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + Exac
     })
 }
 
-/// What entries and exits, newest first, do to the number of calls that end later: how much it grows, and what
-/// becomes of 0. An exit adds one; an entry takes one away, if there is one.
+/// Effect of entries and exits, scanned newest first, on the number of open exits: an exit adds one, an entry removes
+/// one if there is one. The effect is `n -> max(n + grows, rises)`, returned as `(grows, rises)`.
 ///
-/// So what becomes of `n` is the larger of `n + grows` and `rises`. That holds for any part of the slots,
-/// too: four parts are gone through at the same time, because each step has to wait for the one before it.
+/// Such effects compose, so the four quarters of the block are scanned at the same time: within a quarter, each step
+/// depends on the step before.
 fn heights(bytes: &[u8]) -> (i64, i64) {
     const PARTS: usize = 4;
     let step = |(grows, rises): &mut (i64, i64), word: u64| {
         let by = if word as u32 == TAG_EXIT { 1 } else { -1 };
         *grows += by;
-        // Not `max(0)`, which becomes a branch that is often guessed wrong.
+        // Not `max(0)`: the compiler makes a branch of it, which is often mispredicted.
         let sum = *rises + by;
         *rises = sum & !(sum >> 63);
     };
@@ -179,10 +178,10 @@ impl Scan {
         let span = ((wraps << 32) + u64::from(newest)).wrapping_sub(u64::from(oldest));
         let len = bytes.len() / SLOT_BYTES;
         let (grows, rises) = heights(bytes);
-        // Of `len` events, exits add one, and entries take one away.
+        // exits + entries = len, exits - entries = grows.
         let entries = (len as i64 - grows) / 2;
         let Some(time) = timeline.extend_block(newest, span, len as u64) else {
-            // The walk takes care of it.
+            // `with_specials` handles contradicting times.
             return None;
         };
         self.height = (i64::from(self.height) + grows).max(rises) as u32;
@@ -285,7 +284,7 @@ impl Scan {
                     .checked_sub(1)
                     .and_then(|i| slots.get(i))
                     .map_or(0, |payload| payload.0);
-                // What cannot be true says nothing of frames that are not in the ring.
+                // An incredible claim is no evidence of frames that are not in the ring.
                 let is_credible = claimed <= MAX_FRAMES;
                 let unseen = if is_credible {
                     self.unseen_frames_shown
@@ -293,7 +292,7 @@ impl Scan {
                     0
                 };
                 let shown = index as u64 + unseen;
-                // Each of them was entered, here or before: all together, no more than there are slots, and some.
+                // Each frame was entered, in this ring or before it. That bounds the sum of all claims.
                 let left = (slots.len() as u64 + unseen).saturating_sub(self.unwound_frames);
                 let frames = claimed
                     .min(shown.saturating_sub(u64::from(self.height)))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Signatures, as dex files write them and as people do.
 
-/// The types of a signature such as `(J[Ljava/lang/String;)V`, as in Java, with packages: those of the parameters, and the
-/// one that is returned. `None` if it is no signature.
+/// The types of a signature such as `(J[Ljava/lang/String;)V`, as in Java, with packages: parameters, and return type.
+/// `None` if it is no signature.
 pub(crate) fn types(signature: &str) -> Option<(Vec<String>, String)> {
     let (parameters, returned) = signature.strip_prefix('(')?.split_once(')')?;
     let mut rest = parameters;
@@ -20,7 +20,7 @@ pub(crate) fn types(signature: &str) -> Option<(Vec<String>, String)> {
 fn one(descriptor: &str) -> Option<(String, &str)> {
     let element = descriptor.trim_start_matches('[');
     let arrays = descriptor.len() - element.len();
-    // As many as a dex file may have.
+    // The limit of the dex format.
     if arrays > 255 {
         return None;
     }
@@ -71,7 +71,7 @@ pub(crate) fn descriptor(name: &str) -> String {
 pub(crate) fn short(name: &str) -> &str {
     let start = name.rfind(['.', '$']).map_or(0, |at| at + 1);
     match &name[start..] {
-        // Of an anonymous class, the number says nothing.
+        // The number of an anonymous class means nothing without its outer class.
         rest if rest.starts_with(|c: char| c.is_ascii_digit()) || rest.is_empty() => {
             &name[name.rfind('.').map_or(0, |at| at + 1)..]
         }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the 32 bits of the counter that a slot holds to the whole counter.
+//! From the low 32 bits of the counter, which a slot holds, to the whole counter.
 
 use hindsight_trace_format::container::{Anchor, RingHeader};
 
-/// The counter's low half wraps after so many ticks.
+/// Ticks after which the counter's low half wraps.
 const WRAP: u64 = 1 << 32;
-/// An event that the thread was just recording when an anchor was taken may be older than the anchor
-/// by as long as the thread was held up in it: by up to half a wrap, readers assume.
+/// An event that was being recorded while an anchor was taken may be older than the anchor, by the time for which the
+/// thread was preempted in it. Readers allow for half a wrap.
 const IN_PROGRESS: u64 = WRAP / 2;
 
-/// What anchors at one place of the ring say.
+/// Bounds by the anchors at one position of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bound {
     /// Number of the slot, counted since the start of the ring.
@@ -22,12 +22,12 @@ struct Bound {
 
 /// Whole counter values for the slots of a ring, from the newest to the oldest.
 ///
-/// A value greater than its successor's means that the low half wrapped in between. How often it did
-/// can only be seen from the anchors: they bound each stretch of slots.
+/// A low half greater than the next slot's means at least one wrap in between. Only the anchors tell how many: they
+/// bound each stretch of slots.
 pub(crate) struct Timeline {
     /// Oldest first; those at or before the current slot.
     bounds: Vec<Bound>,
-    /// The current slot is no newer than this: that is the time of the one after it, or an anchor's.
+    /// The current slot is no newer than this: the time of the slot after it, or of an anchor.
     upper: u64,
     /// The current stretch is no older.
     lower: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Timeline {
     unbounded: bool,
     /// Slots in such stretches.
     pub(crate) unbounded_slots: u64,
-    /// Slots whose time contradicted the anchors, and was taken to be that of the next event.
+    /// Slots whose time contradicted the anchors; they get the time of the next event.
     pub(crate) contradictions: u64,
     /// Anchors that contradicted the others.
     pub(crate) anchors_ignored: u64,
@@ -121,8 +121,8 @@ impl Timeline {
     }
 
     /// The whole counter of the oldest of `slots` slots of one stretch. `newest` is the low half of the newest, and
-    /// `span` how much the low halves grew from slot to slot, with their wraps. `None`, and nothing else, if a time
-    /// would contradict the anchors: [`Timeline::extend`] tells which.
+    /// `span` is the sum of the differences from slot to slot, wraps included. `None`, without any effect, if a time
+    /// would contradict the anchors: [`Timeline::extend`] finds which.
     pub(crate) fn extend_block(&mut self, newest: u32, span: u64, slots: u64) -> Option<u64> {
         let back = u64::from((self.upper as u32).wrapping_sub(newest));
         // Times only decrease: if the oldest is within the bounds, all are.
@@ -206,7 +206,7 @@ mod tests {
         let (got, timeline) = extend(&times, &header(5, 0x1_0000_0000, 0x3_8000_0000), &[]);
         assert_eq!(got, times);
         assert_eq!(timeline.contradictions, 0);
-        // Without anchors nobody can know.
+        // Without anchors the number of wraps is unknown.
         assert_eq!(timeline.unbounded_slots, 5);
     }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn an_event_in_progress_at_an_anchor_keeps_its_own_time() {
-        // The thread was held up between reading the counter (2_000) and publishing the slot.
+        // The thread was preempted between reading the counter (2_000) and publishing the slot.
         let times = [1_000, 2_000, 5_000_000];
         let (got, timeline) = extend(&times, &header(3, 0, 6_000_000), &[anchor(4_000_000, 1)]);
         assert_eq!(got, times);

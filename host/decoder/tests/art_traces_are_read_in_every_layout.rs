@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Method traces as ART writes them, in each layout, and what becomes of them.
+//! Method traces in each of ART's layouts, and the calls that are read from them.
 
 use std::path::Path;
 

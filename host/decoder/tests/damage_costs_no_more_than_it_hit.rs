@@ -45,7 +45,7 @@ fn open(bytes: &[u8]) -> Result<Trace, Error> {
     Trace::decode(Path::new("trace"), bytes)
 }
 
-/// All that a thread's ring tells, without the numbers of methods and without their names, which are in another section.
+/// The contents of a thread's ring, with methods by address: ids and names depend on other sections.
 fn contents(trace: &Trace, thread: &Thread) -> impl PartialEq + std::fmt::Debug {
     let address = |id| trace.methods.get(id).map(|m| m.address);
     let calls: Vec<_> = thread
@@ -148,7 +148,7 @@ fn a_changed_byte_costs_one_section() {
     let (mut refused, mut kept, mut lost) = (0, 0, 0);
     for round in 0..ROUNDS {
         let mut bytes = sound.bytes.clone();
-        // Half of them in the parts that few bytes belong to.
+        // Most of them in small parts of the file.
         let at = match round % 4 {
             0 => random.below(bytes.len()),
             1 => bytes.len() - 1 - random.below(bytes.len().min(600)),
@@ -313,7 +313,7 @@ fn several_damages_add_up_to_no_more() {
             continue;
         }
         let is_untouched = |range: &Range<usize>| {
-            // A ring before this one that lost its length hides it, where no table is left.
+            // Without a table, a ring is only found if the sections before it tell their lengths.
             let end = range.end;
             end <= length && hits.iter().all(|&at| at > end)
         };

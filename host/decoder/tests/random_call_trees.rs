@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random programs → slots → decoder = what the programs did.
+//! Random programs are recorded and decoded; the result must be the calls that they made.
 //!
-//! The model below runs forwards and knows everything; the decoder runs backwards and knows only what
-//! the ring still holds. They share no code.
+//! The model below runs forwards and knows the whole program; the decoder runs backwards and knows only the ring's
+//! contents. They share no code.
 
 use std::path::Path;
 
@@ -23,11 +23,11 @@ enum Op {
     /// The native part of a method.
     EnterNative(u64),
     Exit,
-    /// As `Exit`, in the words of native calls.
+    /// As `Exit`, of a native call.
     LeaveNative,
     Unwind(u64),
     LockWait,
-    /// Of a newer writer, with this many payload slots.
+    /// An event of a newer writer, with this many payload slots.
     Unknown(usize),
     /// Tracing was stopped for a while; this many methods were entered or left meanwhile.
     Restart(usize),
@@ -79,7 +79,7 @@ struct Frame {
     call: Option<usize>,
 }
 
-/// What a decoder that sees the events from `kept` on must find. `before`: frames at the very start.
+/// The calls that a decoder must find that sees the events from `kept` on. `before`: frames at the very start.
 fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Call> {
     // First: which exit ends which entry? Frames are numbered in the order of entry.
     #[derive(Clone, Copy)]
@@ -156,7 +156,7 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Call
     for (number, life) in lives.iter().enumerate() {
         let entry = life.entry.filter(|&i| is_kept(i));
         let exit = life.exit.filter(|&(i, _)| is_kept(i));
-        // Frames that had ended when this one began are no callers of it.
+        // A frame that had ended before this one began is no caller of it.
         let began = life.entry;
         if life.segment != current {
             current = life.segment;
@@ -269,7 +269,7 @@ fn check(
                 slots += 3;
             }
             Op::Unknown(n) => {
-                // Payload that looks like anything.
+                // Payload with arbitrary bits.
                 let payload = [0, 1, 0x11, 7 << 32, u64::MAX, 0x7000_1000, 0xf0f];
                 r.raw_extension(0xf00 + n as u32, &payload[..n]);
                 slots += 1 + n;
@@ -442,7 +442,7 @@ fn frames_that_no_stack_has_are_not_believed() {
     assert!(stats.incredible_frames > u64::MAX - 3 && stats.unshown_frames == 0);
 }
 
-/// What a file can make us allocate for frames that it only claims does not grow with the number of its rings, up to 64.
+/// The memory for claimed frames does not grow with the number of rings, up to 64.
 #[test]
 fn claims_of_unseen_frames_in_many_rings_do_not_add_up() {
     let mut script = Script::new("claims");
@@ -458,8 +458,8 @@ fn claims_of_unseen_frames_in_many_rings_do_not_add_up() {
     assert_eq!(calls as u64 + folded, 60 << 19);
 }
 
-/// Tracing that is switched off and on again and again, and exceptions that are said to leave thousands of frames each
-/// time: what they cost is bounded for all of them together.
+/// Tracing is switched off and on many times, and each time an exception claims to leave thousands of frames: their
+/// total cost is bounded.
 #[test]
 fn claims_of_unseen_frames_do_not_add_up() {
     let mut script = Script::new("claims");

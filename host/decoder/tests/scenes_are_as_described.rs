@@ -31,7 +31,7 @@ fn wrapped_rings_lack_the_outermost_entries_but_have_the_stall() {
         assert!(thread.stats.overwritten_slots > 0, "{}", thread.name);
     }
     let main = trace.main_thread().unwrap();
-    // The looper never returns, so nothing is known of it; what a frame left and its caller did is nameless.
+    // The looper's entry is overwritten and it never returns, so the ring has no trace of it.
     assert!(main
         .calls
         .iter()

@@ -10,7 +10,7 @@ pub enum ArtLayout {
     V2,
     /// Version 3: two clocks, 14-byte records.
     V3,
-    /// Version 2 as a stream, with records of so many bytes: 14 up to ART 12, 10 later.
+    /// Version 2 as a stream, with the size of its records in bytes: 14 up to ART 12, 10 later.
     V2Stream(usize),
     /// Version 3 as a stream.
     V3Stream,
@@ -87,7 +87,7 @@ impl ArtFile {
         out.extend(32_u16.to_le_bytes());
         out.extend(self.start_us.to_le_bytes());
         if streaming || version == 3 {
-            // What ART says here is wrong for padded records.
+            // ART writes this size even where records are padded.
             let said: u16 = if version == 3 { 14 } else { 10 };
             out.extend(said.to_le_bytes());
         }
@@ -124,7 +124,7 @@ impl ArtFile {
                     out.extend(wall_us.to_le_bytes());
                 }
             }
-            // Nothing was written to the last bytes: whatever was on the stack.
+            // ART leaves the last bytes uninitialized.
             out.resize(start + record_bytes, 0x5a);
         }
         if streaming {

@@ -58,13 +58,13 @@ struct ThreadScript {
     ended: Option<u64>,
 }
 
-/// What happens in a process, and how its trace is written.
+/// The events of a process, and the file that is made of them.
 pub struct Script {
-    /// Facts; pid is that of the first thread unless set.
+    /// Facts; unless set, the pid is the id of the first thread.
     pub process: ProcessFacts,
     /// The clocks, without the reference, which is taken at the end.
     pub clocks: Clocks,
-    /// What the writer claims to have lost.
+    /// The losses that the writer reports.
     pub losses: Losses,
     /// Names of methods.
     pub symbols: Vec<Symbol>,
@@ -141,7 +141,7 @@ impl Script {
         ThreadIndex(self.threads.len() - 1)
     }
 
-    /// What `thread` does, from `ns` after time 0 on.
+    /// Records events of `thread`, from `ns` after time 0 on.
     pub fn at(&mut self, thread: ThreadIndex, ns: u64) -> Recorder<'_> {
         self.now = self.now.max(EPOCH + ns);
         Recorder {
@@ -221,7 +221,7 @@ impl Script {
 }
 
 impl ThreadScript {
-    /// The ring, after all that was recorded went through it.
+    /// The ring after all recorded slots were written to it.
     fn ring(&self, stopped: u64) -> (RingHeader, Vec<u8>) {
         let capacity = self.header.geometry.slots();
         let laps = self.slots.len() / capacity;
@@ -243,7 +243,7 @@ impl ThreadScript {
     }
 }
 
-/// Records what one thread does.
+/// Records the events of one thread.
 pub struct Recorder<'a> {
     thread: &'a mut ThreadScript,
     latest: &'a mut u64,
@@ -297,7 +297,7 @@ impl Recorder<'_> {
     /// An extension event that this version may not know.
     ///
     /// # Panics
-    /// If the number of payload slots isn't the one that the number says.
+    /// If the number of payload slots doesn't fit the extension's number.
     pub fn raw_extension(&mut self, number: u32, payload: &[u64]) -> &mut Self {
         assert_eq!(
             hindsight_trace_format::slot::payload_slots(number),

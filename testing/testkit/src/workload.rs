@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces as large as wanted that look like those of real programs, for benchmarks.
+//! Traces of any size with the shape of real ones, for benchmarks.
 //!
-//! A made-up program runs: methods with bodies of calls, some in loops, some behind conditions. So the same sequences
-//! come again and again with small differences, a few methods make most of the calls, and half of the calls
-//! call nothing themselves, which is what branch predictors, caches and exporters see in real traces. The parameters are
-//! explained in `docs/file-formats.md`.
+//! A random program runs: its methods have bodies of calls, some in loops, some conditional. So the trace has the
+//! properties of real ones that matter to branch predictors, caches and exporters: sequences repeat with small
+//! differences, few methods make most of the calls, and half of the calls are leaves. `docs/file-formats.md` explains the
+//! parameters.
 
 use crate::{Script, ThreadIndex};
 
-/// What the program is like.
+/// Parameters of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Same seed, same trace.
@@ -21,13 +21,13 @@ pub struct Workload {
     pub threads: u32,
     /// Methods in the program; about half of them are called in a ring.
     pub methods: usize,
-    /// Of a thousand methods, so many call nothing.
+    /// Methods of a thousand that are leaves: they call nothing.
     pub leaves_per_mille: u64,
-    /// Frames below which nothing calls anything but leaves.
+    /// Depth from which on methods call leaves only.
     pub max_depth: usize,
-    /// Of a thousand calls, so many are of native methods, with their own events.
+    /// Calls of a thousand that are of native methods, with their own events.
     pub native_per_mille: u64,
-    /// Of a thousand methods, so many are at addresses above 4 GiB.
+    /// Methods of a thousand at addresses above 4 GiB.
     pub wide_per_mille: u64,
 }
 
@@ -69,9 +69,9 @@ impl Random {
 
 struct Call {
     callee: usize,
-    /// Runs so often: `times.0 ..= times.1`.
+    /// How often it runs: `times.0 ..= times.1`.
     times: (u64, u64),
-    /// Of a thousand passes, so many come here.
+    /// Passes of a thousand that make this call.
     taken_per_mille: u64,
 }
 

@@ -2,8 +2,8 @@
 //! The runtime's anchors and the decoder together: the time of every event is exact, whatever the gaps
 //! between events, for counters of any rate.
 //!
-//! Here a thread, the control thread and the counter are simulated; when anchors are taken and which are
-//! kept is the runtime's own code.
+//! Thread, control thread and counter are simulated; the runtime's own code decides when anchors are taken and
+//! which are kept.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -42,12 +42,12 @@ fn step() -> impl Strategy<Value = Step> {
     (gap, held_up).prop_map(|(gap, held_up)| Step { gap, held_up })
 }
 
-/// How the control thread is hindered, once for each anchor; over and over.
+/// Delays of the control thread, one for each anchor, repeated.
 #[derive(Clone, Copy, Debug)]
 struct Hindrance {
-    /// So many times the thread was too busy for an anchor.
+    /// How many attempts at an anchor fail because the thread is busy.
     misses: u32,
-    /// So many ticks too late.
+    /// Delay of the anchor, ticks.
     late: u64,
 }
 
@@ -62,7 +62,7 @@ struct Recorded {
     stopped: u64,
 }
 
-/// Lets the thread do its steps, and the control thread take anchors meanwhile.
+/// Lets the thread record its events while the control thread takes anchors.
 fn record(rate: u64, start: u64, steps: &[Step], hindrances: &[Hindrance], ring: u64) -> Recorded {
     let ticks = |d: Duration| (d.as_secs_f64() * rate as f64) as u64;
     let pause = interval(rate);

@@ -48,7 +48,7 @@ impl Encoder {
     }
 }
 
-/// Takes fields off the front of a section, and knows where it stands.
+/// Reads fields from the front of a section, and keeps its offset.
 pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -122,7 +122,7 @@ impl<'a> Decoder<'a> {
         self.str(field).map(str::to_owned)
     }
 
-    /// A count of things that take at least `min_bytes` each, checked against what is left.
+    /// A count of elements of at least `min_bytes` each, checked against the bytes left.
     pub(super) fn count(&mut self, min_bytes: usize, field: &str) -> Result<usize, DecodeError> {
         let start = self.at;
         let count = self.u32(field)? as usize;

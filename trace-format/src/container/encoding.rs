@@ -22,11 +22,11 @@ const SYMBOL_BYTES: usize = 40;
 /// The fields of a ring's header, before the thread's name.
 const RING_FIELDS_BYTES: usize = 48;
 
-/// [`Symbols::decode`] refuses tables whose strings, written out for each symbol, take more bytes.
+/// [`Symbols::decode`] refuses tables whose strings, copied for each symbol, take more bytes.
 /// [`SymbolTable`] has no such limit.
 pub const MAX_EXPANDED_SYMBOL_BYTES: usize = 512 << 20;
 
-/// Count and entry size of a table of fixed-size entries; the entries, at least `min_bytes` each.
+/// Reads count and entry size of a table, and returns its entries, at least `min_bytes` each.
 fn table<'a>(
     d: &mut Decoder<'a>,
     min_bytes: usize,
@@ -48,7 +48,7 @@ fn table<'a>(
     Ok(bytes.chunks_exact(entry_bytes))
 }
 
-/// How long a section of this kind is that begins with these bytes, from its contents; it may be longer than they are.
+/// Length of a section of this kind that begins with these bytes, computed from its contents; it may exceed them.
 /// `None` if they make no sense as such a section.
 pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
     let mut d = Decoder::new(bytes);
@@ -59,7 +59,7 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
         SectionKind::Ring => {
             let (header, raw) = Ring::decode_header(bytes).ok()?;
             let header_bytes = bytes.len() - raw.len();
-            // Exactly as a writer makes it, so that hardly anything else looks like one.
+            // Exactly as writers encode it, so that other bytes hardly ever pass for a ring.
             let is_as_written = header_bytes == align8(RING_FIELDS_BYTES + header.name.len());
             let times = header.started_counter <= header.stopped_counter;
             return (is_as_written && times)
@@ -201,8 +201,8 @@ impl RingHeader {
         e.0
     }
 
-    /// How many bytes of the ring's memory follow the header in the file: what was written so far
-    /// in the first lap, the whole ring later.
+    /// Number of bytes of the ring's memory that follow the header in the file: up to the cursor in the
+    /// first lap, the whole ring later.
     pub fn stored_bytes(&self) -> usize {
         self.position.used_bytes(self.geometry)
     }
@@ -218,7 +218,7 @@ impl<'a> Ring<'a> {
         Ok(Ring { header, raw })
     }
 
-    /// The header of a section's bytes, and all that follows it.
+    /// The header of a section's bytes, and all bytes after it.
     pub(super) fn decode_header(bytes: &'a [u8]) -> Result<(RingHeader, &'a [u8]), DecodeError> {
         let mut d = Decoder::new(bytes);
         let header_bytes = d.u32("the header's length")? as usize;
@@ -322,7 +322,7 @@ impl Losses {
     }
 }
 
-/// Strings, each kept once, and where each ends.
+/// Strings, each stored once, and their ends.
 #[derive(Default)]
 struct Pool<'a> {
     ids: HashMap<&'a str, u32>,
@@ -512,7 +512,7 @@ impl<'a> SymbolTable<'a> {
         let strings = ends.chunks_exact(4).map(|end| {
             let end = u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize;
             let string = pool.get(start..end).unwrap_or_default();
-            // A wrong end spoils two strings, no more.
+            // A wrong end damages two strings only.
             start = if end <= pool.len() { end } else { start };
             std::str::from_utf8(string).unwrap_or_default()
         });
@@ -530,7 +530,7 @@ impl<'a> SymbolTable<'a> {
             if !table.read(entry).is_some_and(|s| named(&s)) {
                 continue;
             }
-            // Of two that are out of order, the one that doesn't fit the symbol before is wrong.
+            // If two symbols are out of order, the wrong one is the one that contradicts the symbol before.
             let this = key(entry);
             let next = all.peek().and_then(|next| key(next));
             let is_above = next.is_some_and(|next| Some(next) >= previous && Some(next) < this);
@@ -566,12 +566,12 @@ impl<'a> SymbolTable<'a> {
         })
     }
 
-    /// How many symbols there are.
+    /// Number of symbols.
     pub fn len(&self) -> usize {
         self.entries.len() / self.entry_bytes
     }
 
-    /// Whether there is none.
+    /// Whether there is no symbol.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -600,8 +600,7 @@ impl<'a> SymbolTable<'a> {
         })
     }
 
-    /// The name that the method at `address` had when the counter stood at `counter`: the newest
-    /// one that was valid by then, or else the oldest.
+    /// The symbol of `address` at the time `counter`: the newest one that was valid then, else the oldest.
     pub fn lookup(&self, address: u64, counter: u64) -> Option<SymbolRef<'a>> {
         let key = (address, counter);
         let (mut low, mut high) = (0, self.len());

@@ -6,22 +6,22 @@ use std::fmt;
 use super::sections::SectionKind;
 use super::MAJOR_VERSION;
 
-/// Why a section's bytes are not what they should be.
+/// An error in a section's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {offset} of the section: {what}")]
 pub struct DecodeError {
     /// Byte offset in the section.
     pub offset: usize,
-    /// What is wrong there.
+    /// The fault.
     pub what: String,
 }
 
-/// Where a section is and what it claims to be.
+/// An entry of the section table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
-    /// What it holds, as a number; [`SectionKind::from_number`] knows the known ones.
+    /// Its kind, as a number; see [`SectionKind::from_number`].
     pub kind: u32,
-    /// Which of several sections of that kind.
+    /// Index among the sections of that kind.
     pub index: u32,
     /// Byte offset in the file, a multiple of 8.
     pub offset: u64,
@@ -47,7 +47,7 @@ impl fmt::Display for SectionInfo {
     }
 }
 
-/// Why a file cannot be read.
+/// An error of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are explained by the messages")]
@@ -61,27 +61,27 @@ pub enum ReadError {
     /// A newer format.
     #[error("the file has format version {major}.{minor}, this program reads up to {MAJOR_VERSION}.x; use a newer version of Hindsight")]
     NewerVersion { major: u16, minor: u16 },
-    /// A header or section table that contradicts its checksum or itself.
+    /// The header or the section table is inconsistent, or has a wrong checksum.
     #[error("the file's {part} at byte {offset} is damaged: {what}; copy the file again")]
     DamagedTable {
         part: &'static str,
         offset: u64,
         what: String,
     },
-    /// A section whose bytes changed.
+    /// A section has a wrong checksum.
     #[error("section {section} is damaged: its checksum is {actual:08x} instead of {:08x}; copy the file again", section.crc)]
     Checksum { section: SectionInfo, actual: u32 },
-    /// A section that goes on beyond the end of a file that was cut off.
+    /// A section goes on beyond the end of a file that was cut off.
     #[error("the file is cut off in section {section}; copy it again")]
     CutSection { section: SectionInfo },
-    /// A section that is intact but makes no sense.
+    /// A section has the right checksum but makes no sense.
     #[error("section {section} makes no sense at byte {offset} of the file: {what}; the program that wrote it is faulty")]
     Malformed {
         section: SectionInfo,
         offset: u64,
         what: String,
     },
-    /// A section that every file has.
+    /// A section that every file must have is missing.
     #[error("the file has no {0:?} section; the program that wrote it is faulty")]
     Missing(SectionKind),
 }

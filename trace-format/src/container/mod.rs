@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `.hindsight` file: a header, 8-byte-aligned sections, and a table of them. The layout is
-//! written down in `docs/trace-format.md`.
+//! The `.hindsight` file: a header, 8-byte-aligned sections, and a section table. `docs/trace-format.md` has
+//! the layout.
 //!
 //! ```
 //! use hindsight_trace_format::container::{Losses, Reader, SectionKind, Writer};
@@ -32,11 +32,11 @@ pub use reader::{Reader, Recovered, RingParts};
 pub use sections::*;
 pub use writer::{write_file, Writer};
 
-/// The first bytes of every file. As in PNG, bytes that a transfer in text mode would destroy.
+/// The first bytes of every file. As in PNG, a transfer in text mode changes them, which readers notice.
 pub const MAGIC: [u8; 8] = *b"\x89HSGT\r\n\x1a";
-/// Readers refuse files with a newer one.
+/// Readers refuse files with a newer major version.
 pub const MAJOR_VERSION: u16 = 1;
-/// Grows with additions that older readers can ignore.
+/// The minor version grows with additions that older readers can ignore.
 pub const MINOR_VERSION: u16 = 0;
 /// Size of the header, in bytes.
 pub const HEADER_BYTES: usize = 40;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the sections of a `.hindsight` file hold, as typed values.
+//! The contents of the sections of a `.hindsight` file, as typed values.
 
 use crate::reverse::Slots;
 use crate::ring::{Geometry, Position};
 
-/// Kinds of sections; the number is what the file holds. Readers skip unknown ones.
+/// Kinds of sections, with their numbers in the file. Readers skip unknown ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 #[non_exhaustive]
@@ -15,7 +15,7 @@ pub enum SectionKind {
     Clocks = 2,
     /// [`RingHeader`] followed by the ring's raw bytes; one a thread, `index` is 0, 1, ….
     Ring = 3,
-    /// `[Anchor]`; `index` is that of the ring it belongs to.
+    /// `[Anchor]`; `index` is the index of their ring.
     Anchors = 4,
     /// [`Symbols`]; at most one.
     Symbols = 5,
@@ -37,7 +37,7 @@ impl SectionKind {
         SectionKind::Losses,
     ];
 
-    /// The kind with this number, or `None` where a newer writer used one we do not know.
+    /// The kind with this number, or `None` if it is a newer writer's.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u32 == number)
     }
@@ -49,7 +49,7 @@ impl From<SectionKind> for u32 {
     }
 }
 
-/// Facts about the process that was traced: `key = value` strings, plus the ones every reader needs.
+/// Facts about the traced process: the fields that every reader needs, and further `key = value` strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
     /// Process id.
@@ -60,15 +60,15 @@ pub struct ProcessFacts {
     pub name: String,
     /// Instruction set: `x86_64`, `arm64`, `arm`.
     pub isa: String,
-    /// Why the rings were persisted, in the words of whoever asked.
+    /// Why the snapshot was taken, in the trigger's words.
     pub reason: String,
-    /// Thread id of the thread that raised the anomaly, 0 if it came from outside.
+    /// Thread id of the thread that triggered the snapshot, 0 if the trigger came from outside.
     pub raised_by: u32,
     /// Anything else (`art.release`, `build.fingerprint`, `device.hash`, …).
     pub extra: Vec<(String, String)>,
 }
 
-/// One moment on all clocks.
+/// One point in time on all clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ClockSample {
@@ -91,11 +91,11 @@ pub struct Clocks {
     pub source: String,
     /// Whether reading the counter traps (slow, but right).
     pub read_traps: bool,
-    /// Samples in the order taken; the last one is the reference, taken at the persist.
+    /// Samples in the order taken; the last one is the reference, taken with the rings.
     pub samples: Vec<ClockSample>,
 }
 
-/// What stands before a ring's raw bytes.
+/// The header before a ring's raw bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingHeader {
     /// Thread id (the kernel's).
@@ -104,7 +104,7 @@ pub struct RingHeader {
     pub name: String,
     /// Size of the ring.
     pub geometry: Geometry,
-    /// Where the ring stood when it was swapped out.
+    /// The ring's position when it was swapped out.
     pub position: Position,
     /// The whole counter when recording into this ring began, ticks.
     pub started_counter: u64,
@@ -113,7 +113,7 @@ pub struct RingHeader {
     pub stopped_counter: u64,
 }
 
-/// A ring inside a file: what is known about it, and its memory.
+/// A ring inside a file: its header and its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring<'a> {
     /// Thread, size, position.
@@ -132,9 +132,8 @@ impl<'a> Ring<'a> {
 /// Binds a counter value to a place in a ring: every slot before `slots_written` was written no later
 /// than `counter`, every slot from it on no earlier.
 ///
-/// The second half has an exception: events that the thread was just recording, not yet visible to
-/// whoever took the anchor, may be older by as long as the thread was held up in them. Readers allow
-/// for half a wrap of the counter's low 32 bits.
+/// Exception: an event that the thread was recording while the anchor was taken may be older than `counter`, by
+/// the time for which the thread was preempted in it. Readers allow for half a wrap of the counter's low 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anchor {
     /// The whole counter, ticks.
@@ -171,7 +170,7 @@ pub struct Symbols {
     pub symbols: Vec<Symbol>,
 }
 
-/// What was lost, and why: `(reason, count)`.
+/// Data that the writer lost: `(reason, count)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// For instance `("symbols of unloaded classes", 3)`.

@@ -13,7 +13,7 @@ use hindsight_trace_format::ring::{Geometry, Position, MIN_LOG2_BYTES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// So many tries. Failing inputs are printed, not kept in files.
+/// The number of cases. Failing inputs are printed, not stored in files.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
@@ -61,7 +61,7 @@ pub(crate) fn clocks() -> impl Strategy<Value = Clocks> {
         })
 }
 
-/// A small ring anywhere in its life, and its memory as it is stored.
+/// A small ring in any state, and its memory as it is stored.
 pub(crate) fn ring() -> impl Strategy<Value = (RingHeader, Vec<u8>)> {
     (
         any::<(u32, u64, u64)>(),
@@ -136,7 +136,7 @@ pub(crate) fn losses() -> impl Strategy<Value = Losses> {
     vec((any::<String>(), any::<u64>()), 0..5).prop_map(|counts| Losses { counts })
 }
 
-/// All that a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Contents {
     pub(crate) facts: ProcessFacts,

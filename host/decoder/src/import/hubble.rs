@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The published layout: one thread's ring as it is in memory, and three files that say what it means.
+//! The published layout: a file with one thread's ring as it is in memory, and three files that describe it.
 //!
-//! The Hubble paper says what its files hold, not how. Here, for a base name `main`:
+//! The Hubble paper names the contents of its files, but no byte layout. Ours, for a base name `main`:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `main.ring` | the ring's memory from its start |
-//! | `main.position` | where it stands: `key=value` lines `tid`, `name`, `log2_bytes`, `laps`, `offset`, `started`, `stopped` |
+//! | `main.position` | the ring's position: `key=value` lines `tid`, `name`, `log2_bytes`, `laps`, `offset`, `started`, `stopped` |
 //! | `main.clocks` | `key=value` lines `ticks_per_second`, `source`, `counter`, `monotonic_ns`, `boottime_ns`, `realtime_ns`, `pid`, `process` |
 //! | `main.symbols` | a line a method: address in hexadecimal, class, name, signature, source file, with tabs between them |
 //!
-//! What has no place there is lost: anchors, journal, several threads. `.hindsight` keeps all of it.
+//! Anchors, the journal and further threads have no place in it and are lost; `.hindsight` keeps them.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -31,7 +31,7 @@ use crate::model::Trace;
 use crate::scan::unseen_frames_shown;
 use crate::{file, ring};
 
-/// What the names of the four files end with.
+/// Extensions of the four files.
 const EXTENSIONS: [&str; 4] = ["ring", "position", "clocks", "symbols"];
 
 /// The bytes of the four files.
@@ -39,9 +39,9 @@ const EXTENSIONS: [&str; 4] = ["ring", "position", "clocks", "symbols"];
 pub struct Files<'a> {
     /// The ring's memory.
     pub ring: &'a [u8],
-    /// Where it stands.
+    /// The ring's position.
     pub position: &'a [u8],
-    /// How to turn the counter into time.
+    /// The counter and the clocks.
     pub clocks: &'a [u8],
     /// The methods.
     pub symbols: &'a [u8],
@@ -170,7 +170,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
 
 /// Writes a thread of a `.hindsight` file (the first, if `tid` is `None`) as the four files `base.ring`, ….
 ///
-/// Each is there as a whole or not at all; the ring comes last.
+/// Each file is written atomically; the ring comes last.
 pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<(), Error> {
     let bytes = file::read(hindsight)?;
     let format = |source| Error::Format {
@@ -218,7 +218,7 @@ pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<(), Erro
         one_line(&process.name),
     );
     let mut symbols = String::new();
-    // Of an address with several names, the newest stays.
+    // An address with several names keeps the newest.
     let mut entries = table.iter().flat_map(|table| table.iter()).peekable();
     while let Some(symbol) = entries.next() {
         if entries

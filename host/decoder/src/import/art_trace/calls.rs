@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From events to calls, as our own traces have them.
+//! From the events of a method trace to calls.
 
 use hindsight_trace_format::container::{Losses, ProcessFacts};
 
@@ -87,21 +87,21 @@ impl ArtTrace {
     }
 }
 
-/// The calls that run, and how often each method is among them.
+/// The running calls, and how often each method is among them.
 struct Running {
     /// Index of the call among the calls, and its method.
     stack: Vec<(usize, MethodId)>,
     count: Vec<u32>,
-    /// How many of the lowest began before the trace.
+    /// How many of the outermost ones began before the trace.
     before: usize,
 }
 
 enum Match {
-    /// So many calls above the one that ends are still without an exit.
+    /// It ends a running call.
     Ends,
-    /// It began before the trace.
+    /// It ends a call that began before the trace.
     Before,
-    /// It is not running.
+    /// The method is not running.
     Nothing,
 }
 
@@ -121,7 +121,7 @@ impl Running {
         }
     }
 
-    /// What an exit of `method` ends; calls `left` for the calls above it.
+    /// Ends a call of `method`; calls `left` for it and for each call above it, with whether it is the one.
     fn exit(&mut self, method: MethodId, mut left: impl FnMut(usize, bool)) -> Match {
         if self.count.get(method.0 as usize).is_some_and(|&n| n > 0) {
             while let Some((index, top)) = self.stack.pop() {
@@ -140,7 +140,7 @@ impl Running {
     }
 }
 
-/// The calls of a thread, and how many exits were of methods that were not running.
+/// The calls of a thread, and the number of exits of methods that were not running.
 fn calls(
     thread: &ArtThread,
     methods: usize,

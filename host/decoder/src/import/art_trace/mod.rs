@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! ART's own method traces: the `.trace` files of `-Xmethod-trace`, `am profile` and
-//! `Debug.startMethodTracing`, so that they can be compared with ours.
+//! `Debug.startMethodTracing`, for comparison with Hindsight's.
 //!
 //! ```no_run
 //! use hindsight_decoder::art_trace::{self, Action};
@@ -37,7 +37,7 @@ pub fn read(path: &Path) -> Result<ArtTrace, Error> {
     parse(path, &file::read(path)?)
 }
 
-/// Reads the bytes of a `.trace` file; `path` is what errors call it.
+/// Reads the bytes of a `.trace` file; `path` is its name in errors.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<ArtTrace, Error> {
     parse_bytes(bytes).map_err(|fault| Error::Malformed {
         path: path.to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A method trace of ART, and how it is put together.
+//! A method trace of ART, and its builder.
 
 use hashbrown::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) const HEADER_BYTES: usize = 32;
 /// Set in the version of a stream.
 pub(super) const STREAMING: u16 = 0xf0;
 
-/// What an event says.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The method was entered.
@@ -27,9 +27,9 @@ pub enum Action {
 /// One event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArtEvent {
-    /// What happened.
+    /// Its kind.
     pub action: Action,
-    /// To which method. Unlike in our traces, exits name theirs too.
+    /// Its method. Unlike in `.hindsight` traces, exits name their method too.
     pub method: MethodId,
     /// CPU time of the thread since its first event, ns; 0 without [`ArtTrace::has_thread_clock`].
     pub thread_ns: u64,
@@ -49,7 +49,7 @@ impl ArtEvent {
     }
 }
 
-/// A thread and what it recorded.
+/// A thread and its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArtThread {
     /// The kernel's thread id. Before ART 13 events hold its low 16 bits only; the rest is taken from the
@@ -57,7 +57,7 @@ pub struct ArtThread {
     pub tid: u32,
     /// Its name; empty if the file doesn't say.
     pub name: String,
-    /// In the order of the file, which is that of time.
+    /// In the order of the file, which is the order of time.
     pub events: Vec<ArtEvent>,
 }
 
@@ -82,12 +82,11 @@ pub struct ArtTrace {
     pub pid: u32,
     /// The buffer was full: later events were dropped by ART.
     pub overflow: bool,
-    /// The file ends in the middle of something: the program was killed, or the file was cut off. What is before that is
-    /// here.
+    /// The file ends within a record: the program was killed, or the file was cut off. Everything before is here.
     pub cut_off: bool,
     /// Events of methods that the file doesn't name.
     pub unnamed_events: u64,
-    /// Threads whose 16-bit ids in events are those of several threads.
+    /// Threads whose 16-bit ids in events belong to several threads.
     pub ambiguous_threads: u64,
     /// Size of the file, bytes.
     pub file_bytes: u64,
@@ -117,7 +116,7 @@ impl Building {
         })
     }
 
-    /// Where the thread with this id in events is in the list.
+    /// Index of the thread with this id in events.
     pub(super) fn thread(&mut self, tid: u32) -> usize {
         let threads = &mut self.trace.threads;
         *self.threads.entry(tid).or_insert_with(|| {
@@ -129,7 +128,7 @@ impl Building {
         })
     }
 
-    /// Names what can be named. `id_bits`: how many bits of a thread's id its events hold.
+    /// Adds the names of threads and methods. `id_bits`: number of bits of a thread's id in events.
     pub(super) fn finish(mut self, id_bits: u32) -> ArtTrace {
         let mask = u32::MAX >> (32 - id_bits);
         for thread in &mut self.trace.threads {

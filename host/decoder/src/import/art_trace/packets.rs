@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The second format, of Android 15: packets of threads, methods and blocks of events whose numbers are
-//! differences, as LEB128.
+//! The second format, of Android 15: packets of threads, of methods, and of events, which are encoded as LEB128
+//! differences.
 
 use super::model::{action, ArtEvent, ArtTrace, Building, HEADER_BYTES};
 use super::text;
 use crate::bytes::{Bytes, Fault};
 
-/// What a packet is.
+/// The kind of a packet.
 mod packet {
     pub(super) const THREAD: u8 = 0;
     pub(super) const METHOD: u8 = 1;
@@ -14,7 +14,7 @@ mod packet {
     pub(super) const SUMMARY: u8 = 3;
 }
 
-/// Reads what is after the version.
+/// Reads the part after the version.
 pub(super) fn read(
     input: &mut Bytes<'_>,
     header_at: usize,
@@ -26,7 +26,7 @@ pub(super) fn read(
     let dual = building.trace.version == 5;
     building.trace.cut_off = true;
     while !input.is_at_end() {
-        // A packet that is not whole is where the program was killed.
+        // An incomplete packet: the program was killed here.
         let Some(packet) = whole(input) else {
             break;
         };
@@ -71,7 +71,7 @@ pub(super) fn read(
 
 struct Packet<'a> {
     kind: u8,
-    /// Of the thread or method that it is about.
+    /// Number of its thread or method.
     id: u64,
     body: &'a [u8],
     /// Offset of the body.
@@ -88,7 +88,7 @@ fn whole<'a>(input: &mut Bytes<'a>) -> Option<Packet<'a>> {
         packet::METHOD => (input.u64("").ok()?, usize::from(input.u16("").ok()?)),
         packet::EVENTS => {
             let id = u64::from(input.u32("").ok()?);
-            // How many events there are is not right where ART splits a block; how long they are is.
+            // Where ART splits a block, its count of events is wrong; its length is right.
             input.u24("").ok()?;
             (id, input.u32("").ok()? as usize)
         }

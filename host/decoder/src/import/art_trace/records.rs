@@ -8,7 +8,7 @@ use crate::bytes::{Bytes, Fault};
 
 const NS_PER_US: u64 = 1_000;
 
-/// What a record of thread 0 announces.
+/// The kind of an announcement, a record of thread 0.
 mod announced {
     pub(super) const METHOD: u8 = 1;
     pub(super) const THREAD: u8 = 2;
@@ -23,7 +23,7 @@ struct Layout {
     dual: bool,
 }
 
-/// Reads what is after the version.
+/// Reads the part after the version.
 pub(super) fn read(
     input: &mut Bytes<'_>,
     header_at: usize,
@@ -76,7 +76,7 @@ pub(super) fn read(
     let from = input.clone();
     let mut trace = streamed(from.clone(), layout, building.start_again())?;
     if !layout.dual {
-        // ART 10 to 12 stream records of 14 bytes whatever their version, with nothing in the last four.
+        // ART 10 to 12 stream records of 14 bytes in version 2, too; the last four are unused.
         let padded = Layout {
             record_bytes: 14,
             ..layout
@@ -99,14 +99,14 @@ pub(super) fn read(
     })
 }
 
-/// How much there is that should not be there.
+/// Number of implausible records: a measure of whether the layout is the right one.
 fn doubt(trace: &ArtTrace) -> (u64, bool) {
     let unknown = trace.threads.iter().filter(|t| t.name.is_empty()).count();
     (trace.unnamed_events + unknown as u64, trace.cut_off)
 }
 
 impl Building {
-    /// The same facts, and nothing recorded yet.
+    /// A copy of the facts, without events.
     fn start_again(&self) -> Building {
         Building {
             trace: self.trace.clone(),
@@ -115,8 +115,7 @@ impl Building {
     }
 }
 
-/// In a trace with one clock, which one it is is said by the text, which a stream ends with: events are read with
-/// both times the same.
+/// The text tells which clock a trace with one clock has. A stream ends with the text, so until then both times are set.
 fn correct_clock(building: &mut Building) {
     let (thread, wall) = (
         building.trace.has_thread_clock,
@@ -237,7 +236,7 @@ fn streamed(
     if layout.dual {
         (trace.has_thread_clock, trace.has_wall_clock) = (true, true);
     } else if !complete {
-        // Nobody says which clock it is.
+        // The file doesn't tell which clock it is.
         trace.has_wall_clock = true;
     }
     correct_clock(&mut building);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The text of a trace: what it is, its threads, its methods.
+//! The text of a trace: facts, threads, methods.
 
 use super::model::Building;
 use crate::bytes::{Bytes, Fault};
