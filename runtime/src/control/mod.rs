@@ -35,7 +35,7 @@ pub(crate) struct ControlThread<'a> {
     anchors: AnchorScheduler<'a>,
     /// Snapshots written so far.
     snapshots: u32,
-    /// Rings taken from threads, or no longer kept, for the sake of others.
+    /// Rings evicted for other threads, retired rings included.
     evicted: u64,
     property: nanoscope::Property,
     /// Threads that Nanoscope's commands started.
@@ -182,7 +182,7 @@ impl<'a> ControlThread<'a> {
     ) -> SnapshotOutcome {
         if self.evicted != 0 {
             request.losses.push((
-                "rings taken from threads for the sake of others (max-rings)".into(),
+                "rings evicted for other threads (max-rings)".into(),
                 self.evicted,
             ));
         }

@@ -81,7 +81,7 @@ pub(crate) fn take_rings(
     let mut losses = Vec::new();
     if without_memory != 0 {
         losses.push((
-            "threads no longer traced, for want of memory".into(),
+            "threads no longer traced: no memory for a ring".into(),
             without_memory,
         ));
     }
@@ -132,14 +132,14 @@ fn write_rings(
     let refused = session.refused_rings();
     if refused != 0 {
         losses.push((
-            "threads not traced from their start, for want of a ring (max-rings)".into(),
+            "threads not traced from their start: no free ring (max-rings)".into(),
             refused,
         ));
     }
     let unnamed_loaders = session.unnamed_loaders();
     if unnamed_loaders != 0 {
         losses.push((
-            "class loaders unloaded, with the names of their methods".into(),
+            "class loaders unloaded before their methods could be named".into(),
             unnamed_loaders,
         ));
     }
@@ -196,7 +196,7 @@ fn symbols(session: &Session, rings: &[TakenRing], losses: &mut Vec<(String, u64
         journal.add_names(&addresses, &mut symbols);
         if journal.dropped() != 0 {
             losses.push((
-                "names of unloaded methods, for want of memory".into(),
+                "names of unloaded methods: the journal was full".into(),
                 journal.dropped(),
             ));
         }
