@@ -41,7 +41,7 @@ enum Kind {
     Last,
 }
 
-/// Runs all steps; those that depend on one that failed are skipped.
+/// Runs all steps; skips steps that depend on a failed one.
 pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut before: Option<&'static str> = None;

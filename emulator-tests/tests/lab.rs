@@ -122,7 +122,7 @@ fn what_is_broken_is_found_and_said() {
         &[("int sum = 0;", unsafe_store)],
         &[(ANOMALY, "dalvikvm ended with"), (LOG, "Fatal signal 11")],
     );
-    lab.set_time_limit(Duration::from_secs(3));
+    lab.set_time_limit(Duration::from_secs(15));
     breaks(
         lab,
         &[
@@ -132,7 +132,7 @@ fn what_is_broken_is_found_and_said() {
             ),
             ("final int ROUNDS = 7", "int ROUNDS = 7"),
         ],
-        &[(ANOMALY, "has not ended after 3 s")],
+        &[(ANOMALY, "has not ended after 15 s")],
     );
 }
 
@@ -150,7 +150,7 @@ fn a_vm_that_is_not_up_in_time_is_not_booted_and_nothing_else_is_tried() {
         .iter()
         .filter(|case| matches!(case.outcome, Outcome::Skipped(_)))
         .count();
-    // What puts everything back is never skipped.
+    // The step that restores the device is never skipped.
     assert_eq!(skipped, cases.len() - 2);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What AddressSanitizer has to know of ART. ASAN_OPTIONS overrides it.
+// AddressSanitizer's options for ART. The environment variable ASAN_OPTIONS overrides them.
 
 const char* __asan_default_options(void) {
   // ART frees little at its end, and gives its threads signal stacks of their own.

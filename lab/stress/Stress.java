@@ -14,8 +14,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * Eight threads that do, one after the other, operations that are hard to record, and check each result. The seed
  * determines the operations of each thread; `cargo xtask verify stress` does its part from outside meanwhile.
  *
- * <p>What is checked in the traces afterwards: a method of one of the classes named in `xtask`'s `invariants.rs` is only
- * ever called by that class itself, but for its `run`. So they keep to themselves.
+ * <p>`testing/verify/src/stress/files.rs` lists closed classes, and checks in the traces that their methods call no
+ * other class of the program, and that other classes call only the methods listed as open. Keep the lists up to date.
  *
  * <p>Arguments: seed, seconds, folder for files, jar to load again and again, native library, how to end (`join` or `exit`),
  * the variant of ART (`recorded`, or `stock`: skips operations that need Hindsight).

@@ -340,7 +340,7 @@ fn check(chain: &Chain) -> Result<()> {
         .map(|(method, thread)| (method.as_str(), thread.as_str()));
     ensure!(
         culprit == Some((expected::CULPRIT, expected::THREAD)),
-        "the culprit is said to be {culprit:?}; it must be {:?}",
+        "hindsight why names the culprit {culprit:?}; it must be {:?}",
         (expected::CULPRIT, expected::THREAD)
     );
     Ok(())

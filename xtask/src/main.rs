@@ -36,7 +36,7 @@ enum Command {
     Patches(patches::Patches),
     /// Checks dependencies between crates and modules, licence lines and links
     CheckLayout,
-    /// Checks compiled code and recordings; without a check: recordings by the oracle, by balance and under stress
+    /// Checks compiled code and recordings; without the name of a check: runs oracle, balance and stress
     #[command(disable_help_flag = true)]
     Verify(start::Arguments),
 }

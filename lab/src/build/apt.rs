@@ -24,7 +24,7 @@ struct Mirror {
     signed_by: Option<String>,
 }
 
-/// The suites of Debian proper, whose mirror also has the other suites.
+/// Suites that identify a mirror of the Debian archive proper; such a mirror also has the other suites.
 const SUITES: [&str; 8] = [
     "bullseye",
     "bookworm",

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Version of the unpacking: a change makes old folders be replaced.
+/// Version of the unpacked folders' layout: folders of another version are replaced.
 const FORMAT: &str = "1";
 
 /// The contents of `cross.toml`.

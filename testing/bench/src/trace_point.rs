@@ -349,8 +349,8 @@ fn per_point(timings: &Timings) -> BTreeMap<String, f64> {
         .zip(&timings.stock[&0])
         .map(|(&on, &stock)| price(on, stock))
         .collect();
-    // May be below 1: while the processor waits for the timer, it does the work of the call itself, which is in
-    // `stock` and subtracted here.
+    // `on_over_floor_w0` may be below 1: while the processor waits for the timer, it does the work of the call itself,
+    // which `price` subtracts.
     metrics.insert("floor_ns".into(), median(timings.floor.iter().copied()));
     metrics.insert(
         "on_over_floor_w0".into(),

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// Tests, by name (`001-HelloWorld`) or number (`001`)
     #[arg(required_unless_present_any = ["all", "set"])]
     names: Vec<String>,
-    /// All tests, also those that can't pass by AOSP's lists or known-failures.toml
+    /// All tests, including tests that AOSP's lists or known-failures.toml say can't pass
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// The tests listed in FILE

@@ -248,7 +248,7 @@ mod arm64 {
             words[index] = word;
             code(&words)
         };
-        // Another word is polled; the stub's call is another one; the way back is too short.
+        // Polls another word; calls another stub; returns to the wrong instruction.
         assert_wrong(
             ISA,
             &changed(1, 0x7942_2a70),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks the snapshots: each file is whole and decodes, its methods have names, and its calls are those that the
-//! program makes.
+//! Checks the snapshots: each file is complete and decodes, its methods have names, and the program can make all
+//! its calls.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ const CLOSED: [&str; 7] = [
     "Contended",
     "Alloc",
 ];
-/// Methods of closed classes that others call.
+/// Methods of closed classes that other classes may call.
 const OPEN_METHODS: [&str; 5] = ["run", "expected", "attach", "prepare", "fromNative"];
 
 /// The contents of a file.
