@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `dev.hindsight.Watchdog` on the original looper: a slow message is reported when it ends, a stuck one
-//! while it runs; on an ART without tracing, the report names no file.
+//! while it runs; while tracing is off, and on stock ART, the report names no file.
 
 use std::path::Path;
 
@@ -12,15 +12,19 @@ stuck: a message on watched has been running for N ms, over 100 ms: now in ...
 ";
 
 #[test]
-#[ignore = "needs the lab: cargo xtask lab build --stock"]
+#[ignore = "needs the lab: cargo xtask lab build"]
 fn watchdog_reports_slow_messages() {
-    let lab = Lab::open_parts(
-        Release::Android10,
-        Isa::X86_64,
-        Variant::Stock,
-        Parts::Programs,
-    )
-    .unwrap();
+    check(Variant::Hindsight);
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build --stock"]
+fn watchdog_reports_slow_messages_on_stock_art() {
+    check(Variant::Stock);
+}
+
+fn check(variant: Variant) {
+    let lab = Lab::open_parts(Release::Android10, Isa::X86_64, variant, Parts::Programs).unwrap();
     let framework = Framework::build(&lab, &|_| ()).unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/watchdog");
     let app = framework.compile_app("watchdog-test", &sources).unwrap();
