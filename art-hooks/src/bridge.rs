@@ -16,6 +16,7 @@ use crate::control::{
     trace_thread,
 };
 use crate::emitter::{self, emit, Emitted};
+use crate::modified_utf8::decode;
 
 #[cxx::bridge(namespace = "art::hindsight::bridge")]
 pub(crate) mod ffi {
@@ -55,13 +56,13 @@ pub(crate) mod ffi {
         error: String,
     }
 
-    /// See `hindsight_trace_format::container::Symbol`.
+    /// See `hindsight_trace_format::container::Symbol`. The strings are modified UTF-8.
     struct MethodName<'a> {
         address: u64,
-        class_name: &'a str,
-        name: &'a str,
-        signature: &'a str,
-        source_file: &'a str,
+        class_name: &'a [u8],
+        name: &'a [u8],
+        signature: &'a [u8],
+        source_file: &'a [u8],
         dex_checksum: u32,
         dex_method_index: u32,
     }
@@ -80,6 +81,8 @@ pub(crate) mod ffi {
         entry_slot: isize,
     }
 
+    // C++ passes a string that may not be UTF-8 as bytes: `rust::Str` would end the process. Names of ART are modified
+    // UTF-8.
     extern "Rust" {
         type SafepointRequest<'a>;
         /// Runs the action. Called at most once.
@@ -90,12 +93,12 @@ pub(crate) mod ffi {
         unsafe fn add<'a>(self: &mut SymbolSink<'a>, method: &MethodName);
 
         /// `obstacle`: why the process cannot be traced, or empty.
-        fn start(configuration: &str, stubs: &StubTable, obstacle: &str) -> bool;
+        fn start(configuration: &[u8], stubs: &StubTable, obstacle: &str) -> bool;
         fn shutdown();
         /// `words`: address of the calling thread's `ThreadWords`.
-        fn thread_started(tid: u32, name: &str, words: usize);
+        fn thread_started(tid: u32, name: &[u8], words: usize);
         fn thread_exiting(words: usize);
-        fn thread_renamed(tid: u32, name: &str);
+        fn thread_renamed(tid: u32, name: &[u8]);
         /// `loader`: address of an `UnloadingLoader`, for `NameMethodsOfLoader`.
         fn class_loader_unloading(loader: usize);
         /// The thread `waker` wakes the thread `tid`, which waits.
@@ -104,9 +107,9 @@ pub(crate) mod ffi {
         fn thread_in_foreground(tid: u32);
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was
         /// a command.
-        fn thread_name_command(tid: u32, name: &str) -> bool;
+        fn thread_name_command(tid: u32, name: &[u8]) -> bool;
         /// Writes the rings of all threads to a file; returns its path, or an empty string.
-        fn snapshot(reason: String, tid: u32) -> String;
+        fn snapshot(reason: &[u8], tid: u32) -> String;
         /// Starts or stops tracing the thread, and waits until that is done; false if it failed.
         fn trace_thread(tid: u32, trace: bool) -> bool;
 
@@ -150,10 +153,10 @@ impl SymbolSink<'_> {
             (self.named)(Symbol {
                 address: method.address,
                 valid_from: 0,
-                class: method.class_name.to_owned(),
-                name: method.name.to_owned(),
-                signature: method.signature.to_owned(),
-                source_file: method.source_file.to_owned(),
+                class: decode(method.class_name).into_owned(),
+                name: decode(method.name).into_owned(),
+                signature: decode(method.signature).into_owned(),
+                source_file: decode(method.source_file).into_owned(),
                 dex_checksum: method.dex_checksum,
                 dex_method_index: method.dex_method_index,
             });
@@ -217,7 +220,7 @@ fn log(severity: Severity, message: &str) {
     ffi::Log(severity, message);
 }
 
-fn start(configuration: &str, stubs: &ffi::StubTable, obstacle: &str) -> bool {
+fn start(configuration: &[u8], stubs: &ffi::StubTable, obstacle: &str) -> bool {
     let stubs_of = |stubs: &ffi::Stubs| hindsight_runtime::Stubs {
         exit: stubs.exit,
         leaf_entry: stubs.leaf_entry,
@@ -232,11 +235,14 @@ fn start(configuration: &str, stubs: &ffi::StubTable, obstacle: &str) -> bool {
 }
 
 fn emit_trace_point(spec: &ffi::TracePointSpec) -> ffi::EmittedCode {
-    let emitted = request(spec).and_then(|request| match spec.isa {
-        ffi::Isa::X86_64 => emit::<X86_64>(&request),
-        ffi::Isa::Aarch64 => emit::<Aarch64>(&request),
-        ffi::Isa::Thumb2 => emit::<Thumb2>(&request),
-        isa => Err(format!("there is no instruction set {}", isa.repr)),
+    let panicked = Err("internal error in emit_trace_point; please report it".to_owned());
+    let emitted = guarded("emit_trace_point", panicked, || {
+        request(spec).and_then(|request| match spec.isa {
+            ffi::Isa::X86_64 => emit::<X86_64>(&request),
+            ffi::Isa::Aarch64 => emit::<Aarch64>(&request),
+            ffi::Isa::Thumb2 => emit::<Thumb2>(&request),
+            isa => Err(format!("there is no instruction set {}", isa.repr)),
+        })
     });
     match emitted {
         Ok(Emitted { bytes, shared_exit }) => ffi::EmittedCode {

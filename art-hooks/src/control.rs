@@ -9,6 +9,8 @@ use hindsight_runtime::{
     Config, Host, Recorder, Severity, SnapshotOutcome, StubTable, ThreadWords,
 };
 
+use crate::modified_utf8::decode;
+
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// How long a Java caller waits for the control thread.
@@ -32,10 +34,10 @@ pub(crate) fn guarded<T>(what: &str, fallback: T, f: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Starts the recorder as configured. Returns false if the configuration traces nothing or, with a line in the log, if
+/// Starts the recorder as configured by this line of UTF-8. Returns false if the configuration traces nothing or, with a line in the log, if
 /// the process cannot be traced. `obstacle` is the host's reason why it cannot, or empty.
 pub(crate) fn start(
-    configuration: &str,
+    configuration: &[u8],
     stubs: StubTable,
     obstacle: &str,
     host: Box<dyn Host>,
@@ -48,7 +50,8 @@ pub(crate) fn start(
     };
     guarded("start", false, || {
         hindsight_runtime::set_stubs(stubs);
-        let config = match Config::parse(configuration) {
+        let configuration = String::from_utf8_lossy(configuration);
+        let config = match Config::parse(&configuration) {
             Ok(config) => config,
             Err(e) => {
                 return refuse(&format!(
@@ -73,10 +76,10 @@ pub(crate) fn shutdown() {
     with_recorder("shutdown", (), Recorder::shutdown);
 }
 
-pub(crate) fn thread_started(tid: u32, name: &str, words: usize) {
+pub(crate) fn thread_started(tid: u32, name: &[u8], words: usize) {
     with_recorder("thread_started", (), |recorder| {
         // SAFETY: ART's hook passes the calling thread's own words.
-        unsafe { recorder.thread_started(tid, name, words as *const ThreadWords) };
+        unsafe { recorder.thread_started(tid, &decode(name), words as *const ThreadWords) };
     });
 }
 
@@ -87,9 +90,9 @@ pub(crate) fn thread_exiting(words: usize) {
     });
 }
 
-pub(crate) fn thread_renamed(tid: u32, name: &str) {
+pub(crate) fn thread_renamed(tid: u32, name: &[u8]) {
     with_recorder("thread_renamed", (), |recorder| {
-        recorder.thread_renamed(tid, name)
+        recorder.thread_renamed(tid, &decode(name));
     });
 }
 
@@ -111,11 +114,12 @@ pub(crate) fn thread_in_foreground(tid: u32) {
     });
 }
 
-pub(crate) fn thread_name_command(tid: u32, name: &str) -> bool {
-    let Some(command) = hindsight_runtime::thread_name_command(name) else {
-        return false;
-    };
+pub(crate) fn thread_name_command(tid: u32, name: &[u8]) -> bool {
     with_recorder("thread_name_command", false, |recorder| {
+        let name = decode(name);
+        let Some(command) = hindsight_runtime::thread_name_command(&name) else {
+            return false;
+        };
         if let Err(e) = recorder.nanoscope(tid, command, CALLER_TIMEOUT) {
             log(Severity::Error, &format!("{name}: {e}"));
         }
@@ -134,9 +138,9 @@ pub(crate) fn trace_thread(tid: u32, trace: bool) -> bool {
 }
 
 /// Writes the rings of all threads to a file. Returns its path, or an empty string: then the log says why.
-pub(crate) fn snapshot(reason: String, tid: u32) -> String {
+pub(crate) fn snapshot(reason: &[u8], tid: u32) -> String {
     with_recorder("snapshot", String::new(), |recorder| {
-        match recorder.snapshot(reason, tid, CALLER_TIMEOUT) {
+        match recorder.snapshot(decode(reason).into_owned(), tid, CALLER_TIMEOUT) {
             SnapshotOutcome::Written(path) => path.to_string_lossy().into_owned(),
             SnapshotOutcome::Failed(_) => String::new(),
             SnapshotOutcome::TimedOut => {

@@ -11,6 +11,9 @@ before: false false
 start: true true true
 saved: true true
 stop: true false false
+odd name: true
+odd name: true
+odd name: true
 named: a name true
 stopped: a name false
 ";

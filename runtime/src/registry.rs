@@ -7,7 +7,9 @@
 //! processes can share the memory out among them: it reads each process's `status`, and sets each process's limit.
 //!
 //! One lock guards all of it. It is never held while a thread is brought to a safepoint, a ring's memory is returned,
-//! or the host is called.
+//! or the host is called. Every thread of the process takes it when it starts and ends, is renamed, or wakes another one,
+//! so these threads wait for each other: each for a look into a table, and at a traced thread's end also for its ring to
+//! be retired (and checked, with `check-balance`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,6 +119,8 @@ struct Tables {
     rings: RingTable,
     /// Oldest first.
     retired: VecDeque<TakenRing>,
+    /// Tracing has ended: no thread gets the right to a ring any more.
+    closed: bool,
 }
 
 /// A ring that was evicted, or is to be.
@@ -151,6 +155,7 @@ impl Registry {
                 threads: HashMap::new(),
                 rings: RingTable::new(max_rings),
                 retired: VecDeque::new(),
+                closed: false,
             }),
             in_control: AtomicBool::new(false),
         }
@@ -223,7 +228,17 @@ impl Registry {
     pub(crate) fn reserve_ring(&self, tid: u32, now_ns: u64) -> bool {
         let mut tables = self.tables();
         let retired = tables.retired.len();
-        tables.rings.try_add(tid, retired, now_ns)
+        !tables.closed && tables.rings.try_add(tid, retired, now_ns)
+    }
+
+    /// From now on, no thread gets the right to a ring.
+    pub(crate) fn close(&self) {
+        self.tables().closed = true;
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.tables().closed
     }
 
     /// Makes the thread the one wanted most recently; false if it has no ring.

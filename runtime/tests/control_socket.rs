@@ -209,3 +209,24 @@ fn what_is_in_use_or_no_socket_is_left_alone_and_tracing_goes_on_without() {
     assert!(world.logged(Severity::Error, "no socket"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
+
+#[test]
+fn a_property_set_before_the_app_has_its_name_is_obeyed_in_the_foreground() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "");
+    *world.name.lock().unwrap() = Some("zygote64".into());
+    let mut client = Client::new(folder.path());
+    assert_eq!(client.ask("property dev.nanoscope=com.example:f\n"), "ok");
+    // The reply comes after the command before it was executed.
+    let mut come_to_foreground = || {
+        recorder.thread_in_foreground(std::process::id());
+        assert!(client.ask("status\n").starts_with("ok"));
+    };
+    // The main thread is not a managed one here, so the log tells that it was to be started.
+    let started = format!("no thread {} is registered", std::process::id());
+    come_to_foreground();
+    assert!(!world.logged(Severity::Error, &started));
+    *world.name.lock().unwrap() = Some("com.example".into());
+    come_to_foreground();
+    assert!(world.logged(Severity::Error, &started));
+}

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{Config, NanoscopeCommand, Recorder, SnapshotOutcome};
+use hindsight_runtime::{
+    Config, NanoscopeCommand, Recorder, Ring, SnapshotOutcome, StartReason, TracedThread,
+};
+use hindsight_trace_format::ring::Geometry;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -82,6 +85,31 @@ fn a_stopped_thread_stays_stopped_until_somebody_asks_for_it() {
         subject.trace(true).unwrap();
         assert!(subject.foreground());
     });
+}
+
+#[test]
+fn a_thread_that_begins_by_itself_during_a_request_keeps_its_right_to_the_ring() {
+    let world = Arc::new(World::default());
+    let config = Config::parse("trace=off,ring=12,dir=/nonexistent").unwrap();
+    let recorder = Recorder::start(config, Box::new(FakeHost(Arc::clone(&world)))).unwrap();
+    Managed::run(&recorder, &world, |thread| {
+        let state = std::ptr::from_ref(thread.state()) as usize;
+        // As a thread that registers meanwhile, and that the configuration selects.
+        *world.before_safepoint.lock().unwrap() = Some(Box::new(move |_| {
+            let ring = Ring::new(Geometry::new(12).unwrap()).unwrap();
+            // SAFETY: the thread is registered, and waits in native code.
+            let state = unsafe { &*(state as *const TracedThread) };
+            // SAFETY: the thread waits in native code.
+            assert!(unsafe { state.begin(ring, StartReason::Configuration) }.is_ok());
+        }));
+        let tid = gettid();
+        let mut request = || thread.native(|| recorder.trace_thread(tid, true, PATIENCE));
+        let message = format!("thread {tid} is traced already");
+        assert_eq!(request(), Err(message));
+        // With the right to its ring, it is only marked as wanted.
+        assert_eq!(request(), Ok(()));
+    });
+    recorder.shutdown();
 }
 
 #[test]

@@ -325,7 +325,11 @@ fn a_panic_on_the_control_thread_ends_tracing_and_nothing_else() {
         let outcome = thread.native(|| recorder.snapshot("y".into(), 0, PATIENCE));
         assert!(matches!(outcome, SnapshotOutcome::Failed(_)), "{outcome:?}");
         assert!(!thread.is_traced());
+        let tid = gettid();
+        let error = thread.native(|| recorder.trace_thread(tid, true, PATIENCE));
+        assert!(error.unwrap_err().contains("because of an internal error"));
     });
+    Managed::run(&recorder, &world, |thread| assert!(!thread.is_traced()));
     assert!(world.logged(Severity::Error, "internal error"));
     recorder.shutdown();
     assert!(files(folder.path()).is_empty());

@@ -10,6 +10,7 @@
 #include "art_field-inl.h"
 #include "art_method-inl.h"
 #include "base/mutex.h"
+#include "bridge_bytes.h"
 #include "class_linker.h"
 #if __has_include("class_root-inl.h")
 #include "class_root-inl.h"
@@ -133,10 +134,10 @@ void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Lock
   const std::string signature = named->GetSignature().ToString();
   const char* source_file = named->GetDeclaringClassSourceFile();
   sink.add({address,
-            class_name,
-            named->GetName(),
-            signature,
-            source_file != nullptr ? source_file : "",
+            ToBridge(class_name),
+            ToBridge(named->GetName()),
+            ToBridge(signature),
+            ToBridge(source_file != nullptr ? source_file : ""),
             named->GetDexFile()->GetHeader().checksum_,
             named->GetDexMethodIndex()});
 }
@@ -264,10 +265,10 @@ void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink) NO_THREAD_SAFE
           : PrettyDescriptor(dex_file->GetMethodDeclaringClassDescriptor(id));
       const std::string signature = dex_file->GetMethodSignature(id).ToString();
       sink.add({reinterpret_cast<uintptr_t>(&method),
-                class_name,
-                dex_file->GetMethodName(id),
-                signature,
-                SourceFile(named),
+                ToBridge(class_name),
+                ToBridge(dex_file->GetMethodName(id)),
+                ToBridge(signature),
+                ToBridge(SourceFile(named)),
                 dex_file->GetHeader().checksum_,
                 index});
     }

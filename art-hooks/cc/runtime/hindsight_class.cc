@@ -2,6 +2,7 @@
 
 #include "hindsight_class.h"
 
+#include "bridge_bytes.h"
 #include "class_linker.h"
 #include "dex/dex_file-inl.h"
 #include "dex/utf.h"
@@ -31,7 +32,7 @@ jstring NativeAnomaly(JNIEnv* env, jclass, jstring java_reason) {
     return nullptr;  // NullPointerException is pending.
   }
   const rust::String path =
-      bridge::snapshot(rust::String::lossy(reason.c_str()), Thread::Current()->GetTid());
+      bridge::snapshot(ToBridge(reason.c_str()), Thread::Current()->GetTid());
   return path.empty() ? nullptr : env->NewStringUTF(std::string(path).c_str());
 }
 

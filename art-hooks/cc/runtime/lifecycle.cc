@@ -12,6 +12,7 @@
 #endif
 #include "base/atomic.h"
 #include "base/os.h"
+#include "bridge_bytes.h"
 #include "hindsight/compat.h"
 #include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "hindsight/runtime/art_services.h"
@@ -71,8 +72,11 @@ void Start(JNIEnv* env) {
   }
   const std::string obstacle =
       ObstacleToTracing(kRuntimeISA, GetTracePointForm(kRuntimeISA), GetTracingGate());
-  if (!bridge::start(configuration, Stubs(), obstacle)) {
-    GetTracingGate()->WithdrawTracing();
+  if (!bridge::start(ToBridge(configuration), Stubs(), obstacle)) {
+    // With an obstacle, nothing was admitted.
+    if (obstacle.empty()) {
+      GetTracingGate()->WithdrawTracing();
+    }
     return;
   }
   started.store(true, std::memory_order_release);
@@ -91,7 +95,7 @@ void ThreadStarted(Thread* self) {
     std::string name;
     self->GetThreadName(name);
     bridge::thread_started(self->GetTid(),
-                           name,
+                           ToBridge(name),
                            reinterpret_cast<size_t>(self->GetHindsightWords()));
   }
 }
@@ -104,7 +108,7 @@ void ThreadExiting(Thread* self) {
 
 void ThreadRenamed(Thread* thread, const char* name) {
   if (running.load(std::memory_order_acquire)) {
-    bridge::thread_renamed(thread->GetTid(), name);
+    bridge::thread_renamed(thread->GetTid(), ToBridge(name));
   }
 }
 
@@ -141,7 +145,7 @@ bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) {
     tid = thread->GetTid();
     thread->GetThreadName(old_name);
   }
-  if (!bridge::thread_name_command(tid, name)) {
+  if (!bridge::thread_name_command(tid, ToBridge(name))) {
     return false;
   }
   // Thread.setName has set the field already.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The counter that trace points read, and its relation to the system's clocks.
 
+mod cpus;
 #[cfg(all(
     feature = "counter-emulation",
     any(target_arch = "arm", target_arch = "aarch64")
@@ -17,6 +18,7 @@ mod sigill;
 ))]
 mod timer_reads;
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use hindsight_trace_format::container::{ClockSample, Clocks};
@@ -60,8 +62,6 @@ pub enum Fallback {
 /// Finds out, once for the process, whether trace points can read the counter.
 #[cfg(any(target_arch = "arm", target_arch = "aarch64"))]
 pub fn access() -> Access {
-    use std::sync::OnceLock;
-
     static ACCESS: OnceLock<Access> = OnceLock::new();
     *ACCESS.get_or_init(|| {
         if probe::counter_is_readable() {
@@ -82,25 +82,58 @@ pub fn access() -> Access {
 /// takes less.
 const TRAP_NS: u64 = 200;
 
-/// Measures the price of a read of the counter, ns: the lowest average of several series, so that a preemption in one of
-/// them does not count.
-fn read_price_ns() -> u64 {
-    const READS: u64 = 16;
-    let series = (0..8).map(|_| {
-        let before = clock_ns(libc::CLOCK_MONOTONIC);
-        for _ in 0..READS {
-            std::hint::black_box(real_counter());
-        }
-        clock_ns(libc::CLOCK_MONOTONIC).saturating_sub(before)
-    });
-    series.min().unwrap_or(0) / READS
+/// The price of a read of the counter on the slowest CPU that the process may use, or on the first one that traps, ns.
+/// Measured once for the process.
+fn worst_read_price_ns() -> u64 {
+    static PRICE: OnceLock<u64> = OnceLock::new();
+    *PRICE.get_or_init(|| cpus::worst(|price| *price > TRAP_NS, read_price_ns))
 }
+
+/// Measures the price of a read of the counter on the CPU where the caller runs, ns: the lowest average of several
+/// series, so that a preemption in one of them does not count.
+fn read_price_ns() -> u64 {
+    const READS: u64 = 256;
+    price_ns(READS, || clock_ns(libc::CLOCK_MONOTONIC), real_counter)
+}
+
+/// The price of one `read`, in the unit of `clock`: the duration of the fastest of several series, less that of a series
+/// without reads, in case the clock itself is slow.
+fn price_ns(reads: u64, mut clock: impl FnMut() -> u64, mut read: impl FnMut() -> u64) -> u64 {
+    let mut fastest = |reads| {
+        let series = (0..4).map(|_| {
+            let before = clock();
+            for _ in 0..reads {
+                std::hint::black_box(read());
+            }
+            clock().saturating_sub(before)
+        });
+        series.min().unwrap_or(0)
+    };
+    let empty = fastest(0);
+    fastest(reads).saturating_sub(empty) / reads
+}
+
+/// The remedy that a build with the emulation has for a counter that cannot be read.
+const EMULATION_REMEDY: &str = if cfg!(feature = "counter-emulation") {
+    "; counter=emulate traces anyway, at the price of a signal for each trace point"
+} else {
+    ""
+};
+
+/// Who makes reads of the counter slow.
+const EMULATED_BY: &str = if cfg!(target_arch = "aarch64") {
+    "the kernel emulates it (for instance because of an erratum of a core's timer)"
+} else if cfg!(target_arch = "arm") {
+    "the kernel emulates it"
+} else {
+    "a hypervisor emulates it"
+};
 
 /// How trace points read the counter in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Readiness {
     access: Access,
-    /// Price of a read, ns.
+    /// Price of a read on the slowest CPU, ns.
     price_ns: u64,
 }
 
@@ -117,15 +150,13 @@ impl Readiness {
     ) -> Result<Self, String> {
         let cautious = fallback == Fallback::Auto && on_android;
         match access {
-            Access::Illegal if cautious || fallback == Fallback::Native => Err(
-                "the counter (CNTVCT) cannot be read here: the kernel answers with SIGILL. It has to allow \
-                 user code to read it (CNTKCTL.PL0VCTEN, or EL0VCTEN); counter=emulate traces anyway, at the \
-                 price of a signal for each trace point"
-                    .into(),
-            ),
+            Access::Illegal if cautious || fallback == Fallback::Native => Err(format!(
+                "the counter (CNTVCT) cannot be read on each CPU: the kernel answers with SIGILL. It has to allow \
+                 user code to read it (CNTKCTL.PL0VCTEN, or EL0VCTEN){EMULATION_REMEDY}"
+            )),
             Access::Native if cautious && price_ns > TRAP_NS => Err(format!(
-                "reading the counter takes {price_ns} ns here, so the kernel emulates it (on arm64 because of an \
-                 erratum of the core's timer), and each trace point would take as long; counter=native traces anyway"
+                "reading the counter takes {price_ns} ns on one CPU or more, so {EMULATED_BY}, and each trace point \
+                 would take as long there; counter=native traces anyway"
             )),
             _ => Ok(Readiness { access, price_ns }),
         }
@@ -138,7 +169,8 @@ impl Readiness {
                 Some("the counter cannot be read here; each read is emulated, which is slow".into())
             }
             Access::Native if self.price_ns > TRAP_NS => Some(format!(
-                "reading the counter takes {} ns here, because it is emulated; each trace point takes as long",
+                "reading the counter takes {} ns on one CPU or more, because it is emulated; each trace point takes as \
+                 long there",
                 self.price_ns
             )),
             Access::Native => None,
@@ -153,7 +185,7 @@ impl Readiness {
 pub(crate) fn prepare(fallback: Fallback) -> Result<Readiness, String> {
     let access = access();
     let price_ns = match access {
-        Access::Native => read_price_ns(),
+        Access::Native => worst_read_price_ns(),
         Access::Illegal => 0,
     };
     let readiness = Readiness::check(access, price_ns, fallback, cfg!(target_os = "android"))?;
@@ -270,7 +302,9 @@ pub(crate) fn clocks_since(first: ClockSample) -> Clocks {
     Clocks {
         ticks_per_second: best_rate(architected_rate(), rate(&first, &last)),
         source: access().source().to_owned(),
-        read_traps: access() == Access::Illegal || read_price_ns() > TRAP_NS,
+        // Measured here, too: the CPUs that the process may use can change.
+        read_traps: access() == Access::Illegal
+            || worst_read_price_ns().max(read_price_ns()) > TRAP_NS,
         samples: vec![first, last],
     }
 }
@@ -357,9 +391,11 @@ mod tests {
             Readiness::check(Access::Native, price, fallback, on_android)
         };
         let message = check(1500, Fallback::Auto, true).unwrap_err();
-        for part in ["1500 ns", "the kernel emulates it", "counter=native"] {
+        for part in ["1500 ns", "emulates it", "counter=native"] {
             assert!(message.contains(part), "{message}");
         }
+        let is_arm = cfg!(any(target_arch = "arm", target_arch = "aarch64"));
+        assert_eq!(message.contains("the kernel"), is_arm, "{message}");
         assert_eq!(check(40, Fallback::Auto, true).unwrap().warning(), None);
         // Elsewhere, or if it is asked for, a warning has to do.
         for slow in [
@@ -382,7 +418,13 @@ mod tests {
             check(Fallback::Native, false),
         ] {
             let message = refused.unwrap_err();
-            assert!(message.contains("counter=emulate"), "{message}");
+            assert!(message.contains("SIGILL"), "{message}");
+            let can_emulate = cfg!(feature = "counter-emulation");
+            assert_eq!(
+                message.contains("counter=emulate"),
+                can_emulate,
+                "{message}"
+            );
         }
         for emulated in [check(Fallback::Auto, false), check(Fallback::Emulate, true)] {
             assert!(emulated.unwrap().warning().unwrap().contains("emulated"));
@@ -393,8 +435,20 @@ mod tests {
     fn the_price_of_a_read_is_measured() {
         // A read takes some cycles, and no emulation takes a millisecond.
         assert!((0..1_000_000).contains(&read_price_ns()));
+        assert!((0..1_000_000).contains(&worst_read_price_ns()));
         let ready = prepare(Fallback::Native);
         assert_eq!(ready.is_ok(), access() == Access::Native);
+    }
+
+    #[test]
+    fn a_slow_clock_does_not_make_the_counter_slow() {
+        // A clock that takes 3000 ns, and reads of 20 ns.
+        let now = std::cell::Cell::new(0);
+        let takes = |ns| {
+            now.set(now.get() + ns);
+            now.get()
+        };
+        assert_eq!(price_ns(16, || takes(3000), || takes(20)), 20);
     }
 
     #[test]

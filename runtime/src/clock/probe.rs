@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::clock::sigill;
+use crate::clock::{cpus, sigill};
 
 /// The probe consists of two reads, of the counter and of its rate, each an instruction of 4 bytes.
 const READS_BYTES: usize = 8;
@@ -46,17 +46,23 @@ extern "C" {
 /// The handler has stepped over a read.
 static STEPPED_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Whether user code may read the counter; false also if no handler of SIGILL can be installed, because a read could
-/// then end the process.
+/// Whether user code may read the counter on all CPUs that the process may use; false also if no handler of SIGILL can be
+/// installed, because a read could then end the process.
 pub(crate) fn counter_is_readable() -> bool {
     STEPPED_OVER.store(false, Ordering::Relaxed);
     if sigill::install(step_over).is_err() {
         return false;
     }
-    // SAFETY: the handler steps over reads that are not allowed.
-    std::hint::black_box(unsafe { hindsight_probe_counter() });
+    let traps = cpus::worst(
+        |traps| *traps,
+        || {
+            // SAFETY: the handler steps over reads that are not allowed.
+            std::hint::black_box(unsafe { hindsight_probe_counter() });
+            STEPPED_OVER.load(Ordering::Relaxed)
+        },
+    );
     sigill::uninstall();
-    !STEPPED_OVER.load(Ordering::Relaxed)
+    !traps
 }
 
 /// The program counter in a signal handler's context.

@@ -98,12 +98,14 @@ impl<'a> ControlThread<'a> {
         result
     }
 
-    /// Runs `f`; a panic in it ends tracing, but not the app.
+    /// Runs `f`; a panic in it ends tracing, but not the app: all rings are taken, and no thread gets one any more
+    /// (except one that is just about to begin by itself).
     fn guarded(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
         self.session.registry.set_in_control(true);
         if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
             let message = format!("internal error in {what}, tracing ends; please report it");
             self.session.host.log(Severity::Error, &message);
+            self.session.registry.close();
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 retention::stop_all(self.session, &mut *self.handshake);
             }));
@@ -131,7 +133,10 @@ impl<'a> ControlThread<'a> {
             Command::Prefer { tid, reply } => {
                 let _ = reply.send(self.prefer(tid));
             }
-            Command::CameToForeground { tid } => self.came_to_foreground(tid),
+            Command::CameToForeground { tid } => {
+                self.came_to_foreground(tid);
+                self.property_again();
+            }
             Command::Nanoscope {
                 tid,
                 command,
@@ -140,10 +145,7 @@ impl<'a> ControlThread<'a> {
                 let _ = reply.send(self.nanoscope(tid, command));
             }
             Command::Property { value, reply } => {
-                let done = self.property(&value).inspect_err(|message| {
-                    self.session.host.log(Severity::Error, message);
-                });
-                let _ = reply.send(done);
+                let _ = reply.send(self.property(&value));
             }
             Command::MaxRings { limit, reply } => {
                 self.session.registry.set_limit(limit);
@@ -216,10 +218,18 @@ impl<'a> ControlThread<'a> {
         }
         self.make_room(1);
         if !registry.reserve_ring(tid, clock::boottime_ns()) {
-            return Err("there is no room for a ring: other threads took it just now".into());
+            return Err(if registry.is_closed() {
+                "tracing has ended because of an internal error; the log has it".into()
+            } else {
+                "there is no room for a ring: other threads took it just now".into()
+            });
         }
-        self.begin(&thread)
-            .inspect_err(|_| registry.release_ring(tid))
+        self.begin(&thread).inspect_err(|_| {
+            // A thread that has just registered may have begun by itself, and then keeps the right.
+            if !thread.trace().is_traced() {
+                registry.release_ring(tid);
+            }
+        })
     }
 
     /// Gives the thread a ring.
@@ -293,7 +303,7 @@ impl<'a> ControlThread<'a> {
         // A thread that was traced before Nanoscope's start stays traced.
         let mut replacement = None;
         if !self.started_for_nanoscope.remove(&tid) {
-            replacement = self.session.pool.take().ok();
+            replacement = retention::replacement(self.session, tid);
         }
         let handshake = &mut *self.handshake;
         let taken = retention::take_ring(self.session, handshake, &thread, &mut replacement);
@@ -315,7 +325,21 @@ impl<'a> ControlThread<'a> {
         }
     }
 
+    /// Acts on the value of Nanoscope's property; an error is logged, too.
     fn property(&mut self, value: &str) -> Result<(), String> {
+        let done = self.follow_property(value);
+        done.inspect_err(|message| self.session.host.log(Severity::Error, message))
+    }
+
+    /// Looks again at a value that was set while this process did not have its package's name yet: it has got it by the
+    /// time when it comes to the foreground.
+    fn property_again(&mut self) {
+        if let Some(value) = self.property.for_another() {
+            let _ = self.property(&value);
+        }
+    }
+
+    fn follow_property(&mut self, value: &str) -> Result<(), String> {
         let package = self.session.host.identity().name;
         let directory = &self.session.config.directory;
         match self.property.changed(value, &package, directory)? {

@@ -31,6 +31,8 @@ pub fn thread_name_command(name: &str) -> Option<NanoscopeCommand> {
 pub(crate) struct Property {
     /// The requested file; `None` while not tracing.
     file: Option<String>,
+    /// The value, if it is for another app.
+    for_another: Option<String>,
 }
 
 impl Property {
@@ -45,6 +47,7 @@ impl Property {
         package: &str,
         directory: &Path,
     ) -> Result<Option<NanoscopeCommand>, String> {
+        self.for_another = None;
         if value.is_empty() {
             return Ok(self
                 .file
@@ -58,11 +61,21 @@ impl Property {
                 format!("'{value}' is no value for {PROPERTY}: it takes package:file, or nothing")
             })?;
         // Nanoscope traces one app at a time, and a value for another app does not stop this one.
-        if wanted != package || self.file.is_some() {
+        if wanted != package {
+            self.for_another = Some(value.to_owned());
+            return Ok(None);
+        }
+        if self.file.is_some() {
             return Ok(None);
         }
         self.file = Some(file.to_owned());
         Ok(Some(NanoscopeCommand::Start))
+    }
+
+    /// The value that was for another app: a process that has just been forked learns its package's name later, and may
+    /// then take the value for its own.
+    pub(crate) fn for_another(&self) -> Option<String> {
+        self.for_another.clone()
     }
 }
 
@@ -121,6 +134,24 @@ mod tests {
         );
         assert_eq!(changed(""), Ok(None));
         assert_eq!(changed("com.example:2"), Ok(Some(NanoscopeCommand::Start)));
+    }
+
+    #[test]
+    fn a_value_for_another_app_is_kept_until_the_next_one() {
+        let mut property = Property::default();
+        let folder = Path::new("/files");
+        let set = |property: &mut Property, value, package| {
+            let command = property.changed(value, package, folder).unwrap();
+            (command, property.for_another())
+        };
+        let value = "com.example:out.txt";
+        let kept = Some(value.to_owned());
+        assert_eq!(set(&mut property, value, "zygote64"), (None, kept.clone()));
+        let start = Some(NanoscopeCommand::Start);
+        assert_eq!(set(&mut property, value, "com.example"), (start, None));
+        assert_eq!(set(&mut property, value, "com.other"), (None, kept));
+        let stop = Some(NanoscopeCommand::Stop("/files/out.txt".into()));
+        assert_eq!(set(&mut property, "", "com.example"), (stop, None));
     }
 
     #[test]

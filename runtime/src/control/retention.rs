@@ -4,6 +4,7 @@
 
 use crate::clock;
 use crate::handshake::{Handshake, TracedThread};
+use crate::host::Severity;
 use crate::registry::Eviction;
 use crate::session::Session;
 use crate::thread::ring::Ring;
@@ -27,6 +28,16 @@ pub(crate) fn take_ring(
         session.registry.release_ring(thread.trace().tid());
     }
     taken
+}
+
+/// A ring for the thread to go on in. Without memory for one, the log says that tracing of the thread ends.
+pub(crate) fn replacement(session: &Session, tid: u32) -> Option<Ring> {
+    let ring = session.pool.take();
+    ring.inspect_err(|e| {
+        let message = format!("tracing of thread {tid} ends: no memory for a ring: {e}");
+        session.host.log(Severity::Warning, &message);
+    })
+    .ok()
 }
 
 /// Returns the memory of a ring whose contents are not wanted.
@@ -67,10 +78,50 @@ pub(crate) fn stop_all(session: &Session, handshake: &mut dyn Handshake) {
 pub(crate) fn forget_names(session: &Session) {
     let now = clock::counter_in_order();
     let threads = session.registry.threads();
-    let live = threads
-        .iter()
-        .filter_map(|thread| thread.trace().started_counter());
-    let retired = session.registry.oldest_retired_counter();
-    let oldest = live.chain(retired).fold(now, u64::min);
-    session.journal().forget_before(oldest);
+    let oldest = oldest_counter(
+        threads
+            .iter()
+            .map(|thread| thread.trace().started_counter()),
+        || session.registry.oldest_retired_counter(),
+    );
+    session
+        .journal()
+        .forget_before(oldest.map_or(now, |oldest| oldest.min(now)));
+}
+
+/// The counter when recording into the oldest ring began, of the rings that `live` threads have and of retired ones.
+///
+/// All threads are looked at before `retired` is called: the ring of a thread that ends in between is then found in one
+/// place or in both. In the other order it would be found in neither.
+fn oldest_counter(
+    live: impl Iterator<Item = Option<u64>>,
+    retired: impl FnOnce() -> Option<u64>,
+) -> Option<u64> {
+    let live = live.flatten().min();
+    live.into_iter().chain(retired()).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn the_ring_of_a_thread_that_ends_meanwhile_is_found() {
+        // The second thread ends right after the first one, or the retired rings, were looked at.
+        let has_ended = Cell::new(false);
+        let live = [Some(30), Some(5)].into_iter().map(|counter| {
+            let ring = if has_ended.get() { None } else { counter };
+            has_ended.set(has_ended.get() || counter == Some(5));
+            ring
+        });
+        let retired = || has_ended.replace(true).then_some(5);
+        assert_eq!(oldest_counter(live, retired), Some(5));
+        assert_eq!(
+            oldest_counter([None, Some(7)].into_iter(), || Some(9)),
+            Some(7)
+        );
+        assert_eq!(oldest_counter([None].into_iter(), || Some(9)), Some(9));
+        assert_eq!(oldest_counter([None].into_iter(), || None), None);
+    }
 }

@@ -52,16 +52,8 @@ pub(crate) fn take_rings(
         }
         let mut replacement = None;
         if !last {
-            match session.pool.take() {
-                Ok(ring) => replacement = Some(ring),
-                Err(e) => {
-                    let tid = thread.trace().tid();
-                    let message =
-                        format!("tracing of thread {tid} ends: no memory for a ring: {e}");
-                    session.host.log(Severity::Warning, &message);
-                    without_memory += 1;
-                }
-            }
+            replacement = retention::replacement(session, thread.trace().tid());
+            without_memory += u64::from(replacement.is_none());
         }
         let taken = retention::take_ring(session, handshake, &thread, &mut replacement);
         if let Some(taken) = &taken {

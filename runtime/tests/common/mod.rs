@@ -59,6 +59,8 @@ pub(crate) struct World {
     /// The host has an objection to the lock-free protocol.
     pub(crate) needs_safepoints: AtomicBool,
     pub(crate) log: Mutex<Vec<(Severity, String)>>,
+    /// The process's name; `None` is `test`.
+    pub(crate) name: Mutex<Option<String>>,
     pub(crate) panic_in_symbolize: AtomicBool,
     /// Runs once, while the host is asked for names.
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -143,7 +145,7 @@ impl Host for FakeHost {
 
     fn identity(&self) -> ProcessIdentity {
         ProcessIdentity {
-            name: "test".into(),
+            name: lock(&self.0.name).clone().unwrap_or("test".into()),
             extra: vec![("host".into(), "fake".into())],
         }
     }
@@ -250,7 +252,7 @@ impl Managed<'_> {
     }
 
     /// The recorder's object for the thread.
-    fn state(&self) -> &TracedThread {
+    pub(crate) fn state(&self) -> &TracedThread {
         // SAFETY: the thread is registered, so its words hold a reference to such an object.
         unsafe { &*self.object.words.state().cast() }
     }

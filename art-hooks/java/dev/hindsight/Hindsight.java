@@ -20,8 +20,8 @@ public final class Hindsight {
      * waits for. Traced threads go on meanwhile.
      *
      * @param reason one line for the reader of the trace: the event, and the limit that it exceeded
-     * @return the path of the file; null if tracing is off or the file could not be written (then the log
-     *     says why)
+     * @return the path of the file; null if tracing is off, if the file could not be written, or if it was not complete
+     *     after 30 seconds and may still appear (the log says which)
      */
     public static String anomaly(String reason) {
         if (reason == null) {

@@ -18,6 +18,11 @@ public final class ApiTest {
         System.out.println("stop: " + Hindsight.stop() + " " + Hindsight.stop() + " " + Hindsight.isTracing());
 
         Thread self = Thread.currentThread();
+        // Names that are not UTF-8 inside ART: a lone surrogate, U+0000, and a pair.
+        for (String name : new String[] {"a\uD83D", "a\u0000b", "\uD83D\uDE00"}) {
+            self.setName(name);
+            System.out.println("odd name: " + self.getName().equals(name));
+        }
         self.setName("a name");
         self.setName("START_TRACING");
         System.out.println("named: " + self.getName() + " " + Hindsight.isTracing());
