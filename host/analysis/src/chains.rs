@@ -319,7 +319,11 @@ impl Place {
         let explains = recorded.span.is_some_and(|s| is_most(s.1 - s.0, whole_ns));
         Place {
             is_gap: is_most(gap.1 - gap.0, whole_ns),
-            recorded: if explains { recorded } else { Recorded::default() },
+            recorded: if explains {
+                recorded
+            } else {
+                Recorded::default()
+            },
             path,
             gap,
         }
@@ -849,7 +853,10 @@ mod tests {
         assert_eq!((&chain.culprit, &chain.suspect), (&None, &None));
         assert_eq!(chain.last.callees[0].method, "a.Parser.token");
         for idle in [of(1), of(2), of(3), of(4)] {
-            assert!(idle.stall == Some(false) && idle.waited_for_work, "{idle:?}");
+            assert!(
+                idle.stall == Some(false) && idle.waited_for_work,
+                "{idle:?}"
+            );
             assert_eq!((idle.longest_ns, idle.chains), (None, vec![]));
         }
     }
@@ -966,7 +973,10 @@ mod tests {
 
     #[test]
     fn many_sleeps_that_the_thread_chose_are_a_sleep() {
-        let calls = [("java.lang.Thread.sleep", 6_000_000), ("a.A.work", 4_000_000)];
+        let calls = [
+            ("java.lang.Thread.sleep", 6_000_000),
+            ("a.A.work", 4_000_000),
+        ];
         let chain = first(&message(&calls.repeat(60)));
         assert_eq!(chain.culprit_reason, Reason::Slept);
         assert_eq!(chain.slept_ns, 360_000_000);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that another thread waited for: recorded owners and wakers, and calls of other threads meanwhile.
 
-use hindsight_decoder::{Calls, DamagedPart, Extension, Flags, Method, Thread, ThreadEvent, ThreadKey, Trace};
+use hindsight_decoder::{
+    Calls, DamagedPart, Extension, Flags, Method, Thread, ThreadEvent, ThreadKey, Trace,
+};
 use serde::Serialize;
 
 use crate::known;
@@ -181,10 +183,11 @@ pub(crate) fn recorded(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Recor
     let in_gap = |e: &&ThreadEvent| gap.0 <= e.at_ns && e.at_ns <= gap.1;
     let events = thread.events.iter().filter(is_wait).filter(in_gap);
     let events: Vec<&ThreadEvent> = events.collect();
-    let is_most =
-        |span: (u64, u64)| (span.1 - span.0) as f64 > (gap.1 - gap.0) as f64 * DOMINANT;
+    let is_most = |span: (u64, u64)| (span.1 - span.0) as f64 > (gap.1 - gap.0) as f64 * DOMINANT;
     let named_by = |event: &ThreadEvent| {
-        let tid = u32::try_from(event.payload[0]).ok().filter(|&tid| tid != 0)?;
+        let tid = u32::try_from(event.payload[0])
+            .ok()
+            .filter(|&tid| tid != 0)?;
         Some((tid, named(trace, tid, event.at_ns)))
     };
     // Waits for locks, one right after the other, are one wait.

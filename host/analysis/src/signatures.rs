@@ -381,8 +381,7 @@ impl Signature {
         let counts = conditions.iter().any(|c| c.measure == Measure::Calls);
         let matched = (calls > 0 || counts) && conditions.iter().all(|c| c.holds);
         // Calls that are missing cannot undo a match, except of a condition with an upper limit.
-        let is_limit =
-            |c: &Condition| matches!(c.operator, Operator::AtMost | Operator::LessThan);
+        let is_limit = |c: &Condition| matches!(c.operator, Operator::AtMost | Operator::LessThan);
         let may_change = !matched || self.conditions.iter().any(is_limit);
         let unknown = may_change && self.may_miss_calls(trace);
         Finding {

@@ -292,7 +292,10 @@ impl Text {
             return Ok(());
         }
         let (waited, held) = (duration(chain.waited_ns), duration(chain.held_ns));
-        self.say("", &format!("It slept or waited for {waited} of the {held}."))
+        self.say(
+            "",
+            &format!("It slept or waited for {waited} of the {held}."),
+        )
     }
 
     /// The methods that ran in a call without trace points of their own.
@@ -546,7 +549,8 @@ fn conclusion(chain: &Chain) -> Option<String> {
     let culprit = chain.culprit.as_ref();
     let culprit = culprit.map(|(method, thread)| format!("{method}, on thread \"{thread}\""));
     let culprit = culprit.unwrap_or_else(|| "unknown".to_owned());
-    let not_traced = |role: &str, name: &str, missing: Option<Missing>| match missing {
+    let not_traced = |role: &str, name: &str, missing: Option<Missing>| {
+        match missing {
         Some(Missing::RingDamaged) => {
             format!("{name} {role}, and its ring is damaged: its calls cannot be read.")
         }
@@ -559,6 +563,7 @@ fn conclusion(chain: &Chain) -> Option<String> {
         None => format!(
             "{name} {role}, and is not in the trace: to learn what it did, trace it, too (trace=all)."
         ),
+    }
     };
     let idle = chain.evidence.first().is_some_and(|e| e.idle);
     let waited = |role: &str, name: &str, tid: u32| {
@@ -570,7 +575,11 @@ fn conclusion(chain: &Chain) -> Option<String> {
             "{name} {role}, but waited for a lock itself{whose}. For more: hindsight why --thread {tid}"
         )
     };
-    let unclear = |role: &str, name: &str, ring: Option<u32>, tid: u32, missing: Option<Missing>| match ring {
+    let unclear = |role: &str,
+                   name: &str,
+                   ring: Option<u32>,
+                   tid: u32,
+                   missing: Option<Missing>| match ring {
         None => format!("{role} has the id {tid}, as several threads of the trace had."),
         Some(_) if missing == Some(Missing::RingDamaged) => {
             format!("{name} {role}, but its ring is damaged, and the rest has no call that lasted most of the wait.")
@@ -611,7 +620,10 @@ fn conclusion(chain: &Chain) -> Option<String> {
                 None => "the owner of the lock",
                 Some(_) => "owned the lock when the wait began",
             };
-            format!("unknown: {}", unclear(role, &owner_name, ring, tid, owner.and_then(|o| o.missing)))
+            format!(
+                "unknown: {}",
+                unclear(role, &owner_name, ring, tid, owner.and_then(|o| o.missing))
+            )
         }
         Reason::WakerUnclear => {
             let (ring, tid) = waker.map_or((None, 0), |w| (w.ring, w.tid));
@@ -619,7 +631,10 @@ fn conclusion(chain: &Chain) -> Option<String> {
                 None => "the thread that ended the wait",
                 Some(_) => "ended the wait",
             };
-            format!("unknown: {}", unclear(role, &waker_name, ring, tid, waker.and_then(|w| w.missing)))
+            format!(
+                "unknown: {}",
+                unclear(role, &waker_name, ring, tid, waker.and_then(|w| w.missing))
+            )
         }
         Reason::Slept => {
             let own = chain.calls.iter().rev().find(|c| c.own);

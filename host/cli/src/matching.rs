@@ -70,8 +70,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let failed =
-        |r: &Report| r.error.is_some() || r.findings.iter().any(|finding| finding.unknown);
+    let failed = |r: &Report| r.error.is_some() || r.findings.iter().any(|finding| finding.unknown);
     let code = match reports.iter().any(failed) {
         true => FAILED,
         false => u8::from(reports.iter().any(|r| r.matched)),
@@ -205,9 +204,7 @@ fn write_stack(page: &mut Page, e: &Example) -> io::Result<()> {
     let (thread, tid) = (&e.thread, e.tid);
     let ns = duration(e.ns);
     page.indented(
-        &format!(
-            "The longest: {ns} on thread \"{thread}\" (tid {tid}), {at}{open}:"
-        ),
+        &format!("The longest: {ns} on thread \"{thread}\" (tid {tid}), {at}{open}:"),
         10,
     )?;
     let hidden = e.stack.len().saturating_sub(MAX_STACK);

@@ -783,7 +783,10 @@ fn a_message_that_the_window_cuts_took_at_least_that_long() {
     let f = Folder::new();
     f.trace(&stall());
     let why = f.output(&["why", "t.hindsight", "--from=-50ms"]);
-    assert!(why.starts_with("No stall in the selected time: ") || why.contains("\nNo stall in the selected time: "));
+    assert!(
+        why.starts_with("No stall in the selected time: ")
+            || why.contains("\nNo stall in the selected time: ")
+    );
     assert!(why.contains(" took at least "), "{why}");
 }
 

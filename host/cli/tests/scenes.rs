@@ -348,11 +348,20 @@ fn a_damaged_trace_without_a_match_does_not_pass() {
         .stdout(predicate::str::contains("unknown   note file written"));
     // The ring of the main thread is sound.
     ask(&["--thread", "main"]).code(0);
-    let why = ["why", "damaged-ring.hindsight", "-t", "notes-sync", "--stall", "1h"];
+    let why = [
+        "why",
+        "damaged-ring.hindsight",
+        "-t",
+        "notes-sync",
+        "--stall",
+        "1h",
+    ];
     hindsight(&folder, &why)
         .assert()
         .success()
-        .stdout(predicate::str::contains("No stall in the part that could be read ("))
+        .stdout(predicate::str::contains(
+            "No stall in the part that could be read (",
+        ))
         .stdout(predicate::str::contains("cannot be told"));
     assert!(json(&folder, &why)["stall"].is_null());
 }
