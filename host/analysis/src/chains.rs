@@ -174,8 +174,8 @@ pub enum Reason {
 pub struct LastCall {
     /// Its longest stretch without a traced call, ns: there it waited, or computed.
     pub longest_gap_ns: u64,
-    /// How much of that stretch the wait that the trace records can have taken, ns; `None` if no wait is recorded, or
-    /// none that explains the chain.
+    /// The recorded part of the wait in that stretch, ns; `None` if no wait is recorded, or none that is most of the
+    /// chain's time.
     pub recorded_wait_ns: Option<u64>,
     /// How often a wait for a lock began in the recorded wait.
     pub lock_waits: u64,

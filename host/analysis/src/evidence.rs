@@ -169,14 +169,14 @@ pub(crate) struct Recorded {
     waker_key: Option<ThreadKey>,
     /// How often a wait for a lock began in this wait. Each time, the lock may have had another owner.
     pub(crate) lock_waits: u64,
-    /// The longest time that the wait can have taken. It is most of the gap.
+    /// The recorded part of the wait, which is most of the gap.
     pub(crate) span: Option<(u64, u64)>,
 }
 
-/// The wait that `thread` recorded in `gap`, between two calls. Events are recorded when a wait for a lock begins, and
-/// when another thread has ended a wait. So the first kind of wait takes at most until the next event or the gap's end,
-/// and the second kind at most the time since the event before, or since the gap's beginning. A wait that is not most
-/// of the gap does not explain it.
+/// The wait that `thread` recorded in `gap`, between two calls. ART records an event after it has tried to get a lock for
+/// a while, and when another thread has ended a wait. So the recorded part of the first kind of wait lasts at most until
+/// the next event or the gap's end, and of the second kind since the event before or the gap's beginning. A wait whose
+/// recorded part is not most of the gap does not explain it.
 pub(crate) fn recorded(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Recorded {
     let mut found = Recorded::default();
     let is_wait = |e: &&ThreadEvent| matches!(e.kind, Extension::LockWait | Extension::WokenBy);

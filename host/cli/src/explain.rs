@@ -233,19 +233,20 @@ impl Text {
         let gap = duration(chain.last.longest_gap_ns);
         let method = &last.method;
         let calls = !chain.last.callees.is_empty();
-        let waited = match chain.last.recorded_wait_ns.map(duration) {
-            Some(wait) if wait != gap => format!("for at most {wait} of it, it waited"),
-            _ => "it waited".to_owned(),
+        // ART records a wait after it has tried to get the lock for a while.
+        let recorded = match chain.last.recorded_wait_ns.map(duration) {
+            Some(wait) if wait != gap => format!("was recorded, {wait} before the end"),
+            _ => "began".to_owned(),
         };
         let what = match (&chain.lock_owner, &chain.waker) {
             (Some(owner), _) => {
                 let (lock, thread) = (owner.lock, other(owner.thread.as_deref(), owner.tid));
-                let owned = format!("which {thread} owned when the wait began");
-                format!("{method} called nothing for {gap}: {waited} for the lock {lock:#x}, {owned}.")
+                let owned = format!("which {thread} owned when the wait {recorded}");
+                format!("{method} called nothing for {gap}: it waited for the lock {lock:#x}, {owned}.")
             }
             (None, Some(waker)) => {
                 let thread = other(waker.thread.as_deref(), waker.tid);
-                format!("{method} called nothing for {gap}: {waited} until {thread} woke it.")
+                format!("{method} called nothing for {gap}: it waited until {thread} woke it.")
             }
             (None, None) if chain.last.recorded_wait_ns.is_some() => {
                 let whose = match chain.last.lock_waits {
@@ -253,7 +254,7 @@ impl Text {
                     // No owner had the lock for most of the wait, or the owners were not recorded.
                     n => format!("locks, {} times", count(n)),
                 };
-                format!("{method} called nothing for {gap}: {waited} for {whose}.")
+                format!("{method} called nothing for {gap}: it waited for {whose}.")
             }
             _ => match chain.activity {
                 Activity::Busy if calls => format!(
@@ -264,9 +265,7 @@ impl Text {
                      {}, most of it in its own code.",
                     duration(last.ns)
                 ),
-                Activity::Waited if calls => {
-                    format!("The thread waited for most of that time. {method} made these calls:")
-                }
+                Activity::Waited if calls => format!("{method} made these calls:"),
                 Activity::Waited if chain.last.sleeps => {
                     format!("{method} slept or waited {gap}.")
                 }
@@ -284,18 +283,18 @@ impl Text {
                 }
             },
         };
-        self.say("", &what)?;
         // Waiting that the sentence does not name.
         let is_named = chain.activity == Activity::Waited && !calls;
-        let waited = chain.waited_ns as f64 >= LEAST_WAITED * chain.held_ns as f64;
-        if is_named || !waited || chain.waited_ns == 0 {
-            return Ok(());
-        }
-        let (waited, held) = (duration(chain.waited_ns), duration(chain.held_ns));
-        self.say(
-            "",
-            &format!("It slept or waited for {waited} of the {held}."),
-        )
+        let is_much = chain.waited_ns as f64 >= LEAST_WAITED * chain.held_ns as f64;
+        let slept = match !is_named && is_much && chain.waited_ns > 0 {
+            true => format!(
+                "The thread slept or waited for {} of the {}. ",
+                duration(chain.waited_ns),
+                duration(chain.held_ns)
+            ),
+            false => String::new(),
+        };
+        self.say("", &format!("{slept}{what}"))
     }
 
     /// The methods that ran in a call without trace points of their own.
@@ -637,7 +636,9 @@ fn conclusion(chain: &Chain) -> Option<String> {
             )
         }
         Reason::Slept => {
-            let own = chain.calls.iter().rev().find(|c| c.own);
+            // The call that slept in its callees, for most of the sleep.
+            let slept = |c: &&ChainCall| c.own && (c.ns - c.self_ns.min(c.ns)) * 2 > chain.slept_ns;
+            let own = chain.calls.iter().rev().find(slept);
             let by = own.map_or_else(String::new, |c| format!(": {} made it sleep", c.method));
             return Some(format!("No other thread held it up{by}."));
         }

@@ -385,7 +385,7 @@ fn part_of_a_trace_can_be_asked_about() {
         "{part}"
     );
     let early = f.output(&["why", "t.hindsight", "--to", "100ms"]);
-    let expected = "No stall: the longest message on thread \"main\" (tid 4200) took 1.14 ms.";
+    let expected = "No stall in the selected time: the longest message on thread \"main\" (tid 4200) took 1.14 ms.";
     assert!(early.contains(expected), "{early}");
     let shallow = f.output(&["why", "t.hindsight", "--depth", "2"]);
     assert!(shallow.contains("… 2 deeper calls"), "{shallow}");
@@ -671,7 +671,7 @@ fn files_that_are_missing_or_something_else_are_refused() {
     std::fs::write(f.file("empty"), "").unwrap();
     fails(&f, "empty", "the file is empty");
     std::fs::create_dir(f.file("folder")).unwrap();
-    fails(&f, "folder", "directory");
+    fails(&f, "folder", "this command reads files");
 }
 
 #[test]
