@@ -7,7 +7,7 @@ use hindsight_decoder::{Calls, Flags, Method, Thread, Trace};
 use serde::Serialize;
 
 use crate::callees::{callees, Callee, Others};
-use crate::evidence::{evidence, recorded, Evidence, LockOwner, Recorded, Waker};
+use crate::evidence::{evidence, recorded, ring_is_damaged, Evidence, LockOwner, Recorded, Waker};
 use crate::known;
 use crate::path::{chain_calls, heaviest_path, longest_gap, names, ChainCall, DOMINANT};
 
@@ -48,17 +48,28 @@ pub struct Stalls {
     pub ring: u32,
     /// Thread name.
     pub thread: String,
-    /// Whether there is a stall.
-    pub stall: bool,
+    /// Whether there is a stall. `None` if that cannot be told: none was found, and the thread's ring is damaged, or no
+    /// method has a name.
+    pub stall: Option<bool>,
     /// Whether any method that the thread called has a name. Without names, neither messages nor waiting for work is
-    /// recognized, so `stall` is false.
+    /// recognized.
     pub named: bool,
+    /// Whether the thread's ring is damaged, so that calls of it are missing.
+    #[serde(rename = "damaged_ring")]
+    pub damaged: bool,
+    /// How much time the readable and selected part of the thread's ring covers, ns.
+    pub span_ns: u64,
     /// From this duration on a message, or a call, is a stall, ns.
     pub stall_ns: u64,
     /// Whether the thread runs messages; otherwise it is asked about its outermost calls.
     pub messages: bool,
     /// The longest message, or outermost call, that did not wait for work, ns.
     pub longest_ns: Option<u64>,
+    /// Whether that one took longer than [`Stalls::longest_ns`]: it began before the ring's oldest event or ended after
+    /// its newest one, or it reaches out of the selected time.
+    pub longest_is_cut: bool,
+    /// Whether the thread's calls all waited for work most of the time.
+    pub waited_for_work: bool,
     /// The stalls, the most telling one first. Without a stall: the longest call of that length, so that its time can
     /// be explained, if the thread was busy in it, or if there are no names.
     pub chains: Vec<Chain>,
@@ -79,11 +90,15 @@ pub struct Chain {
     pub held_ns: u64,
     /// The thread's activity in that time.
     pub activity: Activity,
-    /// Whether it had begun before the ring's oldest event, or before the time asked about.
+    /// How much of that time was spent in methods that sleep or wait, ns.
+    pub waited_ns: u64,
+    /// How much of that was a sleep for a time that the caller chose, ns.
+    pub slept_ns: u64,
+    /// Whether it had begun before the ring's oldest event, or before the selected time.
     pub began_before: bool,
-    /// Whether it went on when the ring was taken, or after the time asked about.
+    /// Whether it continued when the ring was taken, or after the selected time.
     pub still_running: bool,
-    /// How long before the end of the thread's ring, or of the time asked about, it ended, ns.
+    /// How long before the end of the thread's ring, or of the selected time, it ended, ns.
     pub ended_before_ns: u64,
     /// The callers of the head, outermost first.
     pub callers: Vec<String>,
@@ -134,6 +149,10 @@ pub enum Reason {
     OwnerNotTraced,
     /// The recorded waker is not in the trace.
     WakerNotTraced,
+    /// The recorded owner of the lock was in methods without a name.
+    OwnerUnnamed,
+    /// The recorded waker was in methods without a name.
+    WakerUnnamed,
     /// The recorded owner of the lock waited for a lock itself.
     OwnerWaited,
     /// The recorded owner of the lock is in the trace, but made no call that explains the wait.
@@ -155,6 +174,11 @@ pub enum Reason {
 pub struct LastCall {
     /// Its longest stretch without a traced call, ns: there it waited, or computed.
     pub longest_gap_ns: u64,
+    /// The recorded part of the wait in that stretch, ns; `None` if no wait is recorded, or none that is most of the
+    /// chain's time.
+    pub recorded_wait_ns: Option<u64>,
+    /// How often a wait for a lock began in the recorded wait.
+    pub lock_waits: u64,
     /// Whether the method is one that sleeps or waits.
     pub sleeps: bool,
     /// The calls it made, if that is where the time went; longest first.
@@ -185,7 +209,7 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
     let named = calls.is_empty() || (0..calls.len()).any(has_name);
     let mut chains = Vec::new();
     // The longest call that is long enough for a stall, and is none.
-    let mut other: Option<(usize, Activity)> = None;
+    let mut other: Option<(usize, Spent)> = None;
     let mut longest: Option<usize> = None;
     for head in heads {
         let is_long = length(head) >= question.stall_ns;
@@ -193,7 +217,8 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         if !(is_long && chains.len() < question.limit || is_longest) {
             continue;
         }
-        let activity = Activity::of(trace, thread, head);
+        let spent = Spent::of(trace, thread, head, messages);
+        let activity = spent.activity;
         if activity == Activity::Idle {
             continue;
         }
@@ -203,30 +228,37 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         let is_stall = named && (messages || activity != Activity::Busy);
         if is_long && is_stall {
             if chains.len() < question.limit {
-                chains.push(chain(trace, thread, head, activity));
+                chains.push(chain(trace, thread, head, spent));
             }
         } else if is_long && other.is_none_or(|(o, _)| length(o) < length(head)) {
-            other = Some((head, activity));
+            other = Some((head, spent));
         }
     }
-    let stall = !chains.is_empty();
-    if let Some((head, activity)) = other.filter(|_| !stall) {
-        chains.push(chain(trace, thread, head, activity));
+    let found = !chains.is_empty();
+    if let Some((head, spent)) = other.filter(|_| !found) {
+        chains.push(chain(trace, thread, head, spent));
     }
+    let damaged = ring_is_damaged(trace, thread.key);
+    const CUT: u8 = Flags::OPEN_START.0 | Flags::OPEN_END.0;
     Stalls {
         tid: thread.tid,
         ring: thread.key.ring,
         thread: thread.name.clone(),
-        stall,
+        stall: (found || named && !damaged).then_some(found),
         named,
+        damaged,
+        span_ns: thread.end_ns - thread.start_ns,
         stall_ns: question.stall_ns,
         messages,
         longest_ns: longest.map(length),
+        longest_is_cut: longest.is_some_and(|l| calls.flags[l].0 & CUT != 0),
+        waited_for_work: longest.is_none() && !calls.is_empty(),
         chains,
     }
 }
 
-/// The calls that chains begin with: messages, or else outermost calls; and whether they are messages.
+/// The calls that chains begin with: messages, tasks of a thread pool, or else outermost calls; and whether they are
+/// messages.
 ///
 /// A looper runs messages through `Handler.dispatchMessage`, which may have been inlined into it. So its messages
 /// are all the calls it makes, except the wait for the next one. In a ring that has wrapped around, the
@@ -236,7 +268,7 @@ fn heads(trace: &Trace, calls: &Calls) -> (Vec<usize>, bool) {
         trace.methods.iter().map(|(_, m)| is(m)).collect()
     };
     let (looper, idle, message) = (
-        marked(known::is_message_loop),
+        marked(|m| known::is_message_loop(m) || known::is_task_loop(m)),
         marked(known::waits_for_work),
         marked(known::handles_messages),
     );
@@ -272,6 +304,7 @@ struct Place {
     gap: (u64, u64),
     /// Whether that stretch is most of the chain's time.
     is_gap: bool,
+    /// The recorded wait, if it is most of the chain's time.
     recorded: Recorded,
 }
 
@@ -281,9 +314,16 @@ impl Place {
         let whole = (calls.start_ns[head], calls.end_ns[head]);
         let path = heaviest_path(calls, head, whole);
         let gap = longest_gap(calls, path[path.len() - 1]);
+        let whole_ns = whole.1 - whole.0;
+        let recorded = recorded(trace, thread, gap);
+        let explains = recorded.span.is_some_and(|s| is_most(s.1 - s.0, whole_ns));
         Place {
-            is_gap: is_most(gap.1 - gap.0, whole.1 - whole.0),
-            recorded: recorded(trace, thread, gap),
+            is_gap: is_most(gap.1 - gap.0, whole_ns),
+            recorded: if explains {
+                recorded
+            } else {
+                Recorded::default()
+            },
             path,
             gap,
         }
@@ -294,14 +334,28 @@ fn is_most(part: u64, whole: u64) -> bool {
     part as f64 > whole as f64 * DOMINANT
 }
 
-impl Activity {
-    /// The activity of the thread during the call `head`.
-    fn of(trace: &Trace, thread: &Thread, head: usize) -> Self {
+/// How a thread spent the time of a chain.
+#[derive(Clone, Copy)]
+struct Spent {
+    activity: Activity,
+    /// Time in methods that sleep or wait, ns.
+    waited_ns: u64,
+    /// Time in methods that sleep for a time that the caller chose, ns.
+    slept_ns: u64,
+}
+
+impl Spent {
+    /// How the thread spent the call `head`, which is a message if the thread runs `messages`.
+    fn of(trace: &Trace, thread: &Thread, head: usize, messages: bool) -> Self {
         let calls = &thread.calls;
         let whole_ns = calls.end_ns[head] - calls.start_ns[head];
         let is =
             |i: usize, is: fn(&Method) -> bool| trace.methods.get(calls.method[i]).is_some_and(is);
-        let (mut idle_ns, mut wait_ns, mut quiet_ns) = (0, 0, 0);
+        let is_idle = match messages {
+            true => known::waits_for_messages,
+            false => known::is_idle,
+        };
+        let (mut idle_ns, mut waited_ns, mut slept_ns, mut quiet_ns) = (0, 0, 0, 0);
         // Calls inside one that waits are part of it.
         let mut waits_until = 0;
         let mut last_event = calls.start_ns[head];
@@ -324,33 +378,40 @@ impl Activity {
             }
             let of_daemon = || calls.parent_of(i).is_some_and(|p| is(p, known::is_daemon));
             let waits = is(i, known::sleeps_or_waits);
-            if is(i, known::is_idle) || (waits && of_daemon()) {
+            if is(i, is_idle) || (waits && of_daemon()) {
                 idle_ns += end_ns - start_ns;
                 waits_until = end_ns;
             } else if waits {
-                wait_ns += end_ns - start_ns;
+                waited_ns += end_ns - start_ns;
+                if is(i, known::sleeps) {
+                    slept_ns += end_ns - start_ns;
+                }
                 waits_until = end_ns;
             }
         }
         while let Some(end_ns) = running.pop() {
             event(end_ns);
         }
-        if is_most(idle_ns, whole_ns) {
-            return Activity::Idle;
-        }
-        let place = Place::of(trace, thread, head);
-        let waited = place.recorded.waited_for_lock || place.recorded.waker.is_some();
-        if is_most(wait_ns, whole_ns) || (place.is_gap && waited) {
+        let recorded = || Place::of(trace, thread, head).recorded.span.is_some();
+        let activity = if is_most(idle_ns, whole_ns) {
+            Activity::Idle
+        } else if is_most(waited_ns, whole_ns) || recorded() {
             Activity::Waited
         } else if is_most(quiet_ns, whole_ns) {
             Activity::Unknown
         } else {
             Activity::Busy
+        };
+        Spent {
+            activity,
+            waited_ns,
+            slept_ns,
         }
     }
 }
 
-fn chain(trace: &Trace, thread: &Thread, head: usize, activity: Activity) -> Chain {
+fn chain(trace: &Trace, thread: &Thread, head: usize, spent: Spent) -> Chain {
+    let activity = spent.activity;
     let calls = &thread.calls;
     let whole = (calls.start_ns[head], calls.end_ns[head]);
     let Place {
@@ -363,7 +424,10 @@ fn chain(trace: &Trace, thread: &Thread, head: usize, activity: Activity) -> Cha
     let last_method = trace.methods.get(calls.method[last]);
     // Calls of other threads during a small part of the time explain nothing.
     let evidence = match is_gap && activity != Activity::Busy {
-        true => evidence(trace, thread, gap, last_method, &recorded),
+        true => {
+            let wait = recorded.span.unwrap_or(gap);
+            evidence(trace, thread, wait, last_method, &recorded)
+        }
         false => Vec::new(),
     };
     let chain = chain_calls(trace, calls, &path, whole);
@@ -372,18 +436,17 @@ fn chain(trace: &Trace, thread: &Thread, head: usize, activity: Activity) -> Cha
         true => Default::default(),
         false => callees(trace, calls, last, whole.1 - whole.0),
     };
-    let (culprit, culprit_reason) = if !is_gap || activity == Activity::Busy {
-        let reason = match activity {
-            Activity::Busy => Reason::Busy,
-            _ => Reason::NotRecorded,
-        };
-        (None, reason)
-    } else {
-        culprit(&recorded, &evidence, last_method)
+    let slept = is_most(spent.slept_ns, whole.1 - whole.0);
+    let (culprit, culprit_reason) = match activity {
+        Activity::Busy => (None, Reason::Busy),
+        _ if recorded.span.is_none() && slept => (None, Reason::Slept),
+        _ if !is_gap => (None, Reason::NotRecorded),
+        _ => culprit(&recorded, &evidence),
     };
     let suspect = evidence
         .first()
         .filter(|e| culprit_reason == Reason::NotRecorded && e.ended_together.is_some())
+        .filter(|e| has_name(&e.method))
         .map(|e| (e.method.clone(), e.thread.clone()));
     let mut path_to_head = calls.path_to(head);
     path_to_head.pop();
@@ -394,12 +457,16 @@ fn chain(trace: &Trace, thread: &Thread, head: usize, activity: Activity) -> Cha
         start_ns: whole.0,
         held_ns: whole.1 - whole.0,
         activity,
+        waited_ns: spent.waited_ns,
+        slept_ns: spent.slept_ns,
         began_before: calls.flags[head].contains(Flags::OPEN_START),
         still_running: calls.flags[head].contains(Flags::OPEN_END),
         ended_before_ns: thread.end_ns - whole.1,
         callers: names(trace, calls, &path_to_head),
         last: LastCall {
             longest_gap_ns: gap.1 - gap.0,
+            recorded_wait_ns: recorded.span.map(|s| s.1 - s.0),
+            lock_waits: recorded.lock_waits,
             sleeps: last_method.is_some_and(known::sleeps_or_waits),
             callees,
             others,
@@ -415,11 +482,7 @@ fn chain(trace: &Trace, thread: &Thread, head: usize, activity: Activity) -> Cha
 }
 
 /// The method that was waited for, and its thread, where the thread is recorded; and why, or why not.
-fn culprit(
-    recorded: &Recorded,
-    evidence: &[Evidence],
-    waited_in: Option<&Method>,
-) -> (Option<(String, String)>, Reason) {
+fn culprit(recorded: &Recorded, evidence: &[Evidence]) -> (Option<(String, String)>, Reason) {
     let of = |is: fn(&Evidence) -> bool| evidence.iter().find(|e| is(e));
     let (thread, traced, reasons) = match (&recorded.owner, &recorded.waker) {
         (Some(owner), _) => (
@@ -428,6 +491,7 @@ fn culprit(
             [
                 Reason::LockOwner,
                 Reason::OwnerWaited,
+                Reason::OwnerUnnamed,
                 Reason::OwnerUnclear,
                 Reason::OwnerNotTraced,
             ],
@@ -438,21 +502,27 @@ fn culprit(
             [
                 Reason::Waker,
                 Reason::WakerWaited,
+                Reason::WakerUnnamed,
                 Reason::WakerUnclear,
                 Reason::WakerNotTraced,
             ],
         ),
-        (None, None) if waited_in.is_some_and(known::sleeps) => return (None, Reason::Slept),
         (None, None) => return (None, Reason::NotRecorded),
     };
-    let [known, waited, unclear, not_traced] = reasons;
+    let [known, waited, unnamed, unclear, not_traced] = reasons;
     match thread {
         Some(e) if e.lock_owner.is_some() => (None, waited),
         // A thread that waited for work had nothing to do with the wait for most of the time.
+        Some(e) if !e.idle && !has_name(&e.method) => (None, unnamed),
         Some(e) if !e.idle => (Some((e.method.clone(), e.thread.clone())), known),
         _ if traced => (None, unclear),
         _ => (None, not_traced),
     }
+}
+
+/// Whether this is the name of a method, rather than its address or a remark that it is not recorded.
+fn has_name(method: &str) -> bool {
+    !method.starts_with('<')
 }
 
 #[cfg(test)]
@@ -731,11 +801,11 @@ mod tests {
         }
         let trace = decode(&s);
         let found = ask(&trace, 9, STALL_NS);
-        assert!(!found.stall && found.messages);
+        assert!(found.stall == Some(false) && found.messages);
         assert_eq!((found.longest_ns, found.chains), (Some(7_000_000), vec![]));
         let found = ask(&trace, 9, 3_000_000);
         let held: Vec<u64> = found.chains.iter().map(|c| c.held_ns).collect();
-        assert!(found.stall);
+        assert_eq!(found.stall, Some(true));
         assert_eq!(held, [7_000_000, 3_000_000]);
     }
 
@@ -774,7 +844,7 @@ mod tests {
         let trace = decode(&s);
         let of = |thread: usize| stalls(&trace, &trace.threads[thread], &Question::default());
         let busy = of(0);
-        assert!(!busy.stall && !busy.messages);
+        assert!(busy.stall == Some(false) && !busy.messages);
         let chain = &busy.chains[0];
         assert_eq!(
             (chain.activity, chain.culprit_reason),
@@ -783,7 +853,10 @@ mod tests {
         assert_eq!((&chain.culprit, &chain.suspect), (&None, &None));
         assert_eq!(chain.last.callees[0].method, "a.Parser.token");
         for idle in [of(1), of(2), of(3), of(4)] {
-            assert!(!idle.stall, "{idle:?}");
+            assert!(
+                idle.stall == Some(false) && idle.waited_for_work,
+                "{idle:?}"
+            );
             assert_eq!((idle.longest_ns, idle.chains), (None, vec![]));
         }
     }
@@ -797,7 +870,7 @@ mod tests {
             .enter(0x1234_5000)
             .call(0x1234_5678, 500_000_000);
         let found = ask(&decode(&s), 1, STALL_NS);
-        assert!(!found.stall && !found.named);
+        assert!(found.stall.is_none() && !found.named);
         assert_eq!(found.chains[0].held_ns, 500_000_000);
         let mut empty = Script::new("p");
         empty.thread(1, "main");
@@ -818,8 +891,127 @@ mod tests {
         }
         r.exit();
         let found = ask(&decode(&s), 1, STALL_NS);
-        assert!(found.stall && found.messages);
+        assert!(found.stall == Some(true) && found.messages);
         assert_eq!(found.chains[0].activity, Activity::Busy);
+    }
+
+    /// Main runs `calls` (method, ns) in a message, one after the other.
+    fn message(calls: &[(&str, u64)]) -> Trace {
+        let mut s = Script::new("p");
+        let dispatch = s.method("android.os.Handler.dispatchMessage", "()V");
+        let ids: Vec<u64> = calls.iter().map(|(m, _)| s.method(m, "()V")).collect();
+        let main = s.thread(1, "main");
+        let mut r = s.at(main, 0);
+        r.enter(dispatch);
+        for ((_, ns), id) in calls.iter().zip(ids) {
+            r.call(id, *ns);
+        }
+        r.exit();
+        decode(&s)
+    }
+
+    #[test]
+    fn a_message_that_waits_for_a_queue_is_a_stall() {
+        let queue = "java.util.concurrent.LinkedBlockingQueue.take";
+        let found = ask(&message(&[(queue, 900_000_000)]), 1, STALL_NS);
+        assert_eq!(found.stall, Some(true));
+        let chain = &found.chains[0];
+        assert_eq!(chain.activity, Activity::Waited);
+        assert!(chain.last.sleeps && chain.waited_ns == 900_000_000);
+    }
+
+    #[test]
+    fn the_tasks_of_a_pool_are_looked_at_one_by_one() {
+        let mut s = Script::new("p");
+        let names = [
+            "java.util.concurrent.ThreadPoolExecutor.runWorker",
+            "java.util.concurrent.ThreadPoolExecutor.getTask",
+            "a.Net.load",
+        ];
+        let [worker, next, load] = names.map(|n| s.method(n, "()V"));
+        let pool = s.thread(1, "pool-1");
+        s.at(pool, 0)
+            .enter(worker)
+            .call(next, 1_500_000_000)
+            .call(load, 900_000_000)
+            .call(next, 100_000_000);
+        let found = ask(&decode(&s), 9, STALL_NS);
+        assert_eq!(found.stall, Some(true));
+        let held: Vec<u64> = found.chains.iter().map(|c| c.held_ns).collect();
+        assert_eq!(held, [900_000_000]);
+    }
+
+    #[test]
+    fn a_lock_event_explains_only_the_time_after_it() {
+        let at = |ns: &[u64], owners: &[u64]| {
+            first(&waits(|s| {
+                let held = s.method("c.Store.save", "()V");
+                for owner in [3, 4] {
+                    let thread = s.thread(owner, &format!("owner-{owner}"));
+                    s.at(thread, 0).call(held, 500_000_010);
+                }
+                for (&ns, &owner) in ns.iter().zip(owners) {
+                    s.at(ThreadIndex::FIRST, ns)
+                        .extension(Extension::LockWait, &[owner, 0xabc]);
+                }
+            }))
+        };
+        let late = at(&[499_000_000], &[3]);
+        assert_eq!(late.activity, Activity::Unknown);
+        assert_eq!((late.lock_owner, late.culprit), (None, None));
+        let early = at(&[100_000_010], &[3]);
+        assert_eq!(early.last.recorded_wait_ns, Some(400_000_000));
+        assert_eq!(early.culprit, pair("c.Store.save", "owner-3"));
+        // The second owner had the lock for most of the time.
+        let second = at(&[20, 100_000_000], &[3, 4]);
+        assert_eq!(second.culprit, pair("c.Store.save", "owner-4"));
+        // Neither had.
+        let both = at(&[20, 250_000_010], &[3, 4]);
+        assert_eq!((both.activity, both.lock_owner), (Activity::Waited, None));
+        assert_eq!(both.last.lock_waits, 2);
+    }
+
+    #[test]
+    fn many_sleeps_that_the_thread_chose_are_a_sleep() {
+        let calls = [
+            ("java.lang.Thread.sleep", 6_000_000),
+            ("a.A.work", 4_000_000),
+        ];
+        let chain = first(&message(&calls.repeat(60)));
+        assert_eq!(chain.culprit_reason, Reason::Slept);
+        assert_eq!(chain.slept_ns, 360_000_000);
+    }
+
+    #[test]
+    fn a_method_without_a_name_is_no_culprit() {
+        let trace = waits(|s| {
+            let owner = s.thread(3, "owner");
+            s.at(owner, 0).call(0x600e_5a70, 500_000_010);
+            lock_wait(s, 3);
+        });
+        let chain = first(&trace);
+        assert_eq!(
+            (chain.culprit, chain.culprit_reason),
+            (None, Reason::OwnerUnnamed)
+        );
+    }
+
+    #[test]
+    fn a_damaged_ring_without_a_stall_does_not_tell() {
+        let mut trace = message(&[("a.A.work", 1_000)]);
+        let thread = trace.threads[0].key;
+        trace.damaged.push(hindsight_decoder::Damage {
+            part: hindsight_decoder::DamagedPart::Ring {
+                thread,
+                tid: Some(1),
+                name: Some("main".into()),
+                kept_slots: 4,
+                slots: Some(9),
+            },
+            reason: "cut".into(),
+        });
+        let found = ask(&trace, 1, STALL_NS);
+        assert!(found.stall.is_none() && found.damaged);
     }
 
     #[test]
@@ -1056,6 +1248,15 @@ mod tests {
             let facts = |c: &Chain| (c.held_ns, c.began_before, c.still_running);
             found.iter().map(facts).collect()
         };
+        let window = crate::Window {
+            from_ns: start_ns + 5,
+            to_ns: start_ns + 10,
+        };
+        let selection = crate::Selection {
+            window: Some(window),
+            ..Default::default()
+        };
+        assert!(ask(&selection.apply(trace.clone()), 1, STALL_NS).longest_is_cut);
         assert_eq!(held(0, 10), [(10, false, true)]);
         assert_eq!(held(5, 10), [(5, true, true)]);
         assert_eq!(held(900_000_000, 900_000_010), []);

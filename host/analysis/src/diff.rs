@@ -58,7 +58,8 @@ struct Sample {
     times: HashMap<u32, Vec<u64>>,
     /// By method: all its calls.
     calls: HashMap<u32, u64>,
-    /// By caller, if there is one, and callee: calls, and how long they took, ns.
+    /// By caller, if there is one, and callee: whole calls, and how long they took, ns. Both are 0 if only cut calls
+    /// were seen: they are not compared, but the call is known.
     edges: HashMap<(Option<u32>, u32), (u64, u64)>,
     span_ns: u64,
     all_calls: u64,
@@ -243,7 +244,14 @@ impl Comparison {
         let tested = methods.iter_mut().filter(|m| m.p.is_some());
         for (method, q) in tested.zip(corrected(&p)) {
             method.corrected_p = Some(q);
-            if q > SIGNIFICANT && method.verdict != Verdict::SingleCalls {
+            let is_slower_or_faster = matches!(method.verdict, Verdict::Slower | Verdict::Faster);
+            // The test of single calls compares ranks, and so may see a difference that the means do not show.
+            let includes_none = method
+                .interval
+                .is_some_and(|(low, high)| low <= 1.0 && high >= 1.0);
+            if q > SIGNIFICANT && method.verdict != Verdict::SingleCalls
+                || is_slower_or_faster && includes_none
+            {
                 method.verdict = Verdict::Chance;
             }
         }
@@ -370,7 +378,7 @@ impl Comparison {
         let share = span(here) / (span(here) + span(there)).max(1.0);
         let mut sums: HashMap<(Option<u32>, u32), (usize, u64, u64)> = HashMap::new();
         for sample in here {
-            for (&edge, &(calls, ns)) in &sample.edges {
+            for (&edge, &(calls, ns)) in sample.edges.iter().filter(|(_, whole)| whole.0 > 0) {
                 let sum = sums.entry(edge).or_default();
                 *sum = (sum.0 + 1, sum.1 + calls, sum.2 + ns);
             }
@@ -480,7 +488,9 @@ impl Sample {
                     },
                 };
                 let edge = sample.edges.entry((caller, callee)).or_default();
-                *edge = (edge.0 + 1, edge.1 + duration);
+                if calls.flags[i].0 & CUT == 0 {
+                    *edge = (edge.0 + 1, edge.1 + duration);
+                }
             }
         }
         for (id, (mut times, count)) in times.into_iter().zip(counts).enumerate() {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that another thread waited for: recorded owners and wakers, and calls of other threads meanwhile.
 
-use hindsight_decoder::{Calls, DamagedPart, Extension, Flags, Method, Thread, ThreadKey, Trace};
+use hindsight_decoder::{
+    Calls, DamagedPart, Extension, Flags, Method, Thread, ThreadEvent, ThreadKey, Trace,
+};
 use serde::Serialize;
 
 use crate::known;
@@ -11,6 +13,8 @@ use crate::path::{
 
 /// A call covers at least this part of a wait that it may have caused.
 const COVERED: f64 = 0.9;
+/// The fact by which a file says that it was converted from another one.
+const CONVERTED: &str = "converted.by";
 /// How far apart the end of a wait and the end of the call that caused it may be: a woken thread has to be
 /// scheduled first, and on a busy machine the other one may be held up between unlocking and returning.
 const WAKE_UP_NS: u64 = 20_000_000;
@@ -26,6 +30,8 @@ pub struct LockOwner {
     pub thread: Option<String>,
     /// Whether its calls are in the trace.
     pub traced: bool,
+    /// Why calls of it may be missing, if that is known.
+    pub missing: Option<Missing>,
     /// Identity of the lock.
     pub lock: u64,
 }
@@ -41,6 +47,20 @@ pub struct Waker {
     pub thread: Option<String>,
     /// Whether its calls are in the trace.
     pub traced: bool,
+    /// Why calls of it may be missing, if that is known.
+    pub missing: Option<Missing>,
+}
+
+/// Why calls of a recorded thread are missing from a trace, or may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// Its ring is damaged.
+    RingDamaged,
+    /// The file is damaged, and may have held its ring.
+    FileDamaged,
+    /// The file was converted from another one, which may hold its calls.
+    Converted,
 }
 
 /// Calls of another thread while the chain's last call waited.
@@ -84,6 +104,7 @@ struct Named {
     thread: Option<String>,
     key: Option<ThreadKey>,
     traced: bool,
+    missing: Option<Missing>,
 }
 
 /// The thread that had the id `tid` at `at_ns`. The kernel gives ids of ended threads to new ones, so the trace
@@ -99,68 +120,121 @@ fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
             thread: Some(thread.name.clone()),
             key: Some(thread.key),
             traced: true,
+            missing: ring_is_damaged(trace, thread.key).then_some(Missing::RingDamaged),
         };
     }
     let damaged = trace.damaged.iter().find_map(|d| match &d.part {
-        DamagedPart::Ring { tid: t, name, .. } if *t == Some(tid) => name.clone(),
+        DamagedPart::Ring { tid: t, name, .. } if *t == Some(tid) => Some(name.clone()),
         _ => None,
     });
+    // A ring without an id may be of any thread.
+    let may_hold_ring = |part: &DamagedPart| {
+        matches!(
+            part,
+            DamagedPart::Ring { tid: None, .. } | DamagedPart::Table | DamagedPart::Bytes { .. }
+        )
+    };
+    let is_converted = || {
+        let mut facts = trace.process.extra.iter();
+        facts.any(|(key, _)| key == CONVERTED)
+    };
+    let missing = match &damaged {
+        _ if !found.is_empty() => None,
+        Some(_) => Some(Missing::RingDamaged),
+        None if trace.damaged.iter().any(|d| may_hold_ring(&d.part)) => Some(Missing::FileDamaged),
+        None => is_converted().then_some(Missing::Converted),
+    };
     Named {
-        thread: damaged,
+        thread: damaged.flatten(),
         key: None,
         traced: !found.is_empty(),
+        missing,
     }
 }
 
-/// The events of a wait that the waiting thread recorded.
+/// Whether a part of this thread's ring is damaged.
+pub(crate) fn ring_is_damaged(trace: &Trace, key: ThreadKey) -> bool {
+    trace
+        .damaged
+        .iter()
+        .any(|d| matches!(&d.part, DamagedPart::Ring { thread, .. } if *thread == key))
+}
+
+/// The wait that a thread recorded in a gap between its calls.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) owner: Option<LockOwner>,
     owner_key: Option<ThreadKey>,
     pub(crate) waker: Option<Waker>,
     waker_key: Option<ThreadKey>,
-    /// Whether there is any event of waiting for a lock, even without an owner.
-    pub(crate) waited_for_lock: bool,
+    /// How often a wait for a lock began in this wait. Each time, the lock may have had another owner.
+    pub(crate) lock_waits: u64,
+    /// The recorded part of the wait, which is most of the gap.
+    pub(crate) span: Option<(u64, u64)>,
 }
 
-/// The events that `thread` recorded during `gap`.
+/// The wait that `thread` recorded in `gap`, between two calls. ART records an event after it has tried to get a lock for
+/// a while, and when another thread has ended a wait. So the recorded part of the first kind of wait lasts at most until
+/// the next event or the gap's end, and of the second kind since the event before or the gap's beginning. A wait whose
+/// recorded part is not most of the gap does not explain it.
 pub(crate) fn recorded(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Recorded {
     let mut found = Recorded::default();
-    let events = thread.events.iter();
-    for event in events.filter(|e| gap.0 <= e.at_ns && e.at_ns <= gap.1) {
-        let tid = u32::try_from(event.payload[0]).unwrap_or(0);
-        match event.kind {
-            Extension::LockWait => found.waited_for_lock = true,
-            Extension::WokenBy => {}
-            _ => continue,
-        }
-        if tid == 0 {
-            continue;
-        }
-        let named = named(trace, tid, event.at_ns);
-        match event.kind {
-            Extension::LockWait if found.owner.is_none() => {
+    let is_wait = |e: &&ThreadEvent| matches!(e.kind, Extension::LockWait | Extension::WokenBy);
+    let in_gap = |e: &&ThreadEvent| gap.0 <= e.at_ns && e.at_ns <= gap.1;
+    let events = thread.events.iter().filter(is_wait).filter(in_gap);
+    let events: Vec<&ThreadEvent> = events.collect();
+    let is_most = |span: (u64, u64)| (span.1 - span.0) as f64 > (gap.1 - gap.0) as f64 * DOMINANT;
+    let named_by = |event: &ThreadEvent| {
+        let tid = u32::try_from(event.payload[0])
+            .ok()
+            .filter(|&tid| tid != 0)?;
+        Some((tid, named(trace, tid, event.at_ns)))
+    };
+    // Waits for locks, one right after the other, are one wait.
+    let mut locks: Option<(u64, u64)> = None;
+    for (i, event) in events.iter().enumerate() {
+        let before = i.checked_sub(1).map_or(gap.0, |b| events[b].at_ns);
+        let after = events.get(i + 1).map_or(gap.1, |e| e.at_ns);
+        if event.kind == Extension::LockWait {
+            let since = locks.map_or(event.at_ns, |l| l.0);
+            locks = Some((since, after));
+            if found.owner.is_none() && is_most((since, after)) {
+                found.span = Some((since, after));
+            }
+            let of_one = (event.at_ns, after);
+            if let Some((tid, named)) = named_by(event).filter(|_| is_most(of_one)) {
                 found.owner_key = named.key;
                 found.owner = Some(LockOwner {
                     tid,
                     ring: named.key.map(|k| k.ring),
                     thread: named.thread,
                     traced: named.traced,
+                    missing: named.missing,
                     lock: event.payload[1],
                 });
+                found.span = Some(of_one);
             }
-            // The last one ended the wait.
-            Extension::WokenBy => {
+        } else {
+            locks = None;
+            let of_one = (before, event.at_ns);
+            if let Some((tid, named)) = named_by(event).filter(|_| is_most(of_one)) {
                 found.waker_key = named.key;
                 found.waker = Some(Waker {
                     tid,
                     ring: named.key.map(|k| k.ring),
                     thread: named.thread,
                     traced: named.traced,
+                    missing: named.missing,
                 });
+                found.span.get_or_insert(of_one);
             }
-            _ => {}
         }
+    }
+    if let Some(span) = found.span {
+        let begins = |e: &&&ThreadEvent| {
+            e.kind == Extension::LockWait && span.0 <= e.at_ns && e.at_ns < span.1.max(span.0 + 1)
+        };
+        found.lock_waits = events.iter().filter(begins).count() as u64;
     }
     found
 }

@@ -28,26 +28,49 @@ pub(crate) fn waits_for_work(method: &Method) -> bool {
         )
 }
 
-/// Waits for work, and for nothing else.
-pub(crate) fn is_idle(method: &Method) -> bool {
+/// Runs the tasks of a thread pool, one after the other: each of its callees is a task, a part of one, or the wait for
+/// the next one.
+pub(crate) fn is_task_loop(method: &Method) -> bool {
+    method.class == "java.util.concurrent.ThreadPoolExecutor" && method.name == "runWorker"
+}
+
+/// Waits for the next message.
+pub(crate) fn waits_for_messages(method: &Method) -> bool {
     matches!(
         (method.class.as_str(), method.name.as_str()),
         ("android.os.MessageQueue", "next" | "nativePollOnce")
-            | ("java.lang.ref.ReferenceQueue", "remove")
-            | ("java.util.concurrent.ThreadPoolExecutor", "getTask")
-            | (
-                "java.util.concurrent.LinkedBlockingQueue"
-                    | "java.util.concurrent.ArrayBlockingQueue"
-                    | "java.util.concurrent.SynchronousQueue"
-                    | "java.util.concurrent.LinkedBlockingDeque"
-                    | "java.util.concurrent.PriorityBlockingQueue"
-                    | "java.util.concurrent.DelayQueue"
-                    | "java.util.concurrent.ScheduledThreadPoolExecutor$DelayedWorkQueue",
-                "take" | "poll" | "takeFirst" | "pollFirst"
-            )
-            | ("dalvik.system.VMRuntime", "runHeapTasks")
-            | ("dev.hindsight.Watchdog", "awaitStall")
     )
+}
+
+/// Waits until a queue has an element.
+fn waits_for_queue(method: &Method) -> bool {
+    matches!(
+        (method.class.as_str(), method.name.as_str()),
+        (
+            "java.util.concurrent.LinkedBlockingQueue"
+                | "java.util.concurrent.ArrayBlockingQueue"
+                | "java.util.concurrent.SynchronousQueue"
+                | "java.util.concurrent.LinkedBlockingDeque"
+                | "java.util.concurrent.PriorityBlockingQueue"
+                | "java.util.concurrent.DelayQueue"
+                | "java.util.concurrent.ScheduledThreadPoolExecutor$DelayedWorkQueue",
+            "take" | "poll" | "takeFirst" | "pollFirst"
+        )
+    )
+}
+
+/// Waits for work on a thread that handles no message at that time. In a message, only
+/// [`waits_for_messages`] waits for work: a message that waits for a queue keeps the later messages waiting.
+pub(crate) fn is_idle(method: &Method) -> bool {
+    waits_for_messages(method)
+        || waits_for_queue(method)
+        || matches!(
+            (method.class.as_str(), method.name.as_str()),
+            ("java.lang.ref.ReferenceQueue", "remove")
+                | ("java.util.concurrent.ThreadPoolExecutor", "getTask")
+                | ("dalvik.system.VMRuntime", "runHeapTasks")
+                | ("dev.hindsight.Watchdog", "awaitStall")
+        )
 }
 
 /// Belongs to a thread of the language itself, such as the one that runs finalizers: if it waits, then for work.
@@ -68,10 +91,12 @@ pub(crate) fn sleeps(method: &Method) -> bool {
 /// Stops the thread until a time has passed, or another thread wakes it.
 pub(crate) fn sleeps_or_waits(method: &Method) -> bool {
     sleeps(method)
+        || waits_for_queue(method)
         || matches!(
             (method.class.as_str(), method.name.as_str()),
             ("java.lang.Thread", "join")
                 | ("java.lang.Object", "wait")
+                | ("java.lang.ref.ReferenceQueue", "remove")
                 | (
                     "java.util.concurrent.locks.LockSupport",
                     "park" | "parkNanos" | "parkUntil"

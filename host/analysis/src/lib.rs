@@ -35,7 +35,7 @@ pub use diff::{
     CallChange, CallTimes, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
     SIGNIFICANT,
 };
-pub use evidence::{Evidence, LockOwner, Waker};
+pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;
 pub use select::{Selection, Window, DEPTH_FACT};
 pub use signatures::{

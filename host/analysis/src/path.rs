@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ways down a call tree: the calls in which a stretch of time was spent.
 
-use hindsight_decoder::{Calls, Trace};
+use hindsight_decoder::{Calls, Method, Trace};
 use serde::Serialize;
 
 use crate::known;
@@ -111,12 +111,15 @@ pub(crate) fn names(trace: &Trace, calls: &Calls, path: &[usize]) -> Vec<String>
 }
 
 /// The method that says best what the thread did in these calls: the program's innermost one; without any, the
-/// innermost one that does not wait.
+/// innermost one that does not wait, if possible one with a name.
 pub(crate) fn telling_method(trace: &Trace, calls: &Calls, path: &[usize]) -> String {
     let method = |&&i: &&usize| trace.methods.get(calls.method[i]);
     let inner = || path.iter().rev();
     let own = inner().find(|i| method(i).is_some_and(|m| m.is_named() && !known::is_platform(m)));
-    let found = own.or_else(|| inner().find(|i| !method(i).is_some_and(known::sleeps_or_waits)));
+    let is_named = |i: &&usize| method(i).is_some_and(Method::is_named);
+    let waits = |i: &&usize| method(i).is_some_and(known::sleeps_or_waits);
+    let found = own.or_else(|| inner().find(|i| is_named(i) && !waits(i)));
+    let found = found.or_else(|| inner().find(|i| !waits(i)));
     let found = found.or(path.last()).copied();
     found.map_or_else(String::new, |i| {
         trace.methods.name(calls.method[i]).into_owned()

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use hindsight_decoder::{Calls, MethodId, Methods, Trace};
+use hindsight_decoder::{Calls, DamagedPart, MethodId, Methods, Trace};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use wildmatch::WildMatch;
@@ -275,8 +275,10 @@ impl Condition {
 pub struct Finding {
     /// Name of the signature.
     pub signature: String,
-    /// Whether calls of its stack were found, and all conditions hold.
+    /// Whether calls of its stack were found, and all conditions hold. False if that is `unknown`.
     pub matched: bool,
+    /// Whether a match cannot be told: the trace is damaged, and the missing calls or names may change the answer.
+    pub unknown: bool,
     /// The remedy; may be empty.
     pub help: String,
     /// Number of calls of the stack. A call inside another one of the same signature doesn't count.
@@ -377,9 +379,15 @@ impl Signature {
             })
             .collect();
         let counts = conditions.iter().any(|c| c.measure == Measure::Calls);
+        let matched = (calls > 0 || counts) && conditions.iter().all(|c| c.holds);
+        // Calls that are missing cannot undo a match, except of a condition with an upper limit.
+        let is_limit = |c: &Condition| matches!(c.operator, Operator::AtMost | Operator::LessThan);
+        let may_change = !matched || self.conditions.iter().any(is_limit);
+        let unknown = may_change && self.may_miss_calls(trace);
         Finding {
             signature: self.name.clone(),
-            matched: (calls > 0 || counts) && conditions.iter().all(|c| c.holds),
+            matched: matched && !unknown,
+            unknown,
             help: self.help.clone(),
             calls,
             total_ns,
@@ -389,6 +397,20 @@ impl Signature {
             conditions,
             longest: longest.map(|(ns, t, i)| example(trace, t, i, ns)),
         }
+    }
+
+    /// Whether damage of the trace may hide calls of the signature's threads.
+    fn may_miss_calls(&self, trace: &Trace) -> bool {
+        trace.damaged.iter().any(|d| match &d.part {
+            DamagedPart::Ring { name, .. } => {
+                name.as_ref().is_none_or(|name| self.thread.matches(name))
+            }
+            DamagedPart::Symbols
+            | DamagedPart::Clocks
+            | DamagedPart::Table
+            | DamagedPart::Bytes { .. } => true,
+            _ => false,
+        })
     }
 
     /// The patterns that each method matches; the last entry is for calls whose entry is not in the ring.
@@ -491,6 +513,32 @@ mod tests {
         let last = longest.stack.last().unwrap();
         assert_eq!(last, "com.example.notes.NoteFile.syncToFlash");
         assert!(longest.ended);
+    }
+
+    #[test]
+    fn damage_that_may_hide_calls_leaves_the_answer_open() {
+        let part = |trace: &Trace, name: &str| DamagedPart::Ring {
+            thread: trace.threads[0].key,
+            tid: None,
+            name: Some(name.into()),
+            kept_slots: 0,
+            slots: None,
+        };
+        let ask = |name: &str, old: &str, new: &str| {
+            let mut trace = stall_trace();
+            trace.damaged.push(hindsight_decoder::Damage {
+                part: part(&trace, name),
+                reason: "cut".into(),
+            });
+            let found = find(&trace, &CULPRIT.replace(old, new));
+            (found.matched, found.unknown)
+        };
+        // More calls cannot undo a match, unless a condition has an upper limit.
+        assert_eq!(ask("notes-x", "", ""), (true, false));
+        assert_eq!(ask("notes-x", "\">= 1\"", "\"<= 1\""), (false, true));
+        assert_eq!(ask("notes-x", "*.NoteStore.*", "*.Other.*"), (false, true));
+        // A thread that the signature is not about.
+        assert_eq!(ask("other", "*.NoteStore.*", "*.Other.*"), (false, false));
     }
 
     #[test]

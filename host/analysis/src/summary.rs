@@ -211,7 +211,11 @@ impl Summary {
                 stall_ns: STALL_NS,
             };
             let found = stalls(trace, main, &question);
-            for chain in found.chains.into_iter().filter(|_| found.stall) {
+            for chain in found
+                .chains
+                .into_iter()
+                .filter(|_| found.stall == Some(true))
+            {
                 let shown = |name: &str| {
                     if name.starts_with('<') {
                         UNNAMED.to_owned()

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands that take several files: a file that cannot be read is reported, and the command answers for the others.
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::collections::hash_map::{DefaultHasher, Entry, HashMap};
+use std::hash::Hasher;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -24,6 +26,58 @@ impl Failure {
         Failure {
             file: file.display().to_string(),
             error: with_causes(error),
+        }
+    }
+}
+
+/// The files that were read, by their contents: the same trace counts once.
+#[derive(Default)]
+pub(crate) struct Seen {
+    files: HashMap<(u64, u64), PathBuf>,
+}
+
+impl Seen {
+    /// Whether an earlier file has the same contents. Then a note on standard error says so. A file that cannot be read
+    /// is new: reading it reports the error.
+    pub(crate) fn repeats(&mut self, file: &Path) -> bool {
+        let Ok(contents) = fingerprint(file) else {
+            return false;
+        };
+        match self.files.entry(contents) {
+            Entry::Vacant(new) => {
+                new.insert(file.to_owned());
+                false
+            }
+            Entry::Occupied(earlier) => {
+                // An error of standard error itself cannot be reported.
+                let _ = writeln!(
+                    io::stderr(),
+                    "note: {} has the same contents as {}, and is not counted again",
+                    file.display(),
+                    earlier.get().display()
+                );
+                true
+            }
+        }
+    }
+}
+
+/// The length and a hash of a file's contents.
+fn fingerprint(file: &Path) -> io::Result<(u64, u64)> {
+    if !file.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut input = std::fs::File::open(file)?;
+    let mut hasher = DefaultHasher::new();
+    let mut length = 0;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match input.read(&mut buffer)? {
+            0 => return Ok((length, hasher.finish())),
+            n => {
+                hasher.write(&buffer[..n]);
+                length += n as u64;
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use hindsight_analysis::{
 };
 use serde::Serialize;
 
-use crate::batch::Failure;
+use crate::batch::{Failure, Seen};
 use crate::damage::{self, DamageReport};
 use crate::input::Reading;
 use crate::output::{unless_closed, write_json};
@@ -93,8 +93,14 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let mut failed = Vec::new();
     for (side, files) in [(Side::Before, &before), (Side::After, &after)] {
         let mut added = 0;
+        // The same trace on both sides is a comparison, too.
+        let mut seen = Seen::default();
         for file in files {
             bar.set_message(file.display().to_string());
+            if seen.repeats(file) {
+                bar.inc(1);
+                continue;
+            }
             let trace = arguments.reading.read(file);
             match trace.and_then(|trace| arguments.select.apply(trace, file)) {
                 Ok(trace) => {
@@ -351,7 +357,7 @@ fn write_methods(
 fn reason(m: &MethodChange) -> Option<&'static str> {
     match m.verdict {
         Verdict::TooFew => Some("too few"),
-        Verdict::SingleCalls => Some("single calls"),
+        Verdict::SingleCalls => Some("a few long calls"),
         Verdict::Contradictory => Some("most calls don't"),
         Verdict::Slower | Verdict::Faster | Verdict::Chance => None,
     }

@@ -3,7 +3,9 @@
 
 use std::fmt::{Result, Write};
 
-use hindsight_analysis::{Activity, Callee, Chain, ChainCall, Evidence, Others, Reason, Stalls};
+use hindsight_analysis::{
+    Activity, Callee, Chain, ChainCall, Evidence, Missing, Others, Reason, Stalls,
+};
 use hindsight_decoder::Methods;
 use unicode_width::UnicodeWidthStr;
 
@@ -41,6 +43,8 @@ const LEAST_NAME: usize = 36;
 const DULL: usize = 3;
 /// Calls that are not listed one by one are worth a line if they took this part of the whole.
 const LEAST_OTHERS: f64 = 0.01;
+/// Time spent asleep or waiting is worth a sentence if it is this part of the whole.
+const LEAST_WAITED: f64 = 0.1;
 /// Most inlined methods that are named.
 const MAX_INLINED: usize = 5;
 /// Of longer lists of callers, only the ends are shown.
@@ -90,7 +94,7 @@ impl Text {
     }
 
     fn stalls(&mut self, stalls: &Stalls) -> Result {
-        if !stalls.stall {
+        if stalls.stall != Some(true) {
             return self.no_stall(stalls);
         }
         for (i, chain) in stalls.chains.iter().enumerate() {
@@ -120,31 +124,56 @@ impl Text {
             self.say("", &what)?;
             return self.chain(longest);
         }
+        let no_stall = match (stalls.damaged, self.layout.window) {
+            (true, _) => format!(
+                "No stall in the part that could be read ({})",
+                duration(stalls.span_ns)
+            ),
+            (false, true) => "No stall in the selected time".to_owned(),
+            (false, false) => "No stall".to_owned(),
+        };
         if let Some(busy) = stalls.chains.first() {
-            let at_least = if busy.began_before { "at least " } else { "" };
+            let at_least = match busy.began_before || busy.still_running {
+                true => "at least ",
+                false => "",
+            };
             let held = duration(busy.held_ns);
             let what =
-                format!("No stall: {thread} was busy itself for {at_least}{held}, in one call:");
+                format!("{no_stall}: {thread} was busy itself for {at_least}{held}, in one call:");
             self.say(strong, &what)?;
-            return self.chain(busy);
+            self.chain(busy)?;
+            return self.damaged(stalls);
         }
         let Some(longest) = stalls.longest_ns.map(duration) else {
-            let when = if self.layout.window {
-                " in that time"
-            } else {
-                ""
+            let what = match stalls.waited_for_work {
+                true => format!("{no_stall}: {thread} waited for work most of the time."),
+                false => format!("{no_stall}: {thread} recorded no call."),
             };
-            return self.say(
-                strong,
-                &format!("No stall: {thread} recorded no call{when} other than waiting for work."),
-            );
+            self.say(strong, &what)?;
+            return self.damaged(stalls);
         };
-        let what = format!("No stall: the longest {unit} on {thread} took {longest}.");
+        let at_least = match stalls.longest_is_cut {
+            true => "at least ",
+            false => "",
+        };
+        let what = format!("{no_stall}: the longest {unit} on {thread} took {at_least}{longest}.");
         self.say(strong, &what)?;
+        self.damaged(stalls)?;
         let dim = self.layout.palette.dim;
         self.say(
             dim,
             &format!("A {unit} of {limit} or more is a stall; --stall sets another limit."),
+        )
+    }
+
+    /// Says that a stall may be in a part of the ring that could not be read.
+    fn damaged(&mut self, stalls: &Stalls) -> Result {
+        if !stalls.damaged {
+            return Ok(());
+        }
+        self.say(
+            "",
+            "The ring of this thread is damaged: whether there was a stall in the rest of it cannot be told.",
         )
     }
 
@@ -154,7 +183,7 @@ impl Text {
         let (thread, unit) = (named(&chain.thread, chain.tid), self.unit);
         let at_least = if chain.began_before { "at least " } else { "" };
         let end = match self.layout.window {
-            true => "the end of the time asked about",
+            true => "the end of the selected time",
             false if self.layout.end_is_missing => "the readable part of its ring ended",
             false => "the trace was taken",
         };
@@ -207,35 +236,48 @@ impl Text {
         let gap = duration(chain.last.longest_gap_ns);
         let method = &last.method;
         let calls = !chain.last.callees.is_empty();
+        // ART records a wait after it has tried to get the lock for a while.
+        let recorded = match chain.last.recorded_wait_ns.map(duration) {
+            Some(wait) if wait != gap => format!("was recorded, {wait} before the end"),
+            _ => "began".to_owned(),
+        };
         let what = match (&chain.lock_owner, &chain.waker) {
             (Some(owner), _) => {
                 let (lock, thread) = (owner.lock, other(owner.thread.as_deref(), owner.tid));
-                let owned = format!("which {thread} owned when the wait began");
+                let owned = format!("which {thread} owned when the wait {recorded}");
                 format!("{method} called nothing for {gap}: it waited for the lock {lock:#x}, {owned}.")
             }
             (None, Some(waker)) => {
                 let thread = other(waker.thread.as_deref(), waker.tid);
                 format!("{method} called nothing for {gap}: it waited until {thread} woke it.")
             }
+            (None, None) if chain.last.recorded_wait_ns.is_some() => {
+                let whose = match chain.last.lock_waits {
+                    0 | 1 => "a lock whose owner was not recorded".to_owned(),
+                    // No owner had the lock for most of the wait, or the owners were not recorded.
+                    n => format!("locks, {} times", count(n)),
+                };
+                format!("{method} called nothing for {gap}: it waited for {whose}.")
+            }
             _ => match chain.activity {
                 Activity::Busy if calls => format!(
-                    "The thread went on making calls: nothing held it up. {method} took its time in these:"
+                    "The thread continued to make calls: nothing held it up. {method} took its time in these:"
                 ),
                 Activity::Busy => format!(
-                    "The thread went on making calls, at the latest after {gap}: nothing held it up. Most of the time \
-                     was spent in {method} itself."
+                    "The thread continued to make calls, at the latest after {gap}: nothing held it up. {method} took \
+                     {}, most of it in its own code.",
+                    duration(last.ns)
                 ),
-                Activity::Waited if calls => {
-                    format!("The thread waited for most of that time. {method} made these calls:")
-                }
+                Activity::Waited if calls => format!("{method} made these calls:"),
                 Activity::Waited if chain.last.sleeps => {
                     format!("{method} slept or waited {gap}.")
                 }
-                Activity::Waited => {
-                    format!(
-                        "{method} called nothing for {gap}: it waited for a lock whose owner was not recorded."
-                    )
-                }
+                Activity::Waited => format!(
+                    "The thread slept or waited for {} of that time, but not in one call. The deepest call that took \
+                     most of the time is {method}: {}.",
+                    duration(chain.waited_ns),
+                    duration(last.ns)
+                ),
                 Activity::Unknown | Activity::Idle if calls => {
                     format!("{method} took its time in these calls:")
                 }
@@ -244,7 +286,18 @@ impl Text {
                 }
             },
         };
-        self.say("", &what)
+        // Waiting that the sentence does not name.
+        let is_named = chain.activity == Activity::Waited && !calls;
+        let is_much = chain.waited_ns as f64 >= LEAST_WAITED * chain.held_ns as f64;
+        let slept = match !is_named && is_much && chain.waited_ns > 0 {
+            true => format!(
+                "The thread slept or waited for {} of the {}. ",
+                duration(chain.waited_ns),
+                duration(chain.held_ns)
+            ),
+            false => String::new(),
+        };
+        self.say("", &format!("{slept}{what}"))
     }
 
     /// The methods that ran in a call without trace points of their own.
@@ -294,7 +347,7 @@ impl Text {
                 method => method,
             };
             let waited = &waited.method;
-            let ended = format!("{method} ended {gap} {when} {waited} went on");
+            let ended = format!("{method} ended {gap} {when} {waited} continued");
             what += &match e.owns_lock || e.woke {
                 fact if fact || owner_is_known => format!(" {ended}."),
                 _ if e.same_class => format!(
@@ -430,9 +483,13 @@ fn folded(before: &ChainCall, dull: &[ChainCall]) -> String {
     for call in dull {
         let class = call.method.rsplit_once('.').map_or("", |(class, _)| class);
         let package = class.rsplit_once('.').map_or(class, |(package, _)| package);
-        if !packages.contains(&package) {
+        // A method without a name has no package.
+        if !package.is_empty() && !packages.contains(&package) {
             packages.push(package);
         }
+    }
+    if packages.is_empty() {
+        return format!("… {} calls", dull.len());
     }
     let more = if packages.len() > 2 { ", …" } else { "" };
     packages.truncate(2);
@@ -494,11 +551,18 @@ fn conclusion(chain: &Chain) -> Option<String> {
     let culprit = chain.culprit.as_ref();
     let culprit = culprit.map(|(method, thread)| format!("{method}, on thread \"{thread}\""));
     let culprit = culprit.unwrap_or_else(|| "unknown".to_owned());
-    let named_in_file = |thread: Option<&Option<String>>| thread.is_some_and(Option::is_some);
-    let not_traced = |role: &str, name: &str, has_name: bool| {
-        match has_name {
-        true => format!("{name} {role}, and its ring is damaged: its calls cannot be read."),
-        false => format!(
+    let not_traced = |role: &str, name: &str, missing: Option<Missing>| {
+        match missing {
+        Some(Missing::RingDamaged) => {
+            format!("{name} {role}, and its ring is damaged: its calls cannot be read.")
+        }
+        Some(Missing::FileDamaged) => format!(
+            "{name} {role}, and is not in the part of the file that could be read."
+        ),
+        Some(Missing::Converted) => format!(
+            "{name} {role}, and is not in this file. The file was converted: ask the original file, which may have it."
+        ),
+        None => format!(
             "{name} {role}, and is not in the trace: to learn what it did, trace it, too (trace=all)."
         ),
     }
@@ -513,8 +577,15 @@ fn conclusion(chain: &Chain) -> Option<String> {
             "{name} {role}, but waited for a lock itself{whose}. For more: hindsight why --thread {tid}"
         )
     };
-    let unclear = |role: &str, name: &str, ring: Option<u32>, tid: u32| match ring {
+    let unclear = |role: &str,
+                   name: &str,
+                   ring: Option<u32>,
+                   tid: u32,
+                   missing: Option<Missing>| match ring {
         None => format!("{role} has the id {tid}, as several threads of the trace had."),
+        Some(_) if missing == Some(Missing::RingDamaged) => {
+            format!("{name} {role}, but its ring is damaged, and the rest has no call that lasted most of the wait.")
+        }
         Some(_) if idle => format!("{name} {role}, but waited for work for most of that time."),
         Some(_) => format!("{name} {role}, but made no call that lasted most of the wait."),
     };
@@ -522,14 +593,20 @@ fn conclusion(chain: &Chain) -> Option<String> {
         Reason::LockOwner => format!("{culprit}, which owned the lock."),
         Reason::Waker => format!("{culprit}, which ended the wait."),
         Reason::OwnerNotTraced => {
-            let has_name = named_in_file(owner.map(|o| &o.thread));
-            let why = not_traced("owned the lock", &owner_name, has_name);
+            let missing = owner.and_then(|o| o.missing);
+            let why = not_traced("owned the lock", &owner_name, missing);
             format!("unknown: {why}")
         }
         Reason::WakerNotTraced => {
-            let has_name = named_in_file(waker.map(|w| &w.thread));
-            let why = not_traced("ended the wait", &waker_name, has_name);
+            let missing = waker.and_then(|w| w.missing);
+            let why = not_traced("ended the wait", &waker_name, missing);
             format!("unknown: {why}")
+        }
+        Reason::OwnerUnnamed => {
+            format!("unknown: {owner_name} owned the lock, in methods without a name.")
+        }
+        Reason::WakerUnnamed => {
+            format!("unknown: {waker_name} ended the wait, in methods without a name.")
         }
         Reason::OwnerWaited => {
             let tid = owner.map_or(0, |o| o.tid);
@@ -545,7 +622,10 @@ fn conclusion(chain: &Chain) -> Option<String> {
                 None => "the owner of the lock",
                 Some(_) => "owned the lock when the wait began",
             };
-            format!("unknown: {}", unclear(role, &owner_name, ring, tid))
+            format!(
+                "unknown: {}",
+                unclear(role, &owner_name, ring, tid, owner.and_then(|o| o.missing))
+            )
         }
         Reason::WakerUnclear => {
             let (ring, tid) = waker.map_or((None, 0), |w| (w.ring, w.tid));
@@ -553,10 +633,15 @@ fn conclusion(chain: &Chain) -> Option<String> {
                 None => "the thread that ended the wait",
                 Some(_) => "ended the wait",
             };
-            format!("unknown: {}", unclear(role, &waker_name, ring, tid))
+            format!(
+                "unknown: {}",
+                unclear(role, &waker_name, ring, tid, waker.and_then(|w| w.missing))
+            )
         }
         Reason::Slept => {
-            let own = chain.calls.iter().rev().find(|c| c.own);
+            // The call that slept in its callees, for most of the sleep.
+            let slept = |c: &&ChainCall| c.own && (c.ns - c.self_ns.min(c.ns)) * 2 > chain.slept_ns;
+            let own = chain.calls.iter().rev().find(slept);
             let by = own.map_or_else(String::new, |c| format!(": {} made it sleep", c.method));
             return Some(format!("No other thread held it up{by}."));
         }

@@ -174,7 +174,7 @@ pub(crate) fn say(output: &Path, written: &Written) {
         words::counted(written.threads, "thread", "threads"),
         match written.chains {
             0 => String::new(),
-            records => format!(" in {} chains", words::count(records)),
+            records => format!(" in {}", words::counted(records, "chain", "chains")),
         },
         words::bytes(written.bytes)
     );

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{ensure, Result};
 use clap::Args;
 use hindsight_decoder::{Mapping, OpenOptions, Trace};
 
@@ -45,6 +45,19 @@ pub(crate) struct Reading {
 impl Reading {
     /// Decodes a file; shows a spinner if that takes long.
     pub(crate) fn read(&self, file: &Path) -> Result<Trace> {
+        let at = file.display();
+        ensure!(
+            !file.is_dir(),
+            "{at} is a folder, and this command reads files: name a file in it (hindsight diff takes folders)"
+        );
+        let is_pipe = match std::fs::metadata(file) {
+            Ok(facts) => !facts.is_file(),
+            Err(_) => file == Path::new("-"),
+        };
+        ensure!(
+            !is_pipe,
+            "{at}: pipes are not read: save the trace to a file, and name the file"
+        );
         let _spinner = progress::spinner(format!("decoding {}", file.display()));
         let options = OpenOptions {
             strict: self.strict,

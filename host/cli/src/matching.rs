@@ -26,8 +26,8 @@ const MAX_STACK: usize = 10;
 
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 no signature matched; 1 at least one did; 2 a file cannot be read, whatever the \
-                  others hold, or wrong usage.\n\
+    after_help = "Exit codes: 0 no signature matched; 1 at least one did; 2 a file cannot be read, or is so damaged \
+                  that a match cannot be told, whatever the others hold, or wrong usage.\n\
                   docs/signatures.md describes the format of signatures."
 )]
 pub(crate) struct Arguments {
@@ -70,7 +70,8 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let code = match reports.iter().any(|r| r.error.is_some()) {
+    let failed = |r: &Report| r.error.is_some() || r.findings.iter().any(|finding| finding.unknown);
+    let code = match reports.iter().any(failed) {
         true => FAILED,
         false => u8::from(reports.iter().any(|r| r.matched)),
     };
@@ -97,8 +98,10 @@ fn report(file: &Path, arguments: &Arguments, signatures: &[Signature]) -> Repor
     };
     let trace = arguments.reading.read(file);
     match trace.and_then(|trace| arguments.select.apply(trace, file)) {
-        Ok(trace) => {
+        Ok(mut trace) => {
             report.damaged = damage::reports(&trace);
+            // Damage of rings that are not selected does not matter.
+            trace.damaged.retain(|d| arguments.select.concerns(&d.part));
             report.findings = signatures.iter().map(|s| s.find(&trace)).collect();
             report.matched = report.findings.iter().any(|f| f.matched);
         }
@@ -136,12 +139,15 @@ fn write(page: &mut Page, reports: &[Report]) -> io::Result<()> {
             write_match(page, finding)?;
         }
         for finding in &others {
-            let why = why_not(finding);
             let palette = page.palette;
             let (dim, reset) = (palette.dim, palette.reset);
+            let (answer, why) = match finding.unknown {
+                true => ("unknown ", "calls or names may be missing".to_owned()),
+                false => ("no match", why_not(finding)),
+            };
             writeln!(
                 page,
-                "{dim}no match{reset}  {}{dim}: {why}{reset}",
+                "{dim}{answer}{reset}  {}{dim}: {why}{reset}",
                 finding.signature
             )?;
         }
@@ -186,7 +192,10 @@ fn write_match(page: &mut Page, f: &Finding) -> io::Result<()> {
 }
 
 fn write_stack(page: &mut Page, e: &Example) -> io::Result<()> {
-    let at = duration(e.at_ns);
+    let at = match e.at_ns {
+        0 => "at the beginning".to_owned(),
+        ns => format!("{} after the beginning", duration(ns)),
+    };
     let open = if e.ended {
         ""
     } else {
@@ -195,9 +204,7 @@ fn write_stack(page: &mut Page, e: &Example) -> io::Result<()> {
     let (thread, tid) = (&e.thread, e.tid);
     let ns = duration(e.ns);
     page.indented(
-        &format!(
-            "The longest: {ns} on thread \"{thread}\" (tid {tid}), {at} after the beginning{open}:"
-        ),
+        &format!("The longest: {ns} on thread \"{thread}\" (tid {tid}), {at}{open}:"),
         10,
     )?;
     let hidden = e.stack.len().saturating_sub(MAX_STACK);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The part of a trace that a question is about: threads, a stretch of time, levels of calls.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{bail, ensure, Context, Result};
 use clap::Args;
 use hindsight_analysis::{parse_duration, Selection, Window};
-use hindsight_decoder::{Thread, ThreadKey, Trace};
+use hindsight_decoder::{DamagedPart, Thread, ThreadKey, Trace};
 use wildmatch::WildMatch;
 
 use crate::words::duration;
@@ -45,8 +46,20 @@ enum Offset {
     BeforeEnd(u64),
 }
 
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Offset::AfterStart(ns) => f.write_str(&duration(*ns)),
+            Offset::BeforeEnd(ns) => write!(f, "-{}", duration(*ns)),
+        }
+    }
+}
+
 impl Offset {
     fn parse(text: &str) -> Result<Self, String> {
+        if text.contains(',') {
+            return Err("not a time: write a decimal point, as in 2.5s".to_owned());
+        }
         let (before_end, time) = match text.trim().strip_prefix('-') {
             Some(time) => (true, time),
             None => (false, text.trim()),
@@ -81,19 +94,25 @@ impl Time {
         let from_ns = self.from.map_or(start, |m| m.of(trace).max(start));
         let to_ns = self.to.map_or(end + 1, |m| m.of(trace));
         let whole = duration(end - start);
-        ensure!(
-            from_ns <= end,
-            "{}: the trace is {whole} long; --from {} is after its end",
-            file.display(),
-            duration(from_ns - start)
-        );
-        ensure!(
-            from_ns < to_ns,
-            "{}: --from {} is not before --to {}; the trace is {whole} long",
-            file.display(),
-            duration(from_ns - start),
-            duration(to_ns.saturating_sub(start))
-        );
+        let file = file.display();
+        if let Some(from) = self.from {
+            ensure!(
+                from_ns <= end,
+                "{file}: the trace is {whole} long; --from {from} is after its end"
+            );
+        }
+        if let Some(to) = self.to {
+            ensure!(
+                to_ns > start,
+                "{file}: the trace is {whole} long; --to {to} is not after its beginning"
+            );
+        }
+        if let (Some(from), Some(to)) = (self.from, self.to) {
+            ensure!(
+                from_ns < to_ns,
+                "{file}: --from {from} is not before --to {to}; the trace is {whole} long"
+            );
+        }
         Ok(Some(Window { from_ns, to_ns }))
     }
 }
@@ -127,6 +146,25 @@ impl Select {
         })
     }
 
+    /// Whether a damaged part may hold calls of the selected threads.
+    pub(crate) fn concerns(&self, part: &DamagedPart) -> bool {
+        let DamagedPart::Ring {
+            thread, tid, name, ..
+        } = part
+        else {
+            return true;
+        };
+        self.thread.is_empty()
+            || self.thread.iter().any(|wanted| {
+                let is_ring = *wanted == format!("ring:{}", thread.ring);
+                let is_tid = tid.is_none_or(|tid| *wanted == tid.to_string());
+                let is_name = name
+                    .as_ref()
+                    .is_none_or(|name| WildMatch::new(wanted).matches(name));
+                is_ring || is_tid || is_name
+            })
+    }
+
     /// The part of the trace that is asked about.
     pub(crate) fn apply(&self, trace: Trace, file: &Path) -> Result<Trace> {
         Ok(self.selection(&trace, file)?.apply(trace))
@@ -151,7 +189,10 @@ fn find_threads<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<Vec<&
     if trace.threads.is_empty() {
         bail!("{}: no thread was traced", file.display());
     }
-    let name = |t: &Thread| format!("{} ({})", t.tid, t.name);
+    let name = |t: &Thread| match wanted.starts_with("ring:") {
+        true => format!("ring:{} ({})", t.key.ring, t.name),
+        false => format!("{} ({})", t.tid, t.name),
+    };
     let present: Vec<String> = trace.threads.iter().map(name).collect();
     bail!(
         "{}: there is no thread {wanted:?} in the trace; there are {}",

@@ -9,7 +9,7 @@ use anyhow::{ensure, Context, Result};
 use clap::Args;
 use hindsight_analysis::{Histogram, Part, Summary, SUMMARY_SCHEMA};
 
-use crate::batch::Failure;
+use crate::batch::{Failure, Seen};
 use crate::damage;
 use crate::input::Reading;
 use crate::output::{unless_closed, write_json};
@@ -47,8 +47,14 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let mut sum = Summary::default();
     let mut failed = Vec::new();
     let bar = progress::bar(arguments.files.len());
+    let mut seen = Seen::default();
     for file in &arguments.files {
         bar.set_message(file.display().to_string());
+        // Summaries of different traces may be equal.
+        if !is_json(file) && seen.repeats(file) {
+            bar.inc(1);
+            continue;
+        }
         match summary(file, arguments) {
             Ok(summary) => sum.merge(&summary),
             Err(e) => failed.push(Failure::report(file, &e)),

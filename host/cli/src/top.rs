@@ -2,6 +2,7 @@
 //! `hindsight top`: methods, classes or packages, ranked by the time they took.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io;
 
 use anyhow::Result;
@@ -54,6 +55,7 @@ enum Sort {
     /// Time in the method and in the calls it made
     Total,
     /// The longest call
+    #[value(name = "longest", alias = "max")]
     Max,
     /// The number of calls
     Calls,
@@ -95,6 +97,11 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         (Reverse(key(a)), &a.name, &a.signature).cmp(&(Reverse(key(b)), &b.name, &b.signature))
     });
     let known = totals.len();
+    // Overloads differ only in their parameters, also from methods whose rows are not shown.
+    let mut overloads: HashMap<String, u32> = HashMap::new();
+    for row in &totals {
+        *overloads.entry(row.name.clone()).or_default() += 1;
+    }
     totals.truncate(arguments.limit as usize);
 
     if arguments.json {
@@ -109,28 +116,26 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         });
     }
     let damaged = damage::reports(&trace);
-    Page::new(look).show(|page| write(page, by, &totals, whole, known, &damaged))
+    Page::new(look).show(|page| write(page, by, &totals, &overloads, whole, known, &damaged))
 }
 
 fn write(
     page: &mut Page,
     by: By,
     totals: &[Totals],
+    overloads: &HashMap<String, u32>,
     whole: u64,
     known: usize,
     damaged: &[DamageReport],
 ) -> io::Result<()> {
     if totals.is_empty() {
-        page.plain("The selected threads recorded no call in that time.")?;
+        page.plain("The selected threads recorded no call in the selected time.")?;
         return damage::write(page, damaged);
     }
-    // Overloads differ only in their parameters.
     let name = |t: &Totals| {
-        let is_overload = |o: &Totals| o.name == t.name && o.signature != t.signature;
-        let parameters = if totals.iter().any(is_overload) {
-            t.parameters.as_str()
-        } else {
-            ""
+        let parameters = match overloads.get(&t.name) {
+            Some(2..) => t.parameters.as_str(),
+            _ => "",
         };
         format!("{}{parameters}", t.name)
     };

@@ -385,7 +385,7 @@ fn part_of_a_trace_can_be_asked_about() {
         "{part}"
     );
     let early = f.output(&["why", "t.hindsight", "--to", "100ms"]);
-    let expected = "No stall: the longest message on thread \"main\" (tid 4200) took 1.14 ms.";
+    let expected = "No stall in the selected time: the longest message on thread \"main\" (tid 4200) took 1.14 ms.";
     assert!(early.contains(expected), "{early}");
     let shallow = f.output(&["why", "t.hindsight", "--depth", "2"]);
     assert!(shallow.contains("… 2 deeper calls"), "{shallow}");
@@ -671,7 +671,7 @@ fn files_that_are_missing_or_something_else_are_refused() {
     std::fs::write(f.file("empty"), "").unwrap();
     fails(&f, "empty", "the file is empty");
     std::fs::create_dir(f.file("folder")).unwrap();
-    fails(&f, "folder", "directory");
+    fails(&f, "folder", "this command reads files");
 }
 
 #[test]
@@ -747,4 +747,68 @@ fn an_empty_trace_is_no_error() {
     assert!(f
         .output(&["why", "t.hindsight"])
         .contains("recorded no call"));
+}
+
+/// Overloads are told apart by their parameters, also if the other one is below the limit.
+#[test]
+fn top_tells_overloads_apart_whatever_the_limit() {
+    let f = Folder::new();
+    let mut s = Script::new("p");
+    let (long, short) = (s.method("a.A.f", "(I)V"), s.method("a.A.f", "(J)V"));
+    let main = s.thread(1, "main");
+    s.at(main, 0).call(long, 2_000).call(short, 1_000);
+    f.trace(&s);
+    let top = f.output(&["top", "t.hindsight", "--limit", "1", "--sort", "longest"]);
+    assert!(top.contains("a.A.f(int)"), "{top}");
+}
+
+/// A copy of a trace is no second trace.
+#[test]
+fn files_of_the_same_contents_count_once() {
+    let f = Folder::new();
+    f.trace(&stall());
+    std::fs::copy(f.file("t.hindsight"), f.file("copy.hindsight")).unwrap();
+    f.hindsight(&["summary", "t.hindsight", "copy.hindsight", "--json"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("\"traces\": 1"))
+        .stderr(predicate::str::contains(
+            "copy.hindsight has the same contents as t.hindsight",
+        ));
+}
+
+/// A window may cut a message so short that it is no stall; its whole length is not known then.
+#[test]
+fn a_message_that_the_window_cuts_took_at_least_that_long() {
+    let f = Folder::new();
+    f.trace(&stall());
+    let why = f.output(&["why", "t.hindsight", "--from=-50ms"]);
+    assert!(
+        why.starts_with("No stall in the selected time: ")
+            || why.contains("\nNo stall in the selected time: ")
+    );
+    assert!(why.contains(" took at least "), "{why}");
+}
+
+/// Errors repeat the times that were asked for.
+#[test]
+fn times_outside_of_the_trace_are_named_as_they_were_asked_for() {
+    let f = Folder::new();
+    f.trace(&stall());
+    let fails = |arguments: &[&str], error: &str| {
+        f.hindsight(&[&["top", "t.hindsight"], arguments].concat())
+            .assert()
+            .failure()
+            .stderr(predicate::str::contains(error));
+    };
+    fails(&["--to=-5s"], "--to -5.00 s is not after its beginning");
+    fails(&["--from=2,5s"], "write a decimal point, as in 2.5s");
+    f.hindsight(&["top", "."])
+        .assert()
+        .failure()
+        .stderr(predicate::str::contains(". is a folder"));
+    f.hindsight(&["top", "-"])
+        .assert()
+        .failure()
+        .stderr(predicate::str::contains("-: pipes are not read"));
 }

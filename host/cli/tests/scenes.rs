@@ -332,3 +332,36 @@ fn info_says_how_short_the_history_of_a_fast_ring_is() {
     let whole = json(&folder, &["info", "stall.hindsight"]);
     assert!(whole["threads"][0].get("short").is_none());
 }
+
+/// Where calls may be missing, a signature that is not found is no all-clear.
+#[test]
+fn a_damaged_trace_without_a_match_does_not_pass() {
+    let folder = scenes();
+    let missing = SIGNATURES.replace("writeNote", "noSuchMethod");
+    std::fs::write(folder.path().join("s.toml"), missing).unwrap();
+    let ask = |arguments: &[&str]| {
+        let file = ["match", "damaged-ring.hindsight", "-s", "s.toml"];
+        hindsight(&folder, &[&file, arguments].concat()).assert()
+    };
+    ask(&[])
+        .code(2)
+        .stdout(predicate::str::contains("unknown   note file written"));
+    // The ring of the main thread is sound.
+    ask(&["--thread", "main"]).code(0);
+    let why = [
+        "why",
+        "damaged-ring.hindsight",
+        "-t",
+        "notes-sync",
+        "--stall",
+        "1h",
+    ];
+    hindsight(&folder, &why)
+        .assert()
+        .success()
+        .stdout(predicate::str::contains(
+            "No stall in the part that could be read (",
+        ))
+        .stdout(predicate::str::contains("cannot be told"));
+    assert!(json(&folder, &why)["stall"].is_null());
+}

@@ -89,7 +89,17 @@ fn answers(trace: &Trace) -> Value {
         stall_ns: 1_000_000,
     };
     let threads = trace.threads.iter();
-    let why: Vec<_> = threads.map(|t| stalls(trace, t, &question)).collect();
+    let mut why: Vec<_> = threads.map(|t| stalls(trace, t, &question)).collect();
+    // Only the written file says that it was converted, which may be why a thread is missing.
+    for chain in why.iter_mut().flat_map(|s| &mut s.chains) {
+        let of_evidence = chain.evidence.iter_mut().map(|e| &mut e.lock_owner);
+        for owner in of_evidence.chain([&mut chain.lock_owner]).flatten() {
+            owner.missing = None;
+        }
+        if let Some(waker) = &mut chain.waker {
+            waker.missing = None;
+        }
+    }
     let signatures = parse_signatures("s.toml", SIGNATURES).unwrap();
     let found: Vec<_> = signatures.iter().map(|s| s.find(trace)).collect();
     json!({
@@ -131,6 +141,18 @@ proptest! {
     }
 }
 
+/// Leaves all fields of this name out.
+fn forget(json: &mut Value, field: &str) {
+    match json {
+        Value::Object(object) => {
+            object.remove(field);
+            object.values_mut().for_each(|v| forget(v, field));
+        }
+        Value::Array(array) => array.iter_mut().for_each(|v| forget(v, field)),
+        _ => {}
+    }
+}
+
 /// The same of the program, for each scene and a few windows.
 #[test]
 fn the_commands_answer_alike_about_a_window_and_its_file() {
@@ -160,8 +182,11 @@ fn the_commands_answer_alike_about_a_window_and_its_file() {
             };
             let commands: [&[&str]; 3] = [&["top"], &["why", "-n", "3"], &["summary"]];
             for command in commands {
-                let expected = ask(command, &file, window);
-                let got = ask(command, "part.hindsight", &[]);
+                let mut expected = ask(command, &file, window);
+                let mut got = ask(command, "part.hindsight", &[]);
+                // Only the written file says that it was converted, which may be why a thread is missing.
+                forget(&mut expected, "missing");
+                forget(&mut got, "missing");
                 assert_eq!(got, expected, "{command:?} of {name} {window:?}");
             }
             // info describes whole rings, and the part has rings of its own; the calls are the same.
