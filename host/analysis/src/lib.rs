@@ -37,7 +37,7 @@ pub use diff::{
 };
 pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;
-pub use select::{Selection, Window};
+pub use select::{Selection, Window, DEPTH_FACT};
 pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError,
 };

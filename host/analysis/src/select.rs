@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A part of a trace: some threads, some time, the outermost calls.
 
-use hindsight_decoder::{Calls, Extension, Flags, Thread, ThreadKey, Trace, NO_PARENT};
+use hindsight_decoder::{
+    Calls, Extension, Flags, Thread, ThreadEvent, ThreadKey, Trace, NO_PARENT,
+};
+
+/// The fact about the process that tells how many levels of calls a part of a trace has, if deeper ones were removed.
+pub const DEPTH_FACT: &str = "converted.depth";
 
 /// A stretch of time, CLOCK_BOOTTIME, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +37,21 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The selected part of `trace`. [`Thread::stats`] still describes the whole rings.
+    /// The selected part of `trace`. [`Thread::stats`] still describes the whole rings. A limit of the depth becomes a
+    /// fact about the process, [`DEPTH_FACT`].
     ///
     /// [`Thread::stats`]: hindsight_decoder::Thread::stats
     #[must_use]
     pub fn apply(&self, mut trace: Trace) -> Trace {
         if let Some(threads) = &self.threads {
             trace.threads.retain(|t| threads.contains(&t.key));
+        }
+        if let Some(depth) = self.depth {
+            let facts = &mut trace.process.extra;
+            let before = facts.iter().position(|(key, _)| key == DEPTH_FACT);
+            let before = before.and_then(|at| facts.remove(at).1.parse().ok());
+            let depth = before.map_or(depth, |before: u32| before.min(depth));
+            facts.push((DEPTH_FACT.to_owned(), depth.to_string()));
         }
         if self.window.is_some() || self.depth.is_some() {
             for thread in &mut trace.threads {
@@ -58,6 +71,7 @@ impl Selection {
         let mut new = Calls::default();
         // New index of each call.
         let mut places = vec![NO_PARENT; old.len()];
+        thread.events.retain(|e| !is_of_removed(e, &old, depth));
         for (i, call) in old.iter().enumerate() {
             if call.depth >= depth || !window.meets(call.start_ns, call.end_ns) {
                 continue;
@@ -91,6 +105,28 @@ impl Selection {
         thread.start_ns = thread.start_ns.clamp(window.from_ns, window.to_ns);
         thread.end_ns = thread.end_ns.clamp(window.from_ns, window.to_ns);
     }
+}
+
+/// Whether a call from level `depth` on waited, or was woken, at this event. A wait begins when its call has started; a
+/// thread is woken before the call that waited ends.
+fn is_of_removed(event: &ThreadEvent, calls: &Calls, depth: u32) -> bool {
+    let at = event.at_ns;
+    let ran = |i: usize| match event.kind {
+        Extension::LockWait => calls.start_ns[i] <= at && at < calls.end_ns[i],
+        Extension::WokenBy => calls.start_ns[i] < at && at <= calls.end_ns[i],
+        _ => false,
+    };
+    // Starts are sorted: the calls that ran are among the last one to start by then and its callers.
+    let last = match event.kind {
+        Extension::LockWait => calls.start_ns.partition_point(|&start| start <= at),
+        Extension::WokenBy => calls.start_ns.partition_point(|&start| start < at),
+        _ => 0,
+    };
+    let Some(last) = last.checked_sub(1) else {
+        return false;
+    };
+    let callers = std::iter::successors(Some(last), |&i| calls.parent_of(i));
+    callers.take_while(|&i| calls.depth[i] >= depth).any(ran)
 }
 
 /// The [`Extension::LockWait`] that has begun before `from_ns` and goes on: nothing else happened since. Its index among
@@ -233,6 +269,49 @@ mod tests {
             calls(&selection).len()
         };
         assert_eq!((depth(0), depth(1), depth(2), depth(3)), (0, 1, 3, 4));
+    }
+
+    #[test]
+    fn waits_of_removed_calls_are_removed_and_the_depth_is_a_fact() {
+        let mut s = Script::new("p");
+        let (f, g) = (s.method("C.f", "()V"), s.method("C.g", "()V"));
+        let t = s.thread(1, "main");
+        let mut r = s.at(t, 0);
+        r.extension(Extension::Started, &[1]).enter(f).enter(g);
+        r.extension(Extension::LockWait, &[2, 7]).after(50);
+        r.extension(Extension::WokenBy, &[2]).exit().after(5);
+        // Of f itself, around calls of g.
+        r.call(g, 0).extension(Extension::LockWait, &[2, 8]);
+        r.after(10).extension(Extension::WokenBy, &[3]).call(g, 5);
+        r.after(10).exit();
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let part = |trace: &Trace, depth| {
+            let selection = Selection {
+                depth: Some(depth),
+                ..Selection::default()
+            };
+            selection.apply(trace.clone())
+        };
+        let kinds = |trace: &Trace| -> Vec<_> {
+            let events = trace.threads[0].events.iter();
+            events.map(|e| (e.kind, e.payload[0])).collect()
+        };
+        let (started, wait, woken) = ((Extension::Started, 1), (Extension::LockWait, 2), |by| {
+            (Extension::WokenBy, by)
+        });
+        let all = [started, wait, woken(2), wait, woken(3)];
+        assert_eq!(kinds(&part(&trace, 2)), all);
+        let shallow = part(&trace, 1);
+        assert_eq!(kinds(&shallow), [started, wait, woken(3)]);
+        assert_eq!(kinds(&part(&trace, 0)), [started]);
+        let depths = |trace: &Trace| -> Vec<String> {
+            let facts = trace.process.extra.iter();
+            let depths = facts.filter(|(key, _)| key == DEPTH_FACT);
+            depths.map(|(_, depth)| depth.clone()).collect()
+        };
+        assert_eq!(depths(&shallow), ["1"]);
+        assert_eq!(depths(&part(&shallow, 3)), ["1"]);
+        assert_eq!(depths(&part(&shallow, 0)), ["0"]);
     }
 
     /// The kernel reuses ids: two rings of one id are two threads.

@@ -25,6 +25,8 @@ pub(crate) struct Layout {
     pub(crate) full: bool,
     /// Whether only a part of the trace's time is asked about.
     pub(crate) window: bool,
+    /// Whether the newest part of the thread's ring is missing from a damaged file.
+    pub(crate) end_is_missing: bool,
 }
 
 /// Sentences are wrapped here, however wide the terminal is.
@@ -182,6 +184,7 @@ impl Text {
         let at_least = if chain.began_before { "at least " } else { "" };
         let end = match self.layout.window {
             true => "the end of the selected time",
+            false if self.layout.end_is_missing => "the readable part of its ring ended",
             false => "the trace was taken",
         };
         if chain.still_running {

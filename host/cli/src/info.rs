@@ -43,7 +43,8 @@ struct Report {
     isa: String,
     reason: String,
     raised_by: u32,
-    taken_at: String,
+    /// `None` if the file does not say.
+    taken_at: Option<String>,
     counter: String,
     counter_hz: u64,
     counter_read_traps: bool,
@@ -153,9 +154,10 @@ fn losses(trace: &Trace) -> Vec<Loss> {
         ("older slots, overwritten because the ring was full", |s| {
             s.overwritten_slots
         }),
-        ("slots of an event that was half overwritten", |s| {
-            s.cut_slots
-        }),
+        (
+            "slots of the oldest event, of which a part was overwritten by newer events",
+            |s| s.cut_slots,
+        ),
         ("calls that began before the trace", |s| s.open_starts),
         ("calls whose end was not seen", |s| s.open_ends),
         ("calls of methods without a symbol", |s| s.unnamed_entries),
@@ -166,10 +168,14 @@ fn losses(trace: &Trace) -> Vec<Loss> {
             "slots without anchors, whose times may be late by whole wraps of the counter",
             |s| s.unbounded_slots,
         ),
-        ("slots whose times contradict the anchors", |s| {
-            s.contradicting_times
-        }),
-        ("anchors that contradict the others", |s| s.anchors_ignored),
+        (
+            "events with a wrong time, which are shown at the time of the next event",
+            |s| s.contradicting_times,
+        ),
+        (
+            "time marks (anchors) that do not fit the others and are ignored",
+            |s| s.anchors_ignored,
+        ),
         ("frames left by exceptions, more than credible", |s| {
             s.incredible_frames
         }),
@@ -205,6 +211,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
     let trace = selection.apply(trace);
     let facts = &trace.process;
     let taken = i64::try_from(trace.clock.reference().realtime_ns).ok();
+    let taken = taken.filter(|&ns| ns > 0);
     let taken = taken.and_then(|ns| Timestamp::from_nanosecond(ns.into()).ok());
     let threads: Vec<ThreadReport> = trace
         .threads
@@ -232,7 +239,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
         isa: facts.isa.clone(),
         reason: facts.reason.clone(),
         raised_by: facts.raised_by,
-        taken_at: taken.map_or_else(|| "unknown".to_owned(), |t| format!("{t:.3}")),
+        taken_at: taken.map(|t| format!("{t:.3}")),
         counter: trace.clock.source().to_owned(),
         counter_hz: trace.clock.ticks_per_second(),
         counter_read_traps: trace.clock.read_traps(),
@@ -277,13 +284,24 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     } else {
         ""
     };
-    let mut facts = vec![
-        (
-            "process",
-            format!("{} (pid {}, uid {})", unknown_or(&r.process), r.pid, r.uid),
-        ),
-        ("saved because", unknown_or(&r.reason)),
-        ("saved", r.taken_at.clone()),
+    // Files of other formats say less.
+    let process = unknown_or(&r.process);
+    let process = match (r.taken_at.as_deref(), r.isa.is_empty()) {
+        (None, true) => process,
+        (Some(_), true) => format!("{process} (pid {})", r.pid),
+        (_, false) => format!("{process} (pid {}, uid {})", r.pid, r.uid),
+    };
+    let mut facts = vec![("process", process)];
+    if !r.reason.is_empty() {
+        facts.push(("saved because", r.reason.clone()));
+    }
+    if r.raised_by != 0 {
+        facts.push(("noticed by", format!("thread {}", r.raised_by)));
+    }
+    if let Some(taken_at) = &r.taken_at {
+        facts.push(("saved", taken_at.clone()));
+    }
+    facts.extend([
         (
             "machine",
             format!(
@@ -302,10 +320,7 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
                 words::bytes(r.file_bytes)
             ),
         ),
-    ];
-    if r.raised_by != 0 {
-        facts.insert(2, ("noticed by", format!("thread {}", r.raised_by)));
-    }
+    ]);
     for (key, value) in &r.extra {
         facts.push((key, value.clone()));
     }
@@ -338,7 +353,11 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
                 words::count(t.points).into(),
                 words::count(t.calls).into(),
                 t.levels.to_string().into(),
-                format!("{used} of {}", words::bytes(t.ring_bytes)).into(),
+                match t.ring_bytes {
+                    0 => "no ring".to_owned(),
+                    bytes => format!("{used} of {}", words::bytes(bytes)),
+                }
+                .into(),
             ]);
             row
         })

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `hindsight why`: which chain of calls stalled a thread, and who it waited for.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use hindsight_analysis::{parse_duration, stalls, Question, Selection, Stalls};
+use hindsight_analysis::{parse_duration, stalls, Question, Selection, Stalls, DEPTH_FACT};
+use hindsight_decoder::Trace;
 use serde::Serialize;
 
 use crate::damage::{self, DamageReport};
@@ -14,6 +15,7 @@ use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{Look, Page};
 use crate::select::{thread_or_main, Time};
+use crate::words;
 
 #[derive(Args)]
 #[command(
@@ -57,7 +59,17 @@ struct Report {
     reason: String,
     #[serde(flatten)]
     stalls: Stalls,
+    /// How many levels of calls the file has, if deeper ones were removed when it was converted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    converted_depth: Option<u32>,
     damaged: Vec<DamageReport>,
+}
+
+/// How many levels of calls the file has, if deeper ones were removed when it was converted.
+fn converted_depth(trace: &Trace) -> Option<u32> {
+    let mut facts = trace.process.extra.iter();
+    let (_, depth) = facts.find(|(key, _)| key == DEPTH_FACT)?;
+    depth.parse().ok()
 }
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
@@ -85,6 +97,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         return write_json(&Report {
             reason: trace.process.reason.clone(),
             stalls: found,
+            converted_depth: converted_depth(&trace),
             damaged: damage::reports(&trace),
         });
     }
@@ -95,22 +108,24 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         depth,
         full: arguments.full,
         window: window.is_some(),
+        end_is_missing: thread.end_is_missing,
     };
     let damaged = damage::reports(&trace);
-    page.show(|page| write(page, &trace.process.reason, &found, &layout, &damaged))
-}
-
-fn write(
-    page: &mut Page,
-    reason: &str,
-    found: &Stalls,
-    layout: &Layout,
-    damaged: &[DamageReport],
-) -> io::Result<()> {
-    if !reason.is_empty() {
-        page.plain(&format!("Saved because: {reason}"))?;
-        writeln!(page)?;
-    }
-    write!(page, "{}", explain(found, layout))?;
-    damage::write(page, damaged)
+    page.show(|page| {
+        let reason = &trace.process.reason;
+        if !reason.is_empty() {
+            page.plain(&format!("Saved because: {reason}"))?;
+            writeln!(page)?;
+        }
+        if let Some(depth) = converted_depth(&trace) {
+            page.plain(&format!(
+                "This file has only the outermost {}: it was converted with --depth. Stalls may be missing, and a \
+                 call may seem to wait while it called something. The original trace tells more.",
+                words::counted(depth.into(), "level of calls", "levels of calls")
+            ))?;
+            writeln!(page)?;
+        }
+        write!(page, "{}", explain(&found, &layout))?;
+        damage::write(page, &damaged)
+    })
 }

@@ -94,6 +94,9 @@ impl fmt::Display for Damage {
             DamagedPart::Ring { kept_slots, .. } => {
                 write!(f, "; {kept_slots} of its slots are in the trace")
             }
+            DamagedPart::Table => f.write_str(
+                "; nothing is lost by this alone, because the sections were found by their contents",
+            ),
             _ => Ok(()),
         }
     }

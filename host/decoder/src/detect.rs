@@ -36,7 +36,7 @@ pub(crate) fn format(path: &Path, start: &[u8]) -> Option<Format> {
 const FOREIGN: [(&[u8], &str); 13] = [
     (
         b"\x1f\x8b",
-        "it is compressed with gzip: unpack it first (a pprof profile is opened with pprof)",
+        "it is compressed with gzip: unpack it first, with gunzip",
     ),
     (
         b"\x28\xb5\x2f\xfd",

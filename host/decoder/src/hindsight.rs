@@ -86,7 +86,7 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
                 from: gap.start,
                 to: gap.end,
             },
-            reason: "they are those of no known section".to_owned(),
+            reason: "they belong to no section that this program knows".to_owned(),
         });
     }
 
@@ -244,6 +244,7 @@ impl Rings<'_, '_> {
         findings.note(DamagedPart::Anchors { thread: key }, damage)?;
         let anchors = anchors.unwrap_or_default();
 
+        let stopped = parts.header.stopped_counter;
         let sound = if parts.damage.is_none() {
             let slots = parts.slots();
             Some((parts.header.clone(), slots))
@@ -261,7 +262,7 @@ impl Rings<'_, '_> {
             sound
         };
         let decoded = sound.map(|(header, slots)| {
-            ring::decode(
+            let mut decoded = ring::decode(
                 key,
                 &header,
                 slots,
@@ -269,7 +270,9 @@ impl Rings<'_, '_> {
                 self.clock,
                 self.symbols,
                 self.unseen_frames_shown,
-            )
+            );
+            decoded.thread.end_is_missing = header.stopped_counter < stopped;
+            decoded
         });
         Ok((decoded, findings.damaged))
     }

@@ -93,6 +93,9 @@ pub struct Thread {
     pub start_ns: u64,
     /// CLOCK_BOOTTIME when the ring was taken, ns. No event is newer.
     pub end_ns: u64,
+    /// Whether the newest part of the ring is missing from a damaged file: then `end_ns` is the time of the newest event
+    /// that can be read.
+    pub end_is_missing: bool,
     /// Size of the ring, bytes.
     pub ring_bytes: u64,
     /// Counts of the data that was read, and of the data that could not be.

@@ -74,6 +74,7 @@ pub(crate) fn decode(
             events: built.events,
             start_ns: built.oldest_ns,
             end_ns,
+            end_is_missing: false,
             ring_bytes: header.geometry.bytes() as u64,
             stats: built.stats,
         },

@@ -14,6 +14,8 @@ use crate::timeline::Timeline;
 
 /// A single wrong time is corrected by the anchors; from this many in a row on, the slots around are not believed.
 const WRONG_TIMES: usize = 3;
+/// How far the counters of two cores may be apart, ticks. A step back in time by more than this is a wrong time.
+const SKEW: u32 = 1 << 10;
 /// Most slots of an event.
 const EVENT_SLOTS: usize = 8;
 /// How many of the newest events decide where a ring that was cut off ends.
@@ -62,22 +64,34 @@ fn sound_slots(
     let mut timeline = Timeline::new(header, anchors);
     let names = Names::of(slots, symbols);
     let (mut sound, mut wrong_times, mut newer) = (0, 0, None);
+    // The last event with a right time, and the one after it.
+    let (mut last, mut after_last) = (None, header.stopped_counter as u32);
     for event in slots.events() {
         if !makes_sense(&event, newer, &names) {
             break;
         }
-        let before = timeline.contradictions;
-        timeline.extend(first + event.index as u64, event.counter());
-        if timeline.contradictions > before {
+        let counter = event.counter();
+        if timeline.extend_strictly(first + event.index as u64, counter) {
+            wrong_times = 0;
+            if let Some((counter, _)) = last {
+                after_last = counter;
+            }
+            last = Some((counter, sound));
+            sound = slots.len() - (event.index - event.payload_len());
+        } else {
             wrong_times += 1;
+            if let Some((last, before_last)) = last {
+                // If this time lies between the last event and the one after it, one of the two is wrong, and if it is
+                // the last one, this event and older ones would take its time.
+                let back = |counter: u32| after_last.wrapping_sub(counter);
+                let is_between = back(counter) < back(last);
+                if wrong_times == 1 && is_between && counter.wrapping_sub(last) > SKEW {
+                    return before_last;
+                }
+            }
             if wrong_times == WRONG_TIMES {
                 break;
             }
-        } else {
-            wrong_times = 0;
-        }
-        if wrong_times == 0 {
-            sound = slots.len() - (event.index - event.payload_len());
         }
         newer = Some(event.event());
     }
@@ -164,13 +178,19 @@ fn oldest_part<'a>(header: &RingHeader, raw: &'a [u8]) -> (RingHeader, Slots<'a>
     let slots = part(end.unwrap_or(0));
 
     // From the start, times follow each other; the time of the last one takes the place of the ring's end.
-    let (mut newest, mut oldest, mut span) = (None, 0, 0_u64);
+    let (mut oldest, mut span) = (None, 0_u64);
     for event in slots.events() {
-        let newer = newest.map_or(event.counter(), |_| oldest);
-        newest = newest.or(Some(event.counter()));
-        span += u64::from(newer.wrapping_sub(event.counter()));
-        oldest = event.counter();
+        let counter = event.counter();
+        if let Some(newer) = oldest {
+            // The counter of another core may be ahead by a few ticks.
+            if counter.wrapping_sub(newer) <= SKEW {
+                continue;
+            }
+            span += u64::from(newer.wrapping_sub(counter));
+        }
+        oldest = Some(counter);
     }
+    let oldest = oldest.unwrap_or(header.started_counter as u32);
     let first = u64::from(oldest.wrapping_sub(header.started_counter as u32));
     let last = header
         .started_counter

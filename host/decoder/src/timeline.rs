@@ -137,6 +137,14 @@ impl Timeline {
         Some(oldest)
     }
 
+    /// As [`Timeline::extend`]. Whether the time is within the anchors: here no event may be older than the anchor
+    /// before it.
+    pub(crate) fn extend_strictly(&mut self, number: u64, low: u32) -> bool {
+        let before = self.contradictions;
+        let value = self.extend(number, low);
+        self.contradictions == before && value >= self.lower
+    }
+
     /// The whole counter of slot `number`, whose low half is `low`. Numbers must decrease.
     #[inline]
     pub(crate) fn extend(&mut self, number: u64, low: u32) -> u64 {

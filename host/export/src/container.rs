@@ -221,10 +221,14 @@ struct Recording {
 }
 
 impl Recording {
-    /// Advances the time to `at`, ns, and adds the anchors that are due until then.
+    /// Advances the time to `at`, ns, and adds the anchors that are due: however long the pause is, the slot before it
+    /// needs one soon after itself, and the slot after it one shortly before itself.
     fn pause(&mut self, at: u64) {
-        while at.saturating_sub(self.anchored) >= ANCHOR_DISTANCE {
-            self.anchored += ANCHOR_DISTANCE;
+        let steps = at.saturating_sub(self.anchored) / ANCHOR_DISTANCE;
+        let from = self.anchored;
+        let due = [1, steps].into_iter().take(steps.min(2) as usize);
+        for step in due {
+            self.anchored = from + step * ANCHOR_DISTANCE;
             self.anchors.push(Anchor {
                 counter: self.anchored,
                 slots_written: self.slots.len() as u64,
@@ -354,6 +358,21 @@ mod tests {
             .enter(g);
         s.thread(51, "idle");
         same(&s);
+    }
+
+    /// With an anchor for each half wrap in the pause, this would not end.
+    #[test]
+    fn a_pause_of_centuries_is_written_with_few_anchors() {
+        let text = b"1:+a.B.c\n5:+a.B.d\n18446744073709551000:POP\n18446744073709551615:POP\n";
+        let trace = Trace::decode("huge.txt".as_ref(), text).unwrap();
+        let again = again(&trace);
+        assert!(again.file_bytes < 8_192, "{}", again.file_bytes);
+        let (a, b) = (&again.threads[0].calls, &trace.threads[0].calls);
+        assert_eq!(
+            (&a.start_ns, &a.end_ns, &a.flags),
+            (&b.start_ns, &b.end_ns, &b.flags)
+        );
+        assert_eq!(again.threads[0].stats.unbounded_slots, 0);
     }
 
     #[test]

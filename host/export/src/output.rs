@@ -5,7 +5,7 @@
 //! such files (NFS, for instance) and other systems get a hidden file next to the final one, which only a killed program
 //! leaves behind.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,42 @@ use tempfile::{NamedTempFile, TempPath};
 
 /// Start of the names of unfinished files that need one.
 const PREFIX: &str = ".hindsight-export";
+/// Most symbolic links in a row, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// Where an output goes.
+pub(crate) enum Target {
+    /// A regular file, which may not exist yet, at the end of all symbolic links. It is replaced.
+    File(PathBuf),
+    /// A device, a FIFO or the like, open for writing. It is written to, and never replaced.
+    Stream(File),
+}
+
+impl Target {
+    /// The target that `path` leads to. Opening a FIFO waits for its reader.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if !found.is_file() => {
+                let stream = fs::OpenOptions::new().write(true).open(path)?;
+                Ok(Target::Stream(stream))
+            }
+            _ => Ok(Target::File(followed(path)?)),
+        }
+    }
+}
+
+/// The path at the end of all symbolic links from `path` on. Nothing need be there.
+pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&path) {
+            Ok(to) => path = folder_of(&path).join(to),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("its symbolic links lead in a circle"))
+}
 
 /// An unfinished file. Dropping it removes it.
 pub(crate) struct Output {
@@ -32,14 +68,22 @@ impl Output {
                 folder,
                 name: None,
             }),
-            Err(_) => Self::create_hidden_in(folder),
+            // If both fail in the same way, the first error has the system's own text.
+            Err(first) => Self::create_hidden_in(folder).map_err(|second| {
+                if first.kind() == second.kind() {
+                    first
+                } else {
+                    second
+                }
+            }),
         }
     }
 
     fn create_hidden_in(folder: PathBuf) -> io::Result<Self> {
         let hidden = tempfile::Builder::new()
             .prefix(PREFIX)
-            .tempfile_in(&folder)?;
+            .tempfile_in(&folder)
+            .map_err(without_name)?;
         let (file, name) = NamedTempFile::into_parts(hidden);
         Ok(Output {
             file,
@@ -57,6 +101,11 @@ impl Output {
         };
         name.persist(path).map_err(|e| e.error)
     }
+}
+
+/// An error without the name of the unfinished file, which users do not know.
+fn without_name(error: io::Error) -> io::Error {
+    error.kind().into()
 }
 
 /// The folder that a path is in.
@@ -91,7 +140,8 @@ fn give_name(file: &File, folder: &Path) -> io::Result<TempPath> {
         .prefix(PREFIX)
         .make_in(folder, |name| {
             Ok(linkat(CWD, &unnamed, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
-        })?;
+        })
+        .map_err(without_name)?;
     Ok(named.into_temp_path())
 }
 
@@ -129,6 +179,19 @@ mod tests {
             fs::write(&path, "old").unwrap();
         }
         assert_eq!(names(folder.path()), ["t"]);
+    }
+
+    #[test]
+    fn an_error_does_not_name_the_unfinished_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        for create in [Output::create_in, |folder: &Path| {
+            Output::create_hidden_in(folder.to_owned())
+        }] {
+            let error = create(&missing).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            assert!(!error.to_string().contains(PREFIX), "{error}");
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub enum ReadError {
         what: String,
     },
     /// A section has a wrong checksum.
-    #[error("section {section} is damaged: its checksum is {actual:08x} instead of {:08x}; copy the file again", section.crc)]
+    #[error("section {section} is damaged: bytes of it have changed since it was written (their checksum is {actual:08x} now, it was {:08x}); copy the file again", section.crc)]
     Checksum { section: SectionInfo, actual: u32 },
     /// A section goes on beyond the end of a file that was cut off.
     #[error("the file is cut off in section {section}; copy it again")]

@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         let crc = crc32fast::hash(table);
         if crc != header.table_crc {
             let what = format!(
-                "its checksum is {crc:08x} instead of {:08x}",
+                "its bytes have changed since it was written (their checksum is {crc:08x} now, it was {:08x})",
                 header.table_crc
             );
             return Err(damaged("section table", header.table_offset, what));

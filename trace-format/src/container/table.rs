@@ -83,7 +83,7 @@ impl Header {
         if crc == expected {
             return Ok(());
         }
-        let what = format!("its checksum is {crc:08x} instead of {expected:08x}");
+        let what = format!("its bytes have changed since it was written (their checksum is {crc:08x} now, it was {expected:08x})");
         Err(damaged("header", 0, what))
     }
 

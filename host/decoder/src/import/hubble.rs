@@ -128,7 +128,6 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
     let process = ProcessFacts {
         pid: facts.number("pid")? as u32,
         name: facts.text("process").to_owned(),
-        reason: "in the published layout of Hubble, which does not say".to_owned(),
         ..ProcessFacts::default()
     };
     let clock = Clock::new(&clocks).map_err(|what| Error::Clocks {

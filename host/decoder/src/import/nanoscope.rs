@@ -176,7 +176,6 @@ impl<'a> Building<'a> {
             process: ProcessFacts {
                 pid: 1,
                 name: name.into_owned(),
-                reason: "a text file of Nanoscope".to_owned(),
                 ..ProcessFacts::default()
             },
             clock: Clock::nanoseconds("nanoscope", end_ns),
