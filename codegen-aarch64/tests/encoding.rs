@@ -417,7 +417,7 @@ fn other_stores_do_not_wrap() {
     ] {
         assert!(!takes(store, next), "{store:08x} {next:08x}");
     }
-    // Every bit matters, except those of the stored register's number.
+    // Every bit matters, except the number of the stored register.
     for (store, next) in [
         (0x2881_4600_u32, PUBLISH),
         (0xf800_8600, MRS),

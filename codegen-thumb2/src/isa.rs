@@ -23,14 +23,14 @@ impl Isa for Thumb2 {
     const RESERVED_REGISTERS: &'static str =
         "r9 holds the thread, sp the stack and pc the program counter";
     const WORD_BYTES: i32 = 4;
-    // `ldr.w` and `str.w` have 12 bits for it, in bytes.
+    // `ldr.w` and `str.w` encode the offset in 12 bits, in bytes; the word is aligned.
     const MAX_WORD_OFFSET: i32 = 4092;
-    // There are no later exits.
+    // Later exits do not share the first exit's jump.
     const MIN_SHARED_EXIT: i32 = 0;
-    // `ldrb.w` has 12 bits for it.
+    // `ldrb.w` encodes the offset in 12 bits.
     #[cfg(feature = "comparison")]
     const MAX_POLL_OFFSET: i32 = 4095;
-    // `pldw` has 12 bits for it upwards, and 8 downwards.
+    // `pldw` encodes a positive offset in 12 bits, and a negative one in 8.
     #[cfg(feature = "comparison")]
     const PREFETCH_DISTANCES: std::ops::RangeInclusive<i32> = -255..=4095;
 

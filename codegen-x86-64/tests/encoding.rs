@@ -499,7 +499,7 @@ fn any_point() -> impl Strategy<Value = TracePoint> {
         )
 }
 
-/// Whether the point has an encoding, from the limits of the instructions.
+/// Whether the instructions can encode the trace point: computed from their limits, independently of the emitter.
 fn is_possible(point: &TracePoint) -> bool {
     let is_word = |offset: i32, size: i32| offset >= 0 && offset % size == 0;
     let form_is_possible = match point.form {

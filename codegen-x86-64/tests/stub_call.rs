@@ -319,7 +319,7 @@ mod on_the_processor {
     use dynasmrt::x64::Assembler;
     use dynasmrt::{dynasm, AssemblyOffset, DynasmApi, ExecutableBuffer};
 
-    /// Core registers by number; rsp's place holds its change.
+    /// Core registers by number; the element of rsp holds the change of rsp by the call.
     type Registers = [u64; 16];
 
     const HITS: i32 = 0xb0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all steps of `scripts/rom` work with.
+//! The data that all steps of `scripts/rom` share.
 
 use anyhow::{bail, Context as _, Result};
 use hindsight_rom::checks::Needs;

@@ -147,7 +147,7 @@ fn is_linked(kind: &str) -> bool {
     kind.contains("cc_") && !archive_or_none.iter().any(|word| kind.contains(word))
 }
 
-/// What is in an archive or a link.
+/// The contents of an archive or a link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Contents {
     objects: bool,
@@ -193,7 +193,7 @@ impl Build<'_> {
         Ok(supported.unwrap_or(by_default))
     }
 
-    /// What the linker gets for a program or a shared library.
+    /// The linker's input for a program or a shared library.
     fn link(&self, name: &str, linkage: Option<&'static str>) -> Result<Contents> {
         let variation = self.variation(linkage);
         let mut contents = self.compiled(name, &variation)?;
@@ -206,7 +206,7 @@ impl Build<'_> {
         Ok(contents)
     }
 
-    /// What is in the archive that a module becomes. Libraries of other projects have nothing of ours.
+    /// The contents of a module's archive. Libraries of other projects contain no code of Hindsight.
     fn archive(&self, name: &str, within: &mut Vec<String>) -> Result<Contents> {
         if self.tree.module(name).is_none() || within.iter().any(|outer| outer == name) {
             return Ok(Contents::default());

@@ -341,7 +341,7 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
-    /// A checkout whose patch of Android 11's art changes `a.cc`, adding so many lines, and makes a file.
+    /// A checkout whose patch of Android 11's art adds `added` lines to `a.cc`, and creates a file.
     fn checkout(added: usize) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let pin = |path: &str| {

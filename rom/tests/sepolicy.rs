@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The SELinux policy, compiled by checkpolicy with a base policy: the types that ours refers to, and those of
+//! The SELinux policy, compiled by checkpolicy with a base policy: the types that ours refers to, and
 //! AOSP's allow and neverallow rules that concern them. Two questions: is each rule of ours *legal*, and are
 //! they *sufficient* for what an app does. AOSP's own build checks the whole policy.
 
@@ -228,7 +228,7 @@ fn forbidden_rules_are_found() {
     refused("user", "allow untrusted_app nothing:file read;", "nothing");
 }
 
-/// What an app needs for a trace: it reads the property; creates, writes and syncs a hidden file; renames it, or
+/// Access that an app needs for a trace: it reads the property; creates, writes and syncs a hidden file; renames it, or
 /// removes it after an error.
 const NEEDS: [(&str, &str, &[&str]); 3] = [
     (

@@ -374,7 +374,7 @@ mod tests {
         );
     }
 
-    /// The outcome where the build has the feature, and the error where it does not.
+    /// Checks the parsed configuration if this build has the feature, and the error if it lacks it.
     fn needs(text: &str, feature: &str, compiled: bool, check: impl Fn(Config) -> bool) {
         match Config::parse(text) {
             Ok(config) => assert!(compiled && check(config), "{text}"),

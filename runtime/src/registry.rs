@@ -109,7 +109,7 @@ impl RingTable {
 /// A registered thread.
 struct Entry {
     thread: Arc<TracedThread>,
-    /// Somebody asked to stop tracing the thread, and nobody asked to start it since.
+    /// The thread's last request was to stop tracing it.
     stopped_by_request: bool,
 }
 
@@ -178,7 +178,7 @@ impl Registry {
     /// Retires the calling thread, removes it from the registry, and keeps its ring if the thread still has the right
     /// to one. `check` is called with the ring. Returns a ring that is not kept: this one, or the oldest retired one.
     ///
-    /// Nobody who locks the registry sees a moment in which neither the thread has the ring, nor it is retired.
+    /// Atomic under the registry's lock: either the thread has the ring, or the ring is retired.
     ///
     /// # Safety
     /// Called by the thread itself, whose words are valid.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The primitives of the code that models check: the standard library's or, with the feature `loom`, those of loom,
+//! Synchronization primitives of the model-checked code: the standard library's or, with the feature `loom`, loom's,
 //! which tries all interleavings.
 
 #[cfg(not(feature = "loom"))]

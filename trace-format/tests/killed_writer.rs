@@ -117,7 +117,8 @@ const NOBODY: u32 = 65534;
 
 /// Writes `path` in a child process, which belongs to nobody if this process may change its user.
 fn write_as_nobody(path: &Path) -> bool {
-    // SAFETY: as in `killed_at_call`.
+    // SAFETY: the child only makes system calls and writes the file, with glibc's allocator, which stays usable after a
+    // fork; it never returns. The other calls are plain system calls.
     unsafe {
         let child = libc::fork();
         assert_ne!(child, -1);

@@ -3,7 +3,7 @@
 
 use hindsight_codegen_x86_64::{Form, Kind, Reg, RegSet, TracePoint};
 
-/// Registers with different roles in a trace point: those that rdtsc writes, those that can keep values, one that may
+/// Registers with different roles in a trace point: the ones that rdtsc writes, ones that can keep values, one that may
 /// hold the method.
 const INTERESTING: [Reg; 5] = [Reg::Rax, Reg::Rdx, Reg::R10, Reg::Rdi, Reg::R15];
 

@@ -58,7 +58,7 @@ pub(crate) fn callees(
 ) -> (Vec<Callee>, Others) {
     let mut nodes = vec![Node::default()];
     let mut places: HashMap<(usize, MethodId), usize> = HashMap::new();
-    // The nodes of the callers of the call that is looked at, the root first.
+    // The nodes on the path from the root to the caller of call `i`.
     let mut callers = vec![0];
     let base = calls.depth[caller] as usize + 1;
     for i in caller + 1..calls.subtree_end(caller) {

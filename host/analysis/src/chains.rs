@@ -481,7 +481,7 @@ fn chain(trace: &Trace, thread: &Thread, head: usize, spent: Spent) -> Chain {
     }
 }
 
-/// The method that was waited for, and its thread, where the thread is recorded; and why, or why not.
+/// The culprit (names of its method and its thread) and the reason; without a culprit, why there is none.
 fn culprit(recorded: &Recorded, evidence: &[Evidence]) -> (Option<(String, String)>, Reason) {
     let of = |is: fn(&Evidence) -> bool| evidence.iter().find(|e| is(e));
     let (thread, traced, reasons) = match (&recorded.owner, &recorded.waker) {

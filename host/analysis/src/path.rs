@@ -16,7 +16,7 @@ pub struct ChainCall {
     pub method: String,
     /// Source file, or empty.
     pub source_file: String,
-    /// How much of the time in question it covers, with the calls it made, ns.
+    /// Its time within the examined span, calls it made included, ns.
     pub ns: u64,
     /// Time in itself, ns.
     pub self_ns: u64,
@@ -81,7 +81,7 @@ pub(crate) fn self_times(calls: &Calls, path: &[usize]) -> Vec<u64> {
     own
 }
 
-/// The calls of a `path`, each of which called the next, as far as they cover `span`.
+/// The calls of `path`, a chain in which each call made the next, with their times within `span`.
 pub(crate) fn chain_calls(
     trace: &Trace,
     calls: &Calls,

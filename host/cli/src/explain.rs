@@ -33,9 +33,9 @@ pub(crate) struct Layout {
 const MAX_PROSE: usize = 100;
 /// Columns before a tree of calls.
 const MARGIN: usize = 4;
-/// Columns by which a call stands right of its caller.
+/// Indentation of a call relative to its caller, in columns.
 const INDENT: usize = 2;
-/// Columns of a duration, and of the space before it.
+/// Width of a duration, in columns, including the space before it.
 const TIME: usize = 10;
 /// Columns that are kept for names, however deep the call.
 const LEAST_NAME: usize = 36;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Prints the properties of traces that decide how fast they are decoded and exported, next to those of the benchmarks'
-//! workload.
+//! Prints the properties of traces that decide how fast they are decoded and exported, next to the
+//! properties of the benchmarks' workload.
 //!
 //! `cargo run --release -p hindsight-decoder --example shape [FILE.hindsight…]`
 

@@ -336,7 +336,7 @@ impl<'a, 'b> Builder<'a, 'b> {
                     entry = self.one(place, TAG_EXIT, entry, scratch);
                     self.stats.open_ends += 1;
                 }
-                // Its time is that of the thread's oldest event.
+                // Only its time matters: it is the thread's oldest event.
                 PART_BEGINS => {}
                 UNWOUND => {
                     let frames = self.scan.unwound.pop().unwrap_or(0) as usize;
@@ -364,7 +364,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         self.simple(at..count, entry, scratch)
     }
 
-    /// Processes the event at `place` with another low half.
+    /// Processes the event at `place` as if its low half were `low`.
     fn one(&mut self, place: usize, low: u32, entry: usize, scratch: &mut Scratch) -> usize {
         let word = std::mem::replace(&mut scratch.events[place], u64::from(low));
         let entry = self.simple(place..place + 1, entry, scratch);

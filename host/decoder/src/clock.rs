@@ -15,7 +15,7 @@ const MAX_TICKS_PER_SECOND: u64 = 100_000_000_000;
 /// A stretch of time with one rate.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// Holds from this tick on (the first piece: for all before, too).
+    /// First tick of the piece; the first piece also covers all earlier ticks.
     from: u64,
     /// A tick whose time is known; `from` in all pieces but the first.
     base: u64,

@@ -40,7 +40,7 @@ pub enum DamagedPart {
         /// Identity of the thread.
         thread: ThreadKey,
     },
-    /// The names of methods, which are shown by their addresses.
+    /// The names of methods. Methods whose names are lost are shown by their addresses.
     Symbols,
     /// The counter and the clocks: all times may be wrong.
     Clocks,
@@ -50,7 +50,7 @@ pub enum DamagedPart {
     Losses,
     /// The header or the section table, without which sections are found by their contents.
     Table,
-    /// Bytes of no known section.
+    /// Bytes that belong to no known section.
     Bytes {
         /// Offset of the first one in the file.
         from: u64,

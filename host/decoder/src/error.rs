@@ -71,7 +71,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The trace has no such thread.
-    #[error("{}: there is no thread{} in it; `hindsight info` lists those that are", path.display(), tid.map_or_else(String::new, |tid| format!(" {tid}")))]
+    #[error("{}: there is no thread{} in it; `hindsight info` lists its threads", path.display(), tid.map_or_else(String::new, |tid| format!(" {tid}")))]
     NoThread {
         /// The file.
         path: PathBuf,

@@ -203,7 +203,7 @@ fn symbols<'a>(
     Ok(reader.salvage(SectionKind::Symbols, 0, readable).0)
 }
 
-/// What all rings of a file have in common.
+/// The data that the rings of a file share.
 struct Rings<'a, 'b> {
     reader: &'b Reader<'a>,
     clock: &'b Clock,

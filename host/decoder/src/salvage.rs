@@ -98,7 +98,7 @@ fn sound_slots(
     sound
 }
 
-/// Methods in a ring: those with names, and how often each of the others was entered.
+/// The symbols of methods, and for each method without a symbol the number of its entries in the ring.
 struct Names<'a, 'b> {
     symbols: Option<&'b SymbolTable<'a>>,
     nameless: HashMap<u64, u32>,

@@ -16,16 +16,16 @@ struct Bound {
     slot: u64,
     /// Slots before it are no newer.
     before: u64,
-    /// It and those after it are no older.
+    /// This slot and later ones are no older.
     after: u64,
 }
 
 /// Whole counter values for the slots of a ring, from the newest to the oldest.
 ///
-/// A low half greater than the next slot's means at least one wrap in between. Only the anchors tell how many: they
+/// A low half greater than the next slot's means at least one wrap in between. Only the anchors show how many: they
 /// bound each stretch of slots.
 pub(crate) struct Timeline {
-    /// Oldest first; those at or before the current slot.
+    /// The bounds at or before the current slot, oldest first.
     bounds: Vec<Bound>,
     /// The current slot is no newer than this: the time of the slot after it, or of an anchor.
     upper: u64,
@@ -112,7 +112,8 @@ impl Timeline {
         }
     }
 
-    /// The number of the oldest slot whose time has the same bounds as that of slot `number`. Numbers must decrease.
+    /// The number of the oldest slot whose time has the same bounds as slot `number`'s. From call to call,
+    /// `number` must decrease.
     pub(crate) fn stretch(&mut self, number: u64) -> u64 {
         if number < self.stretch {
             self.enter_stretch(number);

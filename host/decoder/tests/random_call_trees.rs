@@ -430,7 +430,7 @@ fn a_stack_that_is_deeper_than_the_ring_is_long_is_shown_whole() {
     assert_eq!(decoded.stats.unshown_frames, 0);
 }
 
-/// No stack has so many, so it is the writer's error.
+/// A claim of more frames than a stack can hold is the writer's error.
 #[test]
 fn frames_that_no_stack_has_are_not_believed() {
     let mut script = Script::new("claim");

@@ -19,7 +19,7 @@ use hindsight_testkit::{ArtFile, ArtLayout, Workload};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// A machine that others use too is slower at times, never faster: the best of so many runs is taken.
+/// Number of runs; the fastest counts, because other load on the machine only slows a run down.
 const RUNS: usize = 15;
 /// Runs of what takes a second or more.
 const FEW_RUNS: usize = 3;

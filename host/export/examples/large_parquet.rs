@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p hindsight-export --example large_parquet FOLDER [RINGS]
 //!
-//! writes a trace of so many full 32 MiB rings (default 25: 100 million trace points) into FOLDER, decodes it,
+//! writes a trace of RINGS full 32 MiB rings (default 25: 100 million trace points) into FOLDER, decodes it,
 //! exports it, and prints times and the peak of its memory before and after the export.
 
 use std::path::Path;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Workload::default()
         };
         workload.script().write(&file)?;
-        println!("written; run it again, so that memory is that of decoding and exporting only");
+        println!("written; run it again to measure the memory of decoding and exporting alone");
         return Ok(());
     }
     let start = Instant::now();

@@ -417,7 +417,7 @@ fn formats_with_a_place_for_it_name_the_data_that_is_missing() {
             Format::Speedscope | Format::Folded | Format::Nanoscope
         );
         let found = match format {
-            // Two fields; see above.
+            // Perfetto has the label and the value in two fields.
             Format::Perfetto => contents.contains("damaged: thread \"notes-sync\" (tid 4217)"),
             _ => contents.contains(missing),
         };

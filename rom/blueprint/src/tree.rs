@@ -120,7 +120,7 @@ impl Tree {
     }
 
     /// A module's list of strings, as Soong merges it: first the strings of its defaults, then its own, then
-    /// those of the variation (`codegen`, `arch`, `target`).
+    /// the strings of the variation (`codegen`, `arch`, `target`).
     ///
     /// Defaults that no loaded file defines are ignored: they come from other parts of the platform, mostly
     /// with compiler flags, which a build outside the platform replaces.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tests share: the checkout, and how tests treat a missing program.
+//! Shared by the tests: the checkout, and the treatment of a missing program.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 

@@ -78,8 +78,8 @@ pub fn access() -> Access {
     Access::Native
 }
 
-/// A slower read of the counter is emulated by the kernel or a hypervisor, ns: no counter takes that long, and no trap
-/// takes less.
+/// Threshold in ns: the kernel or a hypervisor emulates reads of the counter that take longer. A direct read is always
+/// faster than this, a trapped read always slower.
 const TRAP_NS: u64 = 200;
 
 /// The price of a read of the counter on the slowest CPU that the process may use, or on the first one that traps, ns.

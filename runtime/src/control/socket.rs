@@ -10,7 +10,7 @@
 //! | `property dev.nanoscope=VALUE` | `ok`: as if the property had changed |
 //! | `status` | `ok JSON` |
 //!
-//! A command that fails is answered with `error MESSAGE`. Only the process's own user, and root, are served.
+//! The answer to a command that fails is `error MESSAGE`. Only the process's own user, and root, are served.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;

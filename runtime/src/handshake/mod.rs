@@ -112,7 +112,7 @@ impl TracedThread {
         Ok(())
     }
 
-    /// Takes the ring. With a `replacement` recording goes on in that, without a gap. Without one recording stops,
+    /// Takes the ring. With a `replacement`, recording continues in it without a gap. Without one, recording stops,
     /// and the ring's last event says so. `None`, with the replacement left in place, if the thread does not record.
     ///
     /// # Safety

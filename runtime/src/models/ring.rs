@@ -18,7 +18,7 @@ pub struct Ring {
     geometry: Geometry,
 }
 
-// SAFETY: as for the real ring, ThreadTrace decides which thread writes; loom reports a race if it errs.
+// SAFETY: `ThreadTrace` lets only one thread at a time write to a ring; loom reports a race if it fails to.
 unsafe impl Send for Ring {}
 // SAFETY: a shared reference only gives read access; loom reports a race with a writer.
 unsafe impl Sync for Ring {}

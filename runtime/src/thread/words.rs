@@ -68,9 +68,9 @@ pub struct StubTable {
 pub(crate) enum HookMode {
     /// None.
     Off,
-    /// Those that record.
+    /// The stubs that record.
     Record,
-    /// Those that check for a request first.
+    /// The stubs that check for a request before they record.
     #[cfg(feature = "lock-free")]
     SlowPath,
 }

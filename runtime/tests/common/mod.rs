@@ -209,7 +209,7 @@ impl Managed<'_> {
         // SAFETY: this is the thread, and the words live until `thread_exiting` below.
         unsafe { recorder.thread_started(tid, "worker", words) };
         let result = f(&mut managed);
-        // SAFETY: this is the thread, with the same words.
+        // SAFETY: the calling thread is the registered one, and passes the words that `thread_started` got.
         unsafe { recorder.thread_exiting(words) };
         assert_eq!(object.words.cursor().load(Ordering::Relaxed), 0);
         assert!(!object.words.is_marked_traced());
@@ -276,7 +276,7 @@ impl Managed<'_> {
         match stub {
             RECORDING => {
                 let at = words.cursor().load(Ordering::Relaxed);
-                assert_ne!(at, 0, "only slow-path stubs do without");
+                assert_ne!(at, 0, "a recording stub was called without a cursor");
                 let slot = match method {
                     0 => Slot::exit(clock::counter()),
                     _ => Slot::entry(method as u32, clock::counter()),

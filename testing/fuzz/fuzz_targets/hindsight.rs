@@ -10,7 +10,7 @@ use hindsight_trace_format::container::{Reader, HEADER_BYTES, TABLE_ENTRY_BYTES}
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    // Unchanged, which is a damaged file in most cases, and with correct checksums.
+    // Twice: as it is (mostly a damaged file), and with its checksums corrected.
     if let Ok(trace) = Trace::decode(Path::new("fuzz"), data) {
         hindsight_fuzz::check(&trace);
     }

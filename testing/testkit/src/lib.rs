@@ -289,7 +289,7 @@ impl Recorder<'_> {
     /// An extension event.
     ///
     /// # Panics
-    /// If the number of payload slots isn't that of the extension.
+    /// If `payload` has not as many slots as the extension's number says.
     pub fn extension(&mut self, extension: Extension, payload: &[u64]) -> &mut Self {
         self.raw_extension(extension.number(), payload)
     }

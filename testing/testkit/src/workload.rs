@@ -25,9 +25,9 @@ pub struct Workload {
     pub leaves_per_mille: u64,
     /// Depth from which on methods call leaves only.
     pub max_depth: usize,
-    /// Calls of a thousand that are of native methods, with their own events.
+    /// Calls of native methods per thousand calls; they have events of their own.
     pub native_per_mille: u64,
-    /// Methods of a thousand at addresses above 4 GiB.
+    /// Methods at addresses above 4 GiB per thousand methods.
     pub wide_per_mille: u64,
 }
 

@@ -233,7 +233,7 @@ impl<'a> Ring<'a> {
         };
         if position.offset > geometry.bytes() as u64 || position.offset % SLOT_BYTES as u64 != 0 {
             return Err(d.error(format!(
-                "offset {} is not that of a slot in a ring of {} bytes",
+                "{} is not the offset of a slot in a ring of {} bytes",
                 position.offset,
                 geometry.bytes()
             )));
@@ -391,7 +391,7 @@ impl Symbols {
 
 /// A [`Symbol`] inside a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of Symbol")]
+#[expect(missing_docs, reason = "same fields as Symbol")]
 pub struct SymbolRef<'a> {
     pub address: u64,
     pub valid_from: u64,

@@ -24,7 +24,7 @@ const MAX_GAPS: usize = 64;
 pub(super) struct Found {
     /// In the order of the file.
     pub(super) sections: Vec<SectionInfo>,
-    /// Places in `sections` of those without a known checksum.
+    /// Indices of the `sections` without a known checksum.
     pub(super) unchecked: Vec<usize>,
     /// Ranges of bytes in which nothing was found.
     pub(super) gaps: Vec<Range<u64>>,
@@ -98,8 +98,8 @@ fn successors(kind: Option<SectionKind>) -> &'static [SectionKind] {
     }
 }
 
-/// Goes from section to section up to `limit`. Of the entries of a damaged `table` those are used whose checksums are
-/// right.
+/// Goes from section to section up to `limit`. Uses the entries of a damaged `table` whose sections have the recorded
+/// checksum.
 pub(super) fn walk(bytes: &[u8], limit: usize, table: &[u8]) -> Found {
     let sound = sound_entries(bytes, limit, table);
     let mut found = Found::default();

@@ -194,7 +194,7 @@ pub fn write_file(
     drop(file);
     fs::rename(&name, path).map_err(during("rename the finished file to", path))?;
     temporary.keep = true;
-    // Best effort: see above.
+    // Best effort: the folder may be unreadable (an Android app's /data/misc/trace), and the file is complete already.
     let _ = File::open(directory_of(path)).and_then(|folder| folder.sync_all());
     Ok(())
 }

@@ -100,7 +100,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
     };
     let offset = header.position.offset;
     if offset > geometry.bytes() as u64 || !offset.is_multiple_of(SLOT_BYTES as u64) {
-        return Err(facts.fault("offset", "it is not that of a slot in the ring"));
+        return Err(facts.fault("offset", "it is not the offset of a slot in the ring"));
     }
     let used = header.stored_bytes();
     let raw = files.ring.get(..used).ok_or_else(|| Error::Malformed {

@@ -32,7 +32,7 @@ pub fn read(path: &Path) -> Result<Trace, Error> {
 /// If a line makes no sense.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Trace, Error> {
     let events = || lines(path, bytes);
-    // Ends without a beginning: those calls began before the trace.
+    // Ends without a beginning belong to calls that began before the trace.
     let (mut height, mut before) = (0_u64, 0_u64);
     for event in events() {
         match event?.1 {

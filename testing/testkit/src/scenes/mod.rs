@@ -34,7 +34,7 @@ pub const SCENES: [(&str, Scene); 12] = [
     ("busy", || busy(18, 2, 500, 40).encode()),
 ];
 
-/// One thread that fills a ring of `2^ring_log2_bytes` bytes `laps` times with calls like those of a
+/// One thread that fills a ring of `2^ring_log2_bytes` bytes `laps` times with calls like in a
 /// real program: `methods` methods, up to `max_depth` deep, 12 ns and more apart. For measurements.
 pub fn busy(ring_log2_bytes: u32, laps: u64, methods: u32, max_depth: u32) -> Script {
     let mut s = Script::new("com.example.busy");

@@ -162,7 +162,7 @@ impl Notes {
         r.exit().after(US).exit().after(US).exit().after(4 * US);
     }
 
-    /// A worker waits until 60 ms before `tap`, then saves so many notes, and holds the lock until `until`.
+    /// A worker waits until 60 ms before `tap`, then saves `notes` notes, and holds the lock until `until`.
     pub(super) fn save(&self, r: &mut Recorder<'_>, tap: u64, notes: u32, until: u64) {
         let idle = tap - 60 * MS - r.now();
         self.idle(r, idle);

@@ -62,7 +62,7 @@ END art_quick_trace_end
 #if defined(HINDSIGHT_LAB)
 
 // The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
-// or has just been started. They keep the same registers as those.
+// or has just been started. They preserve the registers that the replaced stubs preserve.
 
 ENTRY art_quick_trace_entry_slow_path
     ldrb wIP0, [xSELF, #THREAD_HINDSIGHT_TRACING_OFFSET]

@@ -80,7 +80,7 @@ END_FUNCTION art_quick_trace_end
 #if defined(HINDSIGHT_LAB)
 
 // The slow-path stubs, which protocol=lock-free installs in place of the stubs above while the thread is asked to stop,
-// or has just been started. They keep the same registers as those.
+// or has just been started. They preserve the registers that the replaced stubs preserve.
 
 DEFINE_FUNCTION art_quick_trace_entry_slow_path
     cmpb LITERAL(0), %gs:THREAD_HINDSIGHT_TRACING_OFFSET
