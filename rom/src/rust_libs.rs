@@ -190,7 +190,7 @@ fn cargo(checkout: &Path, target: Target, std: Std) -> Command {
         "--message-format=json-render-diagnostics",
     ]);
     if std == Std::FromSource {
-        // The sources are those of this compiler, and use its unstable features.
+        // The standard library's sources use unstable features of the compiler of the same version.
         command.env("RUSTC_BOOTSTRAP", "1");
         command.arg("-Zbuild-std=std,panic_unwind");
     }

@@ -84,13 +84,13 @@ impl Offset {
 }
 
 impl Time {
-    /// The stretch that is asked for, if any.
+    /// The selected time, if `--from` or `--to` is given.
     pub(crate) fn window(&self, trace: &Trace, file: &Path) -> Result<Option<Window>> {
         if self.from.is_none() && self.to.is_none() {
             return Ok(None);
         }
         let (start, end) = (trace.start_ns(), trace.end_ns());
-        // The end of the trace belongs to what is asked for unless said otherwise.
+        // Without `--to`, the selected time includes the end of the trace.
         let from_ns = self.from.map_or(start, |m| m.of(trace).max(start));
         let to_ns = self.to.map_or(end + 1, |m| m.of(trace));
         let whole = duration(end - start);

@@ -110,7 +110,7 @@ fn a_busy_thread_has_no_long_gap() {
         c.depth > 2 && !name.starts_with("android")
     });
     let longest_own = in_load.map(|(_, ns)| ns).max();
-    // The largest one is that of the parser's loop, all passes together.
+    // The parser's loop has the largest own time, summed over all passes.
     assert!(longest_own < Some(20_000_000), "{longest_own:?}");
 }
 

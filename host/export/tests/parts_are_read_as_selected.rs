@@ -122,7 +122,7 @@ fn record(programs: &[Program], after: u64) -> Trace {
                     r.raw_extension(0xf00 + payload as u32, &[1, 0, 9][..payload])
                 }
                 Op::Restart(off) => {
-                    // Else the last event before the pause is that of a call.
+                    // Otherwise the last event before the pause is a method entry or exit.
                     if off % 2 == 0 {
                         r.extension(Extension::Stopped, &[]);
                     }

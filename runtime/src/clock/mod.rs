@@ -96,8 +96,8 @@ fn read_price_ns() -> u64 {
     price_ns(READS, || clock_ns(libc::CLOCK_MONOTONIC), real_counter)
 }
 
-/// The price of one `read`, in the unit of `clock`: the duration of the fastest of several series, less that of a series
-/// without reads, in case the clock itself is slow.
+/// The price of one `read`, in the unit of `clock`: the shortest of several series of reads, minus the shortest series
+/// without reads (which is the price of a slow clock), divided by the number of reads.
 fn price_ns(reads: u64, mut clock: impl FnMut() -> u64, mut read: impl FnMut() -> u64) -> u64 {
     let mut fastest = |reads| {
         let series = (0..4).map(|_| {
@@ -397,7 +397,7 @@ mod tests {
         let is_arm = cfg!(any(target_arch = "arm", target_arch = "aarch64"));
         assert_eq!(message.contains("the kernel"), is_arm, "{message}");
         assert_eq!(check(40, Fallback::Auto, true).unwrap().warning(), None);
-        // Elsewhere, or if it is asked for, a warning has to do.
+        // On other systems, and with `counter=native` or `emulate`, a slow counter causes only a warning.
         for slow in [
             check(1500, Fallback::Auto, false),
             check(1500, Fallback::Native, true),

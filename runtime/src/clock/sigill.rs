@@ -65,7 +65,7 @@ unsafe extern "C" fn on_sigill(
             return;
         }
     }
-    // SAFETY: the arguments are those of a handler; the previous action is never freed.
+    // SAFETY: the kernel passes a valid siginfo and context to a handler, and `install` never frees the previous action.
     unsafe {
         chain(
             PREVIOUS.load(Ordering::Acquire).as_ref(),
