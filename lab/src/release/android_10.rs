@@ -154,7 +154,10 @@ pub(super) const LIBCORE_INCLUDES: [&str; 7] = [
     "/usr/include/android/nativehelper",
 ];
 
-/// The macros that AOSP's release build defines for ART on a Linux host.
+/// The macros that AOSP's release build defines for ART on a Linux host, and two options of AOSP's compiler: no
+/// exceptions, and a reference may be null. Android 10 has such references (`DexFile::FindProtoId` takes the address of
+/// an empty vector's first element), which AOSP's clang 9 compiled as meant. Without exceptions, clang 14 concludes from
+/// it that a method's list of parameters is never null, and JVMTI's redefinition crashes.
 const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_DELTA=-0x1000000 \
     -DART_BASE_ADDRESS_MAX_DELTA=0x1000000 -DART_DEFAULT_COMPACT_DEX_LEVEL=fast \
     -DART_DEFAULT_GC_TYPE_IS_CMS -DART_FRAME_SIZE_LIMIT=1736 -DART_READ_BARRIER_TYPE_IS_BAKER=1 \
@@ -163,7 +166,8 @@ const ART_DEFINES: &str = "-DART_BASE_ADDRESS=0x60000000 -DART_BASE_ADDRESS_MIN_
     -DART_STACK_OVERFLOW_GAP_mips64=16384 -DART_STACK_OVERFLOW_GAP_x86=8192 \
     -DART_STACK_OVERFLOW_GAP_x86_64=8192 -DBUILDING_LIBART=1 -DIMT_SIZE=43 -DUSE_D8_DESUGAR=1 \
     -DNDEBUG -D_FILE_OFFSET_BITS=64 -D_GNU_SOURCE -D__STDC_FORMAT_MACROS \
-    -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS -fno-exceptions";
+    -D__STDC_CONSTANT_MACROS -D__STDC_LIMIT_MACROS -fno-exceptions \
+    -fno-delete-null-pointer-checks";
 
 /// The macros of Debian's vixl.pc. The simulator and A64 change the layout of some classes.
 pub(super) fn vixl_defines(isa: Isa) -> &'static str {
