@@ -13,6 +13,7 @@
 //! ```
 #![cfg_attr(not(feature = "std"), no_std)]
 
+pub mod catalogue;
 #[cfg(feature = "std")]
 pub mod container;
 pub mod reverse;

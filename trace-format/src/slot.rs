@@ -31,102 +31,7 @@ pub const FIRST_METHOD: u32 = 4096;
 /// `number & PAYLOAD_MASK` is the number of payload slots before an extension's slot.
 pub const PAYLOAD_MASK: u32 = 7;
 
-/// Extension events. A decoder skips the ones it does not know, by [`payload_slots`].
-///
-/// The numbers are part of the format; once published, a number is never used for another event. Reserved events have
-/// a number and a payload, and readers know them, but no runtime writes them yet: [`Extension::is_reserved`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-#[non_exhaustive]
-pub enum Extension {
-    /// Tracing of this thread stopped (no payload).
-    Stopped = 0x008,
-    /// An exception left frames. Payload: number of traced frames unwound, whole slot.
-    Unwound = 0x011,
-    /// Tracing of this thread started. Payload: reason, whole slot (0 configuration, 1 request).
-    Started = 0x019,
-    /// A native call was entered; only in converted traces. Payload: the `ArtMethod*`, whole slot.
-    NativeEntered = 0x021,
-    /// The innermost native call returned; only in converted traces (no payload).
-    NativeLeft = 0x028,
-    /// Reserved. A class loader was unloaded. Payload: its identity, whole slot.
-    LoaderUnloaded = 0x031,
-    /// Reserved. A message was enqueued. Payload: message identity, target thread.
-    MessageEnqueued = 0x03a,
-    /// Reserved. A message's dispatch began. Payload: message identity.
-    MessageDispatched = 0x041,
-    /// The thread waits for a lock. Payload: owner's thread id, the lock's identity.
-    LockWait = 0x04a,
-    /// The thread was woken. Payload: the waker's thread id.
-    WokenBy = 0x051,
-    /// Reserved. Thread CPU time. Payload: ns.
-    ThreadCpuTime = 0x059,
-    /// Reserved. Allocation counters. Payload: objects, bytes.
-    Allocations = 0x062,
-    /// Reserved. Page faults and context switches. Payload: minor, major, voluntary, involuntary.
-    ResourceUse = 0x06c,
-    /// Reserved. A mark set by the program. Payload: string id.
-    UserMark = 0x071,
-    /// In a part of a trace: a method that was entered before the part begins was running at this time. It becomes
-    /// the innermost call. Payload: the `ArtMethod*` (0: not known), flags (1: it is the native part of the method).
-    EnteredBefore = 0x07a,
-    /// In a part of a trace: the innermost call was running at this time, and its end is not known
-    /// (no payload).
-    LeftAfter = 0x080,
-    /// In a part of a trace: the part begins at this time (no payload). Present if no other event is as old.
-    PartBegins = 0x088,
-}
-
-impl Extension {
-    /// Every extension this version knows, in the order of their numbers.
-    pub const ALL: [Extension; 17] = [
-        Extension::Stopped,
-        Extension::Unwound,
-        Extension::Started,
-        Extension::NativeEntered,
-        Extension::NativeLeft,
-        Extension::LoaderUnloaded,
-        Extension::MessageEnqueued,
-        Extension::MessageDispatched,
-        Extension::LockWait,
-        Extension::WokenBy,
-        Extension::ThreadCpuTime,
-        Extension::Allocations,
-        Extension::ResourceUse,
-        Extension::UserMark,
-        Extension::EnteredBefore,
-        Extension::LeftAfter,
-        Extension::PartBegins,
-    ];
-
-    /// The number stored in the low half of the event's slot.
-    pub const fn number(self) -> u32 {
-        self as u32
-    }
-
-    /// Whether the event has a number and a payload, but neither the runtime nor `hindsight convert` writes it yet.
-    /// Readers know it all the same: the testkit's traces may have it.
-    pub const fn is_reserved(self) -> bool {
-        !matches!(
-            self,
-            Extension::Stopped
-                | Extension::Unwound
-                | Extension::Started
-                | Extension::NativeEntered
-                | Extension::NativeLeft
-                | Extension::LockWait
-                | Extension::WokenBy
-                | Extension::EnteredBefore
-                | Extension::LeftAfter
-                | Extension::PartBegins
-        )
-    }
-
-    /// The extension with this number, or `None` if it is a newer writer's.
-    pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|e| e.number() == number)
-    }
-}
+pub use crate::catalogue::Extension;
 
 /// Number of payload slots before a slot with this low half (0 for exits and narrow entries).
 pub const fn payload_slots(low: u32) -> usize {
@@ -233,25 +138,6 @@ mod tests {
             bytes[COUNTER_OFFSET..COUNTER_OFFSET + 4],
             0x89ab_cdef_u32.to_le_bytes()
         );
-    }
-
-    #[test]
-    fn extension_numbers_are_distinct_reserved_and_carry_their_payload_length() {
-        // A new event needs its payload length here: the lengths of both arrays must be equal to compile.
-        let expected: [usize; Extension::ALL.len()] =
-            [0, 1, 1, 1, 0, 1, 2, 1, 2, 1, 1, 2, 4, 1, 2, 0, 0];
-        for (i, (e, payload)) in Extension::ALL.into_iter().zip(expected).enumerate() {
-            assert!(
-                (FIRST_EXTENSION..FIRST_METHOD).contains(&e.number()),
-                "{e:?}"
-            );
-            assert_eq!(payload_slots(e.number()), payload, "{e:?}");
-            assert_eq!(Extension::from_number(e.number()), Some(e));
-            assert!(
-                Extension::ALL[..i].iter().all(|o| o.number() < e.number()),
-                "{e:?}"
-            );
-        }
     }
 
     #[test]

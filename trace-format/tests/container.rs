@@ -9,7 +9,6 @@ use hindsight_trace_format::container::{
     write_file, Losses, ProcessFacts, ReadError, Reader, Ring, SectionKind, Symbol, SymbolTable,
     Symbols, Writer, HEADER_BYTES, MAX_STRING_BYTES, TABLE_ENTRY_BYTES,
 };
-use hindsight_trace_format::slot::Extension;
 use proptest::prelude::*;
 
 proptest! {
@@ -288,18 +287,4 @@ fn the_tables_place_and_size_follow_from_the_header() {
     let table_offset = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
     assert_eq!(table_offset % 8, 0);
     assert_eq!(bytes.len(), table_offset + 2 * TABLE_ENTRY_BYTES);
-}
-
-/// The table of extension events in docs/trace-format.md says what the code says.
-#[test]
-fn the_page_lists_the_extensions() {
-    let page = std::path::Path::new(env!("HINDSIGHT_CHECKOUT")).join("docs/trace-format.md");
-    let page = std::fs::read_to_string(page).expect("docs/trace-format.md can be read");
-    for extension in Extension::ALL {
-        let begin = format!("| `{extension:?}` | `{:#05x}` |", extension.number());
-        let line = page.lines().find(|line| line.starts_with(&begin));
-        let line = line.unwrap_or_else(|| panic!("there is no line {begin:?}"));
-        let is_reserved = line.ends_with("| reserved |");
-        assert_eq!(is_reserved, extension.is_reserved(), "{line}");
-    }
 }

@@ -74,6 +74,7 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
             },
             started_counter: thread.start_ns.min(thread.end_ns),
             stopped_counter: thread.end_ns,
+            ..RingHeader::default()
         };
         let raw: Vec<u8> = slots.iter().flat_map(|slot| slot.0.to_le_bytes()).collect();
         writer.section(SectionKind::Ring, i as u32, &[&header.encode(), &raw])?;

@@ -151,10 +151,6 @@ pub(crate) fn extras(threads: &[Thread]) -> Vec<Extras> {
                 ("tracing started", vec![("reason", reason)])
             }
             Extension::Stopped => ("tracing stopped", vec![]),
-            Extension::LoaderUnloaded => (
-                "class loader unloaded",
-                vec![("loader", Fact::Pointer(first))],
-            ),
             Extension::MessageEnqueued => {
                 enqueued.insert(first, (i, all[i].instants.len()));
                 let to = by_tid.fact(second, at_ns);

@@ -295,6 +295,7 @@ impl ThreadTrace {
                 },
                 started_counter: inner.started_counter,
                 stopped_counter: clock::counter_in_order(),
+                ..RingHeader::default()
             },
             anchors: inner.anchors.take(),
             continues: inner.continues,

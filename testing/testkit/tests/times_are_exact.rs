@@ -116,6 +116,7 @@ fn file(rate: u64, start: u64, recorded: &Recorded, geometry: Geometry) -> Vec<u
         },
         started_counter: start,
         stopped_counter: recorded.stopped,
+        ..RingHeader::default()
     };
     let mut raw = vec![0; header.stored_bytes()];
     for (i, slot) in slots.iter().enumerate() {

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::codec::{align8, clip, Decoder, Encoder, MAX_STRING_BYTES};
 use super::error::DecodeError;
 use super::sections::{
-    Anchor, ClockSample, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Symbol,
-    Symbols,
+    Anchor, ClockSample, Clocks, Losses, ProcessFacts, Ring, RingHeader, RingMode, SectionKind,
+    Strings, Symbol, Symbols,
 };
 use crate::ring::{Geometry, Position};
 use crate::slot::SLOT_BYTES;
@@ -21,6 +21,8 @@ const ANCHOR_BYTES: usize = 16;
 const SYMBOL_BYTES: usize = 40;
 /// The fields of a ring's header, before the thread's name.
 const RING_FIELDS_BYTES: usize = 48;
+/// The fields of a ring's header after the thread's name, which older writers leave out.
+const RING_LATER_FIELDS_BYTES: usize = 16;
 
 /// [`Symbols::decode`] refuses tables whose strings, copied for each symbol, take more bytes.
 /// [`SymbolTable`] has no such limit.
@@ -60,7 +62,9 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
             let (header, raw) = Ring::decode_header(bytes).ok()?;
             let header_bytes = bytes.len() - raw.len();
             // Exactly as writers encode it, so that other bytes hardly ever pass for a ring.
-            let is_as_written = header_bytes == align8(RING_FIELDS_BYTES + header.name.len());
+            let before = align8(RING_FIELDS_BYTES + header.name.len());
+            let is_as_written =
+                header_bytes == before || header_bytes == before + RING_LATER_FIELDS_BYTES;
             let times = header.started_counter <= header.stopped_counter;
             return (is_as_written && times)
                 .then_some((header_bytes + header.stored_bytes()) as u64);
@@ -86,6 +90,7 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
             };
             return Some(16 + entries + 4 * u64::from(strings) + u64::from(pool));
         }
+        SectionKind::Strings => Strings::read(&mut d).map(drop).ok()?,
         SectionKind::Journal => return None,
     }
     Some(d.at() as u64)
@@ -188,7 +193,7 @@ impl RingHeader {
     pub fn encode(&self) -> Vec<u8> {
         let name = clip(&self.name);
         let mut e = Encoder::default();
-        e.u32(align8(RING_FIELDS_BYTES + name.len()) as u32);
+        e.u32((align8(RING_FIELDS_BYTES + name.len()) + RING_LATER_FIELDS_BYTES) as u32);
         e.u32(self.tid);
         e.u32(self.geometry.log2_bytes());
         e.u32(name.len() as u32);
@@ -198,6 +203,9 @@ impl RingHeader {
         e.u64(self.stopped_counter);
         e.0.extend_from_slice(name.as_bytes());
         e.pad8();
+        e.u64(self.thread);
+        e.u32(self.part);
+        e.u32(self.mode as u32);
         e.0
     }
 
@@ -255,15 +263,22 @@ impl<'a> Ring<'a> {
                 ),
             });
         }
-        d.take(header_bytes - d.at(), "the rest of the header")?;
-        let header = RingHeader {
+        let mut header = RingHeader {
             tid,
             name: name.to_owned(),
             geometry,
             position,
             started_counter,
             stopped_counter,
+            ..RingHeader::default()
         };
+        if header_bytes >= align8(d.at()) + RING_LATER_FIELDS_BYTES {
+            d.take(align8(d.at()) - d.at(), "padding")?;
+            header.thread = d.u64("the thread's number")?;
+            header.part = d.u32("the part")?;
+            header.mode = RingMode::from_number(d.u32("the mode")?);
+        }
+        d.take(header_bytes - d.at(), "the rest of the header")?;
         Ok((header, &bytes[header_bytes..]))
     }
 }
@@ -319,6 +334,31 @@ impl Losses {
             counts.push((d.string("a reason")?, count));
         }
         Ok(Losses { counts })
+    }
+}
+
+impl Strings {
+    /// The section's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut e = Encoder::default();
+        e.u32(self.strings.len() as u32);
+        for string in &self.strings {
+            e.string(string);
+        }
+        e.0
+    }
+
+    /// From a section's bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::read(&mut Decoder::new(bytes))
+    }
+
+    fn read(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let mut strings = Vec::new();
+        for _ in 0..d.count(4, "the number of strings")? {
+            strings.push(d.string("a string")?);
+        }
+        Ok(Strings { strings })
     }
 }
 

@@ -8,7 +8,7 @@ use super::encoding::SymbolTable;
 use super::error::{DecodeError, ReadError, SectionInfo};
 use super::recover;
 use super::sections::{
-    Anchor, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Symbols,
+    Anchor, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Strings, Symbols,
 };
 use super::table::{damaged, range, sections_of, Header};
 use crate::reverse::Slots;
@@ -339,6 +339,12 @@ impl<'a> Reader<'a> {
     /// The symbols, read in place; `None` if there are none.
     pub fn symbol_table(&self) -> Result<Option<SymbolTable<'a>>, ReadError> {
         self.decode(SectionKind::Symbols, 0, SymbolTable::decode)
+    }
+
+    /// The strings that events name; none if the file has none.
+    pub fn strings(&self) -> Result<Strings, ReadError> {
+        self.decode(SectionKind::Strings, 0, Strings::decode)
+            .map(Option::unwrap_or_default)
     }
 
     /// What was lost; empty if the file does not say.

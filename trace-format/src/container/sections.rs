@@ -23,11 +23,13 @@ pub enum SectionKind {
     Journal = 6,
     /// [`Losses`]; at most one.
     Losses = 7,
+    /// [`Strings`]; at most one.
+    Strings = 8,
 }
 
 impl SectionKind {
     /// Every kind this version knows.
-    pub const ALL: [SectionKind; 7] = [
+    pub const ALL: [SectionKind; 8] = [
         SectionKind::Process,
         SectionKind::Clocks,
         SectionKind::Ring,
@@ -35,6 +37,7 @@ impl SectionKind {
         SectionKind::Symbols,
         SectionKind::Journal,
         SectionKind::Losses,
+        SectionKind::Strings,
     ];
 
     /// The kind with this number, or `None` if it is a newer writer's.
@@ -95,6 +98,27 @@ pub struct Clocks {
     pub samples: Vec<ClockSample>,
 }
 
+/// What a thread recorded into a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum RingMode {
+    /// Every method's entry and exit, and events.
+    #[default]
+    Calls = 0,
+    /// Events only.
+    Events = 1,
+}
+
+impl RingMode {
+    /// The mode with this number; a newer writer's mode is taken for calls, which every reader can show.
+    pub fn from_number(number: u32) -> Self {
+        match number {
+            1 => RingMode::Events,
+            _ => RingMode::Calls,
+        }
+    }
+}
+
 /// The header before a ring's raw bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingHeader {
@@ -111,6 +135,13 @@ pub struct RingHeader {
     /// The whole counter when the thread passed the checkpoint that took the ring, ticks. No slot is
     /// newer.
     pub stopped_counter: u64,
+    /// Number of the thread, unique in the process as long as it lives; 0 if the writer gave none. Rings with the same
+    /// number are parts of one thread's recording.
+    pub thread: u64,
+    /// Number of the ring among the rings that the thread recorded into, oldest first. Parts may be missing.
+    pub part: u32,
+    /// What the thread recorded.
+    pub mode: RingMode,
 }
 
 /// A ring inside a file: its header and its memory.
@@ -168,6 +199,21 @@ pub struct Symbol {
 pub struct Symbols {
     /// Ordered by `(address, valid_from)`.
     pub symbols: Vec<Symbol>,
+}
+
+/// Strings that events name: marks, rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strings {
+    /// The string with number `n` is at index `n - 1`; 0 is no string.
+    pub strings: Vec<String>,
+}
+
+impl Strings {
+    /// The string with this number.
+    pub fn get(&self, number: u64) -> Option<&str> {
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.strings.get(index).map(String::as_str)
+    }
 }
 
 /// Data that the writer lost: `(reason, count)`.

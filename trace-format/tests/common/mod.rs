@@ -81,6 +81,7 @@ pub(crate) fn ring() -> impl Strategy<Value = (RingHeader, Vec<u8>)> {
                     },
                     started_counter,
                     stopped_counter,
+                    ..RingHeader::default()
                 };
                 let raw = (0..header.stored_bytes())
                     .map(|i| (i * 7 + 3) as u8)

@@ -97,6 +97,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         },
         started_counter: facts.number("started")?,
         stopped_counter: facts.number("stopped")?,
+        ..RingHeader::default()
     };
     let offset = header.position.offset;
     if offset > geometry.bytes() as u64 || !offset.is_multiple_of(SLOT_BYTES as u64) {
