@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask`: the project's own commands.
 
+mod catalogue;
 mod demo;
 mod lab;
 mod patches;
@@ -28,6 +29,8 @@ enum Command {
     Lab(lab::Command),
     /// Traces an app with a stall, and prints the cause of the stall
     Demo(demo::Options),
+    /// Writes the files that are generated from the catalogue of events
+    Catalogue(catalogue::Options),
     /// Measures, and writes target/bench/NAME.json
     #[command(disable_help_flag = true)]
     Bench(start::Arguments),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Lab(command) => lab::run(command),
         Command::Demo(options) => done(demo::run(&options, &checkout())),
+        Command::Catalogue(options) => done(catalogue::run(&options, &checkout())),
         Command::Bench(arguments) => start::program("hindsight-bench", &arguments),
         Command::Patches(what) => done(patches::run(&what, &checkout())),
         Command::CheckLayout => {
