@@ -6,8 +6,9 @@ mod common;
 use std::io::Cursor;
 
 use hindsight_trace_format::container::{
-    write_file, Losses, ProcessFacts, ReadError, Reader, Ring, SectionKind, Symbol, SymbolTable,
-    Symbols, Writer, HEADER_BYTES, MAX_STRING_BYTES, TABLE_ENTRY_BYTES,
+    write_file, Clocks, Losses, ProcessFacts, ReadError, Reader, Ring, SectionKind,
+    StackGeneration, StackNode, Stacks, Symbol, SymbolTable, Symbols, Writer, HEADER_BYTES,
+    MAX_STRING_BYTES, TABLE_ENTRY_BYTES,
 };
 use proptest::prelude::*;
 
@@ -29,6 +30,7 @@ proptest! {
             prop_assert_eq!(reader.anchors(index).unwrap(), anchors);
         }
         prop_assert_eq!(reader.symbols().unwrap(), contents.symbols);
+        prop_assert_eq!(reader.stacks().unwrap(), contents.stacks);
         prop_assert_eq!(reader.losses().unwrap(), contents.losses);
     }
 
@@ -287,4 +289,44 @@ fn the_tables_place_and_size_follow_from_the_header() {
     let table_offset = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
     assert_eq!(table_offset % 8, 0);
     assert_eq!(bytes.len(), table_offset + 2 * TABLE_ENTRY_BYTES);
+}
+
+#[test]
+fn stacks_are_found_without_the_section_table() {
+    let stacks = Stacks {
+        generations: vec![StackGeneration {
+            number: 1,
+            nodes: vec![StackNode {
+                method: 0x7000_1000,
+                parent: 0,
+                dex_pc: 4,
+            }],
+        }],
+    };
+    let losses = Losses {
+        counts: vec![("symbols".into(), 3)],
+    };
+    for has_stacks in [false, true] {
+        let mut writer = Writer::new(Cursor::new(Vec::new())).unwrap();
+        let mut section = |kind: SectionKind, bytes: &[u8]| {
+            writer.section(kind, 0, &[bytes]).unwrap();
+        };
+        section(SectionKind::Process, &ProcessFacts::default().encode());
+        section(SectionKind::Clocks, &Clocks::default().encode());
+        section(SectionKind::Symbols, &Symbols::default().encode());
+        if has_stacks {
+            section(SectionKind::Stacks, &stacks.encode());
+        }
+        section(SectionKind::Losses, &losses.encode());
+        let mut bytes = writer.finish().unwrap().into_inner();
+        bytes.truncate(bytes.len() - TABLE_ENTRY_BYTES * (4 + usize::from(has_stacks)));
+        let recovered = Reader::recover(&bytes).unwrap();
+        assert_eq!(recovered.reader.losses().unwrap(), losses);
+        let expected = if has_stacks {
+            stacks.clone()
+        } else {
+            Stacks::default()
+        };
+        assert_eq!(recovered.reader.stacks().unwrap(), expected);
+    }
 }

@@ -7,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use hindsight_trace_format::container::{
-    Anchor, Clocks, Losses, ProcessFacts, ReadError, Reader, Ring, SectionKind, SymbolTable,
-    Symbols, HEADER_BYTES, MAGIC, TABLE_ENTRY_BYTES,
+    Anchor, Clocks, Losses, ProcessFacts, ReadError, Reader, Ring, SectionKind, Stacks,
+    SymbolTable, Symbols, HEADER_BYTES, MAGIC, TABLE_ENTRY_BYTES,
 };
 use proptest::prelude::*;
 
@@ -63,6 +63,13 @@ fn read_everything(bytes: &[u8]) -> Result<(), ReadError> {
             let _ = table.lookup(0x7000_0000, 5);
         }
     }));
+    note(reader.stacks().map(|stacks| {
+        for generation in &stacks.generations {
+            for number in 0..=generation.nodes.len() as u32 + 1 {
+                assert!(generation.frames(number).count() <= number as usize);
+            }
+        }
+    }));
     note(reader.losses().map(drop));
     first_error
 }
@@ -78,6 +85,7 @@ fn salvage_everything(bytes: &[u8]) {
     }
     let _ = reader.salvage(SectionKind::Process, 0, ProcessFacts::decode);
     let _ = reader.salvage(SectionKind::Clocks, 0, Clocks::decode);
+    let _ = reader.salvage(SectionKind::Stacks, 0, Stacks::decode);
     let _ = reader.salvage(SectionKind::Losses, 0, Losses::decode);
     let _ = reader.salvage(SectionKind::Symbols, 0, |bytes| {
         let table = SymbolTable::decode_damaged(bytes);
@@ -200,6 +208,7 @@ proptest! {
             common::anchors().prop_map(|s| Anchor::encode_all(&s)),
             common::symbols().prop_map(|s| s.encode()),
             common::losses().prop_map(|s| s.encode()),
+            common::stacks().prop_map(|s| s.encode()),
         ],
         damage in proptest::collection::vec((any::<prop::sample::Index>(), nasty()), 0..4),
         cut in any::<prop::sample::Index>(),
@@ -219,6 +228,7 @@ proptest! {
                 let _ = Anchor::decode_all(bytes);
                 let _ = SymbolTable::decode(bytes).map(|table| table.iter().count());
                 let _ = Losses::decode(bytes);
+                let _ = Stacks::decode(bytes);
                 let _ = SymbolTable::decode_damaged(bytes).map(|table| table.iter().count());
             });
         }
@@ -233,6 +243,7 @@ fn the_repaired_checksums_are_accepted() {
         clocks: Clocks::default(),
         rings: Vec::new(),
         symbols: Symbols::default(),
+        stacks: Stacks::default(),
         losses: Losses::default(),
     };
     let good = contents.write();
@@ -284,6 +295,7 @@ fn small_file() -> Vec<u8> {
         clocks: Clocks::default(),
         rings: Vec::new(),
         symbols: Symbols::default(),
+        stacks: Stacks::default(),
         losses: Losses::default(),
     }
     .write()

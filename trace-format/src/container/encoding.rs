@@ -11,8 +11,9 @@ use super::codec::{align8, clip, Decoder, Encoder, MAX_STRING_BYTES};
 use super::error::DecodeError;
 use super::sections::{
     Anchor, ClockSample, Clocks, Losses, ProcessFacts, Ring, RingHeader, RingMode, SectionKind,
-    Strings, Symbol, Symbols,
+    Stacks, Strings, Symbol, Symbols,
 };
+use super::stacks::StackGeneration;
 use crate::ring::{Geometry, Position};
 use crate::slot::SLOT_BYTES;
 
@@ -91,6 +92,15 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
             return Some(16 + entries + 4 * u64::from(strings) + u64::from(pool));
         }
         SectionKind::Strings => Strings::read(&mut d).map(drop).ok()?,
+        SectionKind::Stacks => {
+            let stacks = Stacks::read(&mut d).ok()?;
+            // Exactly as writers encode it, so that losses do not pass for stacks.
+            let as_written = |g: &StackGeneration| g.number != 0;
+            let is_as_written = stacks.generations.iter().all(as_written)
+                && !stacks.generations.is_empty()
+                && bytes[4..8] == [0; 4];
+            return is_as_written.then_some(d.at() as u64);
+        }
         SectionKind::Journal => return None,
     }
     Some(d.at() as u64)

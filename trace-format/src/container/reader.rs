@@ -8,7 +8,7 @@ use super::encoding::SymbolTable;
 use super::error::{DecodeError, ReadError, SectionInfo};
 use super::recover;
 use super::sections::{
-    Anchor, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Strings, Symbols,
+    Anchor, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Stacks, Strings, Symbols,
 };
 use super::table::{damaged, range, sections_of, Header};
 use crate::reverse::Slots;
@@ -344,6 +344,12 @@ impl<'a> Reader<'a> {
     /// The strings that events name; none if the file has none.
     pub fn strings(&self) -> Result<Strings, ReadError> {
         self.decode(SectionKind::Strings, 0, Strings::decode)
+            .map(Option::unwrap_or_default)
+    }
+
+    /// The stacks that events name; none if the file has none.
+    pub fn stacks(&self) -> Result<Stacks, ReadError> {
+        self.decode(SectionKind::Stacks, 0, Stacks::decode)
             .map(Option::unwrap_or_default)
     }
 

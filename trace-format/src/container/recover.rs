@@ -2,7 +2,7 @@
 //! Finding the sections of a file whose header or section table is damaged or missing.
 //!
 //! Sections have no tags, but their contents tell their lengths, and writers put them one after the other in a fixed
-//! order: process, clocks, each ring and its anchors, symbols, losses.
+//! order: process, clocks, each ring and its anchors, symbols, strings, stacks, losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -86,14 +86,17 @@ fn sound_entries(bytes: &[u8], limit: usize, table: &[u8]) -> BTreeMap<usize, Se
 
 /// Kinds of sections that may follow one of this kind.
 fn successors(kind: Option<SectionKind>) -> &'static [SectionKind] {
-    use SectionKind::{Anchors, Clocks, Losses, Process, Ring, Symbols};
+    use SectionKind::{Anchors, Clocks, Losses, Process, Ring, Stacks, Strings, Symbols};
     match kind {
         None => &[Process],
         Some(Process) => &[Clocks],
         Some(Clocks | Anchors) => &[Ring, Symbols, Losses],
         // A ring's header is the most telling.
         Some(Ring) => &[Ring, Anchors, Symbols, Losses],
-        Some(Symbols) => &[Losses],
+        // Stacks are the most telling; losses may be taken for strings.
+        Some(Symbols) => &[Stacks, Losses, Strings],
+        Some(Strings) => &[Stacks, Losses],
+        Some(Stacks) => &[Losses],
         Some(_) => &[],
     }
 }

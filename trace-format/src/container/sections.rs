@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contents of the sections of a `.hindsight` file, as typed values.
 
+use super::stacks::StackGeneration;
 use crate::reverse::Slots;
 use crate::ring::{Geometry, Position};
 
@@ -25,11 +26,13 @@ pub enum SectionKind {
     Losses = 7,
     /// [`Strings`]; at most one.
     Strings = 8,
+    /// [`Stacks`]; at most one.
+    Stacks = 9,
 }
 
 impl SectionKind {
     /// Every kind this version knows.
-    pub const ALL: [SectionKind; 8] = [
+    pub const ALL: [SectionKind; 9] = [
         SectionKind::Process,
         SectionKind::Clocks,
         SectionKind::Ring,
@@ -38,6 +41,7 @@ impl SectionKind {
         SectionKind::Journal,
         SectionKind::Losses,
         SectionKind::Strings,
+        SectionKind::Stacks,
     ];
 
     /// The kind with this number, or `None` if it is a newer writer's.
@@ -214,6 +218,13 @@ impl Strings {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         self.strings.get(index).map(String::as_str)
     }
+}
+
+/// The stacks that events name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stacks {
+    /// The tables, oldest first. Events of a generation that is not here have lost their stacks.
+    pub generations: Vec<StackGeneration>,
 }
 
 /// Data that the writer lost: `(reason, count)`.

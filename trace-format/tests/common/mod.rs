@@ -6,8 +6,8 @@
 use std::io::Cursor;
 
 use hindsight_trace_format::container::{
-    Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, SectionKind, Symbol, Symbols,
-    Writer,
+    Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, SectionKind, StackGeneration,
+    StackNode, Stacks, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position, MIN_LOG2_BYTES};
 use proptest::collection::vec;
@@ -137,6 +137,21 @@ pub(crate) fn losses() -> impl Strategy<Value = Losses> {
     vec((any::<String>(), any::<u64>()), 0..5).prop_map(|counts| Losses { counts })
 }
 
+/// As writers encode it: no generation has the number 0, and parents are older than their children.
+pub(crate) fn stacks() -> impl Strategy<Value = Stacks> {
+    let nodes = vec(any::<(u64, u32, u32)>(), 0..9).prop_map(|nodes| {
+        let node = |(index, (method, parent, dex_pc)): (u32, (u64, u32, u32))| StackNode {
+            method,
+            parent: parent % (index + 1),
+            dex_pc,
+        };
+        (0..).zip(nodes).map(node).collect()
+    });
+    let generation =
+        (1..9_u32, nodes).prop_map(|(number, nodes)| StackGeneration { number, nodes });
+    vec(generation, 0..3).prop_map(|generations| Stacks { generations })
+}
+
 /// The contents of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Contents {
@@ -144,20 +159,28 @@ pub(crate) struct Contents {
     pub(crate) clocks: Clocks,
     pub(crate) rings: Vec<(RingHeader, Vec<u8>, Vec<Anchor>)>,
     pub(crate) symbols: Symbols,
+    pub(crate) stacks: Stacks,
     pub(crate) losses: Losses,
 }
 
 pub(crate) fn contents() -> impl Strategy<Value = Contents> {
     let ring = (ring(), anchors()).prop_map(|((header, raw), anchors)| (header, raw, anchors));
-    (facts(), clocks(), vec(ring, 0..4), symbols(), losses()).prop_map(
-        |(facts, clocks, rings, symbols, losses)| Contents {
+    (
+        facts(),
+        clocks(),
+        vec(ring, 0..4),
+        symbols(),
+        stacks(),
+        losses(),
+    )
+        .prop_map(|(facts, clocks, rings, symbols, stacks, losses)| Contents {
             facts,
             clocks,
             rings,
             symbols,
+            stacks,
             losses,
-        },
-    )
+        })
 }
 
 impl Contents {
@@ -173,6 +196,9 @@ impl Contents {
             section(SectionKind::Anchors, index, &[&Anchor::encode_all(anchors)]);
         }
         section(SectionKind::Symbols, 0, &[&self.symbols.encode()]);
+        if !self.stacks.generations.is_empty() {
+            section(SectionKind::Stacks, 0, &[&self.stacks.encode()]);
+        }
         section(SectionKind::Losses, 0, &[&self.losses.encode()]);
         writer.finish().unwrap().into_inner()
     }
