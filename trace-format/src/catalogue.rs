@@ -495,6 +495,11 @@ catalogue! {
     FullTime = 0x18a, "full time", Recording, Semantics, Runtime,
         whole("before", 0, Number),
         whole("now", 1, Number);
+    /// The thread's last stack was found again this number of times, without any other event in between; the last time so
+    /// long before this event.
+    StackAgain = 0x192, "same stack again", Stacks, Semantics, Runtime,
+        whole("times", 0, Number),
+        whole("ago", 1, Nanoseconds);
 }
 
 /// Where a stack was taken.

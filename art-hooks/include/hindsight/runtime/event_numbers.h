@@ -385,6 +385,13 @@ inline constexpr std::array<uint64_t, 2> PackFullTime(uint64_t before, uint64_t 
   return {{before, now}};
 }
 
+// The thread's last stack was found again this number of times, without any other event in between; the last time
+// so long before this event.
+static constexpr uint32_t kStackAgain = 0x192u;
+inline constexpr std::array<uint64_t, 2> PackStackAgain(uint64_t times, uint64_t ago) {
+  return {{times, ago}};
+}
+
 }  // namespace hindsight
 }  // namespace art
 

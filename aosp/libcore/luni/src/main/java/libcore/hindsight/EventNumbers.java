@@ -279,4 +279,8 @@ public final class EventNumbers {
     // The whole counter, in ticks, of this event and of the event before it: the thread recorded
     // nothing for so long that the low 32 bits of the counter do not show for how long.
     public static final int FULL_TIME = 0x18a;
+
+    // The thread's last stack was found again this number of times, without any other event in
+    // between; the last time so long before this event.
+    public static final int STACK_AGAIN = 0x192;
 }
