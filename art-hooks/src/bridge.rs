@@ -12,8 +12,7 @@ use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
     self, class_loader_unloading, guarded, shutdown, snapshot, thread_exiting,
-    thread_in_foreground, thread_name_command, thread_renamed, thread_started, thread_woken,
-    trace_thread,
+    thread_in_foreground, thread_name_command, thread_renamed, thread_started, trace_thread,
 };
 use crate::emitter::{self, emit, Emitted};
 use crate::modified_utf8::decode;
@@ -101,8 +100,6 @@ pub(crate) mod ffi {
         fn thread_renamed(tid: u32, name: &[u8]);
         /// `loader`: address of an `UnloadingLoader`, for `NameMethodsOfLoader`.
         fn class_loader_unloading(loader: usize);
-        /// The thread `waker` wakes the thread `tid`, which waits.
-        fn thread_woken(tid: u32, waker: u32);
         /// The main thread came to the foreground.
         fn thread_in_foreground(tid: u32);
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was

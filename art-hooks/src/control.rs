@@ -102,12 +102,6 @@ pub(crate) fn class_loader_unloading(loader: usize) {
     });
 }
 
-pub(crate) fn thread_woken(tid: u32, waker: u32) {
-    with_recorder("thread_woken", (), |recorder| {
-        recorder.thread_woken(tid, waker);
-    });
-}
-
 pub(crate) fn thread_in_foreground(tid: u32) {
     with_recorder("thread_in_foreground", (), |recorder| {
         recorder.thread_in_foreground(tid);

@@ -8,7 +8,6 @@
 #[cfg(feature = "lab")]
 use hindsight_runtime::ThreadWords;
 use hindsight_runtime::TracedThread;
-use hindsight_trace_format::slot::Extension;
 
 /// The call of the slow-path stubs (`cc/runtime/arch/`): an entry of `method`, or an exit if `method` is 0.
 ///
@@ -47,44 +46,46 @@ unsafe extern "C" fn hindsight_record_exit(cursor: *mut usize, state: *const Tra
 }
 
 /// # Safety
-/// As `hindsight_record_entry`.
+/// `state` is what the calling thread's state word holds, and not null; `payload` points to `words` words. The thread runs
+/// managed code.
 #[no_mangle]
-unsafe extern "C" fn hindsight_record_unwound(
-    cursor: *mut usize,
+unsafe extern "C" fn hindsight_record_event(
     state: *const TracedThread,
-    frames: u64,
+    number: u32,
+    payload: *const u64,
+    words: usize,
 ) {
-    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
-    unsafe { (*state).record_extension(cursor, Extension::Unwound, frames) }
+    // SAFETY: ART's hooks pass an array of this length, which lives during the call.
+    let payload = unsafe { std::slice::from_raw_parts(payload, words) };
+    // SAFETY: ART's hooks pass the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).record_event(number, payload) }
 }
 
 /// # Safety
-/// As `hindsight_record_entry`.
+/// As `hindsight_record_event`, but the thread may also be in native code, or in a wait.
 #[no_mangle]
-unsafe extern "C" fn hindsight_record_lock_wait(
-    cursor: *mut usize,
+unsafe extern "C" fn hindsight_record_event_suspended(
     state: *const TracedThread,
-    owner_tid: u32,
-    lock: u64,
+    number: u32,
+    payload: *const u64,
+    words: usize,
 ) {
-    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
-    unsafe { (*state).record_lock_wait(cursor, owner_tid, lock) }
+    // SAFETY: ART's hooks pass an array of this length, which lives during the call.
+    let payload = unsafe { std::slice::from_raw_parts(payload, words) };
+    // SAFETY: ART's hooks pass the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).record_event_suspended(number, payload) }
 }
 
 /// # Safety
-/// `state` is what the calling thread's state word holds, and not null.
+/// As `hindsight_record_event`.
 #[no_mangle]
-unsafe extern "C" fn hindsight_forget_waker(state: *const TracedThread) {
-    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
-    unsafe { (*state).forget_waker() }
-}
-
-/// # Safety
-/// As `hindsight_record_entry`.
-#[no_mangle]
-unsafe extern "C" fn hindsight_record_woken(cursor: *mut usize, state: *const TracedThread) {
-    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
-    unsafe { (*state).record_woken(cursor) }
+unsafe extern "C" fn hindsight_record_resources(
+    state: *const TracedThread,
+    objects: u64,
+    bytes: u64,
+) {
+    // SAFETY: ART's hooks pass the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).record_resources(objects, bytes) }
 }
 
 /// # Safety

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{Event, Extension};
 
-use crate::thread::trace::TakenRing;
+use crate::thread::taken::TakenRing;
 
 /// The calls in a ring that never wrapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::sync::mpsc;
 
+use crate::config::Categories;
+
 /// The outcome of a request for a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotOutcome {
@@ -47,6 +49,11 @@ pub(crate) enum Command {
     CameToForeground { tid: u32 },
     /// Change the maximum number of rings; `None` is unlimited.
     MaxRings { limit: Option<usize>, reply: Reply },
+    /// Change the categories of events that all threads record.
+    Events {
+        categories: Categories,
+        reply: Reply,
+    },
     /// A command that came by one of Nanoscope's interfaces.
     Nanoscope {
         tid: u32,

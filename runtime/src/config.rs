@@ -6,8 +6,10 @@
 
 use std::path::PathBuf;
 
-use crate::clock::Fallback;
+use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
+
+use crate::clock::Fallback;
 
 /// Which threads are traced from their start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,81 @@ impl RingLimit {
 /// The maximum number of rings where not all threads are to be traced.
 const DEFAULT_RINGS: usize = 2;
 
+/// Categories of events, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Categories(pub u32);
+
+impl Categories {
+    /// Parses `off`, `all`, or names of categories with `+` between them; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "off" => Some(Categories(0)),
+            "all" => Some(Categories(all_categories())),
+            names => names.split('+').try_fold(Categories(0), |mask, name| {
+                let category = Category::from_name(name).filter(|c| *c != Category::Recording)?;
+                Some(Categories(mask.0 | category.bit()))
+            }),
+        }
+    }
+
+    /// The values that [`parse`](Self::parse) takes, for error messages.
+    pub(crate) fn takes() -> String {
+        let names: Vec<_> = Category::ALL[1..].iter().map(|c| c.name()).collect();
+        format!(
+            "off, all, or some of {} with + between them",
+            names.join(", ")
+        )
+    }
+}
+
+/// All categories but the one that is always on.
+fn all_categories() -> u32 {
+    (Category::ALL[1..].iter()).fold(0, |mask, category| mask | category.bit())
+}
+
+/// Maximum number of threads with rings for events only, unless configured.
+const DEFAULT_EVENT_RINGS: usize = 128;
+/// Largest number of threads with rings for events only.
+const MAX_EVENT_RINGS: usize = 4096;
+/// log2 of the bytes of a ring for events only, unless configured.
+const DEFAULT_EVENT_RING: u32 = 16;
+/// log2 of the bytes of the spool of full rings, unless configured.
+const DEFAULT_SPOOL: u32 = 21;
+/// log2 of the largest spool's bytes.
+const MAX_SPOOL: u32 = 30;
+
+/// The configuration of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Events {
+    /// `events=off|all|CATEGORY+…`: what all threads record.
+    pub categories: Categories,
+    /// `event-ring=K`: the ring of a thread that records events only has `2^K` bytes.
+    pub geometry: Geometry,
+    /// `event-rings=N`: the maximum number of such rings.
+    pub max_rings: usize,
+    /// `event-spool=K`: full rings of such threads are kept in `2^K` bytes; `None` is `off`.
+    pub spool: Option<u32>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Events {
+            categories: Categories(0),
+            geometry: Geometry::new(DEFAULT_EVENT_RING).unwrap_or_default(),
+            max_rings: DEFAULT_EVENT_RINGS,
+            spool: Some(DEFAULT_SPOOL),
+        }
+    }
+}
+
+impl Events {
+    /// The number of full rings in the spool.
+    pub(crate) fn spooled_rings(&self) -> usize {
+        self.spool
+            .map_or(0, |log2| (1_usize << log2) / self.geometry.bytes())
+    }
+}
+
 /// The configuration of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -106,6 +183,8 @@ pub struct Config {
     pub nanoscope: bool,
     /// `protocol=checkpoint|lock-free`: how the ring of a thread is changed.
     pub protocol: Protocol,
+    /// `events=`, `event-ring=`, `event-rings=`, `event-spool=`.
+    pub events: Events,
 }
 
 impl Default for Config {
@@ -122,6 +201,7 @@ impl Default for Config {
             counter: Fallback::Auto,
             nanoscope: false,
             protocol: Protocol::Checkpoint,
+            events: Events::default(),
         }
     }
 }
@@ -133,7 +213,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -161,6 +241,9 @@ pub enum ConfigError {
         /// The replacement.
         instead: &'static str,
     },
+    /// Two items that exclude each other.
+    #[error("{0} cannot be used with {1}")]
+    Conflict(&'static str, &'static str),
     /// A part of Hindsight that this build was compiled without.
     #[error("{item} is not in this build: it needs hindsight-runtime's cargo feature {feature}, which builds for the lab have")]
     NotInThisBuild {
@@ -183,7 +266,10 @@ impl Config {
 
     /// Whether nothing is to be traced, and nobody can ask for it.
     pub fn is_off(&self) -> bool {
-        self.threads == ThreadSelection::Off && self.socket.is_none() && !self.nanoscope
+        self.threads == ThreadSelection::Off
+            && self.socket.is_none()
+            && !self.nanoscope
+            && self.events.categories == Categories(0)
     }
 
     /// Parses `trace=main,ring=25,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
@@ -209,15 +295,7 @@ impl Config {
                         _ => return Err(bad("trace", value, "off, main or all")),
                     }
                 }
-                "ring" => {
-                    config.geometry =
-                        value.parse().ok().and_then(Geometry::new).ok_or_else(|| {
-                            let takes = format!(
-                                "log2 of the ring's bytes, {MIN_LOG2_BYTES} to {MAX_LOG2_BYTES}"
-                            );
-                            bad("ring", value, &takes)
-                        })?;
-                }
+                "ring" => config.geometry = geometry("ring", value)?,
                 "dir" => config.directory = absolute("dir", value)?,
                 "socket" => config.socket = Some(absolute("socket", value)?),
                 "snapshot-at-exit" => {
@@ -262,8 +340,25 @@ impl Config {
                         _ => return Err(bad("protocol", value, "checkpoint or lock-free")),
                     }
                 }
+                "events" => {
+                    config.events.categories = Categories::parse(value)
+                        .ok_or_else(|| bad("events", value, &Categories::takes()))?;
+                }
+                "event-ring" => config.events.geometry = geometry("event-ring", value)?,
+                "event-rings" => {
+                    let number = value.parse().ok();
+                    config.events.max_rings = number
+                        .filter(|n| (1..=MAX_EVENT_RINGS).contains(n))
+                        .ok_or_else(|| {
+                            bad("event-rings", value, &format!("1 to {MAX_EVENT_RINGS}"))
+                        })?;
+                }
+                "event-spool" => config.events.spool = spool(value)?,
                 _ => return Err(ConfigError::UnknownKey(key.to_owned())),
             }
+        }
+        if config.protocol != Protocol::Checkpoint && config.events.categories != Categories(0) {
+            return Err(ConfigError::Conflict("events", "protocol=lock-free"));
         }
         Ok(config)
     }
@@ -307,6 +402,27 @@ fn check_balance(_config: &mut Config, _value: &str) -> Result<(), ConfigError> 
         item: "check-balance",
         feature: "check-balance",
     })
+}
+
+fn geometry(key: &'static str, value: &str) -> Result<Geometry, ConfigError> {
+    value.parse().ok().and_then(Geometry::new).ok_or_else(|| {
+        let takes = format!("log2 of the ring's bytes, {MIN_LOG2_BYTES} to {MAX_LOG2_BYTES}");
+        bad(key, value, &takes)
+    })
+}
+
+/// log2 of the spool's bytes; `None` is no spool.
+fn spool(value: &str) -> Result<Option<u32>, ConfigError> {
+    if value == "off" {
+        return Ok(None);
+    }
+    let log2 = value.parse().ok();
+    log2.filter(|log2| (MIN_LOG2_BYTES..=MAX_SPOOL).contains(log2))
+        .map(Some)
+        .ok_or_else(|| {
+            let takes = format!("off, or log2 of its bytes, {MIN_LOG2_BYTES} to {MAX_SPOOL}");
+            bad("event-spool", value, &takes)
+        })
 }
 
 fn bad(key: &'static str, value: &str, takes: &str) -> ConfigError {
@@ -355,7 +471,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -368,6 +484,12 @@ mod tests {
                 counter: Fallback::Native,
                 nanoscope: true,
                 protocol: Protocol::Checkpoint,
+                events: Events {
+                    categories: Categories(Category::Waits.bit() | Category::Tasks.bit()),
+                    geometry: Geometry::new(14).unwrap(),
+                    max_rings: 9,
+                    spool: None,
+                },
                 #[cfg(feature = "check-balance")]
                 check_balance: None,
             }
@@ -433,7 +555,12 @@ mod tests {
     fn it_is_off_if_nothing_is_traced_and_nobody_can_ask_for_it() {
         let is_off = |text| Config::parse(text).unwrap().is_off();
         assert!(is_off("") && is_off("trace=off,dir=/d"));
-        assert!(!is_off("trace=main") && !is_off("socket=/s") && !is_off("nanoscope=yes"));
+        assert!(
+            !is_off("events=waits")
+                && !is_off("trace=main")
+                && !is_off("socket=/s")
+                && !is_off("nanoscope=yes")
+        );
     }
 
     #[test]
@@ -459,6 +586,14 @@ mod tests {
             (
                 "snapshot-at-exit=1",
                 "'1' is no value for snapshot-at-exit: it takes yes or no",
+            ),
+            (
+                "events=waits+calls",
+                "'waits+calls' is no value for events: it takes off, all, or some of waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks, rules with + between them",
+            ),
+            (
+                "event-spool=40",
+                "'40' is no value for event-spool: it takes off, or log2 of its bytes, 12 to 30",
             ),
             (
                 "protocol=none",

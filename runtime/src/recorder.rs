@@ -15,6 +15,7 @@ use crate::control::socket::ControlSocket;
 use crate::control::{nanoscope, property, ControlThread};
 use crate::handshake::TracedThread;
 use crate::host::{Host, Severity};
+use crate::registry::Ended;
 use crate::session::Session;
 use crate::sync::lock;
 use crate::thread::trace::StartReason;
@@ -113,24 +114,40 @@ impl Recorder {
         // SAFETY: the caller guarantees that the words are valid. They own this reference until `thread_exiting`.
         unsafe { (*words).replace_state(state.cast()) };
         session.registry.add(Arc::clone(&thread));
-        if !session.config.threads.selects(tid) {
+        // They may have changed before the thread could be found.
+        thread.trace().set_events(session.categories());
+        if session.config.threads.selects(tid) && self.begins_calls(&thread, name) {
             return;
         }
+        if let Some(ring) = session.events_ring() {
+            // SAFETY: the caller is the thread.
+            if let Err(unused) = unsafe { thread.begin(ring, StartReason::Configuration) } {
+                session.events_ring_ended();
+                session.put_back(unused);
+            }
+        }
+    }
+
+    /// Makes the thread, which is the caller, record its calls, if there is room for a ring.
+    fn begins_calls(&self, thread: &TracedThread, name: &str) -> bool {
+        let session = &*self.session;
+        let tid = thread.trace().tid();
         // Starting a thread never evicts another thread's ring.
         if !session.registry.reserve_ring(tid, clock::boottime_ns()) {
             session.count_refused_ring();
-            return;
+            return false;
         }
-        match session.pool.take() {
+        match session.calls_ring() {
             Ok(ring) => {
                 // SAFETY: the caller is the thread.
-                let _ = unsafe { thread.begin(ring, StartReason::Configuration) };
+                unsafe { thread.begin(ring, StartReason::Configuration) }.is_ok()
             }
             Err(e) => {
                 session.registry.release_ring(tid);
                 let message =
                     format!("thread {tid} ({name}) is not traced: no memory for its ring: {e}");
                 session.host.log(Severity::Warning, &message);
+                false
             }
         }
     }
@@ -149,16 +166,15 @@ impl Recorder {
         let thread = unsafe { Arc::from_raw(state.cast::<TracedThread>()) };
         let check = |taken: &_| self.session.check_balance(taken, true);
         // SAFETY: the caller is the thread.
-        let unwanted = unsafe { self.session.registry.end(&thread, check) };
-        if let Some(unwanted) = unwanted {
-            self.session.pool.put(unwanted.ring);
-        }
-    }
-
-    /// The calling thread, `waker`, ends a wait of the thread `tid`.
-    pub fn thread_woken(&self, tid: u32, waker: u32) {
-        if let Some(thread) = self.session.registry.find(tid) {
-            thread.trace().woken_by(waker);
+        let unwanted = unsafe {
+            self.session
+                .registry
+                .end(&thread, &self.session.spool, check)
+        };
+        match unwanted {
+            Some(Ended::Unwanted(unwanted)) => self.session.put_back(unwanted.ring),
+            Some(Ended::EventsKept) => self.session.events_ring_ended(),
+            None => {}
         }
     }
 
@@ -232,7 +248,7 @@ impl Recorder {
     pub fn loader_unloading(&self, loader: usize) {
         let session = &self.session;
         // Also during the shutdown, which may take a snapshot.
-        if !session.registry.has_rings() {
+        if !session.registry.has_rings() && session.categories() == 0 {
             return;
         }
         let mut symbols = Vec::new();

@@ -15,9 +15,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use hindsight_trace_format::container::RingMode;
+
 use crate::handshake::TracedThread;
 use crate::sync::lock;
-use crate::thread::trace::TakenRing;
+use crate::thread::spool::Spool;
+use crate::thread::taken::TakenRing;
 
 /// Maximum number of retired rings; the oldest go first.
 const MAX_RETIRED_RINGS: usize = 4;
@@ -123,6 +126,14 @@ struct Tables {
     closed: bool,
 }
 
+/// The outcome of a thread's end.
+pub(crate) enum Ended {
+    /// This ring is not kept.
+    Unwanted(TakenRing),
+    /// The thread's ring for events is in the spool.
+    EventsKept,
+}
+
 /// A ring that was evicted, or is to be.
 pub(crate) enum Eviction {
     /// A retired ring, no longer kept.
@@ -176,7 +187,8 @@ impl Registry {
     }
 
     /// Retires the calling thread, removes it from the registry, and keeps its ring if the thread still has the right
-    /// to one. `check` is called with the ring. Returns a ring that is not kept: this one, or the oldest retired one.
+    /// to one. `check` is called with a ring of calls; a ring of events goes to the spool. Returns a ring that is not kept:
+    /// this one, or the oldest retired one.
     ///
     /// Atomic under the registry's lock: either the thread has the ring, or the ring is retired.
     ///
@@ -185,8 +197,9 @@ impl Registry {
     pub(crate) unsafe fn end(
         &self,
         thread: &Arc<TracedThread>,
+        spool: &Spool,
         check: impl FnOnce(&TakenRing),
-    ) -> Option<TakenRing> {
+    ) -> Option<Ended> {
         let tid = thread.trace().tid();
         let mut tables = self.tables();
         // SAFETY: the caller is the thread.
@@ -196,13 +209,17 @@ impl Registry {
             tables.threads.remove(&tid);
         }
         let taken = taken?;
+        if taken.header.mode == RingMode::Events {
+            spool.keep(taken);
+            return Some(Ended::EventsKept);
+        }
         check(&taken);
         if !tables.rings.remove(tid) {
-            return Some(taken);
+            return Some(Ended::Unwanted(taken));
         }
         tables.retired.push_back(taken);
         if tables.retired.len() > MAX_RETIRED_RINGS {
-            tables.retired.pop_front()
+            tables.retired.pop_front().map(Ended::Unwanted)
         } else {
             None
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The state that all threads of the process share while it is traced.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use hindsight_trace_format::container::ClockSample;
+use hindsight_trace_format::container::{ClockSample, RingMode};
 
 #[cfg(feature = "check-balance")]
 use crate::balance;
@@ -17,15 +17,27 @@ use crate::host::Severity;
 use crate::journal::Journal;
 use crate::registry::Registry;
 use crate::sync::lock;
-use crate::thread::ring::RingPool;
-use crate::thread::trace::TakenRing;
+use crate::thread::ring::{Ring, RingPool};
+use crate::thread::spool::Spool;
+use crate::thread::taken::TakenRing;
 use crate::thread::words::ThreadWords;
 
 /// A traced process.
 pub(crate) struct Session {
     pub(crate) host: Box<dyn Host>,
     pub(crate) config: Config,
-    pub(crate) pool: RingPool,
+    /// Rings for calls.
+    pool: RingPool,
+    /// Rings for events only.
+    pub(crate) spool: Arc<Spool>,
+    /// Threads with rings for events only.
+    event_rings: AtomicUsize,
+    /// Threads that found no room for a ring for events.
+    refused_event_rings: AtomicU64,
+    /// The categories of events that are recorded now, as bits.
+    categories: AtomicU32,
+    /// Threads registered so far.
+    threads: AtomicU64,
     /// When recording started.
     pub(crate) started: ClockSample,
     pub(crate) registry: Registry,
@@ -49,6 +61,14 @@ impl Session {
             lock_free: config.protocol == crate::config::Protocol::LockFree
                 && can_be_lock_free(&*host),
             pool: RingPool::new(config.geometry),
+            spool: Arc::new(Spool::new(
+                config.events.spooled_rings(),
+                RingPool::with_mode(config.events.geometry, RingMode::Events),
+            )),
+            event_rings: AtomicUsize::new(0),
+            refused_event_rings: AtomicU64::new(0),
+            categories: AtomicU32::new(config.events.categories.0),
+            threads: AtomicU64::new(0),
             started: clock::sample(),
             registry: Registry::new(config.max_rings()),
             journal: Mutex::default(),
@@ -72,13 +92,77 @@ impl Session {
         name: &str,
         words: *const ThreadWords,
     ) -> TracedThread {
+        let number = self.threads.fetch_add(1, Ordering::Relaxed) + 1;
         #[cfg(feature = "lock-free")]
         if self.lock_free {
             // SAFETY: the caller fulfils the same conditions.
-            return unsafe { TracedThread::new_lock_free(tid, name, words) };
+            return unsafe { TracedThread::new_lock_free(tid, number, name, words) };
         }
+        let spool = Some(Arc::clone(&self.spool));
         // SAFETY: the caller fulfils the same conditions.
-        unsafe { TracedThread::new(tid, name, words) }
+        let thread = unsafe { TracedThread::new_in_process(tid, number, name, words, spool) };
+        thread.trace().set_events(self.categories());
+        thread
+    }
+
+    /// The categories of events that threads record now, as bits; 0: only threads that record calls have rings.
+    pub(crate) fn categories(&self) -> u32 {
+        self.categories.load(Ordering::Relaxed)
+    }
+
+    /// Changes the categories of events for threads that register from now on.
+    pub(crate) fn set_categories(&self, categories: u32) {
+        self.categories.store(categories, Ordering::Relaxed);
+    }
+
+    /// A ring for calls.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn calls_ring(&self) -> std::io::Result<Ring> {
+        self.pool.take()
+    }
+
+    /// A ring for events only, for a thread that has none; `None` if events are off, or there is no room or memory for one.
+    pub(crate) fn events_ring(&self) -> Option<Ring> {
+        if self.categories() == 0 {
+            return None;
+        }
+        let max = self.config.events.max_rings;
+        let add = |n| Some(n + 1).filter(|n| *n <= max);
+        let ring = (self.event_rings)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .ok()
+            .and_then(|_| {
+                let ring = self.spool.ring().ok();
+                if ring.is_none() {
+                    self.event_rings.fetch_sub(1, Ordering::Relaxed);
+                }
+                ring
+            });
+        if ring.is_none() {
+            self.refused_event_rings.fetch_add(1, Ordering::Relaxed);
+        }
+        ring
+    }
+
+    /// Threads that record events only, and threads so far that found no room for that.
+    pub(crate) fn event_rings(&self) -> (usize, u64) {
+        let refused = self.refused_event_rings.load(Ordering::Relaxed);
+        (self.event_rings.load(Ordering::Relaxed), refused)
+    }
+
+    /// A thread has given up its ring for events, and has no new one of that kind.
+    pub(crate) fn events_ring_ended(&self) {
+        self.event_rings.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns the memory of a ring that no thread records into.
+    pub(crate) fn put_back(&self, ring: Ring) {
+        match ring.mode() {
+            RingMode::Calls => self.pool.put(ring),
+            RingMode::Events => self.spool.put_back(ring),
+        }
     }
 
     /// Whether threads have request words.

@@ -438,7 +438,6 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
     use hindsight_runtime::clock::counter_in_order;
     use hindsight_runtime::{Ring as Memory, StartReason, ThreadWords, TracedThread};
     use hindsight_trace_format::ring::Geometry;
-    use hindsight_trace_format::slot::Extension;
 
     // The smallest ring, and events of two slots, so that it wraps all the time, also within events.
     let geometry = Geometry::new(12).unwrap();
@@ -476,7 +475,7 @@ fn an_anchor_is_no_older_than_the_slots_before_it() {
             while !stop.load(Ordering::Relaxed) {
                 for _ in 0..100 {
                     let before = counter_in_order();
-                    trace.record_extension(cursor, Extension::Unwound, 1);
+                    trace.record_unwound(1);
                     slots += 2;
                     log.push((slots, before));
                 }

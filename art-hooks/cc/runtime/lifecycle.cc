@@ -125,10 +125,6 @@ void SetForeground(bool foreground) {
   }
 }
 
-void ThreadWoken(Thread* thread, Thread* waker) {
-  bridge::thread_woken(thread->GetTid(), waker->GetTid());
-}
-
 bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) {
   if (!running.load(std::memory_order_acquire)) {
     return false;

@@ -108,7 +108,7 @@ mod tests {
         let words = ThreadWords::new();
         // SAFETY: the words outlive the trace.
         let trace = Arc::new(unsafe { TracedThread::new(1, "test", &words) });
-        let ring = session.pool.take().unwrap();
+        let ring = session.calls_ring().unwrap();
         // SAFETY: this test is the thread.
         unsafe { trace.begin(ring, StartReason::Request) }.unwrap();
         session.registry.add(Arc::clone(&trace));

@@ -26,7 +26,7 @@ use crate::handshake::lock_free::LockFree;
 use crate::handshake::{Handshake, TracedThread};
 use crate::host::Severity;
 use crate::session::Session;
-use crate::thread::trace::TakenRing;
+use crate::thread::taken::TakenRing;
 
 /// The control thread's own state.
 pub(crate) struct ControlThread<'a> {
@@ -152,6 +152,11 @@ impl<'a> ControlThread<'a> {
                 self.make_room(0);
                 let _ = reply.send(Ok(()));
             }
+            Command::Events { categories, reply } => {
+                let handshake = &mut *self.handshake;
+                retention::set_categories(self.session, handshake, categories.0);
+                let _ = reply.send(Ok(()));
+            }
             Command::Status { reply } => {
                 let status = status::status(self.session, &*self.handshake, self.snapshots);
                 let _ = reply.send(status);
@@ -232,12 +237,20 @@ impl<'a> ControlThread<'a> {
         })
     }
 
-    /// Gives the thread a ring.
+    /// Gives the thread a ring for its calls.
     fn begin(&mut self, thread: &TracedThread) -> Result<(), String> {
-        let ring = self.session.pool.take();
-        let ring = ring.map_err(|e| format!("no memory for a ring: {e}"))?;
+        let ring = self.session.calls_ring();
+        let mut ring = Some(ring.map_err(|e| format!("no memory for a ring: {e}"))?);
+        let handshake = &mut *self.handshake;
+        if let Some(events) = retention::take_events(self.session, handshake, thread, &mut ring) {
+            self.session.spool.keep(events);
+            return Ok(());
+        }
+        let Some(ring) = ring else {
+            return Ok(());
+        };
         self.handshake.begin(thread, ring).map_err(|unused| {
-            self.session.pool.put(unused);
+            self.session.put_back(unused);
             let tid = thread.trace().tid();
             if thread.trace().is_traced() {
                 format!("thread {tid} is traced already")
@@ -308,7 +321,7 @@ impl<'a> ControlThread<'a> {
         let handshake = &mut *self.handshake;
         let taken = retention::take_ring(self.session, handshake, &thread, &mut replacement);
         if let Some(unused) = replacement {
-            self.session.pool.put(unused);
+            self.session.put_back(unused);
         }
         let taken = taken.ok_or_else(|| format!("thread {tid} is not traced"))?;
         self.session.check_balance(&taken, false);

@@ -2,16 +2,19 @@
 //! Takes rings from threads, and carries out the decisions of [`registry`](crate::registry) about which rings, and
 //! which names, are kept.
 
+use hindsight_trace_format::container::RingMode;
+
 use crate::clock;
 use crate::handshake::{Handshake, TracedThread};
 use crate::host::Severity;
 use crate::registry::Eviction;
 use crate::session::Session;
 use crate::thread::ring::Ring;
-use crate::thread::trace::TakenRing;
+use crate::thread::taken::TakenRing;
 
-/// Takes the thread's ring and leaves it `replacement`; without one, the thread loses its right to a ring. `None`,
-/// with the replacement left in place, if the thread does not record.
+/// Takes the thread's ring of calls and leaves it `replacement`; without one, the thread loses its right to a ring of calls,
+/// and goes on recording events if these are on. `None`, with the replacement left in place, if the thread does not record
+/// calls.
 pub(crate) fn take_ring(
     session: &Session,
     handshake: &mut dyn Handshake,
@@ -21,18 +24,46 @@ pub(crate) fn take_ring(
     if !thread.trace().is_traced() {
         return None;
     }
-    let stops = replacement.is_none();
-    let taken = handshake.take(thread, replacement);
+    if replacement.is_some() {
+        return handshake.take(thread, replacement);
+    }
+    let mut events = session.events_ring();
+    let taken = handshake.take(thread, &mut events);
+    if let Some(unused) = events {
+        session.events_ring_ended();
+        session.put_back(unused);
+    }
     // A thread that has ended meanwhile gave up its right itself, and a new thread may have its id.
-    if stops && taken.is_some() {
+    if taken.is_some() {
         session.registry.release_ring(thread.trace().tid());
     }
     taken
 }
 
-/// A ring for the thread to go on in. Without memory for one, the log says that tracing of the thread ends.
+/// Takes the ring of a thread that records events only, and leaves it `replacement`. `None`, with the replacement left in
+/// place, if the thread has no such ring.
+pub(crate) fn take_events(
+    session: &Session,
+    handshake: &mut dyn Handshake,
+    thread: &TracedThread,
+    replacement: &mut Option<Ring>,
+) -> Option<TakenRing> {
+    if !thread.trace().records_events_only() {
+        return None;
+    }
+    let goes_on = replacement
+        .as_ref()
+        .is_some_and(|ring| ring.mode() == RingMode::Events);
+    let taken = handshake.take(thread, replacement)?;
+    if !goes_on {
+        session.events_ring_ended();
+    }
+    Some(taken)
+}
+
+/// A ring of calls for the thread to go on in. Without memory for one, the log says that tracing of the thread ends.
 pub(crate) fn replacement(session: &Session, tid: u32) -> Option<Ring> {
-    let ring = session.pool.take();
+    let ring = session.calls_ring();
     ring.inspect_err(|e| {
         let message = format!("tracing of thread {tid} ends: no memory for a ring: {e}");
         session.host.log(Severity::Warning, &message);
@@ -42,8 +73,32 @@ pub(crate) fn replacement(session: &Session, tid: u32) -> Option<Ring> {
 
 /// Returns the memory of a ring whose contents are not wanted.
 pub(crate) fn discard(session: &Session, taken: TakenRing) {
-    session.check_balance(&taken, false);
-    session.pool.put(taken.ring);
+    if taken.header.mode == RingMode::Calls {
+        session.check_balance(&taken, false);
+    }
+    session.put_back(taken.ring);
+}
+
+/// Changes the categories of events that are recorded. If that turns events on, each thread without a ring gets one; if it
+/// turns them off, the rings for events only go to the spool.
+pub(crate) fn set_categories(session: &Session, handshake: &mut dyn Handshake, categories: u32) {
+    session.set_categories(categories);
+    for thread in session.registry.threads() {
+        thread.trace().set_events(categories);
+        if categories == 0 {
+            if let Some(taken) = take_events(session, handshake, &thread, &mut None) {
+                session.spool.keep(taken);
+            }
+        } else if !thread.trace().records() {
+            let Some(ring) = session.events_ring() else {
+                continue;
+            };
+            if let Err(unused) = handshake.begin(&thread, ring) {
+                session.events_ring_ended();
+                session.put_back(unused);
+            }
+        }
+    }
 }
 
 /// Evicts rings until there is room for `more`; returns how many were evicted.
@@ -65,8 +120,12 @@ pub(crate) fn make_room(session: &Session, handshake: &mut dyn Handshake, more: 
     evicted
 }
 
-/// Takes and discards the rings of all threads.
+/// Takes and discards the rings of all threads. No thread gets a ring for events any more.
 pub(crate) fn stop_all(session: &Session, handshake: &mut dyn Handshake) {
+    set_categories(session, handshake, 0);
+    for taken in session.spool.take_all().0 {
+        discard(session, taken);
+    }
     for thread in session.registry.threads() {
         if let Some(taken) = take_ring(session, handshake, &thread, &mut None) {
             discard(session, taken);
@@ -82,7 +141,10 @@ pub(crate) fn forget_names(session: &Session) {
         threads
             .iter()
             .map(|thread| thread.trace().started_counter()),
-        || session.registry.oldest_retired_counter(),
+        || {
+            let retired = session.registry.oldest_retired_counter();
+            retired.into_iter().chain(session.spool.summary().1).min()
+        },
     );
     session
         .journal()

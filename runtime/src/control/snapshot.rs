@@ -3,16 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
+use hindsight_trace_format::catalogue::{FieldKind, Spec};
 use hindsight_trace_format::container::{
     write_file, Anchor, Losses, ProcessFacts, SectionKind, Symbol, Symbols,
 };
+use hindsight_trace_format::slot::Event;
 
 use crate::clock;
 use crate::control::retention;
 use crate::handshake::Handshake;
 use crate::host::Severity;
 use crate::session::Session;
-use crate::thread::trace::TakenRing;
+use crate::thread::taken::TakenRing;
 
 /// The name of this instruction set, as in [`ProcessFacts::isa`].
 const ISA: &str = if cfg!(target_arch = "x86_64") {
@@ -37,8 +39,8 @@ pub(crate) struct Request<'a> {
     pub(crate) path: Option<PathBuf>,
 }
 
-/// Takes the rings of all threads and the retired rings, with the losses that this causes. With `last` set, no thread
-/// is traced any more afterwards; otherwise all go on in other rings.
+/// Takes the rings of all threads, the retired rings and the spool, with the losses that this causes. With `last` set, no
+/// thread is traced any more afterwards; otherwise all go on in other rings.
 pub(crate) fn take_rings(
     session: &Session,
     handshake: &mut dyn Handshake,
@@ -46,7 +48,26 @@ pub(crate) fn take_rings(
 ) -> (Vec<TakenRing>, Vec<(String, u64)>) {
     let mut rings = session.registry.take_retired(|_| true);
     let mut without_memory = 0;
+    if last {
+        session.set_categories(0);
+    }
     for thread in session.registry.threads() {
+        if thread.trace().records_events_only() {
+            let mut replacement = None;
+            if !last {
+                replacement = session.spool.ring().ok();
+                without_memory += u64::from(replacement.is_none());
+            }
+            rings.extend(retention::take_events(
+                session,
+                handshake,
+                &thread,
+                &mut replacement,
+            ));
+            if let Some(unused) = replacement {
+                session.put_back(unused);
+            }
+        }
         if !thread.trace().is_traced() {
             continue;
         }
@@ -61,7 +82,7 @@ pub(crate) fn take_rings(
         }
         rings.extend(taken);
         if let Some(unused) = replacement {
-            session.pool.put(unused);
+            session.put_back(unused);
         }
     }
     // Threads that ended meanwhile: there may be no later file for their rings. If there is one, a file has one ring
@@ -70,7 +91,22 @@ pub(crate) fn take_rings(
         .registry
         .take_retired(|ended| last || rings.iter().all(|r| r.header.tid != ended.header.tid));
     rings.extend(ended);
+    // Last, for threads that end or fill a ring meanwhile.
+    let (spooled, dropped) = session.spool.take_all();
+    rings.extend(spooled);
     let mut losses = Vec::new();
+    let (_, refused) = session.event_rings();
+    for (reason, count) in [
+        ("rings of older events (event-spool)", dropped),
+        (
+            "threads without events: no free ring (event-rings)",
+            refused,
+        ),
+    ] {
+        if count != 0 {
+            losses.push((reason.into(), count));
+        }
+    }
     if without_memory != 0 {
         losses.push((
             "threads no longer traced: no memory for a ring".into(),
@@ -93,12 +129,13 @@ pub(crate) fn write(
     let main = std::process::id();
     rings.sort_by_key(|r| {
         let tid = r.header.tid;
-        (tid != request.triggered_by, tid != main, tid)
+        let part = (r.header.thread, r.header.part);
+        (tid != request.triggered_by, tid != main, tid, part)
     });
     let reason = request.reason.to_owned();
     let written = write_rings(session, &rings, request);
     for taken in rings {
-        session.pool.put(taken.ring);
+        session.put_back(taken.ring);
     }
     if let Ok(path) = &written {
         let message = format!("wrote {}: {reason}", path.display());
@@ -227,24 +264,37 @@ fn file_name(directory: &Path, process: &str, pid: u32) -> PathBuf {
     }
 }
 
-/// The addresses of all methods entered in the rings, sorted, without duplicates.
+/// The addresses of all methods that the rings name, sorted, without duplicates.
 fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
     /// Removing duplicates at this length keeps the list near the number of methods instead of calls.
     const COMPACT_AT: usize = 1 << 16;
     let mut addresses = Vec::with_capacity(COMPACT_AT);
     let mut compact_at = COMPACT_AT;
+    let mut add = |method| {
+        addresses.push(method);
+        if addresses.len() == compact_at {
+            addresses.sort_unstable();
+            addresses.dedup();
+            compact_at = COMPACT_AT.max(addresses.len() * 2);
+        }
+    };
     for event in rings.iter().flat_map(|ring| ring.slots().events()) {
         if let Some(method) = event.entered_method() {
-            addresses.push(method);
-            if addresses.len() == compact_at {
-                addresses.sort_unstable();
-                addresses.dedup();
-                compact_at = COMPACT_AT.max(addresses.len() * 2);
+            add(method);
+        } else if let Event::Extension { number } = event.event() {
+            let fields = Spec::from_number(number).map_or(&[][..], |spec| spec.fields);
+            for field in fields {
+                if matches!(field.kind, FieldKind::Method | FieldKind::Class) {
+                    let payload: Vec<u64> = event.payloads().collect();
+                    add(field.get(&payload));
+                }
             }
         }
     }
     addresses.sort_unstable();
     addresses.dedup();
+    // No method: the event's writer did not know one.
+    addresses.retain(|address| *address != 0);
     addresses
 }
 

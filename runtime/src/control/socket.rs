@@ -7,6 +7,7 @@
 //! | `start TID`, `stop TID` | `ok` |
 //! | `foreground TID` | `ok`: as `start`, but also for a thread that is traced |
 //! | `max-rings N` | `ok` |
+//! | `events off\|all\|CATEGORY+…` | `ok`: all threads record these events from now on |
 //! | `property dev.nanoscope=VALUE` | `ok`: as if the property had changed |
 //! | `status` | `ok JSON` |
 //!
@@ -24,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::command::{Command, SnapshotOutcome};
-use crate::config::RingLimit;
+use crate::config::{Categories, RingLimit};
 use crate::control::nanoscope;
 
 /// Maximum length of a line, bytes.
@@ -193,6 +194,11 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
         "foreground" => {
             let tid = tid()?;
             ask(commands, |reply| Command::Prefer { tid, reply })?.map(|()| String::new())
+        }
+        "events" => {
+            let categories = Categories::parse(argument)
+                .ok_or_else(|| format!("'{argument}': events takes {}", Categories::takes()))?;
+            ask(commands, |reply| Command::Events { categories, reply })?.map(|()| String::new())
         }
         "max-rings" => {
             let limit = RingLimit::parse(argument)

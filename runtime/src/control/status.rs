@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The state of tracing as one line of JSON. `docs/configuration.md` describes the keys.
 
+use hindsight_trace_format::catalogue::Category;
+
+use crate::clock;
 use crate::handshake::Handshake;
 use crate::histogram::Histogram;
 use crate::session::Session;
@@ -30,11 +33,26 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
         .map(|h| format!(r#"{{"tid":{},"wanted_at_ns":{}}}"#, h.tid, h.wanted_at_ns))
         .collect();
     let costs = handshake.costs();
+    let categories: Vec<_> = (Category::ALL.iter())
+        .filter(|c| session.categories() & c.bit() != 0)
+        .map(|c| format!(r#""{}""#, c.name()))
+        .collect();
+    let (event_rings, refused) = session.event_rings();
+    let (spooled, oldest) = session.spool.summary();
+    let rate = clock::known_rate(&session.started).unwrap_or(0);
+    let history_ms = oldest.map_or(0, |oldest| {
+        let ticks = clock::counter_in_order().saturating_sub(oldest);
+        (u128::from(ticks) * 1000)
+            .checked_div(rate.into())
+            .unwrap_or(0)
+    });
     format!(
         concat!(
             r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"max_rings":{},"#,
             r#""retired_rings":{},"holders":[{}],"snapshots":{},"#,
-            r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{}}}"#
+            r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"#,
+            r#""events":{{"categories":[{}],"threads":{},"refused":{},"ring_bytes":{},"#,
+            r#""spooled_rings":{},"spooled_ms":{}}}}}"#
         ),
         std::process::id(),
         threads.len(),
@@ -48,5 +66,11 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
         summary(&costs.waited),
         handshake.name(),
         costs.fallbacks,
+        categories.join(","),
+        event_rings,
+        refused,
+        session.config.events.geometry.bytes(),
+        spooled,
+        history_ms,
     )
 }

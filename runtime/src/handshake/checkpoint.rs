@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::handshake::{Costs, Handshake, TracedThread};
 use crate::host::Host;
 use crate::thread::ring::Ring;
-use crate::thread::trace::{StartReason, TakenRing};
+use crate::thread::taken::TakenRing;
+use crate::thread::trace::StartReason;
 
 /// Identity of the calling thread. Not `std::thread::current()`, which would allocate a Rust handle for the managed
 /// runtime's threads.

@@ -8,7 +8,7 @@ use crate::handshake::request::{self, Request};
 use crate::handshake::{Costs, Handshake, TracedThread};
 use crate::host::Host;
 use crate::thread::ring::Ring;
-use crate::thread::trace::TakenRing;
+use crate::thread::taken::TakenRing;
 
 /// The reason why the lock-free protocol cannot be used in this process, if it cannot.
 pub(crate) fn obstacle(host: &dyn Host) -> Option<String> {

@@ -11,11 +11,16 @@ pub(crate) mod lock_free;
 #[cfg(feature = "lock-free")]
 pub(crate) mod request;
 
+use std::sync::Arc;
+
+use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::slot::Extension;
 
 use crate::histogram::Histogram;
 use crate::thread::ring::Ring;
-use crate::thread::trace::{Inner, StartReason, TakenRing, ThreadTrace};
+use crate::thread::spool::Spool;
+use crate::thread::taken::TakenRing;
+use crate::thread::trace::{Inner, StartReason, ThreadTrace};
 use crate::thread::words::{HookMode, ThreadWords};
 
 #[cfg(feature = "lock-free")]
@@ -64,9 +69,25 @@ impl TracedThread {
     /// `words` are the aligned words that the thread's trace points use, and stay valid until
     /// [`retire`](Self::retire).
     pub unsafe fn new(tid: u32, name: &str, words: *const ThreadWords) -> Self {
+        // SAFETY: the caller fulfils the same conditions.
+        unsafe { Self::new_in_process(tid, 0, name, words, None) }
+    }
+
+    /// As [`new`](Self::new): `number` is unique among the threads of the process (0: not known), and `spool` takes the
+    /// full rings of the thread while it records events only.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    pub(crate) unsafe fn new_in_process(
+        tid: u32,
+        number: u64,
+        name: &str,
+        words: *const ThreadWords,
+        spool: Option<Arc<Spool>>,
+    ) -> Self {
         TracedThread {
             // SAFETY: the caller fulfils the same conditions.
-            trace: unsafe { ThreadTrace::new(tid, name, words) },
+            trace: unsafe { ThreadTrace::new(tid, number, name, words, spool) },
             #[cfg(feature = "lock-free")]
             request: None,
         }
@@ -78,10 +99,15 @@ impl TracedThread {
     /// As [`new`](Self::new). Besides, the caller is the thread, or the thread does not run yet; and its words are part
     /// of the thread object that [`StubTable::entry_slot`](crate::StubTable::entry_slot) describes.
     #[cfg(feature = "lock-free")]
-    pub(crate) unsafe fn new_lock_free(tid: u32, name: &str, words: *const ThreadWords) -> Self {
+    pub(crate) unsafe fn new_lock_free(
+        tid: u32,
+        number: u64,
+        name: &str,
+        words: *const ThreadWords,
+    ) -> Self {
         TracedThread {
             // SAFETY: the caller fulfils the same conditions.
-            trace: unsafe { ThreadTrace::new(tid, name, words) },
+            trace: unsafe { ThreadTrace::new(tid, number, name, words, None) },
             // SAFETY: the caller fulfils the same conditions.
             request: Some(unsafe { Request::new(words) }),
         }
@@ -156,10 +182,9 @@ impl TracedThread {
             // SAFETY: the caller fulfils the same conditions.
             return unsafe { request.ring_changed(&self.trace, inner) };
         }
-        let mode = if inner.has_ring() {
-            HookMode::Record
-        } else {
-            HookMode::Off
+        let mode = match inner.mode() {
+            Some(RingMode::Calls) => HookMode::Record,
+            Some(RingMode::Events) | None => HookMode::Off,
         };
         // SAFETY: the lock is held, and the caller guarantees that the thread has not retired.
         unsafe { self.trace.words() }.set_hook_mode(mode);
@@ -216,43 +241,52 @@ impl TracedThread {
         }
     }
 
-    /// Records an extension event with one word of payload.
+    /// Records that an exception left this number of traced frames.
     ///
     /// # Safety
     /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_extension(&self, cursor: *mut usize, extension: Extension, payload: u64) {
+    pub unsafe fn record_unwound(&self, frames: u64) {
+        // SAFETY: the caller fulfils the same conditions.
+        unsafe { self.record_event(Extension::Unwound.number(), &[frames]) }
+    }
+
+    /// Records an event of the catalogue (`hindsight_trace_format::catalogue`), into whichever ring the thread has. Does
+    /// nothing if the payload is not as long as the number says, or if the thread has no ring.
+    ///
+    /// # Safety
+    /// Called by the thread itself, which runs managed code: it is not at a safepoint.
+    pub unsafe fn record_event(&self, number: u32, payload: &[u64]) {
         if self.may_record() {
-            // SAFETY: the caller fulfils the same conditions, and the thread may record.
-            unsafe { self.trace.record_extension(cursor, extension, payload) }
+            // SAFETY: the caller is the thread, which may record.
+            unsafe { self.trace.record_event(number, payload) }
         }
     }
 
-    /// Records that the thread is about to wait for a lock. `owner_tid` is the kernel id of the lock's owner (0:
-    /// unknown), `lock` a number that identifies the lock as long as it lives.
+    /// Records the CPU time, allocations, page faults and context switches of the thread, unless it did so less than a
+    /// millisecond ago. `objects` and `bytes` are what it has allocated so far.
     ///
     /// # Safety
-    /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_lock_wait(&self, cursor: *mut usize, owner_tid: u32, lock: u64) {
+    /// As [`record_event`](Self::record_event).
+    pub unsafe fn record_resources(&self, objects: u64, bytes: u64) {
         if self.may_record() {
-            // SAFETY: the caller fulfils the same conditions, and the thread may record.
-            unsafe { self.trace.record_lock_wait(cursor, owner_tid, lock) }
+            // SAFETY: the caller is the thread, which may record.
+            unsafe { self.trace.record_resources(objects, bytes) }
         }
     }
 
-    /// The thread begins to wait: its waker is not known yet.
-    pub fn forget_waker(&self) {
-        self.trace.forget_waker();
-    }
-
-    /// Records which thread ended this thread's wait, if one did since [`forget_waker`](Self::forget_waker).
+    /// As [`record_event`](Self::record_event), for a thread in native code or in a wait: its ring may be changed at the same
+    /// time, so this takes a lock.
     ///
     /// # Safety
-    /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_woken(&self, cursor: *mut usize) {
-        if let Some(waker) = self.trace.take_waker() {
-            // SAFETY: the caller fulfils the same conditions.
-            unsafe { self.record_extension(cursor, Extension::WokenBy, u64::from(waker)) }
+    /// Called by the thread itself.
+    pub unsafe fn record_event_suspended(&self, number: u32, payload: &[u64]) {
+        #[cfg(feature = "lock-free")]
+        if self.request.is_some() {
+            // Only the request word says whether the thread may record.
+            return;
         }
+        // SAFETY: the caller is the thread, which does not hold the lock.
+        unsafe { self.trace.record_event_suspended(number, payload) }
     }
 
     /// Whether a fault at this address, with `cursor` in the cursor register, is a store onto this thread's guard

@@ -38,7 +38,8 @@ pub(crate) use fences::{prepare, returned_to_managed_code};
 
 use crate::sync::{fence, spin, AtomicU32, Ordering};
 use crate::thread::ring::Ring;
-use crate::thread::trace::{Inner, StartReason, TakenRing, ThreadTrace};
+use crate::thread::taken::TakenRing;
+use crate::thread::trace::{Inner, StartReason, ThreadTrace};
 use crate::thread::words::{HookMode, ThreadWords};
 
 /// The thread does not record, even if it has a cursor.

@@ -17,7 +17,8 @@ use crate::handshake::TracedThread;
 use crate::models::clock::{be_prompt, tick};
 use crate::sync::spin;
 use crate::thread::ring::{write_slot, Ring, SLOTS, SLOT_STRIDE};
-use crate::thread::trace::{StartReason, TakenRing};
+use crate::thread::taken::TakenRing;
+use crate::thread::trace::StartReason;
 use crate::thread::words::{set_stubs, StubTable, Stubs, ThreadWords};
 
 fn check(model: impl Fn() + Sync + Send + 'static) {

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
 use loom::cell::UnsafeCell;
 
@@ -16,6 +17,7 @@ pub(crate) const SLOTS: usize = 3;
 pub struct Ring {
     slots: Box<[UnsafeCell<u64>; SLOTS]>,
     geometry: Geometry,
+    mode: RingMode,
 }
 
 // SAFETY: `ThreadTrace` lets only one thread at a time write to a ring; loom reports a race if it fails to.
@@ -29,7 +31,19 @@ impl Ring {
         Ok(Ring {
             slots: Box::new(std::array::from_fn(|_| UnsafeCell::new(0))),
             geometry,
+            mode: RingMode::Calls,
         })
+    }
+
+    /// The ring, for a thread that records this.
+    pub(crate) fn with_mode(mut self, mode: RingMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// What a thread records into the ring.
+    pub fn mode(&self) -> RingMode {
+        self.mode
     }
 
     /// Address of the first slot.
@@ -51,6 +65,9 @@ impl Ring {
     pub(crate) fn slots(&self) -> u64 {
         SLOTS as u64
     }
+
+    /// Nothing: the memory is not kept.
+    pub(crate) fn release_memory(&mut self) {}
 
     /// A copy of the slots, as bytes of a real ring.
     pub(crate) fn snapshot(&self) -> Vec<u8> {
@@ -85,17 +102,23 @@ pub(crate) unsafe fn write_slot(at: usize, word: u64) {
 #[derive(Debug)]
 pub struct RingPool {
     geometry: Geometry,
+    mode: RingMode,
 }
 
 impl RingPool {
     /// A pool of rings of this geometry.
     pub fn new(geometry: Geometry) -> Self {
-        RingPool { geometry }
+        Self::with_mode(geometry, RingMode::Calls)
+    }
+
+    /// A pool of rings of this geometry and mode.
+    pub(crate) fn with_mode(geometry: Geometry, mode: RingMode) -> Self {
+        RingPool { geometry, mode }
     }
 
     /// A new ring.
     pub fn take(&self) -> io::Result<Ring> {
-        Ring::new(self.geometry)
+        Ok(Ring::new(self.geometry)?.with_mode(self.mode))
     }
 
     /// Drops the ring.

@@ -3,10 +3,13 @@
 //! a thread is brought to give up its ring; that is [`handshake`](crate::handshake).
 
 pub mod anchors;
+pub(crate) mod resources;
 #[cfg(not(feature = "loom"))]
 pub(crate) mod ring;
 #[cfg(feature = "loom")]
 #[path = "../models/ring.rs"]
 pub(crate) mod ring;
+pub(crate) mod spool;
+pub(crate) mod taken;
 pub(crate) mod trace;
 pub(crate) mod words;

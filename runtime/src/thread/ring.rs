@@ -5,6 +5,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
+use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::slot::SLOT_BYTES;
 
@@ -15,6 +16,7 @@ use hindsight_trace_format::slot::SLOT_BYTES;
 pub struct Ring {
     memory: NonNull<libc::c_void>,
     geometry: Geometry,
+    mode: RingMode,
 }
 
 // SAFETY: a Ring owns its mapping, which is not tied to a thread. ThreadTrace decides which thread writes to it.
@@ -43,6 +45,7 @@ impl Ring {
             )
             .ok_or(io::ErrorKind::OutOfMemory)?,
             geometry,
+            mode: RingMode::Calls,
         });
         #[cfg(not(miri))]
         Self::map(geometry)
@@ -72,7 +75,11 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory).ok_or_else(|| io::Error::other("mmap returned null"))?;
-        let ring = Ring { memory, geometry };
+        let ring = Ring {
+            memory,
+            geometry,
+            mode: RingMode::Calls,
+        };
         // SAFETY: the last page of the mapping made above.
         let guarded = unsafe {
             libc::mprotect(
@@ -97,6 +104,17 @@ impl Ring {
         self.base() + self.geometry.bytes()
     }
 
+    /// The ring, for a thread that records this.
+    pub(crate) fn with_mode(mut self, mode: RingMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// What a thread records into the ring: calls, unless it was made by a pool of another mode.
+    pub fn mode(&self) -> RingMode {
+        self.mode
+    }
+
     /// The ring's size.
     pub fn geometry(&self) -> Geometry {
         self.geometry
@@ -117,7 +135,7 @@ impl Ring {
     }
 
     /// Returns the memory to the system and keeps the address space. All slots become zero.
-    fn release_memory(&mut self) {
+    pub(crate) fn release_memory(&mut self) {
         #[cfg(miri)]
         // SAFETY: this is the only reference to the ring's memory.
         unsafe {
@@ -170,6 +188,7 @@ pub(crate) const SLOT_STRIDE: usize = SLOT_BYTES;
 #[derive(Debug)]
 pub struct RingPool {
     geometry: Geometry,
+    mode: RingMode,
     spare: Mutex<Vec<Ring>>,
 }
 
@@ -177,10 +196,16 @@ impl RingPool {
     /// Maximum number of spare rings that stay mapped. Address space is scarce in a 32-bit process.
     const MAX_SPARE: usize = if usize::BITS < 64 { 1 } else { 2 };
 
-    /// An empty pool of rings of this size.
+    /// An empty pool of rings of this size, for calls.
     pub fn new(geometry: Geometry) -> Self {
+        Self::with_mode(geometry, RingMode::Calls)
+    }
+
+    /// An empty pool of rings of this size and mode.
+    pub(crate) fn with_mode(geometry: Geometry, mode: RingMode) -> Self {
         RingPool {
             geometry,
+            mode,
             spare: Mutex::new(Vec::new()),
         }
     }
@@ -191,7 +216,10 @@ impl RingPool {
     /// As [`Ring::new`].
     pub fn take(&self) -> io::Result<Ring> {
         let spare = self.spare.lock().unwrap_or_else(|e| e.into_inner()).pop();
-        spare.map_or_else(|| Ring::new(self.geometry), Ok)
+        match spare {
+            Some(spare) => Ok(spare),
+            None => Ok(Ring::new(self.geometry)?.with_mode(self.mode)),
+        }
     }
 
     /// Takes a ring back that is not in use, and returns its memory to the system.

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The trace of one thread: its ring, its cursor and its anchors.
 
-use hindsight_trace_format::container::{Anchor, RingHeader};
-use hindsight_trace_format::reverse::Slots;
+use std::sync::Arc;
+
+use hindsight_trace_format::catalogue::Category;
+use hindsight_trace_format::container::{Anchor, RingHeader, RingMode};
 use hindsight_trace_format::ring::{Position, CURSOR_OFF};
-use hindsight_trace_format::slot::{payload_slots, Extension, Slot, FIRST_METHOD, SLOT_BYTES};
+use hindsight_trace_format::slot::{
+    payload_slots, Extension, Slot, FIRST_METHOD, PAYLOAD_MASK, SLOT_BYTES,
+};
 
 use crate::clock;
 use crate::sync::{fence, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::thread::anchors::AnchorLog;
+use crate::thread::resources::Resources;
 use crate::thread::ring::{write_slot, Ring, SLOT_STRIDE};
+use crate::thread::spool::Spool;
+use crate::thread::taken::TakenRing;
 use crate::thread::words::ThreadWords;
 
 /// The trace of one thread that is registered with the managed runtime.
@@ -23,6 +30,9 @@ use crate::thread::words::ThreadWords;
 /// The [`ThreadWords`] belong to the managed runtime's thread object, and are valid while the thread is registered.
 /// [`retire`](Self::retire) ends that, under the lock that the other two parties take.
 ///
+/// The ring's mode says what the thread records. Compiled trace points use the cursor among the thread's words, which is 0
+/// unless the thread records calls; a thread that records events only has its cursor here.
+///
 /// The lap count and the cursor change together when the ring wraps. `lap_changes` works like the counter of a
 /// sequence lock: it is odd during the change, so the control thread can tell that it read both before or both
 /// after the change.
@@ -34,12 +44,27 @@ pub(crate) struct ThreadTrace {
     /// Completed laps.
     laps: AtomicU64,
     lap_changes: AtomicU32,
-    /// Kernel id of the thread that ended this thread's current wait; 0: none yet.
-    waker: AtomicU32,
+    /// Address of the next slot of a ring for events only; 0 without such a ring.
+    events_cursor: AtomicUsize,
+    /// The counter at the newest event in a ring for events only, ticks.
+    newest: AtomicU64,
+    /// The counter at the newest event with a whole counter in a ring for events only, ticks.
+    newest_whole: AtomicU64,
+    resources: Resources,
     tid: u32,
+    number: u64,
     words: WordsAddress,
+    /// The categories of events that the thread records while it has a ring, as bits.
+    categories: AtomicU32,
+    /// Takes full rings of a thread that records events only. Without it, or while it is busy, the ring wraps.
+    spool: Option<Arc<Spool>>,
     inner: Mutex<Inner>,
 }
+
+/// The most slots that an event has.
+const MAX_EVENT_SLOTS: usize = PAYLOAD_MASK as usize + 1;
+/// Ticks after which a thread that records events only records the whole counter: half a wrap of the 32 bits in a slot.
+const WHOLE_COUNTER_AFTER: u64 = 1 << 31;
 
 /// The state that changes when the thread's ring changes. The lock is held for every change.
 pub(crate) struct Inner {
@@ -51,13 +76,21 @@ pub(crate) struct Inner {
     continues: bool,
     /// The counter when recording into the ring began.
     started_counter: u64,
+    /// Rings that the thread had before this one.
+    parts: u32,
     anchors: AnchorLog,
 }
 
 impl Inner {
     /// Whether the thread has a ring.
+    #[cfg(feature = "lock-free")]
     pub(crate) fn has_ring(&self) -> bool {
         self.ring.is_some()
+    }
+
+    /// What the thread records; `None` without a ring.
+    pub(crate) fn mode(&self) -> Option<RingMode> {
+        self.ring.as_ref().map(Ring::mode)
     }
 
     /// Whether the thread has ended, or is about to.
@@ -100,42 +133,6 @@ pub enum StartReason {
     Request = 1,
 }
 
-/// A ring that was taken from its thread, with the data that readers need.
-#[derive(Debug)]
-pub struct TakenRing {
-    /// The memory; no thread writes to it any more.
-    pub ring: Ring,
-    /// The ring's thread, and the position of its cursor.
-    pub header: RingHeader,
-    /// Positions of the cursor, with the counter at that time.
-    pub anchors: Vec<Anchor>,
-    /// Calls were under way when recording into the ring began: its first exits may belong to entries that are not
-    /// in it.
-    #[cfg_attr(
-        not(feature = "check-balance"),
-        allow(dead_code, reason = "for the check")
-    )]
-    pub continues: bool,
-}
-
-impl TakenRing {
-    /// The slots recorded, oldest first.
-    pub fn slots(&self) -> Slots<'_> {
-        // SAFETY: the ring was taken from its thread, which has not written to it since.
-        Slots::new(unsafe { self.ring.bytes() }, self.header.position)
-    }
-
-    /// The written part of the ring's memory.
-    pub fn written_bytes(&self) -> &[u8] {
-        // SAFETY: the ring was taken from its thread, which has not written to it since.
-        let bytes = unsafe { self.ring.bytes() };
-        match self.header.position {
-            Position { laps: 0, offset } => &bytes[..(offset as usize).min(bytes.len())],
-            _ => bytes,
-        }
-    }
-}
-
 /// Calls `append` with the slots of an entry of the method at this address: one slot, or two above 4 GiB.
 fn with_entry(method: u64, append: impl FnOnce(&[u64])) {
     let counter = clock::counter();
@@ -151,26 +148,39 @@ fn offset(cursor: usize, base: usize) -> u64 {
 }
 
 impl ThreadTrace {
-    /// A registered thread that is not traced yet.
+    /// A registered thread that is not traced yet; `number` is unique in the process.
     ///
     /// # Safety
     /// `words` are the aligned words that the thread's trace points use, and stay valid until
     /// [`retire`](Self::retire).
-    pub(crate) unsafe fn new(tid: u32, name: &str, words: *const ThreadWords) -> Self {
+    pub(crate) unsafe fn new(
+        tid: u32,
+        number: u64,
+        name: &str,
+        words: *const ThreadWords,
+        spool: Option<Arc<Spool>>,
+    ) -> Self {
         ThreadTrace {
             base: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             laps: AtomicU64::new(0),
             lap_changes: AtomicU32::new(0),
-            waker: AtomicU32::new(0),
+            events_cursor: AtomicUsize::new(0),
+            newest: AtomicU64::new(0),
+            newest_whole: AtomicU64::new(0),
+            resources: Resources::default(),
             tid,
+            number,
             words: WordsAddress(words),
+            categories: AtomicU32::new(0),
+            spool,
             inner: Mutex::new(Inner {
                 name: name.to_owned(),
                 retired: false,
                 ring: None,
                 continues: false,
                 started_counter: 0,
+                parts: 0,
                 anchors: AnchorLog::default(),
             }),
         }
@@ -186,9 +196,19 @@ impl ThreadTrace {
         name.clone_into(&mut self.lock().name);
     }
 
-    /// Whether the thread has a ring.
+    /// Whether the thread records its calls.
     pub(crate) fn is_traced(&self) -> bool {
+        self.records() && !self.records_events_only()
+    }
+
+    /// Whether the thread has a ring.
+    pub(crate) fn records(&self) -> bool {
         self.base.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether the thread has a ring for events only.
+    pub(crate) fn records_events_only(&self) -> bool {
+        self.events_cursor.load(Ordering::Relaxed) != 0
     }
 
     /// The counter when recording into the current ring began; `None` without a ring. No event in the ring is
@@ -235,10 +255,8 @@ impl ThreadTrace {
         // A thread that runs has calls under way.
         let continues = reason == StartReason::Request;
         self.install(inner, Some(ring), continues);
-        self.forget_waker();
-        let started = Slot::extension(Extension::Started, clock::counter()).0;
         // SAFETY: the caller guarantees that the thread does not record; it has not retired.
-        unsafe { self.append_at(self.words.get().cursor(), &[reason as u64, started]) };
+        unsafe { self.record_event(Extension::Started.number(), &[reason as u64]) };
         Ok(())
     }
 
@@ -252,14 +270,34 @@ impl ThreadTrace {
         inner.started_counter = clock::counter_in_order();
         inner.anchors.clear();
         inner.continues = continues;
-        let cursor = if ring.is_some() {
-            base
-        } else {
-            CURSOR_OFF as usize
+        self.newest.store(inner.started_counter, Ordering::Relaxed);
+        self.newest_whole
+            .store(inner.started_counter, Ordering::Relaxed);
+        let (calls, events) = match ring.as_ref().map(Ring::mode) {
+            None => (CURSOR_OFF as usize, 0),
+            Some(RingMode::Calls) => (base, 0),
+            Some(RingMode::Events) => (CURSOR_OFF as usize, base),
         };
         inner.ring = ring;
-        // SAFETY: `inner` shows that the lock is held, and both callers have checked that the thread has not retired.
-        unsafe { self.words.get().set_cursor(cursor) };
+        self.events_cursor.store(events, Ordering::Relaxed);
+        // SAFETY: `inner` shows that the lock is held, and all callers have checked that the thread has not retired.
+        unsafe {
+            self.words.get().set_cursor(calls);
+            self.show_events(inner);
+        }
+    }
+
+    /// The cursor of the ring that the thread records into.
+    ///
+    /// # Safety
+    /// The thread has not retired: the caller is the thread, or holds the lock and has checked it.
+    unsafe fn cursor(&self) -> &AtomicUsize {
+        if self.records_events_only() {
+            &self.events_cursor
+        } else {
+            // SAFETY: the caller guarantees that the thread has not retired.
+            unsafe { self.words.get() }.cursor()
+        }
     }
 
     /// Takes the ring. With a `replacement` recording goes on in that, without a gap. Without one recording stops,
@@ -276,15 +314,21 @@ impl ThreadTrace {
             return None;
         }
         let ring = inner.ring.take()?;
-        // SAFETY: the thread has not retired, and `inner` shows that the lock is held.
-        let words = unsafe { self.words.get() };
         if replacement.is_none() {
-            let stopped = Slot::extension(Extension::Stopped, clock::counter()).0;
-            // SAFETY: the caller guarantees that the thread does not record.
-            unsafe { self.append_at(words.cursor(), &[stopped]) };
+            // SAFETY: the thread has not retired, and `inner` shows that the lock is held. The caller guarantees that
+            // the thread does not record.
+            unsafe { self.record_event(Extension::Stopped.number(), &[]) };
         }
-        let cursor = words.cursor().load(Ordering::Relaxed);
-        let taken = TakenRing {
+        // SAFETY: the thread has not retired, and `inner` shows that the lock is held.
+        let cursor = unsafe { self.cursor() }.load(Ordering::Relaxed);
+        let taken = self.taken(inner, ring, cursor);
+        self.install(inner, replacement.take(), true);
+        Some(taken)
+    }
+
+    /// The ring that `inner` had, with the data that readers need; `cursor` is its cursor.
+    fn taken(&self, inner: &mut Inner, ring: Ring, cursor: usize) -> TakenRing {
+        let mut taken = TakenRing {
             header: RingHeader {
                 tid: self.tid,
                 name: inner.name.clone(),
@@ -295,14 +339,23 @@ impl ThreadTrace {
                 },
                 started_counter: inner.started_counter,
                 stopped_counter: clock::counter_in_order(),
-                ..RingHeader::default()
+                thread: self.number,
+                part: inner.parts,
+                mode: ring.mode(),
             },
             anchors: inner.anchors.take(),
             continues: inner.continues,
             ring,
         };
-        self.install(inner, replacement.take(), true);
-        Some(taken)
+        inner.parts += 1;
+        if taken.header.mode == RingMode::Events {
+            // Binds the newest event; `FullTime` events bind the others.
+            taken.anchors = vec![Anchor {
+                counter: self.newest.load(Ordering::Relaxed),
+                slots_written: taken.header.position.slots_written(taken.header.geometry),
+            }];
+        }
+        taken
     }
 
     /// Marks the thread as ended. Its words are not accessed after the lock is released.
@@ -362,9 +415,7 @@ impl ThreadTrace {
         let laps = self.laps.load(Ordering::Relaxed);
         self.laps.store(laps.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: a thread that has a ring has not retired.
-        unsafe { self.words.get() }
-            .cursor()
-            .store(base, Ordering::Relaxed);
+        unsafe { self.cursor() }.store(base, Ordering::Relaxed);
         self.lap_changes
             .store(changes.wrapping_add(2), Ordering::Release);
         base
@@ -401,47 +452,134 @@ impl ThreadTrace {
         unsafe { self.append(cursor, &[Slot::exit(clock::counter()).0]) }
     }
 
-    /// Records an extension event with one word of payload.
+    /// Records an event. Does nothing if the payload is not as long as the event's number says.
     ///
     /// # Safety
-    /// As [`append`](Self::append).
-    pub(crate) unsafe fn record_extension(
-        &self,
-        cursor: *mut usize,
-        extension: Extension,
-        payload: u64,
-    ) {
-        debug_assert_eq!(payload_slots(extension.number()), 1);
-        let closing = Slot::extension(extension, clock::counter()).0;
-        // SAFETY: the caller fulfils the conditions of `append`.
-        unsafe { self.append(cursor, &[payload, closing]) }
+    /// Called by the thread itself, which may record; or the thread does not record meanwhile, and the caller holds the
+    /// lock.
+    #[inline]
+    pub(crate) unsafe fn record_event(&self, number: u32, payload: &[u64]) {
+        if payload.len() != payload_slots(number) {
+            debug_assert!(false, "event {number:#x} with {} words", payload.len());
+            return;
+        }
+        let counter = clock::counter();
+        let mut words = [0; MAX_EVENT_SLOTS];
+        let slots = payload.len() + 1;
+        words[..payload.len()].copy_from_slice(payload);
+        words[payload.len()] = Slot::new(number, counter).0;
+        if self.records_events_only() {
+            // SAFETY: the caller fulfils the same conditions.
+            unsafe { self.append_event(counter, &words[..slots]) };
+        } else {
+            // SAFETY: the caller fulfils the same conditions.
+            unsafe { self.append_at(self.cursor(), &words[..slots]) };
+        }
     }
 
-    /// Records that the thread is about to wait for a lock. `owner_tid` is the kernel id of the lock's owner (0:
-    /// unknown), `lock` a number that identifies the lock as long as it lives.
+    /// Appends an event of this time, in ticks, to a ring for events only.
     ///
     /// # Safety
-    /// As [`append`](Self::append).
-    pub(crate) unsafe fn record_lock_wait(&self, cursor: *mut usize, owner_tid: u32, lock: u64) {
-        let closing = Slot::extension(Extension::LockWait, clock::counter()).0;
-        // SAFETY: the caller fulfils the conditions of `append`.
-        unsafe { self.append(cursor, &[u64::from(owner_tid), lock, closing]) }
+    /// As [`record_event`](Self::record_event).
+    unsafe fn append_event(&self, counter: u64, words: &[u64]) {
+        let before = self.newest.load(Ordering::Relaxed);
+        // The counters of two processors may differ by some ticks.
+        let counter = counter.max(before);
+        let whole = self.newest_whole.load(Ordering::Relaxed);
+        if counter - whole >= WHOLE_COUNTER_AFTER {
+            let closing = Slot::extension(Extension::FullTime, counter).0;
+            self.make_room(3);
+            self.newest_whole.store(counter, Ordering::Relaxed);
+            // SAFETY: the caller fulfils the same conditions.
+            unsafe { self.append_at(&self.events_cursor, &[before, counter, closing]) };
+        }
+        self.make_room(words.len());
+        self.newest.store(counter, Ordering::Relaxed);
+        // SAFETY: the caller fulfils the same conditions.
+        unsafe { self.append_at(&self.events_cursor, words) };
     }
 
-    /// The thread begins to wait: its waker is not known yet.
-    pub(crate) fn forget_waker(&self) {
-        self.waker.store(0, Ordering::Relaxed);
+    /// If this many slots do not fit into the rest of the ring for events only, gives the ring to the spool and goes on in
+    /// another one. If the spool is busy, or has none, the ring wraps: its oldest events are overwritten.
+    #[inline]
+    fn make_room(&self, slots: usize) {
+        let at = self.events_cursor.load(Ordering::Relaxed);
+        if at + slots * SLOT_STRIDE > self.end.load(Ordering::Relaxed) {
+            self.exchange_full_ring(at);
+        }
     }
 
-    /// The calling thread, `waker`, ends this thread's wait.
-    pub(crate) fn woken_by(&self, waker: u32) {
-        self.waker.store(waker, Ordering::Relaxed);
+    #[cold]
+    fn exchange_full_ring(&self, cursor: usize) {
+        let Some(spool) = &self.spool else {
+            return;
+        };
+        // Never waits: the control thread may hold the lock, to take the ring.
+        let Ok(mut inner) = self.inner.try_lock() else {
+            return;
+        };
+        if inner.retired || inner.mode() != Some(RingMode::Events) {
+            return;
+        }
+        let Some(next) = spool.take_free() else {
+            return;
+        };
+        if let Some(ring) = inner.ring.take() {
+            let full = self.taken(&mut inner, ring, cursor);
+            self.install(&mut inner, Some(next), true);
+            spool.put_soon(full);
+        }
     }
 
-    /// The thread that ended this thread's wait since [`forget_waker`](Self::forget_waker), if any. It is returned
-    /// once.
-    pub(crate) fn take_waker(&self) -> Option<u32> {
-        Some(self.waker.swap(0, Ordering::Relaxed)).filter(|waker| *waker != 0)
+    /// As [`record_event`](Self::record_event), for a thread that is in native code, or suspended: there the control thread
+    /// may change its ring, which the lock rules out.
+    ///
+    /// # Safety
+    /// Called by the thread itself, which does not hold the lock.
+    pub(crate) unsafe fn record_event_suspended(&self, number: u32, payload: &[u64]) {
+        let inner = self.lock();
+        if inner.ring.is_some() && !inner.retired {
+            // A full ring wraps here: the exchange needs the lock.
+            // SAFETY: the caller is the thread, and the lock is held.
+            unsafe { self.record_event(number, payload) };
+        }
+    }
+
+    /// Records what the thread has used, unless it did so less than a millisecond ago. `objects` and `bytes` are what it has
+    /// allocated so far.
+    ///
+    /// # Safety
+    /// As [`record_event`](Self::record_event).
+    pub(crate) unsafe fn record_resources(&self, objects: u64, bytes: u64) {
+        self.resources.read(objects, bytes, |event, payload| {
+            // SAFETY: the caller fulfils the same conditions.
+            unsafe { self.record_event(event.number(), payload) }
+        });
+    }
+
+    /// Changes the categories of events, as bits, that the thread records while it has a ring.
+    pub(crate) fn set_events(&self, categories: u32) {
+        self.categories.store(categories, Ordering::Relaxed);
+        let inner = self.lock();
+        if !inner.retired {
+            // SAFETY: the lock is held, and the thread has not retired.
+            unsafe { self.show_events(&inner) };
+        }
+    }
+
+    /// Tells the managed runtime which events the thread records now.
+    ///
+    /// # Safety
+    /// `inner` belongs to this thread, which has not retired.
+    unsafe fn show_events(&self, inner: &Inner) {
+        let categories = self.categories.load(Ordering::Relaxed);
+        let mask = match inner.mode() {
+            None => 0,
+            Some(RingMode::Calls) => categories | Category::Recording.bit(),
+            Some(RingMode::Events) => categories,
+        };
+        // SAFETY: the caller holds the lock, and the thread has not retired.
+        unsafe { self.words.get() }.set_events(mask);
     }
 
     /// Whether a fault at this address, with `cursor` in the cursor register, is a store onto this thread's guard
@@ -475,7 +613,9 @@ impl ThreadTrace {
         /// A try takes about 50 ns, and events are rarely closer to each other.
         const TRIES: u32 = if cfg!(feature = "loom") { 1 } else { 1000 };
         let mut inner = self.lock();
-        let Some(ring) = inner.ring.as_ref().filter(|_| !inner.retired) else {
+        // A ring for events only has whole counters in it.
+        let recording = |ring: &&Ring| !inner.retired && ring.mode() == RingMode::Calls;
+        let Some(ring) = inner.ring.as_ref().filter(recording) else {
             return true;
         };
         let (base, slots) = (ring.base(), ring.slots());
@@ -513,6 +653,7 @@ impl ThreadTrace {
 mod tests {
     use super::*;
     use crate::handshake::TracedThread;
+    use crate::thread::ring::RingPool;
     use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};
     use hindsight_trace_format::slot::Event;
 
@@ -543,8 +684,8 @@ mod tests {
         let taken = unsafe {
             trace.record_entry(words.cursor().as_ptr(), 0x7000_1000);
             trace.record_entry(words.cursor().as_ptr(), 0x12_3456_7890);
-            trace.record_extension(words.cursor().as_ptr(), Extension::Unwound, 1);
-            trace.record_lock_wait(words.cursor().as_ptr(), 77, 0xabcd);
+            trace.record_unwound(1);
+            trace.record_event(Extension::LockWait.number(), &[77, 0xabcd]);
             trace.record_exit(words.cursor().as_ptr());
             trace.take(&mut None).unwrap()
         };
@@ -576,27 +717,166 @@ mod tests {
         assert_eq!(taken.written_bytes().len(), 12 * SLOT_BYTES);
     }
 
-    #[test]
-    fn a_wait_that_somebody_ends_says_who() {
-        let words = ThreadWords::new();
-        let trace = traced(&words);
-        trace.trace().woken_by(7); // Too late for the wait that it was meant for.
-        trace.forget_waker();
+    fn events_ring() -> Ring {
+        ring().with_mode(RingMode::Events)
+    }
+
+    /// A thread that records these events only; the test itself plays the thread.
+    fn with_events(words: &ThreadWords, spool: Option<Arc<Spool>>) -> TracedThread {
+        // SAFETY: the words outlive the trace in every test.
+        let thread = unsafe { TracedThread::new_in_process(1, 5, "test", words, spool) };
+        thread.trace().set_events(Category::Waits.bit());
         // SAFETY: this test is the thread.
-        let taken = unsafe {
-            trace.record_woken(words.cursor().as_ptr());
-            trace.trace().woken_by(8);
-            trace.record_woken(words.cursor().as_ptr());
-            trace.record_woken(words.cursor().as_ptr());
-            trace.take(&mut None).unwrap()
-        };
-        let woken: Vec<_> = taken
-            .slots()
-            .events()
-            .filter(|e| e.event() == extension(Extension::WokenBy))
-            .map(|e| e.payloads().collect::<Vec<_>>())
+        unsafe { thread.begin(events_ring(), StartReason::Configuration) }.unwrap();
+        thread
+    }
+
+    /// The events in a ring, oldest first, with their payloads.
+    fn events(taken: &TakenRing) -> Vec<(Extension, Vec<u64>)> {
+        let mut events: Vec<_> = (taken.slots().events())
+            .filter_map(|e| match e.event() {
+                Event::Extension { number } => {
+                    Some((Extension::from_number(number)?, e.payloads().collect()))
+                }
+                _ => None,
+            })
             .collect();
-        assert_eq!(woken, [[8]]);
+        events.reverse();
+        events
+    }
+
+    #[test]
+    fn a_thread_with_events_only_has_no_trace_points() {
+        let words = ThreadWords::new();
+        let thread = with_events(&words, None);
+        assert_eq!(words.events(), Category::Waits.bit());
+        assert!(!words.is_marked_traced() && !thread.trace().is_traced());
+        let wakes = Extension::Wakes.number();
+        // SAFETY: this test is the thread.
+        let (only_events, with_calls) = unsafe {
+            thread.record_entry(words.cursor().as_ptr(), 0x7000_1000);
+            thread.record_event(wakes, &[1]);
+            thread.record_event_suspended(wakes, &[2]);
+            let only_events = thread.take(&mut Some(ring())).unwrap();
+            assert!(words.is_marked_traced() && thread.trace().is_traced());
+            thread.record_event(wakes, &[3]);
+            thread.record_exit(words.cursor().as_ptr());
+            (only_events, thread.retire().unwrap())
+        };
+        let wakes = |n| (Extension::Wakes, vec![n]);
+        assert_eq!(
+            events(&only_events),
+            [(Extension::Started, vec![0]), wakes(1), wakes(2)]
+        );
+        assert_eq!(only_events.slots().events().count(), 3, "no calls");
+        assert_eq!(
+            events(&with_calls),
+            [wakes(3), (Extension::Stopped, vec![])]
+        );
+        assert_eq!(with_calls.slots().events().count(), 3, "and an exit");
+        let header =
+            |taken: &TakenRing| (taken.header.thread, taken.header.part, taken.header.mode);
+        assert_eq!(header(&only_events), (5, 0, RingMode::Events));
+        assert_eq!(header(&with_calls), (5, 1, RingMode::Calls));
+        assert_eq!(words.events(), 0);
+    }
+
+    #[test]
+    fn full_rings_of_events_go_to_the_spool_oldest_out_first() {
+        let pool = RingPool::with_mode(ring().geometry(), RingMode::Events);
+        let spool = Arc::new(Spool::new(2, pool));
+        let words = ThreadWords::new();
+        let thread = with_events(&words, Some(Arc::clone(&spool)));
+        // An event has 2 slots, and the first ring 2 for the start.
+        let a_ring = (4096 / SLOT_BYTES / 2) as u64;
+        let count = 4 * a_ring + 3;
+        for i in 0..count {
+            // SAFETY: this test is the thread.
+            unsafe { thread.record_event(Extension::Wakes.number(), &[i]) };
+        }
+        // SAFETY: this test is the thread.
+        let last = unsafe { thread.retire() }.unwrap();
+        let (mut rings, dropped) = spool.take_all();
+        assert_eq!((rings.len(), dropped), (2, 2));
+        rings.push(last);
+        assert_eq!(
+            rings.iter().map(|r| r.header.part).collect::<Vec<_>>(),
+            [2, 3, 4]
+        );
+        let numbers: Vec<u64> = (rings.iter().flat_map(events))
+            .filter(|(e, _)| *e == Extension::Wakes)
+            .map(|(_, payload)| payload[0])
+            .collect();
+        let oldest = 2 * a_ring - 1;
+        assert_eq!(numbers, (oldest..count).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_ring_of_events_wraps_where_the_spool_is_busy() {
+        let words = ThreadWords::new();
+        let thread = with_events(&words, None);
+        for i in 0..1000 {
+            // SAFETY: this test is the thread.
+            unsafe { thread.record_event(Extension::Wakes.number(), &[i]) };
+        }
+        // SAFETY: this test is the thread.
+        let taken = unsafe { thread.retire() }.unwrap();
+        assert_eq!(taken.header.position.laps, 3);
+        let events = events(&taken);
+        assert_eq!(events[events.len() - 2], (Extension::Wakes, vec![999]));
+        // The stop has one slot, so the oldest event is cut.
+        assert_eq!(events.len(), 256);
+    }
+
+    #[test]
+    fn whole_counters_bound_a_long_pause() {
+        let words = ThreadWords::new();
+        let thread = with_events(&words, None);
+        let record = || {
+            // SAFETY: this test is the thread.
+            unsafe { thread.record_event(Extension::Wakes.number(), &[1]) }
+        };
+        record();
+        let before = thread.trace().newest.load(Ordering::Relaxed);
+        let long_ago = before.saturating_sub(WHOLE_COUNTER_AFTER);
+        thread
+            .trace()
+            .newest_whole
+            .store(long_ago, Ordering::Relaxed);
+        record();
+        record();
+        // SAFETY: this test is the thread.
+        let taken = unsafe { thread.retire() }.unwrap();
+        let events = events(&taken);
+        let (kind, payload) = &events[2];
+        assert_eq!((*kind, payload[0]), (Extension::FullTime, before));
+        assert!(payload[1] >= before);
+        assert_eq!(events.len(), 6, "{events:?}");
+        let [anchor] = taken.anchors[..] else {
+            panic!("{:?}", taken.anchors);
+        };
+        assert!(anchor.counter >= payload[1]);
+        let newest = taken.slots().events().next().unwrap();
+        assert_eq!(
+            newest.counter(),
+            anchor.counter as u32,
+            "of the newest event"
+        );
+        assert_eq!(anchor.slots_written, 2 + 2 + 3 + 2 + 2 + 1);
+    }
+
+    #[test]
+    fn an_event_with_the_wrong_payload_is_not_recorded() {
+        let words = ThreadWords::new();
+        let thread = with_events(&words, None);
+        let wrong = std::panic::catch_unwind(|| {
+            // SAFETY: this test is the thread.
+            unsafe { thread.record_event(Extension::Wakes.number(), &[1, 2]) }
+        });
+        assert_eq!(wrong.is_err(), cfg!(debug_assertions));
+        // SAFETY: this test is the thread.
+        let taken = unsafe { thread.retire() }.unwrap();
+        assert_eq!(events(&taken).len(), 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 #[cfg(not(feature = "loom"))]
 use hindsight_trace_format::ring::CURSOR_OFF;
 
-use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU8, AtomicUsize, Ordering};
 
 /// Hindsight's part of a thread object; the managed runtime declares the same layout.
 ///
@@ -17,12 +17,16 @@ use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 /// | 2 words | 4 | `poll`: byte 0 is 1 while the thread is traced; byte 1 is the managed runtime's (1: it wants the thread to suspend); bytes 2 and 3 are 0 |
 /// | 3 words | word | `exit_stub`: address of the stub for method exits, 0 while the thread is not traced |
 /// | 4 words | word | `leaf_stub`: address of the stub for entries of methods without suspend check, 0 while the thread is not traced |
+/// | 5 words | 4 | `events`: the categories of events that the thread records, as bits (`hindsight_trace_format::catalogue::Category`); 0: none |
+/// | 5 words + 4 | 12 | the managed runtime's: the number of the thread's current wait, and which thread ended it |
+/// | 5 words + 16 | 16 | the managed runtime's: the objects and bytes that the thread has allocated |
 ///
 /// Compiled code may test `poll` as one 32-bit word for "is there anything to do". Hindsight and the managed
 /// runtime each store only their own byte, with byte stores, so neither can overwrite the other's.
 ///
 /// A new thread's words are all zero. Once the thread is registered, the words change only on the thread itself,
-/// while it is at a safepoint, or as the lock-free handshake defines.
+/// while it is at a safepoint, or as the lock-free handshake defines. Exceptions: the control thread changes `events` at
+/// any time, and the managed runtime's own words.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct ThreadWords {
@@ -31,6 +35,11 @@ pub struct ThreadWords {
     poll: Poll,
     exit_stub: AtomicUsize,
     leaf_stub: AtomicUsize,
+    events: AtomicU32,
+    /// The managed runtime's.
+    waits: [u32; 3],
+    /// The managed runtime's.
+    allocations: [u32; 4],
     /// Shadow cell touched on every access, so that loom reports use after the thread has gone.
     #[cfg(feature = "loom")]
     alive: loom::cell::UnsafeCell<()>,
@@ -130,7 +139,19 @@ impl ThreadWords {
             },
             exit_stub: AtomicUsize::new(0),
             leaf_stub: AtomicUsize::new(0),
+            events: AtomicU32::new(0),
+            waits: [0; 3],
+            allocations: [0; 4],
         }
+    }
+
+    /// The categories of events that the thread records, as bits.
+    pub fn events(&self) -> u32 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_events(&self, categories: u32) {
+        self.events.store(categories, Ordering::Relaxed);
     }
 
     /// Address of the next slot, 0 while tracing is off.
@@ -222,7 +243,9 @@ mod tests {
         assert_eq!(size_of::<Poll>(), 4);
         assert_eq!(offset_of!(ThreadWords, exit_stub), 3 * word);
         assert_eq!(offset_of!(ThreadWords, leaf_stub), 4 * word);
-        assert_eq!(size_of::<ThreadWords>(), 5 * word);
+        assert_eq!(offset_of!(ThreadWords, events), 5 * word);
+        assert_eq!(offset_of!(ThreadWords, waits), 5 * word + 4);
+        assert_eq!(size_of::<ThreadWords>(), 5 * word + 32);
     }
 
     #[test]

@@ -44,9 +44,6 @@ void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes)
 void SetForeground(bool foreground);
 inline void InForeground() { SetForeground(true); }
 
-// `waker`, the calling thread, wakes `thread`, which is traced and waits. Takes no lock of ART's.
-void ThreadWoken(Thread* thread, Thread* waker);
-
 // Called when the thread of `peer` gets the name `name`. If the name is one of Nanoscope's commands, executes it, puts
 // the old name back, and returns true.
 bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) REQUIRES(!Locks::mutator_lock_);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Full rings of threads that record events only: a bounded memory of the whole process, oldest out first.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::sync::lock;
+use crate::thread::ring::{Ring, RingPool};
+use crate::thread::taken::TakenRing;
+
+#[derive(Default)]
+struct Full {
+    /// Oldest first.
+    rings: VecDeque<TakenRing>,
+    /// Rings whose events were dropped because the spool was full.
+    dropped: u64,
+    /// Rings that threads record into in exchange, and that are not back yet.
+    owed: usize,
+}
+
+/// The full rings of a process.
+///
+/// A thread whose ring is full exchanges it here for an empty one: nothing is copied. Threads never wait for the lock; if
+/// it is taken, their ring wraps instead.
+pub(crate) struct Spool {
+    capacity: usize,
+    pool: RingPool,
+    full: Mutex<Full>,
+}
+
+impl Spool {
+    /// A spool of at most this many full rings, which come from `pool`.
+    pub(crate) fn new(capacity: usize, pool: RingPool) -> Self {
+        Spool {
+            capacity,
+            pool,
+            full: Mutex::default(),
+        }
+    }
+
+    fn full(&self) -> MutexGuard<'_, Full> {
+        lock(&self.full)
+    }
+
+    /// A ring for a thread that begins to record events.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn ring(&self) -> std::io::Result<Ring> {
+        self.pool.take()
+    }
+
+    /// Takes a ring back that is not in use, and returns its memory to the system.
+    pub(crate) fn put_back(&self, ring: Ring) {
+        self.pool.put(ring);
+    }
+
+    /// An empty ring for a thread whose ring is full; the thread gives that one to [`put_soon`](Self::put_soon). `None` if
+    /// another thread is here right now, or there is no memory.
+    pub(crate) fn take_free(&self) -> Option<Ring> {
+        if self.capacity == 0 {
+            return None;
+        }
+        let mut full = self.full.try_lock().ok()?;
+        let ring = if full.rings.len() + full.owed < self.capacity {
+            self.pool.take().ok()?
+        } else {
+            // Stays mapped, with its memory: its slots are overwritten.
+            let oldest = full.rings.pop_front()?;
+            full.dropped += 1;
+            oldest.ring
+        };
+        full.owed += 1;
+        Some(ring)
+    }
+
+    /// Takes the full ring of a thread that has just called [`take_free`](Self::take_free).
+    pub(crate) fn put_soon(&self, taken: TakenRing) {
+        let mut full = self.full();
+        full.owed = full.owed.saturating_sub(1);
+        full.rings.push_back(taken);
+    }
+
+    /// Keeps the ring of a thread that records no events any more, if need be in place of the oldest one.
+    pub(crate) fn keep(&self, taken: TakenRing) {
+        let unwanted = {
+            let mut full = self.full();
+            full.rings.push_back(taken);
+            if full.rings.len() > self.capacity.max(1) {
+                full.dropped += 1;
+                full.rings.pop_front()
+            } else {
+                None
+            }
+        };
+        if let Some(unwanted) = unwanted {
+            self.pool.put(unwanted.ring);
+        }
+    }
+
+    /// Takes all rings, oldest first, and the number of rings dropped since the last call.
+    pub(crate) fn take_all(&self) -> (Vec<TakenRing>, u64) {
+        let mut full = self.full();
+        let dropped = std::mem::take(&mut full.dropped);
+        (full.rings.drain(..).collect(), dropped)
+    }
+
+    /// The number of full rings, and the counter when recording into the oldest began.
+    pub(crate) fn summary(&self) -> (usize, Option<u64>) {
+        let full = self.full();
+        let oldest = full.rings.iter().map(|r| r.header.started_counter).min();
+        (full.rings.len(), oldest)
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A ring that no thread records into any more.
+
+use hindsight_trace_format::container::{Anchor, RingHeader};
+use hindsight_trace_format::reverse::Slots;
+use hindsight_trace_format::ring::Position;
+
+use crate::thread::ring::Ring;
+
+/// A ring that was taken from its thread, with the data that readers need.
+#[derive(Debug)]
+pub struct TakenRing {
+    /// The memory; no thread writes to it any more.
+    pub ring: Ring,
+    /// The ring's thread, and the position of its cursor.
+    pub header: RingHeader,
+    /// Positions of the cursor, with the counter at that time.
+    pub anchors: Vec<Anchor>,
+    /// Calls were under way when recording into the ring began: its first exits may belong to entries that are not
+    /// in it.
+    #[cfg_attr(
+        not(feature = "check-balance"),
+        allow(dead_code, reason = "for the check")
+    )]
+    pub continues: bool,
+}
+
+impl TakenRing {
+    /// The slots recorded, oldest first.
+    pub fn slots(&self) -> Slots<'_> {
+        // SAFETY: the ring was taken from its thread, which has not written to it since.
+        Slots::new(unsafe { self.ring.bytes() }, self.header.position)
+    }
+
+    /// The written part of the ring's memory.
+    pub fn written_bytes(&self) -> &[u8] {
+        // SAFETY: the ring was taken from its thread, which has not written to it since.
+        let bytes = unsafe { self.ring.bytes() };
+        match self.header.position {
+            Position { laps: 0, offset } => &bytes[..(offset as usize).min(bytes.len())],
+            _ => bytes,
+        }
+    }
+}
