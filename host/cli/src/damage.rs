@@ -43,6 +43,7 @@ impl From<&Damage> for DamageReport {
                 DamagedPart::Symbols => "symbols",
                 DamagedPart::Process => "process",
                 DamagedPart::Losses => "losses",
+                DamagedPart::Strings => "strings",
                 DamagedPart::Table => "table",
                 _ => "bytes",
             },

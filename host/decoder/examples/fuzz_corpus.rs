@@ -5,8 +5,10 @@
 use std::fs;
 use std::path::Path;
 
-use hindsight_decoder::hubble;
+use hindsight_decoder::catalogue::CATALOGUE;
+use hindsight_decoder::{hubble, Extension, RingMode};
 use hindsight_testkit::{stall, ArtFile, ArtLayout, Script, Workload};
+use hindsight_trace_format::slot::payload_slots;
 
 const MAPPING: &str = "# compiler: R8\ncom.example.Store -> a:\n# {\"id\":\"sourceFile\",\"fileName\":\"S.java\"}\n    java.util.Map notes -> a\n    \
 1:3:com.example.Note find(int):30:32 -> a\n    4:4:void com.example.Lock.lock():99:99 -> a\n    4:4:com.example.Note find(int):33 -> a\n    \
@@ -44,6 +46,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     put("hindsight", "stall", &stall().encode())?;
     put("hindsight", "empty", &Script::new("p").encode())?;
+
+    let mut events = Script::new("events");
+    let task = events.method("a.Task.run", "()V");
+    events.string("a mark");
+    let quiet = events.events_thread(100, "main", 1);
+    events.at(quiet, 10).every_event(10).anchor();
+    let busy = events.next_part(quiet, RingMode::Calls, 2_000);
+    events.at(busy, 2_010).enter(task).every_event(5).exit();
+    put("hindsight", "events", &events.encode())?;
+
+    // One event of every kind in the catalogue.
+    for mode in [8, 8 | 16 | 32] {
+        let mut ring = vec![mode, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 3];
+        for (i, spec) in CATALOGUE.iter().enumerate() {
+            let number = spec.extension.number();
+            let counter = 1_000 * (1 + i as u64);
+            let payload = (0..payload_slots(number)).map(|slot| match spec.extension {
+                Extension::FullTime => counter - 1 + slot as u64,
+                _ => 1,
+            });
+            let slots = payload.chain([counter << 32 | u64::from(number)]);
+            ring.extend(slots.flat_map(u64::to_le_bytes));
+        }
+        put("ring", &format!("every-event-{mode}"), &ring)?;
+    }
 
     // Entries, exits and all kinds of extension events.
     let mut ring = vec![2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 3];

@@ -5,6 +5,7 @@
 //! event makes the writes of an entry and the writes of an exit, and the wrong ones are overwritten later. Each stage
 //! processes a whole block before the next stage starts.
 
+use hindsight_trace_format::catalogue::FieldKind;
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, TAG_EXIT, TAG_WIDE_ENTRY};
 
@@ -38,6 +39,13 @@ struct Entries {
 /// An entry that is not narrow: index among the block's entries, address, flags.
 type Odd = (usize, u64, Flags);
 
+/// The address of the method that an event names: itself, or as one of a class's.
+fn named_method(kind: Extension, payload: &[u64]) -> Option<u64> {
+    let mut fields = kind.spec().fields.iter();
+    let field = fields.find(|f| matches!(f.kind, FieldKind::Class | FieldKind::Method))?;
+    Some(field.get(payload)).filter(|&address| address != 0)
+}
+
 /// Builds the calls of one thread.
 pub(crate) struct Builder<'a, 'b> {
     slots: Slots<'a>,
@@ -60,6 +68,8 @@ pub(crate) struct Built {
     pub(crate) events: Vec<ThreadEvent>,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
     pub(crate) oldest_ns: u64,
+    /// Time of the newest event, ns; 0 if there is none.
+    pub(crate) newest_ns: u64,
     pub(crate) stats: Stats,
 }
 
@@ -110,6 +120,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             events: self.events,
             methods: self.resolver.into_keys(),
             oldest_ns: self.oldest_ns.unwrap_or(end_ns),
+            newest_ns: self.latest_ns,
             stats: self.stats,
         }
     }
@@ -285,6 +296,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
         const LEFT_AFTER: u32 = Extension::LeftAfter.number();
         const PART_BEGINS: u32 = Extension::PartBegins.number();
+        const FULL_TIME: u32 = Extension::FullTime.number();
         let first = self.calls.start_ns.len();
         let (mut at, mut entry) = (0, 0);
         for special in 0..scratch.specials.len() {
@@ -336,8 +348,8 @@ impl<'a, 'b> Builder<'a, 'b> {
                     entry = self.one(place, TAG_EXIT, entry, scratch);
                     self.stats.open_ends += 1;
                 }
-                // Only its time matters: it is the thread's oldest event.
-                PART_BEGINS => {}
+                // Only their times matter.
+                PART_BEGINS | FULL_TIME => {}
                 UNWOUND => {
                     let frames = self.scan.unwound.pop().unwrap_or(0) as usize;
                     for _ in 0..frames.min(self.height) {
@@ -349,11 +361,19 @@ impl<'a, 'b> Builder<'a, 'b> {
                     self.stats.left_by_exception += frames as u64;
                 }
                 _ => match Extension::from_number(low) {
-                    Some(kind) => self.events.push(ThreadEvent {
-                        at_ns,
-                        kind,
-                        payload: [payload(0), payload(1), payload(2), payload(3)],
-                    }),
+                    Some(kind) => {
+                        let payload = [payload(0), payload(1), payload(2), payload(3)];
+                        let method = named_method(kind, &payload);
+                        let method = method.map_or(MethodId::NOT_RECORDED, |address| {
+                            MethodId(self.resolver.resolve(address, scratch.ticks[place]).0)
+                        });
+                        self.events.push(ThreadEvent {
+                            at_ns,
+                            kind,
+                            payload,
+                            method,
+                        });
+                    }
                     None => self.stats.unknown_extensions += 1,
                 },
             }

@@ -48,6 +48,8 @@ pub enum DamagedPart {
     Process,
     /// The list of what the writer lost.
     Losses,
+    /// The strings that events name.
+    Strings,
     /// The header or the section table, without which sections are found by their contents.
     Table,
     /// Bytes that belong to no known section.
@@ -73,6 +75,7 @@ impl fmt::Display for DamagedPart {
             DamagedPart::Clocks => f.write_str("the clocks, by which all times are shown"),
             DamagedPart::Process => f.write_str("the facts about the process"),
             DamagedPart::Losses => f.write_str("the writer's list of losses"),
+            DamagedPart::Strings => f.write_str("the strings of events"),
             DamagedPart::Table => f.write_str("the section table"),
             DamagedPart::Bytes { from, to } => write!(f, "bytes {from}..{to} of the file"),
         }

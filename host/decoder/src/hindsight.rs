@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hindsight_trace_format::container::{
     Anchor, Clocks, DecodeError, Losses, ProcessFacts, ReadError, Reader, Recovered, SectionKind,
-    SymbolTable,
+    Strings, SymbolTable,
 };
 use hindsight_trace_format::slot::SLOT_BYTES;
 use rayon::prelude::*;
@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::key::ThreadKey;
 use crate::methods::Merger;
 use crate::model::Trace;
+use crate::parts;
 use crate::ring::{self, Decoded};
 use crate::salvage::salvage;
 use crate::scan::unseen_frames_shown;
@@ -99,6 +100,10 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
     let symbols = symbols(&reader, &mut findings).map_err(format)?;
     let (losses, damage) = reader.salvage(SectionKind::Losses, 0, Losses::decode);
     findings.note(DamagedPart::Losses, damage).map_err(format)?;
+    let (strings, damage) = reader.salvage(SectionKind::Strings, 0, Strings::decode);
+    findings
+        .note(DamagedPart::Strings, damage)
+        .map_err(format)?;
 
     // Checksums are verified on the way, so they are computed in parallel too.
     let indices: Vec<u32> = reader.ring_indices().collect();
@@ -125,7 +130,7 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .iter()
         .map(|t| merger.merge(&t.methods, symbols.as_ref()))
         .collect();
-    let threads = threads
+    let rings = threads
         .into_par_iter()
         .zip(ids)
         .map(|(thread, ids)| thread.finish(&ids))
@@ -134,7 +139,8 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         process,
         clock,
         methods: merger.finish(),
-        threads,
+        strings: strings.unwrap_or_default(),
+        threads: parts::join(rings),
         losses: losses.unwrap_or_default(),
         damaged: findings.damaged,
         file_bytes: bytes.len() as u64,

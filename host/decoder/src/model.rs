@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A decoded trace: process, methods, threads, calls, events.
 
-use hindsight_trace_format::container::{Losses, ProcessFacts};
+use hindsight_trace_format::catalogue::Spec;
+use hindsight_trace_format::container::{Losses, ProcessFacts, RingMode, Strings};
 use hindsight_trace_format::slot::Extension;
 
 use crate::calls::Calls;
 use crate::clock::Clock;
 use crate::damage::Damage;
 use crate::key::ThreadKey;
-use crate::methods::Methods;
+use crate::methods::{MethodId, Methods};
 
 /// A decoded trace.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Trace {
     pub clock: Clock,
     /// The methods that were called.
     pub methods: Methods,
+    /// Strings that events name by their numbers.
+    pub strings: Strings,
     /// The threads, in the order of the file.
     pub threads: Vec<Thread>,
     /// Data that the writer of the file lost, by its own account.
@@ -31,9 +34,16 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The thread with this identity.
+    /// The thread with this identity, or with a part that has it.
     pub fn thread(&self, key: ThreadKey) -> Option<&Thread> {
-        self.threads.iter().find(|t| t.key == key)
+        let is_part = |t: &&Thread| {
+            t.key.process == key.process && t.parts.iter().any(|p| p.ring == key.ring)
+        };
+        let mut threads = self.threads.iter();
+        threads
+            .clone()
+            .find(|t| t.key == key)
+            .or_else(|| threads.find(is_part))
     }
 
     /// The recording that thread id `tid` made at `at_ns` (CLOCK_BOOTTIME): the one whose time contains it, else the
@@ -96,10 +106,52 @@ pub struct Thread {
     /// Whether the newest part of the ring is missing from a damaged file: then `end_ns` is the time of the newest event
     /// that can be read.
     pub end_is_missing: bool,
-    /// Size of the ring, bytes.
+    /// Size of the ring, or of all its rings, bytes.
     pub ring_bytes: u64,
+    /// What it recorded.
+    pub mode: Mode,
+    /// The rings that it recorded into, oldest first; empty in imported formats.
+    pub parts: Vec<ThreadPart>,
     /// Counts of the data that was read, and of the data that could not be.
     pub stats: Stats,
+}
+
+/// What a thread recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Every method's entry and exit, and events.
+    #[default]
+    Calls,
+    /// Events only: it has no calls.
+    Events,
+    /// At times calls, at times only events; [`Thread::parts`] tells when.
+    Both,
+}
+
+impl Mode {
+    /// The mode's name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Calls => "calls",
+            Mode::Events => "events",
+            Mode::Both => "both",
+        }
+    }
+}
+
+/// One of the rings that a thread recorded into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPart {
+    /// Index of the ring in its file.
+    pub ring: u32,
+    /// Number of the ring among the thread's rings.
+    pub number: u32,
+    /// What the thread recorded.
+    pub mode: RingMode,
+    /// CLOCK_BOOTTIME of its oldest event, ns.
+    pub start_ns: u64,
+    /// CLOCK_BOOTTIME when it was taken, ns.
+    pub end_ns: u64,
 }
 
 /// An event that is neither entry nor exit.
@@ -111,6 +163,23 @@ pub struct ThreadEvent {
     pub kind: Extension,
     /// Its payload slots, as [`Extension`] describes them; missing ones are 0.
     pub payload: [u64; 4],
+    /// The method that its field of a method or class names; [`MethodId::NOT_RECORDED`] if it has no such field, or none is
+    /// known.
+    pub method: MethodId,
+}
+
+impl ThreadEvent {
+    /// Its entry in the catalogue.
+    pub fn spec(&self) -> &'static Spec {
+        self.kind.spec()
+    }
+
+    /// The number in the field of this name; 0 if it has no such field.
+    pub fn get(&self, field: &str) -> u64 {
+        self.spec()
+            .field(field)
+            .map_or(0, |field| field.get(&self.payload))
+    }
 }
 
 /// Counts of the data that was read from a ring, and of the data that could not be.
@@ -147,4 +216,7 @@ pub struct Stats {
     /// Frames left by exceptions whose entries are not in the ring, beyond the number that is shown: the stack was
     /// this much deeper.
     pub unshown_frames: u64,
+    /// Gaps between the thread's rings: events before a ring are missing, because the ring before it is not in the file,
+    /// or its own oldest events were overwritten.
+    pub gaps: u64,
 }

@@ -2,37 +2,47 @@
 //! From a ring to a thread's calls: read backwards to find the events ([`Scan`]), then forwards to build the calls
 //! ([`Builder`]).
 
-use hindsight_trace_format::container::{Anchor, RingHeader, SymbolTable};
+use hindsight_trace_format::container::{Anchor, RingHeader, RingMode, SymbolTable};
 use hindsight_trace_format::reverse::Slots;
 
 use crate::build::Builder;
 use crate::clock::Clock;
+use crate::full_time;
 use crate::key::ThreadKey;
 use crate::methods::{MethodId, Resolver};
-use crate::model::{Stats, Thread};
+use crate::model::{Mode, Stats, Thread, ThreadPart};
+use crate::parts::Part;
 use crate::scan::Scan;
 use crate::timeline::Timeline;
 
 /// A decoded thread whose method ids are still local to it.
 pub(crate) struct Decoded {
     pub(crate) thread: Thread,
+    /// Number of the thread in its process; 0: not known.
+    number: u64,
+    newest_ns: u64,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
 }
 
 impl Decoded {
     /// Replaces the local method ids by the file's.
-    pub(crate) fn finish(mut self, ids: &[MethodId]) -> Thread {
+    pub(crate) fn finish(mut self, ids: &[MethodId]) -> Part {
         // The first thread's ids are the same in both.
         let same = ids.iter().enumerate().all(|(i, id)| id.0 as usize == i);
         if !same {
-            for method in &mut self.thread.calls.method {
+            let calls = self.thread.calls.method.iter_mut();
+            for method in calls.chain(self.thread.events.iter_mut().map(|e| &mut e.method)) {
                 *method = ids
                     .get(method.0 as usize)
                     .copied()
                     .unwrap_or(MethodId::NOT_RECORDED);
             }
         }
-        self.thread
+        Part {
+            thread: self.thread,
+            number: self.number,
+            newest_ns: self.newest_ns,
+        }
     }
 }
 
@@ -49,7 +59,9 @@ pub(crate) fn decode(
     let written = header.position.slots_written(header.geometry);
     // Number, since the start of the ring, of the oldest slot.
     let first = written.saturating_sub(slots.len() as u64);
-    let mut timeline = Timeline::new(header, anchors);
+    let mut anchors = anchors.to_vec();
+    anchors.extend(full_time::anchors(slots, first));
+    let mut timeline = Timeline::new(header, &anchors);
     let scan = Scan::new(slots, first, &mut timeline, unseen_frames_shown);
     let stats = Stats {
         slots: slots.len() as u64,
@@ -76,8 +88,21 @@ pub(crate) fn decode(
             end_ns,
             end_is_missing: false,
             ring_bytes: header.geometry.bytes() as u64,
+            mode: match header.mode {
+                RingMode::Calls => Mode::Calls,
+                RingMode::Events => Mode::Events,
+            },
+            parts: vec![ThreadPart {
+                ring: key.ring,
+                number: header.part,
+                mode: header.mode,
+                start_ns: built.oldest_ns,
+                end_ns,
+            }],
             stats: built.stats,
         },
+        number: header.thread,
+        newest_ns: built.newest_ns,
         methods: built.methods,
     }
 }

@@ -10,6 +10,7 @@ use hindsight_trace_format::reverse::{EventRef, Slots};
 use hindsight_trace_format::ring::Position;
 use hindsight_trace_format::slot::{Event, Extension, SLOT_BYTES};
 
+use crate::full_time;
 use crate::timeline::Timeline;
 
 /// A single wrong time is corrected by the anchors; from this many in a row on, the slots around are not believed.
@@ -61,7 +62,9 @@ fn sound_slots(
 ) -> usize {
     let written = header.position.slots_written(header.geometry);
     let first = written.saturating_sub(slots.len() as u64);
-    let mut timeline = Timeline::new(header, anchors);
+    let mut anchors = anchors.to_vec();
+    anchors.extend(full_time::anchors(slots, first));
+    let mut timeline = Timeline::new(header, &anchors);
     let names = Names::of(slots, symbols);
     let (mut sound, mut wrong_times, mut newer) = (0, 0, None);
     // The last event with a right time, and the one after it.
@@ -179,6 +182,7 @@ fn oldest_part<'a>(header: &RingHeader, raw: &'a [u8]) -> (RingHeader, Slots<'a>
 
     // From the start, times follow each other; the time of the last one takes the place of the ring's end.
     let (mut oldest, mut span) = (None, 0_u64);
+    let mut last_whole = None;
     for event in slots.events() {
         let counter = event.counter();
         if let Some(newer) = oldest {
@@ -189,13 +193,19 @@ fn oldest_part<'a>(header: &RingHeader, raw: &'a [u8]) -> (RingHeader, Slots<'a>
             span += u64::from(newer.wrapping_sub(counter));
         }
         oldest = Some(counter);
+        if let Some((_, now)) = full_time::of(&event) {
+            last_whole = Some(now.saturating_add(span));
+            break;
+        }
     }
     let oldest = oldest.unwrap_or(header.started_counter as u32);
     let first = u64::from(oldest.wrapping_sub(header.started_counter as u32));
-    let last = header
-        .started_counter
-        .saturating_add(first)
-        .saturating_add(span);
+    let last = last_whole.unwrap_or_else(|| {
+        header
+            .started_counter
+            .saturating_add(first)
+            .saturating_add(span)
+    });
     let header = RingHeader {
         position: Position {
             laps: 0,

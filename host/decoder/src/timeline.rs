@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the low 32 bits of the counter, which a slot holds, to the whole counter.
 
-use hindsight_trace_format::container::{Anchor, RingHeader};
+use hindsight_trace_format::container::{Anchor, RingHeader, RingMode};
 
 /// Ticks after which the counter's low half wraps.
 const WRAP: u64 = 1 << 32;
@@ -37,6 +37,8 @@ pub(crate) struct Timeline {
     before: u64,
     /// Whether the stretch is so long that the low half may have wrapped unseen.
     unbounded: bool,
+    /// The thread marks longer pauses between two events itself, so that from an anchor on backwards all times are exact.
+    marks_pauses: bool,
     /// Slots in such stretches.
     pub(crate) unbounded_slots: u64,
     /// Slots whose time contradicted the anchors; they get the time of the next event.
@@ -88,6 +90,7 @@ impl Timeline {
             stretch: u64::MAX,
             before: u64::MAX,
             unbounded: false,
+            marks_pauses: header.mode == RingMode::Events,
             unbounded_slots: 0,
             contradictions: 0,
             anchors_ignored,
@@ -99,16 +102,19 @@ impl Timeline {
     /// Goes back to the stretch that slot `number` is in.
     #[cold]
     fn enter_stretch(&mut self, number: u64) {
+        let mut is_anchored = self.before != u64::MAX;
         self.upper = self.upper.min(self.before);
         while let Some(bound) = self.bounds.pop() {
             if bound.slot <= number {
                 self.lower = bound.after;
                 self.stretch = bound.slot;
                 self.before = bound.before;
-                self.unbounded = self.upper.saturating_sub(self.lower) >= WRAP;
+                let is_long = self.upper.saturating_sub(self.lower) >= WRAP;
+                self.unbounded = is_long && !(self.marks_pauses && is_anchored);
                 return;
             }
             self.upper = self.upper.min(bound.before);
+            is_anchored = true;
         }
     }
 

@@ -8,9 +8,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 
 use hashbrown::{HashMap, HashSet};
-use hindsight_decoder::{Call, Extension, Flags, Method, Thread, ThreadEvent, Trace};
+use hindsight_decoder::catalogue::FieldKind;
+use hindsight_decoder::{Call, Extension, Flags, Method, Mode, Thread, ThreadEvent, Trace};
 use hindsight_trace_format::container::{
-    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Symbol, Symbols, Writer,
+    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, RingMode, SectionKind, Symbol, Symbols,
+    Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
@@ -74,6 +76,10 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
             },
             started_counter: thread.start_ns.min(thread.end_ns),
             stopped_counter: thread.end_ns,
+            mode: match thread.mode {
+                Mode::Events => RingMode::Events,
+                Mode::Calls | Mode::Both => RingMode::Calls,
+            },
             ..RingHeader::default()
         };
         let raw: Vec<u8> = slots.iter().flat_map(|slot| slot.0.to_le_bytes()).collect();
@@ -92,6 +98,9 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
         .collect();
     symbols.sort();
     writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
+    if !trace.strings.strings.is_empty() {
+        writer.section(SectionKind::Strings, 0, &[&trace.strings.encode()])?;
+    }
     // Parts that are damaged in the original are losses of the new file.
     let mut losses = trace.losses.clone();
     let damaged = trace.damaged.iter();
@@ -176,14 +185,14 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
                     e.at_ns < call.start_ns || (e.at_ns == call.start_ns && !restarts)
                 };
                 while let Some(e) = events.next_if(|e| is_before(e)) {
-                    recording.extension(e.kind, &e.payload, e.at_ns);
+                    recording.event(e, addresses);
                 }
                 recording.begin(call, addresses);
             }
             CallEvent::End(call) => {
                 // At equal times, the end comes first.
                 while let Some(e) = events.next_if(|e| e.at_ns < call.end_ns) {
-                    recording.extension(e.kind, &e.payload, e.at_ns);
+                    recording.event(e, addresses);
                 }
                 recording.end(call);
             }
@@ -192,7 +201,7 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     });
     let Ok(()) = done;
     for e in events {
-        recording.extension(e.kind, &e.payload, e.at_ns);
+        recording.event(e, addresses);
     }
     recording.pause(thread.end_ns);
     (recording.slots, recording.anchors)
@@ -250,6 +259,20 @@ impl Recording {
         let number = kind.number();
         let count = payload_slots(number).min(payload.len());
         self.add(number, &payload[..count], at);
+    }
+
+    /// Adds an event of the trace. A method that it names has its address in the new file.
+    fn event(&mut self, event: &ThreadEvent, addresses: &[u64]) {
+        let mut payload = event.payload;
+        if let Some(&address) = addresses.get(event.method.0 as usize) {
+            let mut fields = event.spec().fields.iter();
+            if let Some(field) =
+                fields.find(|f| matches!(f.kind, FieldKind::Class | FieldKind::Method))
+            {
+                field.set(&mut payload, address);
+            }
+        }
+        self.extension(event.kind, &payload, event.at_ns);
     }
 
     fn begin(&mut self, call: Call, addresses: &[u64]) {
@@ -323,7 +346,15 @@ mod tests {
                     .collect()
             };
             assert_eq!(calls(&again, a), calls(&trace, b));
-            assert_eq!(a.events, b.events);
+            let events = |trace: &Trace, thread: &hindsight_decoder::Thread| -> Vec<_> {
+                let of = |m| trace.methods.get(m).cloned();
+                let events = thread.events.iter();
+                events
+                    .map(|e| (e.at_ns, e.kind, e.payload, of(e.method)))
+                    .collect()
+            };
+            assert_eq!(events(&again, a), events(&trace, b));
+            assert_eq!(a.mode, b.mode);
             assert_eq!(a.stats.unbounded_slots, 0);
         }
         assert_eq!(
@@ -332,6 +363,7 @@ mod tests {
         );
         assert_eq!(again.process.reason, trace.process.reason);
         assert_eq!(again.losses, trace.losses);
+        assert_eq!(again.strings, trace.strings);
     }
 
     #[test]
@@ -358,6 +390,16 @@ mod tests {
             .after(1)
             .enter(g);
         s.thread(51, "idle");
+        s.string("a mark");
+        let events = s.events_thread(52, "events", 1);
+        let mut r = s.at(events, 5);
+        r.every_event(10);
+        let before = r.now();
+        // A name that the old address does not have in the new file.
+        r.after(50_000_000_000)
+            .full_time(before - 10)
+            .event(Extension::Uncaught, &[("class", 0x7f12_3456_7890)])
+            .anchor();
         same(&s);
     }
 

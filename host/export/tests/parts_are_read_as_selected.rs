@@ -275,6 +275,7 @@ fn a_window_in_the_middle_keeps_names_open_calls_waits_and_silent_threads() {
     let (start, end) = (EPOCH + 30, EPOCH + 150);
     let both = Flags::OPEN_START.with(Flags::OPEN_END);
     let wait = ThreadEvent {
+        method: hindsight_decoder::MethodId::NOT_RECORDED,
         at_ns: EPOCH + 50,
         kind: Extension::LockWait,
         payload: [2, 0xabc, 0, 0],

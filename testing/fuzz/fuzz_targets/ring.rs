@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any slots in a ring, with any anchors.
+//! Any slots in a ring, with any anchors; also in several rings that claim to be of one thread.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use hindsight_decoder::Trace;
 use hindsight_trace_format::container::{
-    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, SectionKind, Writer,
+    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, RingMode, SectionKind, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use libfuzzer_sys::fuzz_target;
@@ -47,6 +47,9 @@ fuzz_target!(|data: &[u8]| {
         },
         started_counter: number(&head[2..8]),
         stopped_counter: number(&head[8..15]),
+        thread: u64::from(head[0] & 8),
+        part: 0,
+        mode: RingMode::from_number(u32::from(head[0] >> 4 & 1)),
     };
     let clocks = Clocks {
         ticks_per_second: 1_000_000 << (head[15] % 16),
@@ -73,8 +76,18 @@ fuzz_target!(|data: &[u8]| {
             &[&ProcessFacts::default().encode()],
         )?;
         writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-        writer.section(SectionKind::Ring, 0, &[&header.encode(), &raw])?;
-        writer.section(SectionKind::Anchors, 0, &[&Anchor::encode_all(&anchors)])?;
+        for i in 0..=u32::from(head[0] >> 5) {
+            // One later than the other, or all at the same time.
+            let by = u64::from(head[1] >> 7) * u64::from(i);
+            let header = RingHeader {
+                part: i * u32::from(head[1] >> 6 & 1),
+                started_counter: header.started_counter.saturating_add(by),
+                stopped_counter: header.stopped_counter.saturating_add(by),
+                ..header.clone()
+            };
+            writer.section(SectionKind::Ring, i, &[&header.encode(), &raw])?;
+            writer.section(SectionKind::Anchors, i, &[&Anchor::encode_all(&anchors)])?;
+        }
         writer.finish().map(drop)
     })();
     assert!(written.is_ok());

@@ -3,7 +3,8 @@
 
 use hindsight_decoder::{Flags, Trace, NO_PARENT};
 
-/// Checks that calls are nested and within their callers, and that every method has a name.
+/// Checks that calls are nested and within their callers, that events are in the order of time, and that every method has a
+/// name.
 pub fn check(trace: &Trace) {
     for thread in &trace.threads {
         let calls = &thread.calls;
@@ -22,6 +23,7 @@ pub fn check(trace: &Trace) {
             open.0 += u64::from(call.flags.contains(Flags::OPEN_START));
             open.1 += u64::from(call.flags.contains(Flags::OPEN_END));
         }
+        assert!(thread.events.windows(2).all(|e| e[0].at_ns <= e[1].at_ns));
         assert_eq!(open.0, thread.stats.open_starts);
         assert_eq!(open.1, thread.stats.open_ends);
         assert_eq!(calls.self_ns().len(), calls.len());

@@ -15,12 +15,13 @@
 use std::io::{Cursor, Result};
 use std::path::Path;
 
+use hindsight_trace_format::catalogue::{Field, FieldKind, CATALOGUE};
 use hindsight_trace_format::container::{
-    write_file, Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, SectionKind, Symbol,
-    Symbols, Writer,
+    write_file, Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, RingMode,
+    SectionKind, Strings, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
-use hindsight_trace_format::slot::{Extension, Slot, SLOT_BYTES};
+use hindsight_trace_format::slot::{payload_slots, Extension, Slot, SLOT_BYTES};
 
 mod art_trace;
 mod scenes;
@@ -68,6 +69,8 @@ pub struct Script {
     pub losses: Losses,
     /// Names of methods.
     pub symbols: Vec<Symbol>,
+    /// Strings that events name.
+    pub strings: Strings,
     geometry: Geometry,
     threads: Vec<ThreadScript>,
     stopped: Option<u64>,
@@ -92,6 +95,7 @@ impl Script {
             },
             losses: Losses::default(),
             symbols: Vec::new(),
+            strings: Strings::default(),
             geometry: Geometry::default(),
             threads: Vec::new(),
             stopped: None,
@@ -139,6 +143,49 @@ impl Script {
             ended: None,
         });
         ThreadIndex(self.threads.len() - 1)
+    }
+
+    /// Adds a string, and returns its number.
+    pub fn string(&mut self, text: &str) -> u64 {
+        self.strings.strings.push(text.into());
+        self.strings.strings.len() as u64
+    }
+
+    /// Adds a thread that records events only, from time 0 on. The number is the thread's own.
+    ///
+    /// # Panics
+    /// Never: its ring's size is within the bounds.
+    pub fn events_thread(&mut self, tid: u32, name: &str, number: u64) -> ThreadIndex {
+        let index = self.thread(tid, name);
+        let header = &mut self.threads[index.0].header;
+        header.geometry = Geometry::new(16).expect("a ring size within the bounds");
+        header.thread = number;
+        header.mode = RingMode::Events;
+        index
+    }
+
+    /// From `ns` after time 0 on, a thread records into another ring.
+    pub fn next_part(&mut self, thread: ThreadIndex, mode: RingMode, ns: u64) -> ThreadIndex {
+        let before = &mut self.threads[thread.0];
+        before.ended = Some(EPOCH + ns);
+        let header = RingHeader {
+            part: before.header.part + 1,
+            started_counter: EPOCH + ns,
+            mode,
+            ..before.header.clone()
+        };
+        self.threads.push(ThreadScript {
+            header,
+            slots: Vec::new(),
+            anchors: Vec::new(),
+            ended: None,
+        });
+        ThreadIndex(self.threads.len() - 1)
+    }
+
+    /// The header of a thread's ring, for tests that make it wrong.
+    pub fn header(&mut self, thread: ThreadIndex) -> &mut RingHeader {
+        &mut self.threads[thread.0].header
     }
 
     /// Records events of `thread`, from `ns` after time 0 on.
@@ -199,6 +246,9 @@ impl Script {
             symbols: self.symbols.clone(),
         };
         writer.section(SectionKind::Symbols, 0, &[&symbols.encode()])?;
+        if !self.strings.strings.is_empty() {
+            writer.section(SectionKind::Strings, 0, &[&self.strings.encode()])?;
+        }
         writer.section(SectionKind::Losses, 0, &[&self.losses.encode()])
     }
 
@@ -240,6 +290,17 @@ impl ThreadScript {
             raw[at..at + SLOT_BYTES].copy_from_slice(&slot.0.to_le_bytes());
         }
         (header, raw)
+    }
+}
+
+/// A plausible number for a field, different for the fields of an event where possible.
+fn number_for(field: &Field, index: usize) -> u64 {
+    match field.kind {
+        FieldKind::Choice(values) => (index % values.len()) as u64,
+        FieldKind::Flag | FieldKind::String => 1,
+        FieldKind::Method | FieldKind::Class => FIRST_METHOD,
+        FieldKind::Tid => 100,
+        _ => 1 + index as u64,
     }
 }
 
@@ -294,15 +355,46 @@ impl Recorder<'_> {
         self.raw_extension(extension.number(), payload)
     }
 
+    /// An extension event with these fields; all others are 0.
+    ///
+    /// # Panics
+    /// If the event has no such field.
+    pub fn event(&mut self, extension: Extension, fields: &[(&str, u64)]) -> &mut Self {
+        let mut payload = [0; 7];
+        let payload = &mut payload[..payload_slots(extension.number())];
+        for (name, number) in fields {
+            let field = extension.spec().field(name).expect("a field of the event");
+            field.set(payload, *number);
+        }
+        self.extension(extension, payload)
+    }
+
+    /// The whole counter, after a pause since the event `before_ns` after time 0.
+    pub fn full_time(&mut self, before_ns: u64) -> &mut Self {
+        let payload = [EPOCH + before_ns, self.at];
+        self.extension(Extension::FullTime, &payload)
+    }
+
+    /// One event of every kind in the catalogue, `ns` apart. Each field holds a number that fits.
+    pub fn every_event(&mut self, ns: u64) -> &mut Self {
+        for spec in CATALOGUE {
+            let fields = spec.fields.iter().enumerate();
+            let fields: Vec<_> = fields.map(|(i, f)| (f.name, number_for(f, i))).collect();
+            match spec.extension {
+                Extension::FullTime => self.full_time(self.now().saturating_sub(ns)),
+                kind => self.event(kind, &fields),
+            };
+            self.after(ns);
+        }
+        self
+    }
+
     /// An extension event that this version may not know.
     ///
     /// # Panics
     /// If the number of payload slots doesn't fit the extension's number.
     pub fn raw_extension(&mut self, number: u32, payload: &[u64]) -> &mut Self {
-        assert_eq!(
-            hindsight_trace_format::slot::payload_slots(number),
-            payload.len()
-        );
+        assert_eq!(payload_slots(number), payload.len());
         self.thread.slots.extend(payload.iter().map(|&p| Slot(p)));
         self.thread.slots.push(Slot::new(number, self.at));
         self

@@ -17,8 +17,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use hindsight_trace_format::container::{
-    ClockSample, Clocks, Losses, ProcessFacts, Reader, Ring, RingHeader, Symbol, SymbolTable,
-    Symbols,
+    ClockSample, Clocks, Losses, ProcessFacts, Reader, Ring, RingHeader, Strings, Symbol,
+    SymbolTable, Symbols,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::SLOT_BYTES;
@@ -155,9 +155,10 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
     let mut merger = Merger::default();
     let ids = merger.merge(&decoded.methods, Some(&symbols));
     Ok(Trace {
+        strings: Strings::default(),
         process,
         clock,
-        threads: vec![decoded.finish(&ids)],
+        threads: vec![decoded.finish(&ids).thread],
         methods: merger.finish(),
         losses: Losses::default(),
         damaged: Vec::new(),

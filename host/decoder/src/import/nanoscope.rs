@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use hashbrown::HashMap;
-use hindsight_trace_format::container::{Losses, ProcessFacts};
+use hindsight_trace_format::container::{Losses, ProcessFacts, Strings};
 
 use crate::calls::{Call, Calls, Flags, NO_PARENT};
 use crate::clock::Clock;
@@ -173,6 +173,7 @@ impl<'a> Building<'a> {
             ..Thread::default()
         };
         Trace {
+            strings: Strings::default(),
             process: ProcessFacts {
                 pid: 1,
                 name: name.into_owned(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the events of a method trace to calls.
 
-use hindsight_trace_format::container::{Losses, ProcessFacts};
+use hindsight_trace_format::container::{Losses, ProcessFacts, Strings};
 
 use super::model::{Action, ArtEvent, ArtThread, ArtTrace};
 use crate::calls::{Call, Calls, Flags, NO_PARENT};
@@ -72,6 +72,7 @@ impl ArtTrace {
             "thread-cpu"
         };
         Trace {
+            strings: Strings::default(),
             process: ProcessFacts {
                 pid: self.pid,
                 reason: "a method trace of ART".to_owned(),
