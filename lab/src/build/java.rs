@@ -2,10 +2,8 @@
 //! The graph of the Java part: core libraries, ICU and the tools that write dex files. Both variants share it.
 
 use super::ninja::{Edge, Writer};
-use super::source::hindsight_patches;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{IoContext, Result};
 use crate::layout::{Folders, ASM, CORE_CLASSES, DX, ICU_CLASSES, JAVAC_FLAGS, TOOLS_JAR};
-use crate::spec::Release;
 use crate::util::write_if_changed;
 use hindsight_blueprint::{Source, Tree, Variation};
 use std::path::Path;
@@ -16,6 +14,9 @@ const JARJAR: &str = "/usr/share/java/jarjar.jar";
 
 const TOOLS: &str = "hindsight/lab/tools/java/dev/hindsight/lab/dex";
 
+/// Hindsight's class in libcore's jar.
+const HOOKS: &str = "hindsight/aosp/common/libcore/Android.bp";
+
 /// Uses language features of Java 9, for a test of libcore; `-source 8` refuses it.
 const JAVA_9_SOURCE: &str = "/libcore/internal/Java9LanguageFeatures.java";
 
@@ -23,18 +24,15 @@ const JAVA_9_SOURCE: &str = "/libcore/internal/Java9LanguageFeatures.java";
 const SHORT_LIVED: &str = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 
 /// Writes the graph and the lists of sources that it needs; returns the graph.
-pub(crate) fn write(folders: &Folders, release: Release) -> Result<String> {
-    if !hindsight_patches(folders, release, "libcore")?.is_empty() {
-        return Err(Error::Other(
-            "aosp-patches has patches for libcore, but the lab builds one libcore for both variants"
-                .to_owned(),
-        ));
-    }
+///
+/// Stock ART, too, gets libcore with Hindsight's hooks: it never switches them on.
+pub(crate) fn write(folders: &Folders) -> Result<String> {
     let dir = folders.java();
     let mut tree = Tree::new();
     for file in [
         "src/libcore/openjdk_java_files.bp",
         "src/libcore/non_openjdk_java_files.bp",
+        HOOKS,
     ] {
         tree.load(&dir, Path::new(file))?;
     }

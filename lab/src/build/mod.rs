@@ -125,7 +125,7 @@ pub fn build(options: &BuildOptions) -> Result<Lab> {
     let fetched = fetch_all(&folders, &manifest, &progress)?;
     sources(&folders, &manifest, &fetched, options, &progress)?;
     if folders.spec.java.is_some() {
-        java_part(&folders, options.release, &progress)?;
+        java_part(&folders, &progress)?;
     }
     let with_rust = options.variant.is_patched();
     cross::prepare(&folders, options.isa, with_rust, &progress)?;
@@ -160,10 +160,13 @@ fn sources(
 ) -> Result<()> {
     let shared = folders.shared_sources();
     for &folder in folders.spec.shared_sources {
+        // Java's sources are shared by stock ART, where the hooks are never switched on.
+        let mut patches = port_patches(folders, folder)?;
+        patches.extend(hindsight_patches(folders, options.release, folder)?);
         Tree {
             package: manifest.package(folder)?,
             fetched: find(fetched, folder)?,
-            patches: port_patches(folders, folder)?,
+            patches,
             target: shared.join(folder),
         }
         .update(progress)?;
@@ -223,9 +226,9 @@ fn sources(
     Ok(())
 }
 
-fn java_part(folders: &Folders, release: Release, progress: &Progress) -> Result<()> {
+fn java_part(folders: &Folders, progress: &Progress) -> Result<()> {
     let dir = folders.java();
-    let text = java::write(folders, release)?;
+    let text = java::write(folders)?;
     write_if_changed(&dir.join("build.ninja"), text.as_bytes())?;
     // Temporary files of an interrupted run of the dex tool.
     let out = dir.join("out");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A UI thread for the lab: `Looper`, `Handler`, `AsyncTask`, `Choreographer` and their dependencies, from the original
-//! sources of frameworks/base.
+//! sources of frameworks/base with Hindsight's patches.
 //!
 //! `lab/<release>/framework/README.md` lists the parts that are not original. [`Framework::build`] makes, in the
 //! variant's folder, `framework.jar`, `hindsight.jar` (the Java side of tracing, from `art-hooks/java`),
@@ -73,12 +73,16 @@ impl Framework {
             lab,
             originals: lab.source_dir("frameworks_base"),
             hindsight: lab.folders.checkout.join("art-hooks/java"),
+            hooks: lab.folders.checkout.join("aosp/common/framework/java"),
             data,
             dir: dir.clone(),
         };
 
         let jars = [dir.join("framework.jar"), dir.join("hindsight.jar")];
-        let sources = digest(&[&build.data, &build.hindsight])?;
+        let release = lab.folders.data.file_name().unwrap_or_default();
+        let patches = lab.folders.checkout.join("aosp-patches").join(release);
+        let patches = patches.join("frameworks_base");
+        let sources = digest(&[&build.data, &build.hindsight, &build.hooks, &patches])?;
         let wanted = format!("{sources}\n{}", fingerprint(lab)?);
         let stamp_file = dir.join("finished");
         let image = dir.join("core.art");
@@ -240,6 +244,8 @@ struct Build<'a> {
     data: PathBuf,
     /// `art-hooks/java`.
     hindsight: PathBuf,
+    /// The classes of Hindsight that become part of the framework.
+    hooks: PathBuf,
     /// The output folder.
     dir: PathBuf,
 }
@@ -265,7 +271,7 @@ impl Build<'_> {
             .map(|name| self.originals.join(name))
             .collect();
         sources.extend(java_files(&own)?);
-        let mut source_path = vec![own, stubs.clone(), generated];
+        let mut source_path = vec![own, stubs.clone(), generated, self.hooks.clone()];
         source_path.extend(ORIGINAL_SOURCES.map(|folder| self.originals.join(folder)));
         let classes = self.dir.join("classes/framework");
         let library = JavaLibrary {
