@@ -19,3 +19,4 @@ mod emitter;
 mod lab;
 mod modified_utf8;
 mod recorder;
+mod stacks;

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use crate::config::Categories;
+use crate::config::{Categories, StackIntervals};
 
 /// The outcome of a request for a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,11 @@ pub(crate) enum Command {
     /// Change the categories of events that all threads record.
     Events {
         categories: Categories,
+        reply: Reply,
+    },
+    /// Change the least times between two stacks of a thread.
+    StackIntervals {
+        intervals: StackIntervals,
         reply: Reply,
     },
     /// A command that came by one of Nanoscope's interfaces.

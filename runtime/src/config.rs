@@ -158,6 +158,62 @@ impl Events {
     }
 }
 
+/// log2 of the bytes of the table of stacks, unless configured.
+const DEFAULT_STACK_TABLE: u32 = 21;
+/// log2 of the bytes that the table of stacks may have.
+const STACK_TABLE: std::ops::RangeInclusive<u32> = 14..=28;
+
+/// The configuration of stacks, which are one of the categories of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stacks {
+    /// `stack-table=K`: the stacks of all threads are kept in `2^K` bytes.
+    pub table: u32,
+    /// `stack-interval=US` or `stack-interval=MAIN/OTHERS`.
+    pub intervals: StackIntervals,
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        Stacks {
+            table: DEFAULT_STACK_TABLE,
+            intervals: StackIntervals::default(),
+        }
+    }
+}
+
+/// The least time between two stacks of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackIntervals {
+    /// Of the main thread, µs.
+    pub main_us: u32,
+    /// Of any other thread, µs.
+    pub others_us: u32,
+}
+
+impl Default for StackIntervals {
+    fn default() -> Self {
+        StackIntervals {
+            main_us: 1000,
+            others_us: 1000,
+        }
+    }
+}
+
+impl StackIntervals {
+    /// The values that [`parse`](Self::parse) takes, for error messages.
+    pub(crate) const TAKES: &'static str =
+        "microseconds, or those of the main thread, /, and those of the other threads";
+
+    /// Parses `1000`, or `500/2000`; `None` for anything else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (main, others) = text.split_once('/').unwrap_or((text, text));
+        Some(StackIntervals {
+            main_us: main.parse().ok()?,
+            others_us: others.parse().ok()?,
+        })
+    }
+}
+
 /// The configuration of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -185,6 +241,8 @@ pub struct Config {
     pub protocol: Protocol,
     /// `events=`, `event-ring=`, `event-rings=`, `event-spool=`.
     pub events: Events,
+    /// `stack-table=`, `stack-interval=`.
+    pub stacks: Stacks,
 }
 
 impl Default for Config {
@@ -202,6 +260,7 @@ impl Default for Config {
             nanoscope: false,
             protocol: Protocol::Checkpoint,
             events: Events::default(),
+            stacks: Stacks::default(),
         }
     }
 }
@@ -213,7 +272,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -354,6 +413,16 @@ impl Config {
                         })?;
                 }
                 "event-spool" => config.events.spool = spool(value)?,
+                "stack-table" => {
+                    let log2 = value.parse().ok();
+                    config.stacks.table = log2
+                        .filter(|k| STACK_TABLE.contains(k))
+                        .ok_or_else(|| bad("stack-table", value, "log2 of its bytes, 14 to 28"))?;
+                }
+                "stack-interval" => {
+                    config.stacks.intervals = StackIntervals::parse(value)
+                        .ok_or_else(|| bad("stack-interval", value, StackIntervals::TAKES))?;
+                }
                 _ => return Err(ConfigError::UnknownKey(key.to_owned())),
             }
         }
@@ -471,7 +540,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -489,6 +558,13 @@ mod tests {
                     geometry: Geometry::new(14).unwrap(),
                     max_rings: 9,
                     spool: None,
+                },
+                stacks: Stacks {
+                    table: 14,
+                    intervals: StackIntervals {
+                        main_us: 500,
+                        others_us: 2000,
+                    },
                 },
                 #[cfg(feature = "check-balance")]
                 check_balance: None,
@@ -594,6 +670,14 @@ mod tests {
             (
                 "event-spool=40",
                 "'40' is no value for event-spool: it takes off, or log2 of its bytes, 12 to 30",
+            ),
+            (
+                "stack-table=40",
+                "'40' is no value for stack-table: it takes log2 of its bytes, 14 to 28",
+            ),
+            (
+                "stack-interval=1/2/3",
+                "'1/2/3' is no value for stack-interval: it takes microseconds, or those of the main thread, /, and those of the other threads",
             ),
             (
                 "protocol=none",

@@ -52,6 +52,7 @@ mod models;
 mod recorder;
 mod registry;
 mod session;
+pub mod stacks;
 mod sync;
 mod thread;
 

@@ -10,12 +10,14 @@ use hindsight_trace_format::container::{ClockSample, RingMode};
 use crate::balance;
 use crate::clock;
 use crate::config::Config;
+use crate::handshake::sampling::Sampling;
 use crate::handshake::TracedThread;
 use crate::host::Host;
 #[cfg(feature = "lock-free")]
 use crate::host::Severity;
 use crate::journal::Journal;
 use crate::registry::Registry;
+use crate::stacks::ProcessStacks;
 use crate::sync::lock;
 use crate::thread::ring::{Ring, RingPool};
 use crate::thread::spool::Spool;
@@ -30,6 +32,8 @@ pub(crate) struct Session {
     pool: RingPool,
     /// Rings for events only.
     pub(crate) spool: Arc<Spool>,
+    /// The stacks of all threads.
+    pub(crate) stacks: Arc<ProcessStacks>,
     /// Threads with rings for events only.
     event_rings: AtomicUsize,
     /// Threads that found no room for a ring for events.
@@ -56,6 +60,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(config: Config, host: Box<dyn Host>) -> Self {
+        let started = clock::sample();
         Session {
             #[cfg(feature = "lock-free")]
             lock_free: config.protocol == crate::config::Protocol::LockFree
@@ -69,7 +74,8 @@ impl Session {
             refused_event_rings: AtomicU64::new(0),
             categories: AtomicU32::new(config.events.categories.0),
             threads: AtomicU64::new(0),
-            started: clock::sample(),
+            stacks: Arc::new(ProcessStacks::new(&config.stacks, started)),
+            started,
             registry: Registry::new(config.max_rings()),
             journal: Mutex::default(),
             unnamed_loaders: AtomicU64::new(0),
@@ -100,7 +106,9 @@ impl Session {
         }
         let spool = Some(Arc::clone(&self.spool));
         // SAFETY: the caller fulfils the same conditions.
-        let thread = unsafe { TracedThread::new_in_process(tid, number, name, words, spool) };
+        let mut thread = unsafe { TracedThread::new_in_process(tid, number, name, words, spool) };
+        let is_main = tid == std::process::id();
+        thread.set_sampling(Sampling::new(Arc::clone(&self.stacks), is_main));
         thread.trace().set_events(self.categories());
         thread
     }

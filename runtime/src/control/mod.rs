@@ -157,6 +157,10 @@ impl<'a> ControlThread<'a> {
                 retention::set_categories(self.session, handshake, categories.0);
                 let _ = reply.send(Ok(()));
             }
+            Command::StackIntervals { intervals, reply } => {
+                self.session.stacks.set_intervals(intervals);
+                let _ = reply.send(Ok(()));
+            }
             Command::Status { reply } => {
                 let status = status::status(self.session, &*self.handshake, self.snapshots);
                 let _ = reply.send(status);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hindsight_trace_format::catalogue::{FieldKind, Spec};
 use hindsight_trace_format::container::{
-    write_file, Anchor, Losses, ProcessFacts, SectionKind, Symbol, Symbols,
+    write_file, Anchor, Losses, ProcessFacts, SectionKind, Stacks, Symbol, Symbols,
 };
 use hindsight_trace_format::slot::Event;
 
@@ -14,6 +14,7 @@ use crate::control::retention;
 use crate::handshake::Handshake;
 use crate::host::Severity;
 use crate::session::Session;
+use crate::stacks;
 use crate::thread::taken::TakenRing;
 
 /// The name of this instruction set, as in [`ProcessFacts::isa`].
@@ -173,7 +174,16 @@ fn write_rings(
         ));
     }
     let clocks = clock::clocks_since(session.started);
-    let symbols = symbols(session, rings, &mut losses);
+    // After the rings were taken: all nodes that they name are there.
+    let stacks = session.stacks.snapshot();
+    let lost_stacks = session.stacks.lost();
+    if lost_stacks != 0 {
+        losses.push((
+            "stacks: no room in the table (stack-table)".into(),
+            lost_stacks,
+        ));
+    }
+    let symbols = symbols(session, rings, &stacks, &mut losses);
     let identity = session.host.identity();
     let facts = ProcessFacts {
         pid: std::process::id(),
@@ -199,6 +209,9 @@ fn write_rings(
             )?;
         }
         writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
+        if !stacks.generations.is_empty() {
+            writer.section(SectionKind::Stacks, 0, &[&stacks.encode()])?;
+        }
         writer.section(
             SectionKind::Losses,
             0,
@@ -215,9 +228,17 @@ fn write_rings(
     }
 }
 
-/// The names of all methods entered in the rings. Adds the methods without a name to `losses`.
-fn symbols(session: &Session, rings: &[TakenRing], losses: &mut Vec<(String, u64)>) -> Vec<Symbol> {
-    let addresses = method_addresses(rings);
+/// The names of all methods in the rings and in the stacks. Adds the methods without a name to `losses`.
+fn symbols(
+    session: &Session,
+    rings: &[TakenRing],
+    stacks: &Stacks,
+    losses: &mut Vec<(String, u64)>,
+) -> Vec<Symbol> {
+    let mut addresses = method_addresses(rings);
+    addresses.extend(stacks::method_addresses(stacks));
+    addresses.sort_unstable();
+    addresses.dedup();
     let mut symbols: Vec<Symbol> = Vec::with_capacity(addresses.len());
     (session.host).symbolize(&addresses, &mut |symbol| symbols.push(symbol));
     {

@@ -8,6 +8,7 @@
 //! | `foreground TID` | `ok`: as `start`, but also for a thread that is traced |
 //! | `max-rings N` | `ok` |
 //! | `events off\|all\|CATEGORY+…` | `ok`: all threads record these events from now on |
+//! | `stack-interval US` or `stack-interval MAIN/OTHERS` | `ok`: the least time between two stacks of a thread, µs |
 //! | `property dev.nanoscope=VALUE` | `ok`: as if the property had changed |
 //! | `status` | `ok JSON` |
 //!
@@ -25,7 +26,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::command::{Command, SnapshotOutcome};
-use crate::config::{Categories, RingLimit};
+use crate::config::{Categories, RingLimit, StackIntervals};
 use crate::control::nanoscope;
 
 /// Maximum length of a line, bytes.
@@ -199,6 +200,14 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
             let categories = Categories::parse(argument)
                 .ok_or_else(|| format!("'{argument}': events takes {}", Categories::takes()))?;
             ask(commands, |reply| Command::Events { categories, reply })?.map(|()| String::new())
+        }
+        "stack-interval" => {
+            let intervals = StackIntervals::parse(argument).ok_or_else(|| {
+                let takes = StackIntervals::TAKES;
+                format!("'{argument}': stack-interval takes {takes}")
+            })?;
+            let command = |reply| Command::StackIntervals { intervals, reply };
+            ask(commands, command)?.map(|()| String::new())
         }
         "max-rings" => {
             let limit = RingLimit::parse(argument)

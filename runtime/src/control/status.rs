@@ -46,13 +46,15 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
             .checked_div(rate.into())
             .unwrap_or(0)
     });
+    let intervals = session.stacks.intervals();
     format!(
         concat!(
             r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"max_rings":{},"#,
             r#""retired_rings":{},"holders":[{}],"snapshots":{},"#,
             r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"#,
             r#""events":{{"categories":[{}],"threads":{},"refused":{},"ring_bytes":{},"#,
-            r#""spooled_rings":{},"spooled_ms":{}}}}}"#
+            r#""spooled_rings":{},"spooled_ms":{}}},"#,
+            r#""stacks":{{"main_interval_us":{},"interval_us":{},"taken":{},"lost":{},"bytes":{}}}}}"#
         ),
         std::process::id(),
         threads.len(),
@@ -72,5 +74,10 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
         session.config.events.geometry.bytes(),
         spooled,
         history_ms,
+        intervals.main_us,
+        intervals.others_us,
+        session.stacks.taken(),
+        session.stacks.lost(),
+        session.stacks.used_bytes(),
     )
 }

@@ -10,6 +10,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod lock_free;
 #[cfg(feature = "lock-free")]
 pub(crate) mod request;
+pub(crate) mod sampling;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::thread::words::{HookMode, ThreadWords};
 
 #[cfg(feature = "lock-free")]
 use request::Request;
+use sampling::Sampling;
 
 /// The control thread's side of a stop protocol.
 pub(crate) trait Handshake {
@@ -60,6 +62,8 @@ pub struct TracedThread {
     /// `None` if the thread's ring only changes at safepoints.
     #[cfg(feature = "lock-free")]
     request: Option<Request>,
+    /// `None` if the thread takes no stacks.
+    sampling: Option<Sampling>,
 }
 
 impl TracedThread {
@@ -90,6 +94,7 @@ impl TracedThread {
             trace: unsafe { ThreadTrace::new(tid, number, name, words, spool) },
             #[cfg(feature = "lock-free")]
             request: None,
+            sampling: None,
         }
     }
 
@@ -110,6 +115,7 @@ impl TracedThread {
             trace: unsafe { ThreadTrace::new(tid, number, name, words, None) },
             // SAFETY: the caller fulfils the same conditions.
             request: Some(unsafe { Request::new(words) }),
+            sampling: None,
         }
     }
 
@@ -146,6 +152,8 @@ impl TracedThread {
     pub unsafe fn take(&self, replacement: &mut Option<Ring>) -> Option<TakenRing> {
         let mut inner = self.trace.lock();
         // SAFETY: the caller guarantees that the thread does not record.
+        unsafe { self.flush_stacks() };
+        // SAFETY: the caller guarantees that the thread does not record.
         let taken = unsafe { self.trace.take(&mut inner, replacement) }?;
         // SAFETY: the thread has not retired, or it would have had no ring.
         unsafe { self.ring_changed(&inner) };
@@ -158,6 +166,8 @@ impl TracedThread {
     /// Called by the thread itself.
     pub unsafe fn retire(&self) -> Option<TakenRing> {
         let mut inner = self.trace.lock();
+        // SAFETY: the caller is the thread.
+        unsafe { self.flush_stacks() };
         // SAFETY: the caller is the thread.
         let taken = unsafe { self.trace.take(&mut inner, &mut None) };
         if taken.is_some() {

@@ -4,3 +4,5 @@
 pub(crate) mod clock;
 #[cfg(test)]
 mod protocols;
+#[cfg(test)]
+mod stacks;

@@ -21,7 +21,7 @@ use crate::thread::taken::TakenRing;
 use crate::thread::trace::StartReason;
 use crate::thread::words::{set_stubs, StubTable, Stubs, ThreadWords};
 
-fn check(model: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     // With so few steps, more than three involuntary switches find nothing that three do not; see loom.
     builder.preemption_bound = Some(3);

@@ -300,6 +300,21 @@ impl ThreadTrace {
         }
     }
 
+    /// Changes with each event that is recorded, and with each change of the ring.
+    ///
+    /// # Safety
+    /// The thread has not retired: the caller is the thread, or holds the lock and has checked it.
+    pub(crate) unsafe fn place(&self) -> [u64; 3] {
+        // SAFETY: the caller guarantees that the thread has not retired.
+        let cursor = unsafe { self.cursor() }.load(Ordering::Relaxed);
+        [
+            cursor as u64,
+            self.laps.load(Ordering::Relaxed),
+            // Since each ring's start.
+            self.newest.load(Ordering::Relaxed),
+        ]
+    }
+
     /// Takes the ring. With a `replacement` recording goes on in that, without a gap. Without one recording stops,
     /// and the ring's last event says so. `None`, with the replacement left in place, if the thread does not record.
     ///

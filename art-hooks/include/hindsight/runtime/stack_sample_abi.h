@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C interface between the walk of a stack and the recorder (in Rust: art-hooks/src/stacks.rs). `state` is the value
+// of the calling thread's ThreadWords::state.
+
+#ifndef HINDSIGHT_RUNTIME_STACK_SAMPLE_ABI_H_
+#define HINDSIGHT_RUNTIME_STACK_SAMPLE_ABI_H_
+
+#include <stdint.h>
+
+extern "C" {
+
+// A frame. In Rust: hindsight_runtime::stacks::Frame.
+struct HindsightFrame {
+  // The ArtMethod*.
+  uint64_t method;
+  // Index of the instruction in the method's dex code; UINT32_MAX in a native method.
+  uint32_t dex_pc;
+  uint32_t unused;
+};
+
+// The number of frames that hindsight_begin_stack has memory for. In Rust: hindsight_runtime::stacks::MAX_FRAMES.
+#define HINDSIGHT_MAX_FRAMES 256u
+
+// Memory for the frames of the calling thread, innermost first, if its stack is wanted now; else null. The last stack must
+// be older than the configured interval, unless `force` is not 0. Memory is allocated the first time.
+HindsightFrame* hindsight_begin_stack(const void* state, uint32_t force);
+
+// Records the stack of the calling thread, which is Runnable: `count` frames were written to hindsight_begin_stack's
+// memory. `cut` is not 0 if there were more. `reason`: a StackReason.
+void hindsight_end_stack(const void* state, uint32_t reason, uint32_t count, uint32_t cut);
+
+}  // extern "C"
+
+#endif  // HINDSIGHT_RUNTIME_STACK_SAMPLE_ABI_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The C interface of `hindsight/runtime/stack_sample_abi.h`: called where a thread may take its own stack.
+//!
+//! Nothing here panics or locks. A thread's first stack allocates the memory for its frames.
+
+use hindsight_runtime::stacks::{Frame, MAX_FRAMES};
+use hindsight_runtime::TracedThread;
+
+// As the header says.
+const _: () = assert!(MAX_FRAMES == 256 && size_of::<Frame>() == 16);
+
+/// # Safety
+/// `state` is what the calling thread's state word holds, and not null.
+#[no_mangle]
+unsafe extern "C" fn hindsight_begin_stack(state: *const TracedThread, force: u32) -> *mut Frame {
+    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).begin_stack(force != 0) }
+}
+
+/// # Safety
+/// As `hindsight_begin_stack`; the thread runs managed code.
+#[no_mangle]
+unsafe extern "C" fn hindsight_end_stack(
+    state: *const TracedThread,
+    reason: u32,
+    count: u32,
+    cut: u32,
+) {
+    // A number beyond the reasons that exist is refused.
+    let reason = u8::try_from(reason).unwrap_or(u8::MAX);
+    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).end_stack(reason, count as usize, cut != 0) }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stacks that threads take of themselves.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{FakeHost, Managed, World};
+use hindsight_runtime::{Config, Recorder, SnapshotOutcome, TracedThread};
+use hindsight_trace_format::catalogue::Spec;
+use hindsight_trace_format::container::{Reader, Stacks};
+use hindsight_trace_format::slot::{Event, Extension};
+
+fn start(folder: &Path, more: &str) -> (Recorder, Arc<World>) {
+    let world = Arc::new(World::default());
+    let host = Box::new(FakeHost(Arc::clone(&world)));
+    let configuration = format!("dir={},{more}", folder.display());
+    let recorder = Recorder::start(Config::parse(&configuration).unwrap(), host).unwrap();
+    (recorder, world)
+}
+
+/// Takes the thread's stack, given innermost first. False if none was wanted.
+fn take(thread: &TracedThread, methods: &[u64], force: bool) -> bool {
+    // SAFETY: the caller is the thread.
+    let frames = unsafe { thread.begin_stack(force) };
+    if frames.is_null() {
+        return false;
+    }
+    for (i, method) in methods.iter().enumerate() {
+        // SAFETY: there is memory for more frames than any test has.
+        let frame = unsafe { &mut *frames.add(i) };
+        frame.method = *method;
+        frame.dex_pc = 7;
+    }
+    // SAFETY: the caller is the thread.
+    unsafe { thread.end_stack(2, methods.len(), false) };
+    true
+}
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// An event of a stack, as written.
+#[derive(Debug, PartialEq, Eq)]
+enum Recorded {
+    Stack(Vec<u64>),
+    Again(u64),
+    Other,
+}
+
+/// The events of the file's rings, oldest first.
+fn recorded(bytes: &[u8]) -> (Vec<Recorded>, Stacks) {
+    let reader = Reader::new(bytes).unwrap();
+    let stacks = reader.stacks().unwrap();
+    let mut events = Vec::new();
+    for index in reader.ring_indices() {
+        let ring = reader.ring(index).unwrap().unwrap();
+        let newest_first: Vec<_> = ring.slots().events().collect();
+        for event in newest_first.iter().rev() {
+            let Event::Extension { number } = event.event() else {
+                events.push(Recorded::Other);
+                continue;
+            };
+            let spec = Spec::from_number(number).unwrap();
+            let payload: Vec<u64> = event.payloads().collect();
+            let field = |name| spec.field(name).unwrap().get(&payload);
+            events.push(match spec.extension {
+                Extension::Stack => {
+                    assert_eq!(field("reason"), 2);
+                    let generation = stacks.generation(field("generation") as u32).unwrap();
+                    let frames = generation.frames(field("node") as u32);
+                    Recorded::Stack(frames.map(|f| f.method).collect())
+                }
+                Extension::StackAgain => Recorded::Again(field("times")),
+                _ => Recorded::Other,
+            });
+        }
+    }
+    (events, stacks)
+}
+
+fn snapshot(thread: &mut Managed<'_>, recorder: &Recorder) -> Vec<u8> {
+    match thread.native(|| recorder.snapshot("test".into(), 0, PATIENCE)) {
+        SnapshotOutcome::Written(path) => std::fs::read(path).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+const A: u64 = 0x7000_0000;
+const B: u64 = 0x7000_0020;
+const C: u64 = 0x7000_0040;
+
+#[test]
+fn a_thread_without_calls_has_stacks_with_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "events=stacks,stack-interval=0");
+    let bytes = Managed::run(&recorder, &world, |thread| {
+        assert!(!thread.is_traced());
+        assert!(take(thread.state(), &[C, B, A], false));
+        assert!(take(thread.state(), &[B, A], false));
+        snapshot(thread, &recorder)
+    });
+    let (events, stacks) = recorded(&bytes);
+    let expected = [
+        Recorded::Other,
+        Recorded::Stack(vec![C, B, A]),
+        Recorded::Stack(vec![B, A]),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(stacks.generations[0].nodes.len(), 3);
+    assert!(stacks.generations[0].nodes.iter().all(|n| n.dex_pc == 7));
+    let symbols = Reader::new(&bytes).unwrap().symbols().unwrap();
+    let named: Vec<u64> = symbols.symbols.iter().map(|s| s.address).collect();
+    assert_eq!(named, [A, B, C]);
+}
+
+#[test]
+fn equal_stacks_are_recorded_before_the_ring_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "events=stacks,stack-interval=0");
+    let (first, second) = Managed::run(&recorder, &world, |thread| {
+        let enough = |thread: &Managed<'_>| {
+            // The counter's rate is measured after 20 ms; without it no stacks are merged.
+            for _ in 0..5 {
+                take(thread.state(), &[B, A], false);
+            }
+        };
+        let started = std::time::Instant::now();
+        while started.elapsed() < std::time::Duration::from_millis(25) {
+            take(thread.state(), &[A], false);
+        }
+        enough(thread);
+        let first = snapshot(thread, &recorder);
+        enough(thread);
+        (first, snapshot(thread, &recorder))
+    });
+    let (events, _) = recorded(&first);
+    let end = &events[events.len() - 2..];
+    assert_eq!(end, [Recorded::Stack(vec![B, A]), Recorded::Again(4)]);
+    // A new ring begins with a whole stack.
+    let (events, _) = recorded(&second);
+    assert_eq!(events, [Recorded::Stack(vec![B, A]), Recorded::Again(4)]);
+}
+
+#[test]
+fn stacks_are_in_order_with_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "trace=all,events=stacks,stack-interval=0");
+    let bytes = Managed::run(&recorder, &world, |thread| {
+        thread.enter(0x1_0000);
+        assert!(take(thread.state(), &[A], false));
+        thread.exit();
+        // The same stack, but something was recorded since.
+        assert!(take(thread.state(), &[A], false));
+        snapshot(thread, &recorder)
+    });
+    let (events, _) = recorded(&bytes);
+    let expected = [
+        Recorded::Other,
+        Recorded::Other,
+        Recorded::Stack(vec![A]),
+        Recorded::Other,
+        Recorded::Stack(vec![A]),
+    ];
+    assert_eq!(events, expected);
+}
+
+#[test]
+fn stacks_are_throttled_unless_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    // An hour for the main thread, and for others.
+    let (recorder, world) = start(folder.path(), "events=stacks,stack-interval=3600000000");
+    Managed::run(&recorder, &world, |thread| {
+        assert!(take(thread.state(), &[A], false));
+        assert!(!take(thread.state(), &[A], false));
+        assert!(take(thread.state(), &[A], true));
+        assert!(!take(thread.state(), &[A], false));
+    });
+}
