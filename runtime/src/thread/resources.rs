@@ -31,9 +31,10 @@ impl Resources {
             Extension::ThreadCpuTime,
             &[clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)],
         );
-        if self.objects.swap(objects, Ordering::Relaxed) != objects
-            || self.bytes.swap(bytes, Ordering::Relaxed) != bytes
-        {
+        let before = [&self.objects, &self.bytes].map(|n| n.load(Ordering::Relaxed));
+        if before != [objects, bytes] {
+            self.objects.store(objects, Ordering::Relaxed);
+            self.bytes.store(bytes, Ordering::Relaxed);
             record(Extension::Allocations, &[objects, bytes]);
         }
         if let Some(used) = usage() {

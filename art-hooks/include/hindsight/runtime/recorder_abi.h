@@ -9,6 +9,7 @@
 #ifndef HINDSIGHT_RUNTIME_RECORDER_ABI_H_
 #define HINDSIGHT_RUNTIME_RECORDER_ABI_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 extern "C" {
@@ -19,19 +20,20 @@ void hindsight_record_entry(uintptr_t* cursor, void* state, uint64_t method);
 // Appends a method exit.
 void hindsight_record_exit(uintptr_t* cursor, void* state);
 
-// Appends that an exception has unwound `frames` traced frames.
-void hindsight_record_unwound(uintptr_t* cursor, void* state, uint64_t frames);
+// The next three take the state of the calling thread, which is not null.
 
-// Appends that the thread is about to wait for the lock `lock`, an arbitrary unique number, which the thread
-// `owner_tid` holds.
-void hindsight_record_lock_wait(uintptr_t* cursor, void* state, uint32_t owner_tid, uint64_t lock);
+// Appends an event (event_numbers.h) with this payload, into whichever ring the thread has. The thread is Runnable.
+void hindsight_record_event(void* state, uint32_t number, const uint64_t* payload, size_t words);
 
-// The thread is about to wait: forgets the waker that its state names.
-void hindsight_forget_waker(const void* state);
+// As hindsight_record_event, in any other state. Takes a lock, which is held only while a ring is exchanged.
+void hindsight_record_event_suspended(void* state,
+                                      uint32_t number,
+                                      const uint64_t* payload,
+                                      size_t words);
 
-// Appends that the thread was woken by the waker that its state names. Appends nothing if no waker was set since
-// hindsight_forget_waker.
-void hindsight_record_woken(uintptr_t* cursor, void* state);
+// Appends the CPU time, allocations (the arguments, since the thread's start), page faults and context switches of the
+// thread, unless it did so less than a millisecond ago. The thread is Runnable.
+void hindsight_record_resources(void* state, uint64_t objects, uint64_t bytes);
 
 // The functions below are for the handler of SIGSEGV. They are async-signal-safe.
 

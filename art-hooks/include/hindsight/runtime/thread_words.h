@@ -8,8 +8,8 @@
 namespace art {
 namespace hindsight {
 
-// Hindsight's words in each Thread. Five elements of a pointer's size each, so that the offsets scale
-// when code is compiled for the other pointer size. The same layout is in
+// Hindsight's words in each Thread. First five elements of a pointer's size each, so that their offsets scale
+// when code is compiled for the other pointer size: compiled code uses these. The same layout is in
 // runtime/src/thread/words.rs.
 struct ThreadWords {
   // Address of the next slot, 0 while this thread is not traced. Compiled trace points read and write
@@ -29,6 +29,23 @@ struct ThreadWords {
   // The stubs for method exits, and for entries of methods without a suspend check. Null while not traced.
   void* exit_stub = nullptr;
   void* leaf_stub = nullptr;
+
+  // The categories of events that the thread records, as bits (event_numbers.h). The control thread changes it.
+  uint32_t events = 0u;
+
+  // The number of the thread's current or last wait. Only the thread itself changes it, before anybody can wake it.
+  uint32_t wait_number = 0u;
+
+  // The thread that ended a wait of this one, and the wait's number, as PackWaker() returns them; 0 if none did.
+  uint32_t waker = 0u;
+
+  uint32_t unused = 0u;
+
+  // Objects and bytes that the thread has allocated in buffers that it does not use any more. Changed by the thread, or
+  // while it is suspended. Aligned as pointers are, so that a 32-bit Thread keeps its layout.
+  typedef uint64_t __attribute__((aligned(4))) Counter;
+  Counter allocated_objects = 0u;
+  Counter allocated_bytes = 0u;
 
   // Called by any thread, after it has set the flags. The thread itself clears the byte in art_quick_trace_entry before
   // it reads its flags, so no request is lost. If the thread has seen the request elsewhere, the byte that is left

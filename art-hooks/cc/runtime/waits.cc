@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "hindsight/runtime/waits.h"
+
+#include "hindsight/compat.h"
+#include "lock_word-inl.h"
+#include "mirror/object-inl.h"
+#include "runtime.h"
+
+namespace art {
+namespace hindsight {
+
+namespace {
+
+// Identity hash of the object, or 0 if it is locked: its hash would need a monitor.
+uint32_t IdentityOf(ObjPtr<mirror::Object> object) REQUIRES_SHARED(Locks::mutator_lock_) {
+  if (object == nullptr ||
+      object->GetLockWord(/* as_volatile= */ false).GetState() == LockWord::kThinLocked) {
+    return 0u;
+  }
+  return static_cast<uint32_t>(object->IdentityHashCode());
+}
+
+}  // namespace
+
+void RecordWaitBegin(
+    Thread* self, uint32_t kind, uint32_t number, uint64_t object, uint64_t timeout_ns) {
+  if (Records(self, kCategoryWaits)) {
+    Record(self, kWaitBegin, PackWaitBegin(kind, number, object, timeout_ns));
+  }
+  RecordResources(self);
+}
+
+void RecordWaitEnd(Thread* self, uint32_t kind, uint32_t number, uint32_t result) {
+  if (Records(self, kCategoryWaits)) {
+    Record(self, kWaitEnd, PackWaitEnd(kind, result, number));
+  }
+  RecordResources(self);
+}
+
+void LockWait::Begin(uint32_t owner_tid, const void* lock) {
+  if (owner_tid != 0u && Records(self_, kAnyWaitEvent)) {
+    Record(self_, kLockWait, PackLockWait(owner_tid, reinterpret_cast<uintptr_t>(lock)));
+  }
+  RecordWaitBegin(self_, kWaitKindLock, number_, reinterpret_cast<uintptr_t>(lock), /* timeout_ns= */ 0u);
+}
+
+void Waiting::End() {
+  const uint32_t waker =
+      WakerOf(__atomic_load_n(&self_->GetHindsightWords()->waker, __ATOMIC_RELAXED), number_);
+  if (waker != 0u && Records(self_, kAnyWaitEvent)) {
+    Record(self_, kWokenBy, PackWokenBy(waker));
+  }
+  uint32_t result = kWaitResultSignalled;
+  if (outcome_.interrupted != nullptr ? *outcome_.interrupted : self_->IsInterrupted()) {
+    result = kWaitResultInterrupted;
+  } else if (*outcome_.timed_out) {
+    result = kWaitResultTimedOut;
+  }
+  RecordWaitEnd(self_, kind_, number_, result);
+}
+
+// Called by the thread itself, which is Runnable.
+const void* Parked::Blocker(Thread* self) NO_THREAD_SAFETY_ANALYSIS {
+  static const MemberOffset offset = [self]() NO_THREAD_SAFETY_ANALYSIS {
+    ArtField* field = self->GetPeer()->GetClass()->FindInstanceField("parkBlocker", "Ljava/lang/Object;");
+    return field != nullptr ? field->GetOffset() : MemberOffset(0u);
+  }();
+  if (self->GetPeer() == nullptr || offset.Uint32Value() == 0u) {
+    return nullptr;
+  }
+  ObjPtr<mirror::Object> blocker = self->GetPeer()->GetFieldObjectVolatile<mirror::Object>(offset);
+  return reinterpret_cast<const void*>(static_cast<uintptr_t>(IdentityOf(blocker)));
+}
+
+GcWait::GcWait(Thread* self) : self_(self), number_(BeginWait(self)) {
+  if (number_ != 0u && Records(self, kCategoryWaits)) {
+    RecordInAnyState(self, kWaitBegin, PackWaitBegin(kWaitKindGc, number_, 0u, 0u));
+  }
+}
+
+GcWait::~GcWait() {
+  if (number_ != 0u && Records(self_, kCategoryWaits)) {
+    RecordInAnyState(self_, kWaitEnd, PackWaitEnd(kWaitKindGc, kWaitResultSignalled, number_));
+  }
+}
+
+void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
+  if (CategoriesOf(thread) != 0u && wait != 0u) {
+    const uint32_t waker = PackWaker(self->GetTid(), wait);
+    __atomic_store_n(&thread->GetHindsightWords()->waker, waker, __ATOMIC_RELAXED);
+  }
+  if (Records(self, kCategoryWaits)) {
+    RecordInAnyState(self, kWakes, PackWakes(thread->GetTid(), wait));
+  }
+}
+
+void RecordReleased(Thread* self, const void* lock, size_t waiters) {
+  RecordInAnyState(self, kReleased, PackReleased(reinterpret_cast<uintptr_t>(lock), waiters));
+}
+
+}  // namespace hindsight
+}  // namespace art
