@@ -46,6 +46,16 @@ unsafe extern "C" fn hindsight_record_exit(cursor: *mut usize, state: *const Tra
 }
 
 /// # Safety
+/// `payload` points to `words` words, which live as long as the result; it may be null if there are none.
+unsafe fn payload_of<'a>(payload: *const u64, words: usize) -> &'a [u64] {
+    if words == 0 {
+        return &[];
+    }
+    // SAFETY: the caller guarantees it.
+    unsafe { std::slice::from_raw_parts(payload, words) }
+}
+
+/// # Safety
 /// `state` is what the calling thread's state word holds, and not null; `payload` points to `words` words. The thread runs
 /// managed code.
 #[no_mangle]
@@ -56,7 +66,7 @@ unsafe extern "C" fn hindsight_record_event(
     words: usize,
 ) {
     // SAFETY: ART's hooks pass an array of this length, which lives during the call.
-    let payload = unsafe { std::slice::from_raw_parts(payload, words) };
+    let payload = unsafe { payload_of(payload, words) };
     // SAFETY: ART's hooks pass the calling thread's own state, which the runtime frees after the thread's end.
     unsafe { (*state).record_event(number, payload) }
 }
@@ -71,7 +81,7 @@ unsafe extern "C" fn hindsight_record_event_suspended(
     words: usize,
 ) {
     // SAFETY: ART's hooks pass an array of this length, which lives during the call.
-    let payload = unsafe { std::slice::from_raw_parts(payload, words) };
+    let payload = unsafe { payload_of(payload, words) };
     // SAFETY: ART's hooks pass the calling thread's own state, which the runtime frees after the thread's end.
     unsafe { (*state).record_event_suspended(number, payload) }
 }

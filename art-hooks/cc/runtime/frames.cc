@@ -6,6 +6,7 @@
 
 #include "art_method-inl.h"
 #include "hindsight/compat.h"
+#include "hindsight/runtime/events.h"
 #include "hindsight/runtime/recorder_abi.h"
 #include "interpreter/shadow_frame-inl.h"
 #include "jit/jit.h"
@@ -119,8 +120,7 @@ void FramesUnwound(Thread* self, ArtMethod** handler_frame) {
   UnwoundFrameCounter counter(self, handler_frame);
   counter.WalkStack(/* include_transitions= */ true);
   if (counter.Count() != 0u) {
-    ThreadWords* words = self->GetHindsightWords();
-    hindsight_record_unwound(&words->cursor, words->state, counter.Count());
+    Record(self, kUnwound, PackUnwound(counter.Count()));
   }
 }
 
