@@ -11,7 +11,7 @@ use hindsight_runtime::{Host, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
-    self, class_loader_unloading, guarded, shutdown, snapshot, thread_exiting,
+    self, class_loader_unloading, guarded, register_name, shutdown, snapshot, thread_exiting,
     thread_in_foreground, thread_name_command, thread_renamed, thread_started, trace_thread,
 };
 use crate::emitter::{self, emit, Emitted};
@@ -100,6 +100,8 @@ pub(crate) mod ffi {
         fn thread_renamed(tid: u32, name: &[u8]);
         /// `loader`: address of an `UnloadingLoader`, for `NameMethodsOfLoader`.
         fn class_loader_unloading(loader: usize);
+        /// The number of a name for the program's own events; 0 if there is none.
+        fn register_name(name: &[u8]) -> u32;
         /// The main thread came to the foreground.
         fn thread_in_foreground(tid: u32);
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was
@@ -125,6 +127,7 @@ pub(crate) mod ffi {
         fn Log(severity: u8, message: &str);
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
+        fn SetEventCategories(categories: u32);
     }
 }
 
@@ -200,6 +203,10 @@ impl Host for Art {
             name: ffi::ProcessName(),
             extra: vec![("art.release".into(), ffi::ArtRelease())],
         }
+    }
+
+    fn set_event_categories(&self, categories: u32) {
+        ffi::SetEventCategories(categories);
     }
 
     fn log(&self, severity: Severity, message: &str) {

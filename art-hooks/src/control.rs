@@ -96,6 +96,12 @@ pub(crate) fn thread_renamed(tid: u32, name: &[u8]) {
     });
 }
 
+pub(crate) fn register_name(name: &[u8]) -> u32 {
+    with_recorder("register_name", 0, |recorder| {
+        recorder.register_name(&decode(name))
+    })
+}
+
 pub(crate) fn class_loader_unloading(loader: usize) {
     with_recorder("class_loader_unloading", (), |recorder| {
         recorder.loader_unloading(loader);

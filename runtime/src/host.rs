@@ -57,6 +57,11 @@ pub trait Host: Send + Sync + 'static {
     fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
         let _ = (loader, named);
     }
+    /// Threads record events of these categories from now on, as bits
+    /// (`hindsight_trace_format::catalogue::Category`); hooks of other categories may do nothing.
+    fn set_event_categories(&self, categories: u32) {
+        let _ = categories;
+    }
     /// The process's name, and facts for the trace.
     fn identity(&self) -> ProcessIdentity;
     /// Writes to the log.

@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `recorder` | the interface for the managed runtime |
 //! | `control` | the control thread: snapshots, status, retention of rings, and where its commands come from |
-//! | `session`, `registry`, `journal` | the state that all threads share |
+//! | `session`, `registry`, `journal`, `names` | the state that all threads share |
 //! | `handshake` | how a thread agrees to a change of its ring |
 //! | `thread` | one thread's ring, cursor, words and anchors |
 //! | `clock` | the counter that trace points read |
@@ -49,6 +49,7 @@ mod host;
 mod journal;
 #[cfg(feature = "loom")]
 mod models;
+mod names;
 mod recorder;
 mod registry;
 mod session;

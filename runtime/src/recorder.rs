@@ -178,6 +178,11 @@ impl Recorder {
         }
     }
 
+    /// The number of a name for the program's own events; 0 if there is no room for another name.
+    pub fn register_name(&self, name: &str) -> u32 {
+        self.session.names().register(name)
+    }
+
     /// A thread has a new name.
     pub fn thread_renamed(&self, tid: u32, name: &str) {
         if let Some(thread) = self.session.registry.find(tid) {

@@ -16,6 +16,7 @@ use crate::host::Host;
 #[cfg(feature = "lock-free")]
 use crate::host::Severity;
 use crate::journal::Journal;
+use crate::names::Names;
 use crate::registry::Registry;
 use crate::stacks::ProcessStacks;
 use crate::sync::lock;
@@ -47,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) registry: Registry,
     /// Names of methods whose class loader was unloaded.
     journal: Mutex<Journal>,
+    /// Names of the program's own events.
+    names: Mutex<Names>,
     /// Class loaders unloaded so far whose methods could not be named.
     unnamed_loaders: AtomicU64,
     /// Threads that were to be traced from their start, when there was no room for a ring.
@@ -78,6 +81,7 @@ impl Session {
             started,
             registry: Registry::new(config.max_rings()),
             journal: Mutex::default(),
+            names: Mutex::default(),
             unnamed_loaders: AtomicU64::new(0),
             refused_rings: AtomicU64::new(0),
             #[cfg(feature = "check-balance")]
@@ -182,6 +186,11 @@ impl Session {
     /// The names of unloaded methods.
     pub(crate) fn journal(&self) -> std::sync::MutexGuard<'_, Journal> {
         lock(&self.journal)
+    }
+
+    /// The names of the program's own events.
+    pub(crate) fn names(&self) -> std::sync::MutexGuard<'_, Names> {
+        lock(&self.names)
     }
 
     /// A class loader was unloaded whose methods could not be named.

@@ -3,6 +3,7 @@
 #include "hindsight/runtime/waits.h"
 
 #include "hindsight/compat.h"
+#include "hindsight/runtime/stack_sample.h"
 #include "lock_word-inl.h"
 #include "mirror/object-inl.h"
 #include "runtime.h"
@@ -28,6 +29,7 @@ void RecordWaitBegin(
   if (Records(self, kCategoryWaits)) {
     Record(self, kWaitBegin, PackWaitBegin(kind, number, object, timeout_ns));
   }
+  SampleStack(self, kStackReasonWaitBegins);
   RecordResources(self);
 }
 
@@ -35,6 +37,7 @@ void RecordWaitEnd(Thread* self, uint32_t kind, uint32_t number, uint32_t result
   if (Records(self, kCategoryWaits)) {
     Record(self, kWaitEnd, PackWaitEnd(kind, result, number));
   }
+  SampleStack(self, kStackReasonWaitEnds);
   RecordResources(self);
 }
 
@@ -92,6 +95,10 @@ void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
   }
   if (Records(self, kCategoryWaits)) {
     RecordInAnyState(self, kWakes, PackWakes(thread->GetTid(), wait));
+  }
+  // Always, whenever the last one was: it shows what the waiting thread waited for.
+  if (self->GetState() == ThreadState::kRunnable) {
+    SampleStack(self, kStackReasonWakes, /* force= */ true);
   }
 }
 

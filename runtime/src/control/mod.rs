@@ -66,6 +66,8 @@ impl<'a> ControlThread<'a> {
 
     /// Executes commands until one ends the control thread, or no sender is left.
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
+        let session = self.session;
+        session.host.set_event_categories(session.categories());
         loop {
             let pause = self.anchors.take_if_due();
             let command = match commands.recv_timeout(pause) {

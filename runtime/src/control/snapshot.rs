@@ -175,6 +175,16 @@ fn write_rings(
     }
     let clocks = clock::clocks_since(session.started);
     // After the rings were taken: all nodes that they name are there.
+    let (strings, refused_names) = {
+        let names = session.names();
+        (names.strings(), names.refused())
+    };
+    if refused_names != 0 {
+        losses.push((
+            "names of the program's events: too many".into(),
+            refused_names,
+        ));
+    }
     let stacks = session.stacks.snapshot();
     let lost_stacks = session.stacks.lost();
     if lost_stacks != 0 {
@@ -211,6 +221,9 @@ fn write_rings(
         writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
         if !stacks.generations.is_empty() {
             writer.section(SectionKind::Stacks, 0, &[&stacks.encode()])?;
+        }
+        if !strings.strings.is_empty() {
+            writer.section(SectionKind::Strings, 0, &[&strings.encode()])?;
         }
         writer.section(
             SectionKind::Losses,

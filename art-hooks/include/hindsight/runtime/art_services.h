@@ -64,6 +64,9 @@ void Log(uint8_t severity, rust::Str message);
 rust::String ProcessName();
 rust::String ArtRelease();
 
+// Tells the Java classes that record events which categories any thread records, as bits (event_numbers.h).
+void SetEventCategories(uint32_t categories);
+
 }  // namespace hindsight
 }  // namespace art
 

@@ -46,8 +46,11 @@ ALWAYS_INLINE inline uint32_t BeginWait(Thread* self) {
 }
 
 // Records the two ends of a wait. Out of line: the threads wait anyway. `self`, the calling thread, is Runnable.
-void RecordWaitBegin(Thread* self, uint32_t kind, uint32_t number, uint64_t object, uint64_t timeout_ns);
-void RecordWaitEnd(Thread* self, uint32_t kind, uint32_t number, uint32_t result);
+void RecordWaitBegin(
+    Thread* self, uint32_t kind, uint32_t number, uint64_t object, uint64_t timeout_ns)
+    NO_THREAD_SAFETY_ANALYSIS;
+void RecordWaitEnd(Thread* self, uint32_t kind, uint32_t number, uint32_t result)
+    NO_THREAD_SAFETY_ANALYSIS;
 
 // RAII scope in which `self`, the calling thread, waits for the monitor `lock`, which `owner` holds. The owner does not end
 // before it releases the monitor.
@@ -200,7 +203,7 @@ ALWAYS_INLINE inline uint32_t WaitOf(Thread* thread) {
 
 // `self`, the calling thread, ends the wait with this number of `thread`, which cannot be deleted during the call. 0 is a
 // number that is not known.
-void RecordWakes(Thread* self, Thread* thread, uint32_t wait);
+void RecordWakes(Thread* self, Thread* thread, uint32_t wait) NO_THREAD_SAFETY_ANALYSIS;
 
 ALWAYS_INLINE inline void WakesFrom(Thread* self, Thread* thread, uint32_t wait) {
   if (UNLIKELY(CategoriesOf(thread) != 0u) || Records(self, kCategoryWaits)) {
