@@ -19,6 +19,7 @@
 mod callees;
 mod chains;
 mod diff;
+mod events;
 mod evidence;
 mod known;
 mod path;
@@ -34,6 +35,10 @@ pub use chains::{stalls, Activity, Chain, LastCall, Question, Reason, Stalls, ST
 pub use diff::{
     CallChange, CallTimes, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
     SIGNIFICANT,
+};
+pub use events::{
+    pairs, spans, End, Pair, PairKind, Pairs, Side as PairSide, Span, SpanKind, Spans, Unmatched,
+    Why,
 };
 pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stretches of a thread's time between two of its events: waits, tasks, messages, frames.
+
+use std::collections::HashMap;
+
+use hindsight_decoder::{Extension, Thread, ThreadEvent};
+use serde::Serialize;
+
+/// What a thread does in a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanKind {
+    /// It waits.
+    Wait,
+    /// It runs a task.
+    Task,
+    /// It dispatches a message.
+    Message,
+    /// It runs the callbacks of a frame.
+    Frame,
+    /// It runs the callbacks of one type of a frame.
+    FrameCallbacks,
+    /// It lays out and draws a window.
+    Traversal,
+    /// It handles an input event.
+    Input,
+    /// It sends a transaction, and waits for the reply.
+    Transaction,
+    /// It serves a transaction.
+    Service,
+    /// It runs a request of the managed runtime.
+    Checkpoint,
+    /// A piece of work that the program named.
+    Marked,
+    /// A method that a rules file names.
+    Rule,
+}
+
+impl SpanKind {
+    /// Its name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SpanKind::Wait => "wait",
+            SpanKind::Task => "task",
+            SpanKind::Message => "message",
+            SpanKind::Frame => "frame",
+            SpanKind::FrameCallbacks => "frame callbacks",
+            SpanKind::Traversal => "traversal",
+            SpanKind::Input => "input",
+            SpanKind::Transaction => "transaction",
+            SpanKind::Service => "service",
+            SpanKind::Checkpoint => "checkpoint",
+            SpanKind::Marked => "marked",
+            SpanKind::Rule => "rule",
+        }
+    }
+}
+
+/// A stretch of time between two events of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What the thread does.
+    pub kind: SpanKind,
+    /// Index, among the thread's events, of the one that begins it.
+    pub begin: usize,
+    /// Index of the event that ends it; `None` if that is not recorded.
+    pub end: Option<usize>,
+    /// CLOCK_BOOTTIME, ns.
+    pub start_ns: u64,
+    /// CLOCK_BOOTTIME, ns. Without an end: the latest time at which it may still have gone on.
+    pub end_ns: u64,
+}
+
+impl Span {
+    /// Its length, ns.
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// The spans of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    /// In the order of their beginnings. Nested, except that those of the program may overlap each other.
+    pub spans: Vec<Span>,
+    /// For each event of the thread, the span that it begins or ends.
+    pub of_event: HashMap<usize, usize>,
+}
+
+impl Spans {
+    /// The span that the event begins.
+    pub fn begun_by(&self, event: usize) -> Option<&Span> {
+        let span = &self.spans[*self.of_event.get(&event)?];
+        (span.begin == event).then_some(span)
+    }
+
+    /// The span that the event ends.
+    pub fn ended_by(&self, event: usize) -> Option<&Span> {
+        let span = &self.spans[*self.of_event.get(&event)?];
+        (span.end == Some(event)).then_some(span)
+    }
+}
+
+/// Whether an event begins or ends a span, of which kind, and the number that both of its ends have.
+fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
+    let id = |field: &str| event.get(field);
+    Some(match event.kind {
+        Extension::WaitBegin => (true, SpanKind::Wait, id("number")),
+        Extension::WaitEnd => (false, SpanKind::Wait, id("number")),
+        Extension::TaskBegin => (true, SpanKind::Task, id("task")),
+        Extension::TaskEnd => (false, SpanKind::Task, id("task")),
+        Extension::MessageDispatched => (true, SpanKind::Message, id("message")),
+        Extension::MessageDone => (false, SpanKind::Message, id("message")),
+        Extension::FrameBegin => (true, SpanKind::Frame, id("vsync")),
+        Extension::FrameEnd => (false, SpanKind::Frame, id("vsync")),
+        Extension::FrameCallbacks => (true, SpanKind::FrameCallbacks, 0),
+        Extension::TraversalBegin => (true, SpanKind::Traversal, id("window")),
+        Extension::TraversalEnd => (false, SpanKind::Traversal, id("window")),
+        Extension::InputBegin => (true, SpanKind::Input, id("sequence")),
+        Extension::InputEnd => (false, SpanKind::Input, id("sequence")),
+        // A one-way transaction does not return.
+        Extension::BinderSend if id("one-way") == 0 => {
+            (true, SpanKind::Transaction, id("transaction"))
+        }
+        Extension::BinderReply => (false, SpanKind::Transaction, id("transaction")),
+        Extension::BinderServe => (true, SpanKind::Service, id("transaction")),
+        Extension::BinderServed => (false, SpanKind::Service, id("transaction")),
+        Extension::CheckpointBegin => (true, SpanKind::Checkpoint, 0),
+        Extension::CheckpointEnd => (false, SpanKind::Checkpoint, 0),
+        Extension::UserBegin => (true, SpanKind::Marked, id("name") << 32 ^ id("id")),
+        Extension::UserEnd => (false, SpanKind::Marked, id("name") << 32 ^ id("id")),
+        Extension::RuleBegin => (true, SpanKind::Rule, id("rule") << 32 ^ id("object")),
+        Extension::RuleEnd => (false, SpanKind::Rule, id("rule") << 32 ^ id("object")),
+        _ => return None,
+    })
+}
+
+#[derive(Default)]
+struct Builder {
+    found: Spans,
+    /// Running spans, outermost first; ended ones of the program may still be among them.
+    running: Vec<usize>,
+    /// The running spans by kind and number, outermost first.
+    by_number: HashMap<(SpanKind, u64), Vec<usize>>,
+    /// The number of each span.
+    numbers: Vec<u64>,
+}
+
+impl Builder {
+    fn begin(&mut self, event: usize, at_ns: u64, kind: SpanKind, number: u64) {
+        let index = self.found.spans.len();
+        self.found.spans.push(Span {
+            kind,
+            begin: event,
+            end: None,
+            start_ns: at_ns,
+            end_ns: u64::MAX,
+        });
+        self.numbers.push(number);
+        self.found.of_event.insert(event, index);
+        self.running.push(index);
+        self.by_number
+            .entry((kind, number))
+            .or_default()
+            .push(index);
+    }
+
+    /// Ends a running span. It is not among the running ones any more.
+    fn end(&mut self, index: usize, at_ns: u64, event: Option<usize>) {
+        let span = &mut self.found.spans[index];
+        span.end_ns = at_ns;
+        span.end = event;
+        if let Some(event) = event {
+            self.found.of_event.insert(event, index);
+        }
+        let key = (span.kind, self.numbers[index]);
+        if let Some(same) = self.by_number.get_mut(&key) {
+            // Nearly always the last one.
+            if let Some(at) = same.iter().rposition(|&i| i == index) {
+                same.remove(at);
+            }
+        }
+    }
+
+    fn is_running(&self, index: usize) -> bool {
+        self.found.spans[index].end_ns == u64::MAX
+    }
+
+    /// Ends the innermost span of this kind and number, and the ones inside it, whose ends are missing. Those that the
+    /// program named may go on.
+    fn close(&mut self, event: Option<usize>, at_ns: u64, kind: SpanKind, number: u64) {
+        let found = self.by_number.get(&(kind, number));
+        let Some(index) = found.and_then(|same| same.last().copied()) else {
+            return;
+        };
+        self.end(index, at_ns, event);
+        if kind == SpanKind::Marked {
+            while self.running.last().is_some_and(|&i| !self.is_running(i)) {
+                self.running.pop();
+            }
+            return;
+        }
+        let mut going_on = Vec::new();
+        while let Some(inner) = self.running.pop() {
+            if inner == index {
+                break;
+            }
+            if !self.is_running(inner) {
+                continue;
+            }
+            if self.found.spans[inner].kind == SpanKind::Marked {
+                going_on.push(inner);
+            } else {
+                self.end(inner, at_ns, None);
+            }
+        }
+        self.running.extend(going_on.into_iter().rev());
+    }
+
+    fn close_all(&mut self, at_ns: u64) {
+        while let Some(index) = self.running.pop() {
+            if self.is_running(index) {
+                self.end(index, at_ns, None);
+            }
+        }
+    }
+}
+
+/// The spans of a thread. An end without a beginning makes none.
+pub fn spans(thread: &Thread) -> Spans {
+    let mut builder = Builder::default();
+    for (i, event) in thread.events.iter().enumerate() {
+        let at_ns = event.at_ns;
+        if matches!(event.kind, Extension::Started | Extension::Stopped) {
+            builder.close_all(at_ns);
+        }
+        let Some((begins, kind, number)) = bound(event) else {
+            continue;
+        };
+        // The callbacks of one type end where those of the next type begin, or with the frame.
+        if kind == SpanKind::FrameCallbacks {
+            builder.close(Some(i), at_ns, kind, number);
+        }
+        match begins {
+            true => builder.begin(i, at_ns, kind, number),
+            false => builder.close(Some(i), at_ns, kind, number),
+        }
+    }
+    let end_ns = thread.end_ns;
+    builder.close_all(end_ns);
+    for span in &mut builder.found.spans {
+        span.end_ns = span.end_ns.max(span.start_ns);
+    }
+    builder.found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_decoder::Trace;
+    use hindsight_testkit::{Recorder, Script, EPOCH};
+
+    fn of(record: impl FnOnce(&mut Recorder<'_>)) -> Vec<(SpanKind, u64, u64, bool)> {
+        let mut s = Script::new("p");
+        let t = s.events_thread(1, "t", 1);
+        record(&mut s.at(t, 0));
+        s.stop_at(1_000);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let found = spans(&trace.threads[0]);
+        let span = |s: &Span| {
+            (
+                s.kind,
+                s.start_ns - EPOCH,
+                s.end_ns - EPOCH,
+                s.end.is_some(),
+            )
+        };
+        found.spans.iter().map(span).collect()
+    }
+
+    #[test]
+    fn begins_and_ends_are_joined_by_their_numbers() {
+        let found = of(|r| {
+            r.event(Extension::MessageDone, &[("message", 3)])
+                .after(5)
+                .event(Extension::MessageDispatched, &[("message", 7)])
+                .after(10)
+                .event(Extension::WaitBegin, &[("number", 1)])
+                .after(10)
+                .event(Extension::WaitEnd, &[("number", 1)])
+                .after(10)
+                .event(Extension::WaitBegin, &[("number", 2)])
+                .after(10)
+                .event(Extension::MessageDone, &[("message", 7)])
+                .after(10)
+                .event(Extension::TaskBegin, &[("task", 9)]);
+        });
+        assert_eq!(
+            found,
+            [
+                (SpanKind::Message, 5, 45, true),
+                (SpanKind::Wait, 15, 25, true),
+                // Its end is missing.
+                (SpanKind::Wait, 35, 45, false),
+                (SpanKind::Task, 55, 1_000, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn pieces_of_work_of_the_program_may_overlap() {
+        let found = of(|r| {
+            let piece = |id| [("name", 1), ("id", id)];
+            r.event(Extension::TaskBegin, &[("task", 9)])
+                .event(Extension::UserBegin, &piece(1))
+                .after(10)
+                .event(Extension::UserBegin, &piece(2))
+                .after(10)
+                .event(Extension::UserEnd, &piece(1))
+                .after(10)
+                .event(Extension::TaskEnd, &[("task", 9)])
+                .after(10)
+                .event(Extension::UserEnd, &piece(2));
+        });
+        assert_eq!(
+            found,
+            [
+                (SpanKind::Task, 0, 30, true),
+                (SpanKind::Marked, 0, 20, true),
+                (SpanKind::Marked, 10, 40, true),
+            ]
+        );
+    }
+
+    #[test]
+    fn callbacks_of_a_frame_end_where_the_next_ones_begin() {
+        let found = of(|r| {
+            r.event(Extension::FrameBegin, &[("vsync", 5)])
+                .event(Extension::FrameCallbacks, &[("type", 0)])
+                .after(10)
+                .event(Extension::FrameCallbacks, &[("type", 3)])
+                .after(10)
+                .event(Extension::FrameEnd, &[("vsync", 5)]);
+        });
+        assert_eq!(
+            found,
+            [
+                (SpanKind::Frame, 0, 20, true),
+                (SpanKind::FrameCallbacks, 0, 10, true),
+                (SpanKind::FrameCallbacks, 10, 20, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn many_begins_without_ends_are_read_quickly() {
+        let found = of(|r| {
+            for i in 0..100 {
+                r.event(Extension::TaskBegin, &[("task", 1)])
+                    .event(Extension::UserBegin, &[("id", i)])
+                    .event(Extension::TaskEnd, &[("task", 2)]);
+            }
+        });
+        assert_eq!(found.len(), 200);
+    }
+}
