@@ -20,8 +20,8 @@ struct Full {
 
 /// The full rings of a process.
 ///
-/// A thread whose ring is full exchanges it here for an empty one: nothing is copied. Threads never wait for the lock; if
-/// it is taken, their ring wraps instead.
+/// A thread whose ring is full exchanges it here for an empty one: nothing is copied. If the lock is taken for more than a
+/// few microseconds, the thread's ring wraps instead, and its oldest events are overwritten.
 pub(crate) struct Spool {
     capacity: usize,
     pool: RingPool,
@@ -56,22 +56,38 @@ impl Spool {
     }
 
     /// An empty ring for a thread whose ring is full; the thread gives that one to [`put_soon`](Self::put_soon). `None` if
-    /// another thread is here right now, or there is no memory.
+    /// another thread holds the lock for long, or there is no memory.
     pub(crate) fn take_free(&self) -> Option<Ring> {
         if self.capacity == 0 {
             return None;
         }
-        let mut full = self.full.try_lock().ok()?;
-        let ring = if full.rings.len() + full.owed < self.capacity {
-            self.pool.take().ok()?
-        } else {
-            // Stays mapped, with its memory: its slots are overwritten.
-            let oldest = full.rings.pop_front()?;
-            full.dropped += 1;
-            oldest.ring
-        };
-        full.owed += 1;
-        Some(ring)
+        {
+            let mut full = self.try_full()?;
+            full.owed += 1;
+            if full.rings.len() + full.owed > self.capacity {
+                if let Some(oldest) = full.rings.pop_front() {
+                    full.dropped += 1;
+                    // Stays mapped, with its memory: its slots are overwritten.
+                    return Some(oldest.ring);
+                }
+            }
+        }
+        // Not under the lock: it may map memory.
+        let ring = self.pool.take().ok();
+        if ring.is_none() {
+            self.full().owed -= 1;
+        }
+        ring
+    }
+
+    /// The lock, unless another thread holds it for long, for instance because it is preempted.
+    fn try_full(&self) -> Option<MutexGuard<'_, Full>> {
+        /// About 10 microseconds; the lock is usually held for less than one.
+        const TRIES: u32 = 200;
+        (0..TRIES).find_map(|_| {
+            std::hint::spin_loop();
+            self.full.try_lock().ok()
+        })
     }
 
     /// Takes the full ring of a thread that has just called [`take_free`](Self::take_free).

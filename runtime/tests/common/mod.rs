@@ -223,6 +223,11 @@ impl Managed<'_> {
         self.object.words.cursor().load(Ordering::Relaxed) != 0
     }
 
+    /// The categories of events that the thread records, as bits.
+    pub(crate) fn events(&self) -> u32 {
+        self.object.words.events()
+    }
+
     pub(crate) fn enter(&mut self, method: u64) {
         // Compiled code has methods below 4 GiB.
         let wide = u32::try_from(method).is_err();
