@@ -293,7 +293,7 @@ impl Free {
         let inside = Arc::get_mut(&mut free).unwrap();
         let words: *const ThreadWords = &inside.words;
         // SAFETY: the words live as long as the trace; their end is reported to loom when the thread ends.
-        inside.trace = Some(unsafe { TracedThread::new_lock_free(1, "model", words) });
+        inside.trace = Some(unsafe { TracedThread::new_lock_free(1, 0, "model", words) });
         free
     }
 

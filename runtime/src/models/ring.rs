@@ -66,9 +66,6 @@ impl Ring {
         SLOTS as u64
     }
 
-    /// Nothing: the memory is not kept.
-    pub(crate) fn release_memory(&mut self) {}
-
     /// A copy of the slots, as bytes of a real ring.
     pub(crate) fn snapshot(&self) -> Vec<u8> {
         self.slots

@@ -135,7 +135,7 @@ impl Ring {
     }
 
     /// Returns the memory to the system and keeps the address space. All slots become zero.
-    pub(crate) fn release_memory(&mut self) {
+    fn release_memory(&mut self) {
         #[cfg(miri)]
         // SAFETY: this is the only reference to the ring's memory.
         unsafe {
