@@ -13,7 +13,7 @@ use crate::page::Page;
 /// A damaged part of a file.
 #[derive(Serialize)]
 pub(crate) struct DamageReport {
-    /// `ring`, `anchors`, `symbols`, `process`, `losses`, `table` or `bytes`.
+    /// `ring`, `anchors`, `symbols`, `process`, `losses`, `strings`, `stacks`, `table` or `bytes`.
     part: &'static str,
     /// The ring that is damaged, or that the anchors are of.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +44,7 @@ impl From<&Damage> for DamageReport {
                 DamagedPart::Process => "process",
                 DamagedPart::Losses => "losses",
                 DamagedPart::Strings => "strings",
+                DamagedPart::Stacks => "stacks",
                 DamagedPart::Table => "table",
                 _ => "bytes",
             },

@@ -22,6 +22,9 @@ impl Flags {
     pub const BY_EXCEPTION: Flags = Flags(4);
     /// The native part of a native method.
     pub const NATIVE: Flags = Flags(8);
+    /// It was found in stacks that were taken now and then: it ran at its start and at its end, and may have begun earlier
+    /// and ended later. See [`SampleTimes::bounds`](crate::SampleTimes::bounds).
+    pub const SAMPLED: Flags = Flags(16);
 
     /// Whether all of `flags` are set.
     #[inline]

@@ -50,6 +50,8 @@ pub enum DamagedPart {
     Losses,
     /// The strings that events name.
     Strings,
+    /// The stacks that events name.
+    Stacks,
     /// The header or the section table, without which sections are found by their contents.
     Table,
     /// Bytes that belong to no known section.
@@ -76,6 +78,7 @@ impl fmt::Display for DamagedPart {
             DamagedPart::Process => f.write_str("the facts about the process"),
             DamagedPart::Losses => f.write_str("the writer's list of losses"),
             DamagedPart::Strings => f.write_str("the strings of events"),
+            DamagedPart::Stacks => f.write_str("the stacks"),
             DamagedPart::Table => f.write_str("the section table"),
             DamagedPart::Bytes { from, to } => write!(f, "bytes {from}..{to} of the file"),
         }

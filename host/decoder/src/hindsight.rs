@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use hindsight_trace_format::container::{
-    Anchor, Clocks, DecodeError, Losses, ProcessFacts, ReadError, Reader, Recovered, SectionKind,
-    Strings, SymbolTable,
+    self, Anchor, Clocks, DecodeError, Losses, ProcessFacts, ReadError, Reader, Recovered,
+    SectionKind, Strings, SymbolTable,
 };
 use hindsight_trace_format::slot::SLOT_BYTES;
 use rayon::prelude::*;
@@ -15,11 +15,13 @@ use crate::damage::{Damage, DamagedPart};
 use crate::error::Error;
 use crate::key::ThreadKey;
 use crate::methods::Merger;
-use crate::model::Trace;
+use crate::model::{Mode, Trace};
 use crate::parts;
 use crate::ring::{self, Decoded};
 use crate::salvage::salvage;
+use crate::samples::Sampler;
 use crate::scan::unseen_frames_shown;
+use crate::stacks::Stacks;
 
 /// The counter's nominal rate and its rate between samples differ by less than this part of it, or one of the two is
 /// damaged.
@@ -105,6 +107,9 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .note(DamagedPart::Strings, damage)
         .map_err(format)?;
 
+    let (stacks, damage) = reader.salvage(SectionKind::Stacks, 0, container::Stacks::decode);
+    findings.note(DamagedPart::Stacks, damage).map_err(format)?;
+
     // Checksums are verified on the way, so they are computed in parallel too.
     let indices: Vec<u32> = reader.ring_indices().collect();
     let rings = Rings {
@@ -130,17 +135,31 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .iter()
         .map(|t| merger.merge(&t.methods, symbols.as_ref()))
         .collect();
+    let stacks = Stacks::new(
+        &stacks.unwrap_or_default(),
+        threads.iter().flat_map(|t| &t.thread.events),
+        symbols.as_ref(),
+        &mut merger,
+    );
+    let methods = merger.finish();
     let rings = threads
         .into_par_iter()
         .zip(ids)
         .map(|(thread, ids)| thread.finish(&ids))
         .collect();
+    let mut threads = parts::join(rings);
+    if !stacks.is_empty() {
+        let sampler = Sampler::new(&stacks, &methods);
+        let sampled = threads.par_iter_mut().filter(|t| t.mode != Mode::Calls);
+        sampled.for_each(|thread| sampler.add_to(thread));
+    }
     Ok(Trace {
         process,
         clock,
-        methods: merger.finish(),
+        methods,
         strings: strings.unwrap_or_default(),
-        threads: parts::join(rings),
+        stacks,
+        threads,
         losses: losses.unwrap_or_default(),
         damaged: findings.damaged,
         file_bytes: bytes.len() as u64,

@@ -58,8 +58,10 @@ mod pages;
 mod parts;
 mod ring;
 mod salvage;
+mod samples;
 mod scan;
 mod signature;
+mod stacks;
 mod timeline;
 
 pub use calls::{Call, Calls, Flags, NO_PARENT};
@@ -75,3 +77,5 @@ pub use mapping::{Deobfuscated, Mapping};
 pub use methods::{Method, MethodId, Methods};
 pub use model::{Mode, Stats, Thread, ThreadEvent, ThreadPart, Trace};
 pub use open::OpenOptions;
+pub use samples::{SampleTimes, Sampled, Sampler, LEAST_DURATION_NS};
+pub use stacks::{Frame, Stacks, MAX_STACK_FRAMES, NO_DEX_PC};

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::damage::Damage;
 use crate::key::ThreadKey;
 use crate::methods::{MethodId, Methods};
+use crate::stacks::Stacks;
 
 /// A decoded trace.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Trace {
     pub methods: Methods,
     /// Strings that events name by their numbers.
     pub strings: Strings,
+    /// The stacks that events name by their nodes.
+    pub stacks: Stacks,
     /// The threads, in the order of the file.
     pub threads: Vec<Thread>,
     /// Data that the writer of the file lost, by its own account.
@@ -219,4 +222,8 @@ pub struct Stats {
     /// Gaps between the thread's rings: events before a ring are missing, because the ring before it is not in the file,
     /// or its own oldest events were overwritten.
     pub gaps: u64,
+    /// Stacks that the thread took of itself while it recorded no calls.
+    pub stacks: u64,
+    /// Such stacks whose frames are not in the file.
+    pub lost_stacks: u64,
 }

@@ -142,5 +142,7 @@ fn sum(a: Stats, b: Stats) -> Stats {
         incredible_frames: a.incredible_frames.saturating_add(b.incredible_frames),
         unshown_frames: a.unshown_frames.saturating_add(b.unshown_frames),
         gaps: a.gaps + b.gaps,
+        stacks: a.stacks + b.stacks,
+        lost_stacks: a.lost_stacks + b.lost_stacks,
     }
 }

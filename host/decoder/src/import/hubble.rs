@@ -29,6 +29,7 @@ use crate::key::ThreadKey;
 use crate::methods::Merger;
 use crate::model::Trace;
 use crate::scan::unseen_frames_shown;
+use crate::stacks::Stacks;
 use crate::{file, ring};
 
 /// Extensions of the four files.
@@ -156,6 +157,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
     let ids = merger.merge(&decoded.methods, Some(&symbols));
     Ok(Trace {
         strings: Strings::default(),
+        stacks: Stacks::default(),
         process,
         clock,
         threads: vec![decoded.finish(&ids).thread],

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::methods::{Method, MethodId, Methods};
 use crate::model::{Stats, Thread, Trace};
+use crate::stacks::Stacks;
 use crate::{file, signature};
 
 /// Exporters write this as the method of a call that began before the trace.
@@ -174,6 +175,7 @@ impl<'a> Building<'a> {
         };
         Trace {
             strings: Strings::default(),
+            stacks: Stacks::default(),
             process: ProcessFacts {
                 pid: 1,
                 name: name.into_owned(),

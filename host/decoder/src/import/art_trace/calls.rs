@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::key::ThreadKey;
 use crate::methods::MethodId;
 use crate::model::{Stats, Thread, Trace};
+use crate::stacks::Stacks;
 
 impl ArtTrace {
     /// The same trace as calls. Its times are on CLOCK_MONOTONIC, from wall-clock times where the file has
@@ -73,6 +74,7 @@ impl ArtTrace {
         };
         Trace {
             strings: Strings::default(),
+            stacks: Stacks::default(),
             process: ProcessFacts {
                 pid: self.pid,
                 reason: "a method trace of ART".to_owned(),
