@@ -22,7 +22,8 @@ TYPES = {
     "methods": "method UINTEGER, method_name VARCHAR, class VARCHAR, name VARCHAR, signature VARCHAR, "
     "source_file VARCHAR, address UBIGINT",
     "slices": "slice BIGINT, thread UINTEGER, start_ns BIGINT, duration_ns BIGINT, self_ns BIGINT, method UINTEGER, "
-    "depth UINTEGER, parent BIGINT, open_start BOOLEAN, open_end BOOLEAN, by_exception BOOLEAN, native BOOLEAN",
+    "depth UINTEGER, parent BIGINT, open_start BOOLEAN, open_end BOOLEAN, by_exception BOOLEAN, native BOOLEAN, "
+    "sampled BOOLEAN, start_error_ns BIGINT, end_error_ns BIGINT",
     "missing": "what VARCHAR, count BIGINT",
     "events": "thread UINTEGER, at_ns BIGINT, kind VARCHAR, a UBIGINT, b UBIGINT, c UBIGINT, d UBIGINT",
 }

@@ -56,6 +56,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     events.at(busy, 2_010).enter(task).every_event(5).exit();
     put("hindsight", "events", &events.encode())?;
 
+    let mut stacks = Script::new("stacks");
+    let methods = ["a.A.f", "a.A.g", "android.os.Looper.loop"].map(|m| stacks.method(m, "()V"));
+    let thread = stacks.events_thread(100, "main", 1);
+    for (at, frames) in [(10, &methods[..]), (20, &methods[1..]), (30, &methods[..2])] {
+        let frames: Vec<_> = frames.iter().map(|&m| (m, 7)).collect();
+        let payload = stacks.stack(&frames);
+        let mut recorder = stacks.at(thread, at);
+        recorder.extension(Extension::Stack, &payload);
+        recorder.after(2).extension(Extension::StackAgain, &[3, 1]);
+        recorder.after(1).extension(Extension::MessageDone, &[1]);
+    }
+    put("hindsight", "stacks", &stacks.encode())?;
+
     // One event of every kind in the catalogue.
     for mode in [8, 8 | 16 | 32] {
         let mut ring = vec![mode, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 3];

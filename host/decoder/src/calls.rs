@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls, as columns.
 
+use std::borrow::Cow;
+
 use crate::methods::MethodId;
 use crate::pages::prefer_large;
 
@@ -136,6 +138,24 @@ impl Calls {
         self.depth.push(call.depth);
         self.parent.push(call.parent);
         self.flags.push(call.flags);
+    }
+
+    /// The calls without [`Flags::SAMPLED`].
+    pub fn exact(&self) -> Cow<'_, Calls> {
+        if !self.flags.iter().any(|f| f.contains(Flags::SAMPLED)) {
+            return Cow::Borrowed(self);
+        }
+        let mut exact = Calls::default();
+        // An exact call has exact callers.
+        let mut places = vec![NO_PARENT; self.len()];
+        for (i, mut call) in self.iter().enumerate() {
+            if !call.flags.contains(Flags::SAMPLED) {
+                places[i] = exact.len() as u32;
+                call.parent = self.parent_of(i).map_or(NO_PARENT, |p| places[p]);
+                exact.push(call);
+            }
+        }
+        Cow::Owned(exact)
     }
 
     /// All, callers before callees.

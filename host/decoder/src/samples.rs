@@ -10,6 +10,7 @@
 //! tell them apart: below the method that dispatches messages or runs tasks, no call goes on from one to the next.
 
 use hashbrown::HashMap;
+use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::slot::Extension;
 
 use crate::calls::{Call, Calls, Flags, NO_PARENT};
@@ -84,36 +85,26 @@ impl<'a> Sampler<'a> {
 
     /// The calls in these events of a thread, oldest first.
     pub fn calls<'e>(&self, events: impl IntoIterator<Item = &'e ThreadEvent>) -> Sampled {
-        let mut building = Building {
-            sampler: self,
-            out: Sampled::default(),
-            running: Vec::new(),
-            last_ns: 0,
-            last_is_cut: false,
-            separated: false,
-            frames: Vec::new(),
-        };
-        for (at_ns, item) in items(events) {
-            match item {
-                Item::Stack(event) => building.stack(at_ns, event),
-                Item::Again => building.again(at_ns),
-                Item::Boundary => building.separated = true,
-            }
-        }
-        building.pop_to(0, u64::MAX);
+        let mut building = Building::new(self);
+        building.add(events, u64::MAX);
         building.out
     }
 
     /// As [`calls`](Self::calls), for the parts of a thread in which it recorded no calls.
     pub(crate) fn add_to(&self, thread: &mut Thread) {
-        use hindsight_trace_format::container::RingMode;
-        let is_sampled = |event: &&ThreadEvent| {
-            let at = event.at_ns;
-            let mut parts = thread.parts.iter();
-            parts.any(|p| p.mode == RingMode::Events && p.start_ns <= at && at <= p.end_ns)
-        };
-        let events: Vec<&ThreadEvent> = thread.events.iter().filter(is_sampled).collect();
-        let sampled = self.calls(events);
+        let mut building = Building::new(self);
+        // Parts that follow each other are one; calls do not go on over a part with exact calls.
+        for parts in thread.parts.chunk_by(|a, b| a.mode == b.mode) {
+            let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
+                continue;
+            };
+            if first.mode == RingMode::Events {
+                let from = thread.events.partition_point(|e| e.at_ns < first.start_ns);
+                let to = thread.events.partition_point(|e| e.at_ns <= last.end_ns);
+                building.add(&thread.events[from..to.max(from)], last.end_ns);
+            }
+        }
+        let sampled = building.out;
         thread.stats.stacks = sampled.stacks;
         thread.stats.lost_stacks = sampled.lost;
         if sampled.calls.len() + thread.calls.len() < NO_PARENT as usize {
@@ -160,7 +151,31 @@ struct Building<'a> {
     frames: Vec<Frame>,
 }
 
-impl Building<'_> {
+impl<'a> Building<'a> {
+    fn new(sampler: &'a Sampler<'a>) -> Self {
+        Building {
+            sampler,
+            out: Sampled::default(),
+            running: Vec::new(),
+            last_ns: 0,
+            last_is_cut: false,
+            separated: false,
+            frames: Vec::new(),
+        }
+    }
+
+    /// Adds the calls in these events, oldest first. None of them ends after `until_ns`.
+    fn add<'e>(&mut self, events: impl IntoIterator<Item = &'e ThreadEvent>, until_ns: u64) {
+        for (at_ns, item) in items(events) {
+            match item {
+                Item::Stack(event) => self.stack(at_ns, event),
+                Item::Again => self.again(at_ns),
+                Item::Boundary => self.separated = true,
+            }
+        }
+        self.pop_to(0, until_ns);
+    }
+
     fn stack(&mut self, at_ns: u64, event: &ThreadEvent) {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();

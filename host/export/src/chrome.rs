@@ -78,11 +78,12 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
 }
 
 fn arguments(json: &mut Json<'_>, flags: Flags) -> io::Result<()> {
-    const TEXTS: [(Flags, &str); 4] = [
+    const TEXTS: [(Flags, &str); 5] = [
         (Flags::OPEN_START, "\"start\":\"before the trace\""),
         (Flags::OPEN_END, "\"end\":\"not seen\""),
         (Flags::BY_EXCEPTION, "\"left by\":\"exception\""),
         (Flags::NATIVE, "\"part\":\"native\""),
+        (Flags::SAMPLED, "\"sampled\":true"),
     ];
     let mut separator = ",\"args\":{";
     for (_, text) in TEXTS.iter().filter(|(flag, _)| flags.contains(*flag)) {

@@ -9,10 +9,10 @@ use std::io::{self, BufWriter, Seek, Write};
 
 use hashbrown::{HashMap, HashSet};
 use hindsight_decoder::catalogue::FieldKind;
-use hindsight_decoder::{Call, Extension, Flags, Method, Mode, Thread, ThreadEvent, Trace};
+use hindsight_decoder::{Call, Extension, Flags, Frame, Method, Mode, Thread, ThreadEvent, Trace};
 use hindsight_trace_format::container::{
-    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, RingMode, SectionKind, Symbol, Symbols,
-    Writer,
+    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, RingMode, SectionKind, StackGeneration,
+    StackNode, Stacks, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
@@ -101,6 +101,13 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
     if !trace.strings.strings.is_empty() {
         writer.section(SectionKind::Strings, 0, &[&trace.strings.encode()])?;
     }
+    if !trace.stacks.is_empty() {
+        writer.section(
+            SectionKind::Stacks,
+            0,
+            &[&stacks(trace, &addresses).encode()],
+        )?;
+    }
     // Parts that are damaged in the original are losses of the new file.
     let mut losses = trace.losses.clone();
     let damaged = trace.damaged.iter();
@@ -108,6 +115,22 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
         .counts
         .extend(damaged.map(|d| (format!("damaged: {d}"), 1)));
     writer.section(SectionKind::Losses, 0, &[&losses.encode()])
+}
+
+fn stacks(trace: &Trace, addresses: &[u64]) -> Stacks {
+    let node = |(frame, parent): (Frame, u32)| StackNode {
+        // No event names a node without a method.
+        method: addresses.get(frame.method.0 as usize).copied().unwrap_or(0),
+        parent,
+        dex_pc: frame.dex_pc,
+    };
+    let generation = |(number, nodes): (u32, Vec<(Frame, u32)>)| StackGeneration {
+        number,
+        nodes: nodes.into_iter().map(node).collect(),
+    };
+    Stacks {
+        generations: trace.stacks.generations().map(generation).collect(),
+    }
 }
 
 fn symbol(method: &Method, address: u64) -> Symbol {
@@ -158,7 +181,8 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
 
 /// The ring's slots and anchors.
 fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
-    let calls = &thread.calls;
+    // Sampled calls follow from the events.
+    let calls = &*thread.calls.exact();
     let mut recording = Recording {
         slots: Vec::with_capacity(2 * calls.len()),
         anchors: Vec::new(),
@@ -315,6 +339,29 @@ mod tests {
     use crate::{write_file, Format};
     use hindsight_decoder::{Extension, Trace};
     use hindsight_testkit::{busy, stall, Script};
+
+    #[test]
+    fn stacks_are_kept_and_sampled_calls_do_not_become_exact() {
+        let mut script = Script::new("test");
+        let [a, b] = ["A.a", "A.b"].map(|name| script.method(name, "()V"));
+        let thread = script.events_thread(100, "main", 1);
+        for (at, pc) in [(0, 1), (5_000, 2), (9_000, 2)] {
+            let payload = script.stack(&[(a, pc), (b, 7)]);
+            script.at(thread, at).extension(Extension::Stack, &payload);
+        }
+        let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        assert_eq!(trace.threads[0].calls.len(), 3);
+        let again = again(&trace);
+        let (old, new) = (&trace.threads[0], &again.threads[0]);
+        assert_eq!(new.calls.flags, old.calls.flags);
+        assert_eq!(new.calls.start_ns, old.calls.start_ns);
+        assert_eq!(new.calls.end_ns, old.calls.end_ns);
+        let names = |trace: &Trace| {
+            let methods = trace.threads[0].calls.method.iter();
+            methods.map(|&m| trace.methods.name(m)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&again), names(&trace));
+    }
 
     fn again(trace: &Trace) -> Trace {
         let folder = tempfile::tempdir().unwrap();

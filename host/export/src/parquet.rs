@@ -9,7 +9,7 @@ use std::iter::once;
 use std::path::Path;
 use std::sync::Arc;
 
-use hindsight_decoder::{Flags, MethodId, Thread, Trace, NO_PARENT};
+use hindsight_decoder::{Flags, MethodId, SampleTimes, Thread, Trace, NO_PARENT};
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -74,6 +74,9 @@ const SLICES: &str = "message slices {
     required boolean open_end;
     required boolean by_exception;
     required boolean native;
+    required boolean sampled;
+    required int64 start_error_ns;
+    required int64 end_error_ns;
 }";
 
 const EVENTS: &str = "message events {
@@ -303,6 +306,7 @@ fn write_calls(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetErr
     for (i, thread) in threads.iter().enumerate() {
         let calls = &thread.calls;
         let own = calls.self_ns();
+        let samples = SampleTimes::of(thread);
         for start in (0..calls.len()).step_by(GROUP_ROWS) {
             let rows = start..calls.len().min(start + GROUP_ROWS);
             let count = rows.len();
@@ -334,11 +338,22 @@ fn write_calls(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetErr
                     Flags::OPEN_END,
                     Flags::BY_EXCEPTION,
                     Flags::NATIVE,
+                    Flags::SAMPLED,
                 ];
                 for flag in flags {
                     let flags = calls.flags[rows.clone()].iter();
                     c.bool(flags.map(|f| f.contains(flag)))?;
                 }
+                let errors = rows.clone().map(|i| match calls.flags[i] {
+                    flags if flags.contains(Flags::SAMPLED) => {
+                        let call = calls.get(i);
+                        let (earliest, latest) = samples.bounds(&call);
+                        (call.start_ns - earliest, latest - call.end_ns)
+                    }
+                    _ => (0, 0),
+                });
+                c.long(errors.clone().map(|(start, _)| start))?;
+                c.long(errors.map(|(_, end)| end))?;
                 Ok(())
             })?;
         }

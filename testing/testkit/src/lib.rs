@@ -18,7 +18,7 @@ use std::path::Path;
 use hindsight_trace_format::catalogue::{Field, FieldKind, CATALOGUE};
 use hindsight_trace_format::container::{
     write_file, Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, RingMode,
-    SectionKind, Strings, Symbol, Symbols, Writer,
+    SectionKind, StackGeneration, StackNode, Stacks, Strings, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, SLOT_BYTES};
@@ -71,6 +71,8 @@ pub struct Script {
     pub symbols: Vec<Symbol>,
     /// Strings that events name.
     pub strings: Strings,
+    /// The stacks that events name; see [`Script::stack`].
+    pub stacks: Stacks,
     geometry: Geometry,
     threads: Vec<ThreadScript>,
     stopped: Option<u64>,
@@ -96,6 +98,7 @@ impl Script {
             losses: Losses::default(),
             symbols: Vec::new(),
             strings: Strings::default(),
+            stacks: Stacks::default(),
             geometry: Geometry::default(),
             threads: Vec::new(),
             stopped: None,
@@ -149,6 +152,33 @@ impl Script {
     pub fn string(&mut self, text: &str) -> u64 {
         self.strings.strings.push(text.into());
         self.strings.strings.len() as u64
+    }
+
+    /// Adds the nodes of a stack of these methods, outermost first, each with its dex pc. Returns the payload of an event
+    /// [`Stack`](Extension::Stack) that names it.
+    pub fn stack(&mut self, frames: &[(u64, u32)]) -> [u64; 2] {
+        if self.stacks.generations.is_empty() {
+            self.stacks.generations.push(StackGeneration {
+                number: 1,
+                nodes: Vec::new(),
+            });
+        }
+        let nodes = &mut self.stacks.generations[0].nodes;
+        let mut parent = 0;
+        for &(method, dex_pc) in frames {
+            let node = StackNode {
+                method,
+                parent,
+                dex_pc,
+            };
+            let known = nodes.iter().position(|n| *n == node);
+            let index = known.unwrap_or_else(|| {
+                nodes.push(node);
+                nodes.len() - 1
+            });
+            parent = index as u32 + 1;
+        }
+        [u64::from(parent) | 1 << 32, 0]
     }
 
     /// Adds a thread that records events only, from time 0 on. The number is the thread's own.
@@ -248,6 +278,9 @@ impl Script {
         writer.section(SectionKind::Symbols, 0, &[&symbols.encode()])?;
         if !self.strings.strings.is_empty() {
             writer.section(SectionKind::Strings, 0, &[&self.strings.encode()])?;
+        }
+        if !self.stacks.generations.is_empty() {
+            writer.section(SectionKind::Stacks, 0, &[&self.stacks.encode()])?;
         }
         writer.section(SectionKind::Losses, 0, &[&self.losses.encode()])
     }

@@ -14,7 +14,7 @@ mod proto;
 
 use std::io::{self, Write};
 
-use hindsight_decoder::{Call, Flags, Method, MethodId, Thread, Trace};
+use hindsight_decoder::{Call, Flags, Method, MethodId, SampleTimes, Thread, Trace};
 use proto::{fields, Message};
 
 use crate::extras::{extras, Counter, Extras, Fact, Flow, Instant, Sample};
@@ -106,21 +106,41 @@ enum Annotation {
     LeftBy = 3,
     Address = 4,
     Part = 5,
+    Sampled = 6,
+    EarlierBy = 7,
+    LaterBy = 8,
 }
 
 impl Annotation {
-    const ALL: [(Annotation, &'static str); 5] = [
+    const ALL: [(Annotation, &'static str); 8] = [
         (Annotation::Start, "start"),
         (Annotation::End, "end"),
         (Annotation::LeftBy, "left by"),
         (Annotation::Address, "ArtMethod"),
         (Annotation::Part, "part"),
+        (Annotation::Sampled, "sampled"),
+        (Annotation::EarlierBy, "may have begun earlier by, ns"),
+        (Annotation::LaterBy, "may have ended later by, ns"),
     ];
 
     fn text(self, value: &str) -> Message {
         let mut m = Message::default();
         m.varint(fields::annotation::NAME_IID, self as u64);
         m.string(fields::annotation::STRING, value);
+        m
+    }
+
+    fn bool(self, value: bool) -> Message {
+        let mut m = Message::default();
+        m.varint(fields::annotation::NAME_IID, self as u64);
+        m.varint(fields::annotation::BOOL, value.into());
+        m
+    }
+
+    fn number(self, value: u64) -> Message {
+        let mut m = Message::default();
+        m.varint(fields::annotation::NAME_IID, self as u64);
+        m.varint(fields::annotation::UINT, value);
         m
     }
 
@@ -304,6 +324,8 @@ fn add_fact(event: &mut Message, name: &str, fact: &Fact) {
 /// The packets of one thread.
 struct Sequence<'a> {
     thread: &'a Thread,
+    /// When its stacks were taken.
+    samples: SampleTimes,
     index: u64,
     numbers: Numbers,
     names: Names<'a>,
@@ -343,6 +365,7 @@ impl<'a> Sequence<'a> {
         tail.varint(fields::packet::FLAGS, fields::packet::NEEDS_STATE);
         Sequence {
             thread,
+            samples: SampleTimes::of(thread),
             index,
             numbers,
             names: Names {
@@ -431,6 +454,13 @@ impl<'a> Sequence<'a> {
             }
             if flags.contains(Flags::NATIVE) {
                 self.annotate(Annotation::Part.text("native"), &mut interned);
+            }
+            if flags.contains(Flags::SAMPLED) {
+                let (earliest, latest) = self.samples.bounds(&call);
+                let (earlier, later) = (call.start_ns - earliest, latest - call.end_ns);
+                self.annotate(Annotation::Sampled.bool(true), &mut interned);
+                self.annotate(Annotation::EarlierBy.number(earlier), &mut interned);
+                self.annotate(Annotation::LaterBy.number(later), &mut interned);
             }
         }
         if let Some(m) = self.names.methods.get(method.0 as usize) {

@@ -73,6 +73,7 @@ pub(super) mod fields {
     }
     pub(crate) mod annotation {
         pub(crate) const NAME_IID: u32 = 1;
+        pub(crate) const BOOL: u32 = 2;
         pub(crate) const UINT: u32 = 3;
         pub(crate) const STRING: u32 = 6;
         pub(crate) const POINTER: u32 = 7;

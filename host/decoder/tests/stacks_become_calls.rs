@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a file with stacks to sampled calls, beside exact ones.
+
+use hindsight_decoder::{Flags, Mode, RingMode, SampleTimes, Trace};
+use hindsight_testkit::{Script, ThreadIndex};
+use hindsight_trace_format::container::SectionKind;
+use hindsight_trace_format::slot::Extension;
+
+const MS: u64 = 1_000_000;
+
+fn decode(script: &Script) -> Trace {
+    Trace::decode("test".as_ref(), &script.encode()).unwrap()
+}
+
+/// The calls of a thread: level, name, start and end, ms, and whether they are sampled.
+fn calls(trace: &Trace, thread: usize) -> Vec<(u32, String, u64, u64, bool)> {
+    let thread = &trace.threads[thread];
+    let start = trace.threads[0].start_ns / MS * MS;
+    let calls = thread.calls.iter().map(|call| {
+        let name = trace.methods.name(call.method);
+        let name = name.rsplit('.').next().unwrap_or_default().to_owned();
+        let ms = |ns: u64| (ns - start) / MS;
+        let sampled = call.flags.contains(Flags::SAMPLED);
+        (
+            call.depth,
+            name,
+            ms(call.start_ns),
+            ms(call.end_ns),
+            sampled,
+        )
+    });
+    calls.collect()
+}
+
+fn take(script: &mut Script, thread: ThreadIndex, at_ms: u64, frames: &[(u64, u32)]) {
+    let payload = script.stack(frames);
+    script
+        .at(thread, at_ms * MS)
+        .extension(Extension::Stack, &payload);
+}
+
+#[test]
+fn a_thread_without_calls_has_the_calls_of_its_stacks() {
+    let mut script = Script::new("test");
+    let [a, b, c] = ["A.a", "A.b", "A.c"].map(|name| script.method(name, "()V"));
+    let thread = script.events_thread(100, "main", 1);
+    take(&mut script, thread, 1, &[(a, 1), (b, 2)]);
+    take(&mut script, thread, 4, &[(a, 1), (b, 3)]);
+    take(&mut script, thread, 6, &[(a, 5), (c, 0)]);
+    script.stop_at(9 * MS);
+    let trace = decode(&script);
+    let main = &trace.threads[0];
+    assert_eq!(
+        (main.mode, main.stats.stacks, main.stats.lost_stacks),
+        (Mode::Events, 3, 0)
+    );
+    let lines = calls(&trace, 0);
+    let line = |depth, name: &str, start, end| (depth, name.to_owned(), start, end, true);
+    // The thread's time begins with its first event, at 1 ms.
+    assert_eq!(
+        lines,
+        [line(0, "a", 0, 5), line(1, "b", 0, 3), line(1, "c", 5, 5)]
+    );
+    let times = SampleTimes::of(main);
+    let b = main.calls.get(1);
+    let (earliest, latest) = times.bounds(&b);
+    assert_eq!((b.start_ns - earliest, latest - b.end_ns), (0, 2 * MS - 10));
+    // The event still names its frames, innermost first.
+    let frames = trace.stacks.of(&main.events[2]);
+    let names: Vec<_> = frames.map(|f| trace.methods.name(f.method)).collect();
+    assert_eq!(names, ["A.c", "A.a"]);
+}
+
+#[test]
+fn a_thread_that_records_calls_at_times_has_both_kinds() {
+    let mut script = Script::new("test");
+    let [a, b] = ["A.a", "A.b"].map(|name| script.method(name, "()V"));
+    let first = script.events_thread(100, "main", 1);
+    take(&mut script, first, 0, &[(a, 1)]);
+    take(&mut script, first, 2, &[(a, 1)]);
+    let exact = script.next_part(first, RingMode::Calls, 3 * MS);
+    script.at(exact, 4 * MS).enter(b).after(MS).exit();
+    // The stacks of a thread that records its calls are events only.
+    take(&mut script, exact, 6, &[(a, 1)]);
+    let last = script.next_part(exact, RingMode::Events, 7 * MS);
+    take(&mut script, last, 8, &[(a, 1)]);
+    script.stop_at(9 * MS);
+    let trace = decode(&script);
+    assert_eq!(trace.threads.len(), 1);
+    assert_eq!(trace.threads[0].mode, Mode::Both);
+    let line = |name: &str, start, end, sampled| (0, name.to_owned(), start, end, sampled);
+    let expected = [
+        line("a", 0, 2, true),
+        line("b", 4, 5, false),
+        line("a", 8, 8, true),
+    ];
+    assert_eq!(calls(&trace, 0), expected);
+    assert_eq!(trace.threads[0].calls.exact().len(), 1);
+}
+
+#[test]
+fn damaged_stacks_cost_the_sampled_calls_only() {
+    let mut script = Script::new("test");
+    let a = script.method("A.a", "()V");
+    let thread = script.events_thread(100, "main", 1);
+    take(&mut script, thread, 0, &[(a, 1)]);
+    let mut bytes = script.encode();
+    let reader = hindsight_trace_format::container::Reader::new(&bytes).unwrap();
+    let section = reader
+        .sections()
+        .iter()
+        .find(|s| s.kind == SectionKind::Stacks as u32);
+    // The first node's parent is itself.
+    let parent = section.unwrap().offset as usize + 8 + 16 + 8;
+    bytes[parent] = 1;
+    let trace = Trace::decode("test".as_ref(), &bytes).unwrap();
+    assert!(trace
+        .damaged
+        .iter()
+        .any(|d| d.to_string().contains("stacks")));
+    assert_eq!(
+        trace.threads[0].stats.lost_stacks, 0,
+        "there is no table at all"
+    );
+    assert!(trace.threads[0].calls.is_empty());
+    assert_eq!(trace.threads[0].events.len(), 1);
+}
