@@ -37,8 +37,8 @@ pub use diff::{
     SIGNIFICANT,
 };
 pub use events::{
-    pairs, spans, End, Pair, PairKind, Pairs, Side as PairSide, Span, SpanKind, Spans, Unmatched,
-    Why,
+    pairs, spans, End, FieldValue, Fields, Pair, PairKind, Pairs, Side as PairSide, Span, SpanKind,
+    Spans, Unmatched, Why,
 };
 pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;

@@ -5,6 +5,7 @@ mod batch;
 mod convert;
 mod damage;
 mod diff;
+mod events;
 mod explain;
 mod export;
 mod info;
@@ -56,6 +57,8 @@ enum Command {
     Chains(why::Arguments),
     /// Ranks methods, classes or packages by the time they took
     Top(top::Arguments),
+    /// Lists events: waits and who ended them, tasks, messages, frames, resources
+    Events(events::Arguments),
     /// Searches traces for known bad behaviour: call stacks with thresholds, from a TOML file
     Match(matching::Arguments),
     /// Compares traces before and after a change: which methods got slower, which calls are new
@@ -93,6 +96,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Open(arguments) => open::run(&arguments),
         Command::Top(arguments) => top::run(&arguments, &cli.look),
+        Command::Events(arguments) => events::run(&arguments, &cli.look),
         Command::Why(arguments) => why::run(&arguments, &cli.look),
         Command::Chains(arguments) => {
             anstream::eprintln!("note: hindsight chains is now called hindsight why");

@@ -179,7 +179,11 @@ fn find_threads<'a>(trace: &'a Trace, file: &Path, wanted: &str) -> Result<Vec<&
     let tid: Option<u32> = wanted.parse().ok();
     let ring: Option<u32> = wanted.strip_prefix("ring:").and_then(|r| r.parse().ok());
     let pattern = WildMatch::new(wanted);
-    let mut found = find(&|t| Some(t.tid) == tid || Some(t.key.ring) == ring);
+    let has_ring = |t: &Thread| {
+        let mut rings = t.parts.iter().map(|p| p.ring).chain([t.key.ring]);
+        rings.any(|r| Some(r) == ring)
+    };
+    let mut found = find(&|t| Some(t.tid) == tid || has_ring(t));
     if found.is_empty() {
         found = find(&|t| pattern.matches(&t.name));
     }

@@ -28,8 +28,9 @@ mod scenes;
 mod workload;
 pub use art_trace::{ArtEvent, ArtFile, ArtLayout};
 pub use scenes::{
-    busy, cpu_bound, cut_file, damaged_ring, lock_chain, many_short_messages, no_stall,
-    recorded_owner, repeated_tid, stall, untraced_owner, wrapped, Scene, SCENES, STALL_NS,
+    busy, cpu_bound, cut_file, damaged_ring, events_only, lock_chain, many_short_messages,
+    no_stall, recorded_owner, repeated_tid, stall, untraced_owner, wrapped, Scene, SCENES,
+    STALL_NS,
 };
 pub use workload::Workload;
 

@@ -450,6 +450,8 @@ impl Finder<'_> {
                             Err(why) => self.unmatched(PairKind::Lock, Side::To, why),
                         }
                     }
+                    // It comes after the event that names the owner.
+                    Extension::WaitBegin if self.event((t, e)).get("kind") == LOCK => {}
                     Extension::WaitBegin | Extension::WaitEnd => last = None,
                     _ => {}
                 }
@@ -740,8 +742,8 @@ mod tests {
         let mut s = Script::new("p");
         let a = s.events_thread(1, "a", 1);
         s.at(a, 100)
-            .event(Extension::WaitBegin, &[("number", 1), ("object", 77)])
             .event(Extension::LockWait, &[("held by", 2), ("lock", 77)])
+            .event(Extension::WaitBegin, &[("number", 1), ("object", 77)])
             .after(100)
             .event(Extension::WaitEnd, &[("number", 1)]);
         for &(tid, at) in by {

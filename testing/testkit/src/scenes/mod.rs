@@ -4,9 +4,11 @@
 //! [`stall`] is the ideal one: whole rings, unique thread ids, every thread traced. The others each take one of these
 //! away, as real traces do.
 
+mod events;
 mod imperfect;
 mod notes;
 
+pub use events::events_only;
 pub use imperfect::{
     cpu_bound, cut_file, damaged_ring, lock_chain, many_short_messages, no_stall, repeated_tid,
     untraced_owner, wrapped,
@@ -19,7 +21,7 @@ use crate::Script;
 pub type Scene = fn() -> Vec<u8>;
 
 /// All scenes, by name.
-pub const SCENES: [(&str, Scene); 12] = [
+pub const SCENES: [(&str, Scene); 13] = [
     ("stall", || stall().encode()),
     ("recorded-owner", || recorded_owner().encode()),
     ("wrapped", || wrapped().encode()),
@@ -31,6 +33,7 @@ pub const SCENES: [(&str, Scene); 12] = [
     ("lock-chain", || lock_chain().encode()),
     ("damaged-ring", damaged_ring),
     ("cut-file", cut_file),
+    ("events-only", || events_only().encode()),
     ("busy", || busy(18, 2, 500, 40).encode()),
 ];
 
