@@ -118,12 +118,14 @@ pub(crate) mod ffi {
     #[namespace = "art::hindsight"]
     unsafe extern "C++" {
         include!("hindsight/runtime/art_services.h");
+        include!("hindsight/runtime/stack_requests.h");
 
         fn AttachControlThread() -> bool;
         fn DetachControlThread();
         fn RunAtSafepoint<'a>(tid: u32, request: &mut SafepointRequest<'a>) -> bool;
         fn Symbolize<'a>(addresses: &[u64], sink: &mut SymbolSink<'a>);
         fn NameMethodsOfLoader<'a>(loader: usize, sink: &mut SymbolSink<'a>);
+        fn RequestStacks(tids: &[u32], are_running: &mut [u8]);
         fn Log(severity: u8, message: &str);
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
@@ -203,6 +205,10 @@ impl Host for Art {
             name: ffi::ProcessName(),
             extra: vec![("art.release".into(), ffi::ArtRelease())],
         }
+    }
+
+    fn request_stacks(&self, tids: &[u32], are_running: &mut [u8]) {
+        ffi::RequestStacks(tids, are_running);
     }
 
     fn set_event_categories(&self, categories: u32) {

@@ -31,3 +31,11 @@ unsafe extern "C" fn hindsight_end_stack(
     // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
     unsafe { (*state).end_stack(reason, count as usize, cut != 0) }
 }
+
+/// # Safety
+/// As `hindsight_begin_stack`.
+#[no_mangle]
+unsafe extern "C" fn hindsight_stack_request_done(state: *const TracedThread) {
+    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).stack_request_done() }
+}

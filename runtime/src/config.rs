@@ -5,6 +5,7 @@
 //! are listed in `docs/configuration.md`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
@@ -170,6 +171,8 @@ pub struct Stacks {
     pub table: u32,
     /// `stack-interval=US` or `stack-interval=MAIN/OTHERS`.
     pub intervals: StackIntervals,
+    /// `stack-requests=MS`: how often threads that pass no hook are asked for their stacks; `None` is `off`.
+    pub requests: Option<Duration>,
 }
 
 impl Default for Stacks {
@@ -177,6 +180,7 @@ impl Default for Stacks {
         Stacks {
             table: DEFAULT_STACK_TABLE,
             intervals: StackIntervals::default(),
+            requests: Some(Duration::from_millis(10)),
         }
     }
 }
@@ -272,7 +276,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -419,6 +423,14 @@ impl Config {
                         .filter(|k| STACK_TABLE.contains(k))
                         .ok_or_else(|| bad("stack-table", value, "log2 of its bytes, 14 to 28"))?;
                 }
+                "stack-requests" => {
+                    let ms = value.parse().ok().filter(|ms| (1..=60_000).contains(ms));
+                    config.stacks.requests = match (value, ms) {
+                        ("off", _) => None,
+                        (_, Some(ms)) => Some(Duration::from_millis(ms)),
+                        _ => return Err(bad("stack-requests", value, "off, or 1 to 60000 ms")),
+                    };
+                }
                 "stack-interval" => {
                     config.stacks.intervals = StackIntervals::parse(value)
                         .ok_or_else(|| bad("stack-interval", value, StackIntervals::TAKES))?;
@@ -540,7 +552,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -565,6 +577,7 @@ mod tests {
                         main_us: 500,
                         others_us: 2000,
                     },
+                    requests: Some(Duration::from_millis(5)),
                 },
                 #[cfg(feature = "check-balance")]
                 check_balance: None,

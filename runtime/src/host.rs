@@ -62,6 +62,11 @@ pub trait Host: Send + Sync + 'static {
     fn set_event_categories(&self, categories: u32) {
         let _ = categories;
     }
+    /// Asks each thread with one of these kernel ids, which are sorted, to take its stack at its next safepoint, if it runs
+    /// managed code now. Sets the elements of `are_running` that belong to such threads to 1. Waits for none of them.
+    fn request_stacks(&self, tids: &[u32], are_running: &mut [u8]) {
+        let _ = (tids, are_running);
+    }
     /// The process's name, and facts for the trace.
     fn identity(&self) -> ProcessIdentity;
     /// Writes to the log.

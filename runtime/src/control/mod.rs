@@ -8,6 +8,7 @@ pub(crate) mod property;
 pub(crate) mod retention;
 pub(crate) mod snapshot;
 pub(crate) mod socket;
+mod stack_requests;
 pub(crate) mod status;
 
 use std::collections::HashSet;
@@ -17,6 +18,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::Arc;
 
 use anchor_scheduler::AnchorScheduler;
+use stack_requests::StackRequests;
 
 use crate::clock;
 use crate::command::{Command, NanoscopeCommand, SnapshotOutcome};
@@ -68,8 +70,12 @@ impl<'a> ControlThread<'a> {
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
         let session = self.session;
         session.host.set_event_categories(session.categories());
+        let mut stack_requests = StackRequests::new(session);
         loop {
-            let pause = self.anchors.take_if_due();
+            let anchors = self.anchors.take_if_due();
+            let pause = stack_requests
+                .make_if_due()
+                .map_or(anchors, |requests| requests.min(anchors));
             let command = match commands.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,

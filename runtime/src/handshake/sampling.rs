@@ -2,6 +2,7 @@
 //! Stacks of a thread, taken by the thread itself.
 
 use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use hindsight_trace_format::catalogue::STACK_REASONS;
@@ -15,6 +16,8 @@ use crate::stacks::{Again, Frame, ProcessStacks, Sampler};
 pub(crate) struct Sampling {
     stacks: Arc<ProcessStacks>,
     is_main: bool,
+    /// The control thread has asked the thread for a stack, and the thread has not answered yet.
+    requested: AtomicBool,
     own: UnsafeCell<Own>,
 }
 
@@ -37,6 +40,7 @@ impl Sampling {
         Sampling {
             stacks,
             is_main,
+            requested: AtomicBool::new(false),
             own: UnsafeCell::default(),
         }
     }
@@ -54,6 +58,19 @@ impl TracedThread {
     /// Makes the thread able to take stacks.
     pub(crate) fn set_sampling(&mut self, sampling: Sampling) {
         self.sampling = Some(sampling);
+    }
+
+    /// The control thread asks the thread for a stack. False if it has done so before, and the thread has not answered yet,
+    /// or if the thread takes no stacks.
+    pub(crate) fn request_stack(&self) -> bool {
+        (self.sampling.as_ref()).is_some_and(|s| !s.requested.swap(true, Ordering::Relaxed))
+    }
+
+    /// The thread has answered the request for a stack, or could not be asked.
+    pub fn stack_request_done(&self) {
+        if let Some(sampling) = &self.sampling {
+            sampling.requested.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Memory for the [`MAX_FRAMES`](crate::stacks::MAX_FRAMES) innermost frames of the thread, if its stack is wanted now;

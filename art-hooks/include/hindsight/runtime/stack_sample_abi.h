@@ -30,6 +30,9 @@ HindsightFrame* hindsight_begin_stack(const void* state, uint32_t force);
 // memory. `cut` is not 0 if there were more. `reason`: a StackReason.
 void hindsight_end_stack(const void* state, uint32_t reason, uint32_t count, uint32_t cut);
 
+// The calling thread answers a request for its stack.
+void hindsight_stack_request_done(const void* state);
+
 }  // extern "C"
 
 #endif  // HINDSIGHT_RUNTIME_STACK_SAMPLE_ABI_H_
