@@ -55,6 +55,10 @@ impl Recorder {
                 .name("hindsight".into())
                 .spawn(move || {
                     let ok = control.host.attach_control_thread();
+                    if ok {
+                        // Before the first thread is traced.
+                        control.host.set_event_categories(control.categories());
+                    }
                     let _ = attached.send(ok);
                     if ok {
                         ControlThread::new(&control).run(&receiver);

@@ -2,18 +2,10 @@
 
 #include "hindsight_class.h"
 
+#include "boot_class.h"
 #include "bridge_bytes.h"
-#include "class_linker.h"
-#include "dex/dex_file-inl.h"
-#include "dex/utf.h"
-#include "handle_scope-inl.h"
-#include "jni/jni_internal.h"
-#include "mirror/class-inl.h"
 #include "nativehelper/scoped_local_ref.h"
 #include "nativehelper/scoped_utf_chars.h"
-#include "oat_file.h"
-#include "runtime.h"
-#include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
 
 #include "hindsight-art-hooks/src/bridge.rs.h"
@@ -52,31 +44,11 @@ const JNINativeMethod kMethods[] = {
     {"nativeTrace", "(Z)Z", reinterpret_cast<void*>(NativeTrace)},
 };
 
-// Called before the look-up, because a look-up that fails would leave an exception and an entry in ART's log.
-bool IsOnBootClassPath(const char* descriptor) REQUIRES_SHARED(Locks::mutator_lock_) {
-  const size_t hash = ComputeModifiedUtf8Hash(descriptor);
-  for (const DexFile* dex_file : Runtime::Current()->GetClassLinker()->GetBootClassPath()) {
-    if (OatDexFile::FindClassDef(*dex_file, descriptor, hash) != nullptr) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 void RegisterHindsightClass(JNIEnv* env) {
-  Thread* self = Thread::Current();
-  ScopedLocalRef<jclass> java_class(env, nullptr);
-  {
-    ScopedObjectAccess soa(self);
-    if (!IsOnBootClassPath(kDescriptor)) {
-      return;
-    }
-    java_class.reset(soa.AddLocalReference<jclass>(
-        Runtime::Current()->GetClassLinker()->FindSystemClass(self, kDescriptor)));
-  }
-  if (java_class.get() == nullptr ||
+  ScopedLocalRef<jclass> java_class(env, FindBootClass(env, kDescriptor));
+  if (java_class.get() != nullptr &&
       env->RegisterNatives(java_class.get(), kMethods, arraysize(kMethods)) != JNI_OK) {
     LOG(ERROR) << "hindsight: cannot register the native methods of " << kDescriptor;
     env->ExceptionClear();

@@ -20,6 +20,7 @@
 #include "hindsight/runtime/trace_point_form.h"
 #include "hindsight/runtime/trace_stubs.h"
 #include "hindsight/runtime/tracing_gate.h"
+#include "event_class.h"
 #include "hindsight_class.h"
 #include "nativehelper/scoped_local_ref.h"
 #include "runtime.h"
@@ -72,6 +73,7 @@ void Start(JNIEnv* env) {
   }
   const std::string obstacle =
       ObstacleToTracing(kRuntimeISA, GetTracePointForm(kRuntimeISA), GetTracingGate());
+  RegisterEventClasses(env);
   if (!bridge::start(ToBridge(configuration), Stubs(), obstacle)) {
     // With an obstacle, nothing was admitted.
     if (obstacle.empty()) {

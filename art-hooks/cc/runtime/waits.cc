@@ -3,26 +3,12 @@
 #include "hindsight/runtime/waits.h"
 
 #include "hindsight/compat.h"
+#include "hindsight/runtime/object_identity.h"
 #include "hindsight/runtime/stack_sample.h"
-#include "lock_word-inl.h"
-#include "mirror/object-inl.h"
 #include "runtime.h"
 
 namespace art {
 namespace hindsight {
-
-namespace {
-
-// Identity hash of the object, or 0 if it is locked: its hash would need a monitor.
-uint32_t IdentityOf(ObjPtr<mirror::Object> object) REQUIRES_SHARED(Locks::mutator_lock_) {
-  if (object == nullptr ||
-      object->GetLockWord(/* as_volatile= */ false).GetState() == LockWord::kThinLocked) {
-    return 0u;
-  }
-  return static_cast<uint32_t>(object->IdentityHashCode());
-}
-
-}  // namespace
 
 void RecordWaitBegin(
     Thread* self, uint32_t kind, uint32_t number, uint64_t object, uint64_t timeout_ns) {

@@ -68,9 +68,7 @@ impl<'a> ControlThread<'a> {
 
     /// Executes commands until one ends the control thread, or no sender is left.
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
-        let session = self.session;
-        session.host.set_event_categories(session.categories());
-        let mut stack_requests = StackRequests::new(session);
+        let mut stack_requests = StackRequests::new(self.session);
         loop {
             let anchors = self.anchors.take_if_due();
             let pause = stack_requests

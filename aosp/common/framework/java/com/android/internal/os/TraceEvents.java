@@ -79,15 +79,15 @@ public final class TraceEvents {
      * @param timeoutMillis for how long; negative for without end
      * @return the time, for {@link #pollEnd}; 0 if there is no wait
      */
-    @CriticalNative
+    @FastNative
     public static native long pollBegin(int timeoutMillis);
 
     /** The calling thread has polled its queue. */
-    @CriticalNative
+    @FastNative
     public static native void pollEnd(long began, int timeoutMillis);
 
     /** The calling thread ends the poll of another one. */
-    @CriticalNative
+    @FastNative
     public static native void pollWoken(int tid);
 
     /** A frame begins that was due at this time, in nanoseconds of {@link System#nanoTime}. */
@@ -130,7 +130,7 @@ public final class TraceEvents {
     /**
      * A transaction is sent to another process.
      *
-     * @return its identity in this process, which is not 0, for {@link #binderReply}; also where nothing is recorded
+     * @return its identity, unique among all processes, for {@link #binderReply}; also where nothing is recorded
      */
     @CriticalNative
     public static native long binderSend(int code, boolean oneWay);
@@ -142,7 +142,7 @@ public final class TraceEvents {
     /**
      * The calling thread begins to serve a transaction.
      *
-     * @param id its identity in the sender's process; 0, as the kernel does not pass it on
+     * @param id its identity; 0 if the kernel does not pass it on
      */
     @CriticalNative
     public static native void binderServe(long id, int code, boolean oneWay, int pid, int uid);

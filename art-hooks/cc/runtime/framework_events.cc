@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// com.android.internal.os.TraceEvents. The @CriticalNative methods have neither an environment nor a class; the thread
+// stays Runnable. They take no stack: ART does not know the frame of their caller.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/time_utils.h"
+#include "event_class.h"
+#include "hindsight/runtime/object_identity.h"
+#include "hindsight/runtime/stack_sample.h"
+#include "hindsight/runtime/waits.h"
+#include "native/scoped_fast_native_object_access-inl.h"
+#include "task_events.h"
+
+namespace art {
+namespace hindsight {
+
+namespace {
+
+// Identities of messages and transactions: numbers that are used once in the process. A transaction's has the process's
+// id above it.
+std::atomic<uint64_t> last_id(0u);
+
+jlong NextId() { return static_cast<jlong>(last_id.fetch_add(1u, std::memory_order_relaxed) + 1u); }
+
+jlong MessageEnqueued(jint tid, jlong when) {
+  const jlong id = NextId();
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryMessages)) {
+    const int64_t delay = when != 0 ? when - static_cast<int64_t>(MilliTime()) : 0;
+    const uint64_t delay_ms = std::min<int64_t>(std::max<int64_t>(delay, 0), UINT32_MAX);
+    Record(self, kMessageEnqueued, PackMessageEnqueued(id, tid, delay_ms));
+  }
+  return id;
+}
+
+void MessageRemoved(jlong id) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryMessages)) {
+    Record(self, kMessageRemoved, PackMessageRemoved(id));
+  }
+}
+
+void MessageDispatched(JNIEnv* env, jclass, jlong id, jobject target, jint what) {
+  ScopedFastNativeObjectAccess soa(env);
+  if (Records(soa.Self(), kCategoryMessages)) {
+    const uint64_t klass = ClassOf(soa.Decode<mirror::Object>(target));
+    Record(soa.Self(), kMessageDispatched, PackMessageDispatched(id, klass, what));
+  }
+  RecordResources(soa.Self());
+}
+
+void MessageDone(jlong id) {
+  Thread* self = Thread::Current();
+  RecordResources(self);
+  if (Records(self, kCategoryMessages)) {
+    Record(self, kMessageDone, PackMessageDone(id));
+  }
+}
+
+// The wait's number in the low half, the time in milliseconds above it. The number is not 0.
+jlong PollBegin(JNIEnv* env, jclass, jint timeout_ms) {
+  ScopedFastNativeObjectAccess soa(env);
+  Thread* self = soa.Self();
+  const uint32_t number = timeout_ms != 0 ? BeginWait(self) : 0u;
+  if (number == 0u) {
+    return 0;
+  }
+  const uint64_t timeout_ns = timeout_ms > 0 ? static_cast<uint64_t>(timeout_ms) * 1000000u : 0u;
+  RecordWaitBegin(self, kWaitKindPoll, number, 0u, timeout_ns);
+  return static_cast<jlong>((static_cast<uint64_t>(MilliTime()) << 32) | number);
+}
+
+void PollEnd(JNIEnv* env, jclass, jlong began, jint timeout_ms) {
+  ScopedFastNativeObjectAccess soa(env);
+  const uint32_t elapsed_ms =
+      static_cast<uint32_t>(MilliTime()) - static_cast<uint32_t>(static_cast<uint64_t>(began) >> 32);
+  const bool timed_out = timeout_ms > 0 && elapsed_ms >= static_cast<uint32_t>(timeout_ms);
+  RecordWaitEnd(soa.Self(),
+                kWaitKindPoll,
+                static_cast<uint32_t>(began),
+                timed_out ? kWaitResultTimedOut : kWaitResultSignalled);
+}
+
+// The number of the wait is not known: the looper may have been woken before, and poll again.
+void PollWoken(JNIEnv* env, jclass, jint tid) {
+  ScopedFastNativeObjectAccess soa(env);
+  if (Records(soa.Self(), kCategoryWaits)) {
+    Record(soa.Self(), kWakes, PackWakes(tid, 0u));
+  }
+  SampleStack(soa.Self(), kStackReasonWakes, /* force= */ true);
+}
+
+void FrameBegin(jlong vsync) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryFrames)) {
+    Record(self, kFrameBegin, PackFrameBegin(vsync));
+  }
+}
+
+void FrameCallbacks(jint type) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryFrames)) {
+    Record(self, kFrameCallbacks, PackFrameCallbacks(type));
+  }
+}
+
+void FrameEnd(jlong vsync) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryFrames)) {
+    Record(self, kFrameEnd, PackFrameEnd(vsync));
+  }
+}
+
+// The three events of a traversal have the same payload.
+template <uint32_t kNumber>
+void Traversal(JNIEnv* env, jclass, jobject window) {
+  ScopedFastNativeObjectAccess soa(env);
+  if (Records(soa.Self(), kCategoryFrames)) {
+    Record(soa.Self(), kNumber, PackTraversalBegin(IdentityOf(soa.Decode<mirror::Object>(window))));
+  }
+}
+
+void InputBegin(
+    JNIEnv* env, jclass, jint seq, jint type, jint action, jlong event_time_ns, jobject receiver) {
+  ScopedFastNativeObjectAccess soa(env);
+  if (Records(soa.Self(), kCategoryInput)) {
+    const uint64_t klass = ClassOf(soa.Decode<mirror::Object>(receiver));
+    Record(soa.Self(), kInputBegin, PackInputBegin(seq, action, type, event_time_ns, klass));
+  }
+}
+
+void InputEnd(jint seq, jboolean handled) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryInput)) {
+    Record(self, kInputEnd, PackInputEnd(seq, handled));
+  }
+}
+
+jlong BinderSend(jint code, jboolean one_way) {
+  const jlong id = (static_cast<jlong>(getpid()) << 32) | static_cast<uint32_t>(NextId());
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryBinder)) {
+    Record(self, kBinderSend, PackBinderSend(id, code, one_way));
+  }
+  return id;
+}
+
+void BinderReply(jlong id) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryBinder)) {
+    Record(self, kBinderReply, PackBinderReply(id));
+  }
+}
+
+void BinderServe(jlong id, jint code, jboolean one_way, jint pid, jint uid) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryBinder)) {
+    Record(self, kBinderServe, PackBinderServe(id, code, one_way, pid, uid));
+  }
+  RecordResources(self);
+}
+
+void BinderServed(jlong id) {
+  Thread* self = Thread::Current();
+  RecordResources(self);
+  if (Records(self, kCategoryBinder)) {
+    Record(self, kBinderServed, PackBinderServed(id));
+  }
+}
+
+void AsyncTaskSubmitted(JNIEnv* env, jclass, jobject task) {
+  ScopedFastNativeObjectAccess soa(env);
+  TaskSubmitted(soa.Self(), kTaskKindAsyncTask, soa.Decode<mirror::Object>(task), 0);
+}
+
+void AsyncTaskBegin(JNIEnv* env, jclass, jobject task) {
+  ScopedFastNativeObjectAccess soa(env);
+  TaskBegin(soa.Self(), kTaskKindAsyncTask, soa.Decode<mirror::Object>(task));
+}
+
+void AsyncTaskEnd(JNIEnv* env, jclass, jobject task) {
+  ScopedFastNativeObjectAccess soa(env);
+  TaskEnd(soa.Self(), kTaskKindAsyncTask, soa.Decode<mirror::Object>(task));
+}
+
+const JNINativeMethod kMethods[] = {
+    {"messageEnqueued", "(IJ)J", reinterpret_cast<void*>(MessageEnqueued)},
+    {"messageRemoved", "(J)V", reinterpret_cast<void*>(MessageRemoved)},
+    {"messageDispatched", "(JLjava/lang/Object;I)V", reinterpret_cast<void*>(MessageDispatched)},
+    {"messageDone", "(J)V", reinterpret_cast<void*>(MessageDone)},
+    {"pollBegin", "(I)J", reinterpret_cast<void*>(PollBegin)},
+    {"pollEnd", "(JI)V", reinterpret_cast<void*>(PollEnd)},
+    {"pollWoken", "(I)V", reinterpret_cast<void*>(PollWoken)},
+    {"frameBegin", "(J)V", reinterpret_cast<void*>(FrameBegin)},
+    {"frameCallbacks", "(I)V", reinterpret_cast<void*>(FrameCallbacks)},
+    {"frameEnd", "(J)V", reinterpret_cast<void*>(FrameEnd)},
+    {"traversalScheduled",
+     "(Ljava/lang/Object;)V",
+     reinterpret_cast<void*>(Traversal<kTraversalScheduled>)},
+    {"traversalBegin", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(Traversal<kTraversalBegin>)},
+    {"traversalEnd", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(Traversal<kTraversalEnd>)},
+    {"inputBegin", "(IIIJLjava/lang/Object;)V", reinterpret_cast<void*>(InputBegin)},
+    {"inputEnd", "(IZ)V", reinterpret_cast<void*>(InputEnd)},
+    {"binderSend", "(IZ)J", reinterpret_cast<void*>(BinderSend)},
+    {"binderReply", "(J)V", reinterpret_cast<void*>(BinderReply)},
+    {"binderServe", "(JIZII)V", reinterpret_cast<void*>(BinderServe)},
+    {"binderServed", "(J)V", reinterpret_cast<void*>(BinderServed)},
+    {"asyncTaskSubmitted", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(AsyncTaskSubmitted)},
+    {"asyncTaskBegin", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(AsyncTaskBegin)},
+    {"asyncTaskEnd", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(AsyncTaskEnd)},
+};
+
+constexpr CategoryField kFields[] = {
+    {"waits", kCategoryWaits | kCategoryResources},
+    {"tasks", kCategoryTasks | kCategoryResources},
+    {"messages", kCategoryMessages | kCategoryResources},
+    {"frames", kCategoryFrames},
+    {"input", kCategoryInput},
+    {"binder", kCategoryBinder | kCategoryResources},
+};
+
+}  // namespace
+
+const EventClass kFrameworkEvents = {"Lcom/android/internal/os/TraceEvents;",
+                                     kMethods,
+                                     arraysize(kMethods),
+                                     kFields,
+                                     arraysize(kFields)};
+
+}  // namespace hindsight
+}  // namespace art

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The events that libcore, the framework and programs record: each kind of work is done a known number of times, and
+//! both ends of each are in the trace, with one identity. Run with `--ignored` after `cargo xtask lab build`.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hindsight_lab::{App, Execution, Framework, Isa, Lab, Parts, Release, Variant};
+use hindsight_trace_format::catalogue::{FieldKind, Spec};
+use hindsight_trace_format::container::Reader;
+use hindsight_trace_format::slot::Event;
+
+/// As in `EventsTest.java`.
+const TASKS: usize = 20;
+const MESSAGES: usize = 10;
+
+/// An event: the thread's name, and its fields; those that name a class or a string have it in `names`.
+#[derive(Clone, Debug, Default)]
+struct Recorded {
+    thread: String,
+    event: &'static str,
+    fields: BTreeMap<&'static str, u64>,
+    names: BTreeMap<&'static str, String>,
+}
+
+impl Recorded {
+    fn field(&self, name: &str) -> u64 {
+        self.fields[name]
+    }
+
+    fn name(&self, field: &str) -> &str {
+        self.names.get(field).map_or("", String::as_str)
+    }
+}
+
+/// All events of a file but those of method calls.
+struct Events(Vec<Recorded>);
+
+impl Events {
+    fn read(file: &Path) -> Events {
+        let bytes = std::fs::read(file).unwrap();
+        let reader = Reader::new(&bytes).unwrap();
+        let symbols = reader.symbol_table().unwrap().unwrap();
+        let classes: BTreeMap<u64, String> = symbols
+            .iter()
+            .map(|symbol| (symbol.address, symbol.class.to_string()))
+            .collect();
+        let strings = reader.strings().unwrap_or_default();
+        let mut all = Vec::new();
+        for index in reader.ring_indices() {
+            let ring = reader.ring(index).unwrap().unwrap();
+            // Newest first.
+            let start = all.len();
+            for event in ring.slots().events() {
+                let Event::Extension { number } = event.event() else {
+                    continue;
+                };
+                let spec = Spec::from_number(number).unwrap();
+                let payload: Vec<u64> = event.payloads().collect();
+                let mut recorded = Recorded {
+                    thread: ring.header.name.clone(),
+                    event: spec.identifier,
+                    ..Recorded::default()
+                };
+                for field in spec.fields {
+                    let value = field.get(&payload);
+                    recorded.fields.insert(field.name, value);
+                    let name = match field.kind {
+                        FieldKind::Class => classes.get(&value).cloned(),
+                        FieldKind::String => strings.get(value).map(str::to_owned),
+                        _ => None,
+                    };
+                    recorded.names.extend(name.map(|n| (field.name, n)));
+                }
+                all.push(recorded);
+            }
+            all[start..].reverse();
+        }
+        Events(all)
+    }
+
+    fn of(&self, event: &str) -> Vec<&Recorded> {
+        self.0.iter().filter(|e| e.event == event).collect()
+    }
+
+    /// The events of this name whose class is this one of the test's.
+    fn of_class(&self, event: &str, class: &str) -> Vec<&Recorded> {
+        let class = format!("EventsTest${class}");
+        let mut events = self.of(event);
+        events.retain(|e| e.name("class").replace('/', ".").ends_with(&class));
+        events
+    }
+
+    /// The tasks of this class: all were submitted, begun and ended `count` times, and each begin has one submission.
+    /// Returns the submissions.
+    fn tasks(&self, class: &str, count: usize) -> Vec<&Recorded> {
+        let submitted = self.of_class("TaskSubmitted", class);
+        let begun = self.of_class("TaskBegin", class);
+        assert_eq!(submitted.len(), count, "{class}: {submitted:#?}");
+        assert_eq!(begun.len(), count, "{class}: {begun:#?}");
+        for begin in &begun {
+            let id = begin.field("task");
+            assert_ne!(id, 0, "{class}");
+            let same =
+                |e: &&&Recorded| e.field("task") == id && e.field("kind") == begin.field("kind");
+            assert_eq!(submitted.iter().filter(same).count(), 1, "{class}");
+            let ends = self.of("TaskEnd");
+            let ends: Vec<_> = ends.iter().filter(same).collect();
+            assert_eq!(ends.len(), 1, "{class}");
+            assert_eq!(ends[0].thread, begin.thread, "{class}");
+        }
+        submitted
+    }
+}
+
+fn run(framework: &Framework, app: &App, execution: Execution, traced: &str) -> Events {
+    let folder = tempfile::tempdir().unwrap();
+    let output = framework
+        .app_command(app, "EventsTest", execution)
+        .env(
+            "HINDSIGHT",
+            format!("{traced},events=all,dir={}", folder.path().display()),
+        )
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{execution:?}: {text}\n{error}");
+    Events::read(Path::new(text.trim()))
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn each_kind_of_work_has_both_ends() {
+    let lab = Lab::open_parts(
+        Release::Android10,
+        Isa::X86_64,
+        Variant::Hindsight,
+        Parts::Programs,
+    );
+    let framework = Framework::build(&lab.unwrap(), &|_| ()).unwrap();
+    let sources = common::tests_folder().join("java/events");
+    let app = framework.compile_app("events-test", &sources).unwrap();
+    for execution in [Execution::Interpreter, Execution::Jit, Execution::Aot] {
+        for traced in ["trace=off", "trace=main"] {
+            let events = run(&framework, &app, execution, traced);
+            check_tasks(&events);
+            check_messages(&events);
+            check_frames(&events);
+            check_program(&events);
+        }
+    }
+}
+
+fn check_tasks(events: &Events) {
+    events.tasks("Work", TASKS);
+    events.tasks("Held", 1);
+    let delayed = events.tasks("Delayed", 1);
+    assert!((1..=20).contains(&delayed[0].field("delay")));
+    let removed = events.of_class("TaskSubmitted", "Removed");
+    assert_eq!(removed.len(), 1);
+    assert!(events.of_class("TaskBegin", "Removed").is_empty());
+    let cancelled = events.of("Cancelled");
+    let is_cancelled = |task: &Recorded| {
+        cancelled
+            .iter()
+            .any(|c| c.field("task") == task.field("task"))
+    };
+    assert!(is_cancelled(removed[0]));
+
+    // The first alarm is cancelled.
+    let alarms = events.of_class("TaskSubmitted", "Alarm");
+    assert_eq!(alarms.len(), 2);
+    assert!(is_cancelled(alarms[0]) && !is_cancelled(alarms[1]));
+    let begun = events.of_class("TaskBegin", "Alarm");
+    assert_eq!(begun.len(), 1);
+    assert_eq!(begun[0].field("task"), alarms[1].field("task"));
+    assert_eq!(begun[0].thread, "timer");
+
+    events.tasks("ThreadWork", TASKS);
+    events.tasks("Background", 2);
+    let uncaught = events.of("Uncaught");
+    assert_eq!(uncaught.len(), 1);
+    assert!(uncaught[0].name("class").ends_with("IllegalStateException"));
+
+    // One of two halves is handed over; the other is run by the same task.
+    let sums = events.of_class("TaskSubmitted", "Sum");
+    assert_eq!(sums.len(), TASKS);
+    let begun = events.of_class("TaskBegin", "Sum");
+    for sum in sums {
+        let pairs = begun
+            .iter()
+            .filter(|b| b.field("task") == sum.field("task"));
+        assert_eq!(pairs.count(), 1);
+    }
+}
+
+fn check_messages(events: &Events) {
+    let on_looper = |event: &str| -> Vec<&Recorded> {
+        let mut events = events.of(event);
+        events.retain(|e| e.thread == "looper");
+        events
+    };
+    let begun = on_looper("MessageDispatched");
+    let received: Vec<&&Recorded> = begun
+        .iter()
+        .filter(|e| e.name("class").ends_with("EventsTest$Receiver"))
+        .collect();
+    assert_eq!(received.len(), MESSAGES + 1);
+    let ends = on_looper("MessageDone");
+    let sent = events.of("MessageEnqueued");
+    for (i, message) in received.iter().enumerate() {
+        let what = if i == MESSAGES { 200 } else { 100 + i as u64 };
+        assert_eq!(message.field("what"), what);
+        let same = |e: &&&Recorded| e.field("message") == message.field("message");
+        assert_eq!(ends.iter().filter(same).count(), 1);
+        let sent: Vec<_> = sent.iter().filter(same).collect();
+        assert_eq!(sent.len(), 1);
+        assert_ne!(sent[0].thread, "looper");
+        assert_eq!(sent[0].field("delay") > 0, what == 200);
+    }
+    let removed = events.of("MessageRemoved");
+    assert!(removed.iter().any(|r| {
+        (sent.iter())
+            .any(|s| s.field("message") == r.field("message") && s.field("delay") > 900_000)
+    }));
+    // A poll is a wait, with an end of the same number.
+    let poll = |e: &&&Recorded| e.field("kind") == 5;
+    let begins = on_looper("WaitBegin");
+    let polls: Vec<_> = begins.iter().filter(poll).collect();
+    assert!(!polls.is_empty());
+    let wait_ends = on_looper("WaitEnd");
+    for begin in &polls {
+        let same = |e: &&&Recorded| e.field("number") == begin.field("number");
+        assert_eq!(wait_ends.iter().filter(same).count(), 1);
+    }
+}
+
+fn check_frames(events: &Events) {
+    let begins = events.of("FrameBegin");
+    let ends = events.of("FrameEnd");
+    assert!(!begins.is_empty());
+    assert_eq!(begins.len(), ends.len());
+    assert_eq!(begins[0].field("vsync"), ends[0].field("vsync"));
+    // Animation, the type of postFrameCallback().
+    assert!(events
+        .of("FrameCallbacks")
+        .iter()
+        .any(|e| e.field("type") == 1));
+}
+
+fn check_program(events: &Events) {
+    for event in ["UserMark", "UserPost", "UserBegin", "UserEnd"] {
+        let found = events.of(event);
+        assert_eq!(found.len(), 1, "{event}");
+        assert_eq!(found[0].name("name"), "a mark");
+    }
+    assert_eq!(events.of("UserBegin")[0].field("id"), 7);
+    // Events.sample(), with reason "program".
+    assert!(events.of("Stack").iter().any(|e| e.field("reason") == 7));
+}
