@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Threads of a real ART record their waits, and who ends them, without recording calls. Run with `--ignored` after
+//! `cargo xtask lab build`.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use common::{open, traces, until, Program, Socket};
+use hindsight_decoder::{Thread, Trace};
+use hindsight_trace_format::catalogue::WAIT_KINDS;
+use hindsight_trace_format::slot::Extension;
+
+fn control(configuration: &str) -> (Program, Socket, u64) {
+    let mut program = Program::start("control", "Control", "", configuration, |_, _: &Path| {});
+    let ready = program.line();
+    let main = ready.strip_prefix("ready ").unwrap().parse().unwrap();
+    let socket = program.socket();
+    (program, socket, main)
+}
+
+fn thread<'t>(trace: &'t Trace, name: &str) -> &'t Thread {
+    trace.threads.iter().find(|t| t.name == name).unwrap()
+}
+
+/// A field of each event of one kind.
+fn fields(thread: &Thread, kind: Extension, field: &str) -> Vec<u64> {
+    let field = kind.spec().field(field).unwrap();
+    (thread.events.iter())
+        .filter(|e| e.kind == kind)
+        .map(|e| field.get(&e.payload))
+        .collect()
+}
+
+fn kind(name: &str) -> u64 {
+    WAIT_KINDS.iter().position(|k| *k == name).unwrap() as u64
+}
+
+/// Each wait of a thread has a begin and an end with its number, and the thread that ended it names that number, too.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn waits_have_two_ends_and_a_waker() {
+    for configuration in [
+        "events=all",
+        "events=all,trace=main",
+        "events=all,trace=all",
+    ] {
+        let (mut program, mut socket, _) = control(configuration);
+        let mut tids = Vec::new();
+        for kind in ["waiting", "parked", "asleep"] {
+            tids.push(program.number(&format!("thread {kind} {kind}")));
+        }
+        for kind in ["waiting", "parked"] {
+            for calls in 1..=5 {
+                program.number(&format!("poke {kind}"));
+                until(kind, || program.number(&format!("calls {kind}")) == calls);
+            }
+        }
+        socket.ok("snapshot waits");
+        let folder = program.finish();
+        let trace = open(&traces(folder.path())[0]);
+        let main = trace.main_thread().unwrap();
+        for (name, waits, tid) in [("waiting", "object", tids[0]), ("parked", "park", tids[1])] {
+            let waiting = thread(&trace, name);
+            let kinds = fields(waiting, Extension::WaitBegin, "kind");
+            assert!(
+                kinds.contains(&kind(waits)),
+                "{configuration} {name}: {kinds:?}"
+            );
+            let begun = fields(waiting, Extension::WaitBegin, "number");
+            let ended = fields(waiting, Extension::WaitEnd, "number");
+            // The last wait goes on.
+            assert_eq!(begun[..ended.len()], ended[..], "{configuration} {name}");
+            assert!(begun.len() <= ended.len() + 1, "{configuration} {name}");
+            let woken: BTreeSet<u64> = fields(main, Extension::Wakes, "thread")
+                .into_iter()
+                .zip(fields(main, Extension::Wakes, "wait"))
+                .filter(|(thread, _)| *thread == tid)
+                .map(|(_, wait)| wait)
+                .collect();
+            assert!(
+                !woken.is_empty() && woken.iter().all(|wait| ended.contains(wait)),
+                "{configuration} {name}: {woken:?} {ended:?}"
+            );
+            let wakers = fields(waiting, Extension::WokenBy, "by");
+            assert!(wakers.iter().all(|by| *by == u64::from(main.tid)), "{name}");
+            assert!(wakers.len() >= woken.len(), "{name}: {wakers:?} {woken:?}");
+        }
+        let asleep = thread(&trace, "asleep");
+        assert_eq!(
+            fields(asleep, Extension::WaitBegin, "kind").last(),
+            Some(&kind("sleep"))
+        );
+        assert_eq!(
+            fields(asleep, Extension::WaitBegin, "timeout").last(),
+            Some(&1_000_000_000_000)
+        );
+        let traced = configuration.ends_with("all,trace=all");
+        assert_eq!(asleep.calls.len() != 0, traced, "{configuration}");
+        assert_eq!(main.calls.len() != 0, configuration.contains("trace"));
+        // The threads have used CPU time by then.
+        assert!(fields(main, Extension::ThreadCpuTime, "CPU time")
+            .iter()
+            .all(|ns| *ns != 0));
+    }
+}
+
+/// Events are switched on and off from outside while threads wait.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn events_are_switched_while_the_program_runs() {
+    let (mut program, mut socket, _) = control("trace=off");
+    program.number("thread waiting waiting");
+    let poke = |program: &mut Program, calls: u64| {
+        program.number("poke waiting");
+        until("poked", || program.number("calls waiting") >= calls);
+    };
+    poke(&mut program, 1);
+    socket.ok("events waits");
+    assert_eq!(socket.status()["events"]["categories"][0], "waits");
+    poke(&mut program, 2);
+    poke(&mut program, 3);
+    socket.ok("events off");
+    poke(&mut program, 4);
+    socket.ok("snapshot switched");
+    let folder = program.finish();
+    let trace = open(&traces(folder.path())[0]);
+    let waiting = thread(&trace, "waiting");
+    let ends = fields(waiting, Extension::WaitEnd, "number");
+    assert!((1..=3).contains(&ends.len()), "{ends:?}");
+    assert_eq!(waiting.calls.len(), 0);
+}
