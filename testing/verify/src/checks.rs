@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::{balance, graphs, oat, oracle, stress, unit};
+use crate::{balance, events, graphs, oat, oracle, stress, unit};
 
 /// A check, with its options.
 #[derive(clap::Subcommand)]
@@ -26,6 +26,8 @@ pub(crate) enum Check {
     Balance(balance::Options),
     /// Traces a program of many threads while tracing is started, stopped and put into snapshots at random
     Stress(stress::Options),
+    /// Runs random programs, and compares the pairs of events with what they know
+    Events(events::Options),
 }
 
 impl Check {
@@ -40,6 +42,7 @@ impl Check {
             Check::Oracle(options) => oracle::run(options, checkout),
             Check::Balance(options) => balance::run(options, checkout),
             Check::Stress(options) => stress::run(options, checkout),
+            Check::Events(options) => events::run(options, checkout),
         }
     }
 }

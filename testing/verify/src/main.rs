@@ -3,6 +3,7 @@
 
 mod balance;
 mod checks;
+mod events;
 mod graphs;
 mod oat;
 mod oracle;

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Compares the pairs of a recording with what really happened.
+
+use std::collections::{BTreeMap, HashMap};
+
+use hindsight_analysis::{Pair, PairKind, Pairs};
+use hindsight_decoder::{Extension, ThreadEvent, Trace};
+
+use super::truth::{known_part, FromTo, Handed, Truth, Wait};
+
+/// What the comparison of a program has found.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// Pairs that are as they were, by kind.
+    pub(super) right: BTreeMap<&'static str, u64>,
+    /// Pairs and waits that were otherwise.
+    pub(super) wrong: Vec<String>,
+    /// Pairs that are not in the recording.
+    pub(super) missing: Vec<String>,
+    /// Wake-ups that may have come while the thread waited: how many are recorded, and all.
+    pub(super) perhaps: (u64, u64),
+}
+
+/// The recording, by the threads' names.
+struct Judge<'a> {
+    trace: &'a Trace,
+    truth: &'a Truth,
+    /// Pairs by their effect: index of the thread and of the event.
+    by_effect: HashMap<(usize, usize), Vec<&'a Pair>>,
+    /// Indices of threads.
+    names: HashMap<&'a str, usize>,
+    verdict: Verdict,
+}
+
+/// Compares a recording with the truth.
+pub(super) fn judge(trace: &Trace, pairs: &Pairs, truth: &Truth) -> Verdict {
+    let mut judge = Judge {
+        trace,
+        truth,
+        by_effect: HashMap::new(),
+        names: HashMap::new(),
+        verdict: Verdict::default(),
+    };
+    let keys: HashMap<_, _> = (trace.threads.iter().enumerate())
+        .map(|(i, thread)| (thread.key, i))
+        .collect();
+    for pair in &pairs.pairs {
+        let effect = (keys[&pair.to.thread], pair.to.event);
+        judge.by_effect.entry(effect).or_default().push(pair);
+    }
+    for (i, thread) in trace.threads.iter().enumerate() {
+        if truth.threads.contains(&thread.name) && judge.names.insert(&thread.name, i).is_some() {
+            judge
+                .verdict
+                .wrong
+                .push(format!("two threads {}", thread.name));
+        }
+    }
+    for name in &truth.threads {
+        match judge.names.get(name.as_str()).map(|&i| &trace.threads[i]) {
+            None => judge.verdict.missing.push(format!("the thread {name}")),
+            Some(thread) if thread.stats.overwritten_slots != 0 => {
+                let lost = thread.stats.overwritten_slots;
+                judge
+                    .verdict
+                    .missing
+                    .push(format!("{lost} slots of the thread {name}"));
+            }
+            Some(_) => {}
+        }
+    }
+    judge.waits();
+    judge.races();
+    judge.locks();
+    judge.orders();
+    judge.handed_over(pairs);
+    judge.verdict
+}
+
+/// A field's number as the word that it stands for.
+fn word(event: &ThreadEvent, field: &str) -> &'static str {
+    use hindsight_decoder::catalogue::FieldKind;
+    let kind = event.spec().field(field).map(|field| field.kind);
+    match kind {
+        Some(FieldKind::Choice(words)) => {
+            let index = usize::try_from(event.get(field)).unwrap_or(usize::MAX);
+            words.get(index).copied().unwrap_or("?")
+        }
+        _ => "?",
+    }
+}
+
+impl<'a> Judge<'a> {
+    fn right(&mut self, kind: PairKind) {
+        *self.verdict.right.entry(kind.name()).or_default() += 1;
+    }
+
+    /// The thread of the cause, and its name.
+    fn cause(&self, pair: &Pair) -> &'a str {
+        let thread = self.trace.thread(pair.from.thread);
+        thread.map_or("?", |thread| thread.name.as_str())
+    }
+
+    /// The threads that ended a wait, by the recording.
+    fn wakers(&self, thread: usize, event: usize, kind: PairKind) -> Vec<&'a str> {
+        let pairs = self.by_effect.get(&(thread, event));
+        let pairs = pairs.into_iter().flatten().filter(|p| p.kind == kind);
+        pairs.map(|pair| self.cause(pair)).collect()
+    }
+
+    /// The ends of a thread's waits of a kind.
+    fn ends(&self, thread: usize, kind: &str) -> Vec<(usize, &'a ThreadEvent)> {
+        let events = self.trace.threads[thread].events.iter().enumerate();
+        events
+            .filter(|(_, e)| e.kind == Extension::WaitEnd && word(e, "kind") == kind)
+            .collect()
+    }
+
+    /// Waits that the program knows one by one.
+    fn waits(&mut self) {
+        let truth = self.truth;
+        for ((name, kind), waits) in &truth.waits {
+            let Some(&thread) = self.names.get(name.as_str()) else {
+                continue;
+            };
+            let ends = self.ends(thread, kind);
+            if ends.len() != waits.len() {
+                self.verdict.wrong.push(format!(
+                    "{name}: {} waits of the kind {kind} are recorded, not {}",
+                    ends.len(),
+                    waits.len()
+                ));
+                continue;
+            }
+            for (i, (wait, (at, end))) in waits.iter().zip(ends).enumerate() {
+                let what = format!("{name}: {kind} {i}");
+                let result = word(end, "result");
+                if wait.result.as_deref().is_some_and(|known| known != result) {
+                    self.verdict
+                        .wrong
+                        .push(format!("{what}: it was {result}, not as in {wait:?}"));
+                }
+                self.wait(&what, wait, (thread, at));
+            }
+        }
+    }
+
+    fn wait(&mut self, what: &str, wait: &Wait, (thread, at): (usize, usize)) {
+        let wakers = self.wakers(thread, at, PairKind::Wake);
+        self.verdict.perhaps.1 += u64::from(!wait.certain);
+        match (&wait.waker, &wakers[..]) {
+            (Some(waker), [found]) if waker == found => {
+                self.verdict.perhaps.0 += u64::from(!wait.certain);
+                self.right(PairKind::Wake);
+            }
+            (Some(waker), []) if wait.certain => {
+                let about = self.about(waker, thread, at);
+                self.verdict
+                    .missing
+                    .push(format!("{what}: {waker} ended it{about}"));
+            }
+            (_, []) => {}
+            (waker, _) => {
+                let waker = waker.as_deref().unwrap_or("nobody");
+                self.verdict
+                    .wrong
+                    .push(format!("{what}: {waker} ended it, not {wakers:?}"));
+            }
+        }
+    }
+
+    /// What the waker's own events say about a wait without a pair.
+    fn about(&self, waker: &str, thread: usize, at: usize) -> String {
+        let thread = &self.trace.threads[thread];
+        let end = &thread.events[at];
+        let Some(&waker) = self.names.get(waker) else {
+            return ", whose events are not recorded".to_owned();
+        };
+        let claims = self.trace.threads[waker].events.iter().filter(|e| {
+            e.kind == Extension::Wakes
+                && e.get("thread") == u64::from(thread.tid)
+                && e.get("wait") == end.get("number")
+        });
+        let after: Vec<i128> = claims
+            .map(|e| i128::from(e.at_ns) - i128::from(end.at_ns))
+            .collect();
+        format!(
+            " (number {}, {}); its events that name it, ns after the wait's end: {after:?}",
+            end.get("number"),
+            word(end, "result"),
+        )
+    }
+
+    /// Threads that are woken at any time, by one other thread only.
+    fn races(&mut self) {
+        let truth = self.truth;
+        for (name, waker) in &truth.races {
+            let Some(&thread) = self.names.get(name.as_str()) else {
+                continue;
+            };
+            for (at, _) in self.ends(thread, "park") {
+                let wakers = self.wakers(thread, at, PairKind::Wake);
+                self.verdict.perhaps.1 += 1;
+                match &wakers[..] {
+                    [] => {}
+                    [one] if one == waker => {
+                        self.verdict.perhaps.0 += 1;
+                        self.right(PairKind::Wake);
+                    }
+                    _ => self
+                        .verdict
+                        .wrong
+                        .push(format!("{name}: {waker} woke it, not {wakers:?}")),
+                }
+            }
+        }
+    }
+
+    /// The owners that let a thread in, in the order of its waits.
+    fn owners(&self, thread: usize) -> Vec<&'a str> {
+        let ends = self.ends(thread, "lock");
+        (ends.iter())
+            .flat_map(|&(at, _)| self.wakers(thread, at, PairKind::Lock))
+            .collect()
+    }
+
+    /// Locks that one thread releases to another one.
+    fn locks(&mut self) {
+        let truth = self.truth;
+        for ((name, owner), &count) in &truth.locks {
+            let Some(&thread) = self.names.get(name.as_str()) else {
+                continue;
+            };
+            let owners = self.owners(thread);
+            let right = owners.iter().filter(|o| *o == owner).count() as u64;
+            if let Some(other) = owners.iter().find(|o| *o != owner) {
+                self.verdict
+                    .wrong
+                    .push(format!("{name}: {owner} released the lock, not {other}"));
+            }
+            for _ in 0..right.min(count) {
+                self.right(PairKind::Lock);
+            }
+            for _ in right..count {
+                let ends = self.ends(thread, "lock").len();
+                self.verdict.missing.push(format!(
+                    "{name}: {owner} released the lock {count} times; {ends} waits, {right} pairs"
+                ));
+            }
+            for _ in count..right {
+                self.verdict.wrong.push(format!(
+                    "{name}: {owner} released the lock {count} times, not {right}"
+                ));
+            }
+        }
+    }
+
+    /// Locks that many threads want: who let a thread in, had the lock, in this order.
+    fn orders(&mut self) {
+        let truth = self.truth;
+        for order in &truth.orders {
+            let names: std::collections::BTreeSet<&String> = order.iter().collect();
+            for name in names {
+                let Some(&thread) = self.names.get(name.as_str()) else {
+                    continue;
+                };
+                let last = order.iter().rposition(|owner| owner == name).unwrap_or(0);
+                let mut rest = order[..last].iter();
+                for owner in self.owners(thread) {
+                    if rest.any(|o| o == owner) && owner != name {
+                        self.right(PairKind::Lock);
+                    } else {
+                        self.verdict.wrong.push(format!(
+                            "{name}: {owner} had released the lock before, or not at all"
+                        ));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tasks, and the program's own events.
+    fn handed_over(&mut self, pairs: &Pairs) {
+        let truth = self.truth;
+        let mut found: BTreeMap<PairKind, BTreeMap<Handed, Vec<FromTo>>> = BTreeMap::new();
+        for pair in &pairs.pairs {
+            let (Some(from), Some(to)) = (
+                self.trace.thread(pair.from.thread),
+                self.trace.thread(pair.to.thread),
+            ) else {
+                continue;
+            };
+            let Some(event) = from.events.get(pair.from.event) else {
+                continue;
+            };
+            let handed = match pair.kind {
+                PairKind::Task | PairKind::Cancelled => {
+                    let kind = word(event, "kind").to_owned();
+                    let id = known_part(&kind, event.get("task"));
+                    (kind, id)
+                }
+                PairKind::Post => {
+                    let name = self
+                        .trace
+                        .strings
+                        .get(event.get("name"))
+                        .unwrap_or_default();
+                    (name.to_owned(), event.get("id"))
+                }
+                _ => continue,
+            };
+            let list = found.entry(pair.kind).or_default();
+            (list.entry(handed).or_default()).push((from.name.clone(), to.name.clone()));
+        }
+        for (kind, expected) in [
+            (PairKind::Task, &truth.tasks),
+            (PairKind::Cancelled, &truth.cancelled),
+            (PairKind::Post, &truth.posts),
+        ] {
+            let found = found.entry(kind).or_default();
+            self.handed(kind, expected, found);
+        }
+    }
+
+    fn handed(
+        &mut self,
+        kind: PairKind,
+        expected: &BTreeMap<Handed, Vec<FromTo>>,
+        found: &BTreeMap<Handed, Vec<FromTo>>,
+    ) {
+        for (handed, expected) in expected {
+            let mut found = found.get(handed).cloned().unwrap_or_default();
+            for one in expected {
+                match found.iter().position(|f| f == one) {
+                    Some(at) => {
+                        found.swap_remove(at);
+                        self.right(kind);
+                    }
+                    None => self.verdict.missing.push(format!(
+                        "{} {handed:?}: from {} to {}",
+                        kind.name(),
+                        one.0,
+                        one.1
+                    )),
+                }
+            }
+            for other in found {
+                self.verdict.wrong.push(format!(
+                    "{} {handed:?}: from {} to {}, not {expected:?}",
+                    kind.name(),
+                    other.0,
+                    other.1
+                ));
+            }
+        }
+    }
+}
