@@ -400,11 +400,13 @@ impl Finder<'_> {
         begins: &HashMap<(usize, u64), u64>,
         number: u64,
     ) -> Result<At, Why> {
-        const SIGNALLED: u64 = 0;
+        /// Results of waits that another thread ended: signalled and interrupted.
+        const ENDED_BY_OTHERS: [u64; 2] = [0, 2];
         let ended_ns = self.event(end).at_ns;
         let began_ns = begins.get(&(end.0, number)).copied().unwrap_or(0);
         let at_ns = self.event(claim).at_ns;
-        if self.event(end).get("result") != SIGNALLED || at_ns > ended_ns || claim.0 == end.0 {
+        let result = self.event(end).get("result");
+        if !ENDED_BY_OTHERS.contains(&result) || at_ns > ended_ns || claim.0 == end.0 {
             return Err(Why::NotTheCause);
         }
         if at_ns < began_ns {
@@ -694,6 +696,8 @@ mod tests {
             woken(0, &[(150, 4)]).pairs(),
             [pair(PairKind::Wake, "b:1", "a:1")]
         );
+        // Interrupted.
+        assert_eq!(woken(2, &[(150, 4)]).pairs().len(), 1);
         let why = |result, claims: &[(u64, u64)]| -> Vec<(Why, u64)> {
             let found = woken(result, claims);
             assert_eq!(found.pairs(), []);
