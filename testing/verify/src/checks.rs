@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::{balance, events, graphs, oat, oracle, stress, unit};
+use crate::{balance, events, graphs, oat, oracle, samples, stress, unit};
 
 /// A check, with its options.
 #[derive(clap::Subcommand)]
@@ -28,6 +28,8 @@ pub(crate) enum Check {
     Stress(stress::Options),
     /// Runs random programs, and compares the pairs of events with what they know
     Events(events::Options),
+    /// Compares the calls that stacks show with the calls that the same threads record
+    Samples(samples::Options),
 }
 
 impl Check {
@@ -43,6 +45,7 @@ impl Check {
             Check::Balance(options) => balance::run(options, checkout),
             Check::Stress(options) => stress::run(options, checkout),
             Check::Events(options) => events::run(options, checkout),
+            Check::Samples(options) => samples::run(options, checkout),
         }
     }
 }

@@ -8,6 +8,7 @@ mod graphs;
 mod oat;
 mod oracle;
 mod recording;
+mod samples;
 mod stress;
 mod unit;
 

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import java.util.Random;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * A tree of calls that computes, waits and allocates at random: {@code RandomWork KIND SEED}. Calls last from some
+ * microseconds to hundreds of milliseconds.
+ */
+public final class RandomWork {
+  private static final int BRANCHES = 6;
+  /** The longest time of a leaf, ms. */
+  private static final int LONGEST_MS = 24;
+
+  private final Random random;
+  private final String kind;
+  private final Object monitor = new Object();
+  private long loopsPerMs = 1000;
+  private int leaves;
+  private Object kept;
+
+  private RandomWork(String kind, long seed) {
+    this.kind = kind;
+    random = new Random(seed);
+  }
+
+  public static void main(String[] arguments) {
+    RandomWork work = new RandomWork(arguments[0], Long.parseLong(arguments[1]));
+    work.measure();
+    Thread other = null;
+    if (work.kind.equals("waiting")) {
+      other = new Thread(work::holdTheLock, "holder");
+      other.setDaemon(true);
+      other.start();
+    }
+    while (work.leaves < 150) {
+      work.first(work.kind.equals("deep") ? 300 : 5);
+    }
+    System.out.println("done");
+  }
+
+  /** Measures how fast the loop is, after it was compiled if it ever is. */
+  private void measure() {
+    for (int i = 0; i < 30; i++) {
+      long start = System.nanoTime();
+      loop(loopsPerMs);
+      long took = System.nanoTime() - start;
+      loopsPerMs = Math.max(100, loopsPerMs * 1_000_000 / Math.max(took, 1000));
+    }
+  }
+
+  private void holdTheLock() {
+    Random mine = new Random(7);
+    while (true) {
+      synchronized (monitor) {
+        sleep(mine.nextInt(LONGEST_MS));
+      }
+      sleep(mine.nextInt(5));
+    }
+  }
+
+  private void first(int depth) {
+    choose(depth - 1);
+  }
+
+  private void second(int depth) {
+    loop(loopsPerMs / 50);
+    choose(depth - 1);
+  }
+
+  private void third(int depth) {
+    choose(depth - 2);
+    choose(depth - 1);
+  }
+
+  private void fourth(int depth) {
+    try {
+      choose(depth - 1);
+      throw new IllegalStateException("expected");
+    } catch (IllegalStateException e) {
+      choose(depth - 3);
+    }
+  }
+
+  private void choose(int depth) {
+    if (depth <= 0 || leaves >= 150) {
+      leaf();
+      return;
+    }
+    if (kind.equals("deep")) {
+      if (depth % 2 == 0) {
+        first(depth);
+      } else {
+        second(depth);
+      }
+      return;
+    }
+    switch (random.nextInt(BRANCHES)) {
+      case 0:
+      case 1:
+        first(depth);
+        break;
+      case 2:
+      case 3:
+        second(depth);
+        break;
+      case 4:
+        third(depth);
+        break;
+      default:
+        fourth(depth);
+    }
+  }
+
+  private void leaf() {
+    leaves++;
+    int ms = random.nextInt(LONGEST_MS);
+    int what = random.nextInt(4);
+    switch (kind) {
+      case "computing":
+        compute(ms);
+        break;
+      case "waiting":
+        block(what, ms);
+        break;
+      case "allocating":
+        allocate(ms);
+        break;
+      default:
+        if (what == 0) {
+          allocate(ms);
+        } else if (what == 1) {
+          compute(ms);
+        } else {
+          block(random.nextInt(3), ms);
+        }
+    }
+  }
+
+  private void block(int what, int ms) {
+    switch (what) {
+      case 0:
+        sleep(ms);
+        break;
+      case 1:
+        LockSupport.parkNanos(ms * 1_000_000L);
+        break;
+      case 2:
+        waitOn(new Object(), ms);
+        break;
+      default:
+        takeTheLock();
+    }
+  }
+
+  private void takeTheLock() {
+    synchronized (monitor) {
+      loop(loopsPerMs / 10);
+    }
+  }
+
+  private static void waitOn(Object object, int ms) {
+    synchronized (object) {
+      try {
+        object.wait(ms + 1);
+      } catch (InterruptedException e) {
+        throw new AssertionError(e);
+      }
+    }
+  }
+
+  private static void sleep(int ms) {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  /** A loop without calls. */
+  private void compute(int ms) {
+    loop(loopsPerMs * ms);
+  }
+
+  private static long loop(long loops) {
+    long x = loops;
+    for (long i = 0; i < loops; i++) {
+      x = x * 31 + i;
+    }
+    return x;
+  }
+
+  private void allocate(int ms) {
+    long end = System.nanoTime() + ms * 1_000_000L;
+    while (System.nanoTime() < end) {
+      for (int i = 0; i < 100; i++) {
+        kept = new int[64];
+      }
+    }
+  }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs a program that records calls and stacks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{ensure, Context as _, Result};
+use hindsight_decoder::Trace;
+use hindsight_lab::{JavaLibrary, Lab};
+
+/// Mode of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Interpreter,
+    Jit,
+    /// The program is compiled ahead of time, with inlining.
+    Aot,
+}
+
+impl Mode {
+    pub(super) const ALL: [Mode; 3] = [Mode::Interpreter, Mode::Jit, Mode::Aot];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Mode::Interpreter => "interpreter",
+            Mode::Jit => "jit",
+            Mode::Aot => "aot",
+        }
+    }
+}
+
+/// A run of `lab/samples/RandomWork.java`.
+pub(super) struct Program<'a> {
+    pub(super) jar: &'a Path,
+    pub(super) kind: &'a str,
+    pub(super) seed: u64,
+    pub(super) mode: Mode,
+}
+
+/// log2 of the bytes of a ring: no call is overwritten.
+const RING: u32 = 26;
+/// Of main and of the thread that it waits for.
+const CONFIGURATION: &str = "trace=all,events=stacks+waits,snapshot-at-exit=yes";
+
+/// Compiles the program.
+pub(super) fn compile(lab: &Lab, checkout: &Path, folder: &Path) -> Result<PathBuf> {
+    let jar = folder.join("samples.jar");
+    let library = JavaLibrary {
+        sources: vec![checkout.join("lab/samples/RandomWork.java")],
+        ..JavaLibrary::default()
+    };
+    lab.compile_java(&library, &jar)?;
+    Ok(jar)
+}
+
+/// Runs the program in a new folder, and reads its trace.
+pub(super) fn execute(lab: &Lab, program: &Program<'_>, folder: &Path) -> Result<Trace> {
+    fs::create_dir_all(folder)?;
+    let class_path = folder.join("program.jar");
+    fs::copy(program.jar, &class_path)?;
+    let image = match program.mode {
+        Mode::Interpreter => lab.core_interpreter_image(),
+        Mode::Jit | Mode::Aot => lab.core_image(),
+    };
+    let mut command = lab.dalvikvm_command_with(&image);
+    match program.mode {
+        Mode::Interpreter => command.arg("-Xint"),
+        Mode::Jit => command.args(["-Xusejit:true", "-Xjitthreshold:100"]),
+        Mode::Aot => {
+            let oat = folder.join("oat").join(lab.isa().name());
+            fs::create_dir_all(&oat)?;
+            let mut compiler = lab.dex2oat_command_with(&image);
+            compiler
+                .arg(format!("--dex-file={}", class_path.display()))
+                .arg(format!("--oat-file={}", oat.join("program.odex").display()))
+                .args(["--compiler-filter=speed", "--class-loader-context=PCL[]"])
+                .args(["--host", "-j1"]);
+            if lab.isa().is_native() {
+                compiler.arg("--instruction-set-features=runtime");
+            }
+            finish(&mut compiler, &folder.join("dex2oat.txt")).context("dex2oat fails")?;
+            command.arg("-Xusejit:false")
+        }
+    };
+    let place = folder.display();
+    command
+        .arg("-cp")
+        .arg(&class_path)
+        .args(["RandomWork", program.kind, &program.seed.to_string()])
+        .env(
+            "HINDSIGHT",
+            format!("{CONFIGURATION},ring={RING},dir={place}"),
+        );
+    let log = folder.join("output.txt");
+    finish(&mut command, &log)?;
+    let printed = fs::read_to_string(&log)?;
+    ensure!(printed.contains("done"), "it did not end:\n{printed}");
+    let traces: Vec<PathBuf> = (fs::read_dir(folder)?.flatten())
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|x| x == "hindsight"))
+        .collect();
+    ensure!(traces.len() == 1, "it wrote {} traces", traces.len());
+    Ok(Trace::open(&traces[0])?)
+}
+
+/// Runs a program; its output goes to `log`.
+fn finish(command: &mut Command, log: &Path) -> Result<()> {
+    let output = fs::File::create(log)?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .status()
+        .with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    ensure!(status.success(), "{status}, see {}", log.display());
+    Ok(())
+}
