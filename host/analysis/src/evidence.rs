@@ -6,6 +6,7 @@ use hindsight_decoder::{
 };
 use serde::Serialize;
 
+use crate::events::Own;
 use crate::known;
 use crate::path::{
     chain_calls, heaviest_path, longest_gap, names, overlap, telling_method, ChainCall, DOMINANT,
@@ -169,6 +170,8 @@ pub(crate) struct Recorded {
     waker_key: Option<ThreadKey>,
     /// How often a wait for a lock began in this wait. Each time, the lock may have had another owner.
     pub(crate) lock_waits: u64,
+    /// The kind of the wait, by its index in the catalogue, if both of its ends are recorded.
+    pub(crate) kind: Option<u64>,
     /// The recorded part of the wait, which is most of the gap.
     pub(crate) span: Option<(u64, u64)>,
 }
@@ -177,7 +180,7 @@ pub(crate) struct Recorded {
 /// a while, and when another thread has ended a wait. So the recorded part of the first kind of wait lasts at most until
 /// the next event or the gap's end, and of the second kind since the event before or the gap's beginning. A wait whose
 /// recorded part is not most of the gap does not explain it.
-pub(crate) fn recorded(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Recorded {
+pub(crate) fn recorded(trace: &Trace, thread: &Thread, own: &Own, gap: (u64, u64)) -> Recorded {
     let mut found = Recorded::default();
     let is_wait = |e: &&ThreadEvent| matches!(e.kind, Extension::LockWait | Extension::WokenBy);
     let in_gap = |e: &&ThreadEvent| gap.0 <= e.at_ns && e.at_ns <= gap.1;
@@ -228,6 +231,15 @@ pub(crate) fn recorded(trace: &Trace, thread: &Thread, gap: (u64, u64)) -> Recor
                 });
                 found.span.get_or_insert(of_one);
             }
+        }
+    }
+    // A wait with both of its ends, of which neither the owner of a lock nor a waker is recorded.
+    let longest = own.waits.iter().max_by_key(|w| w.overlap(gap));
+    if let Some(wait) = longest.filter(|w| w.overlap(gap) > 0) {
+        let span = (wait.span.0.max(gap.0), wait.span.1.min(gap.1));
+        if is_most(span) {
+            found.span.get_or_insert(span);
+            found.kind = Some(wait.kind);
         }
     }
     if let Some(span) = found.span {
@@ -313,7 +325,10 @@ fn evidence_of(
     let waits = longest_gap(calls, last);
     let waits = (waits.0.max(gap.0), waits.1.min(gap.1));
     let is_most = waits.1.saturating_sub(waits.0) as f64 > length as f64 * DOMINANT;
-    let lock_owner = is_most.then(|| self::recorded(trace, thread, longest_gap(calls, last)).owner);
+    let lock_owner = is_most.then(|| {
+        let own = Own::of(thread);
+        self::recorded(trace, thread, &own, longest_gap(calls, last)).owner
+    });
     // Calls that went on after the wait are context.
     let ended = |i: usize| {
         !calls.flags[i].contains(Flags::OPEN_END) && calls.end_ns[i] <= gap.1 + WAKE_UP_NS

@@ -17,7 +17,6 @@
 //! ```
 
 mod callees;
-mod chains;
 mod diff;
 mod events;
 mod evidence;
@@ -25,26 +24,30 @@ mod known;
 mod path;
 mod select;
 mod signatures;
+mod stalls;
 mod statistics;
 mod summary;
 mod time;
 mod top;
 
 pub use callees::{Callee, Others};
-pub use chains::{stalls, Activity, Chain, LastCall, Question, Reason, Stalls, STALL_NS};
 pub use diff::{
     CallChange, CallTimes, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
     SIGNIFICANT,
 };
 pub use events::{
-    pairs, spans, End, FieldValue, Fields, Pair, PairKind, Pairs, Side as PairSide, Span, SpanKind,
-    Spans, Unmatched, Why,
+    pairs, spans, End, FieldValue, Fields, Pair, PairKind, Pairs, Resources, Side as PairSide,
+    Span, SpanKind, Spans, Unmatched, Used, Why,
 };
 pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;
 pub use select::{Selection, Window, DEPTH_FACT};
 pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError,
+};
+pub use stalls::{
+    stalls, Activity, Chain, LastCall, Party, Question, Reason, Stalls, Told, ToldWait, WaitTotal,
+    STALL_NS,
 };
 pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};
 pub use time::parse_duration;

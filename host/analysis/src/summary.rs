@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use hindsight_decoder::{MethodId, Trace};
 use serde::{Deserialize, Serialize};
 
-use crate::chains::{stalls, Question, STALL_NS};
+use crate::stalls::{stalls, Question, STALL_NS};
 
 /// The `schema` of a [`Summary`].
 pub const SUMMARY_SCHEMA: &str = "hindsight-summary/1";

@@ -4,12 +4,13 @@
 use std::fmt::{Result, Write};
 
 use hindsight_analysis::{
-    Activity, Callee, Chain, ChainCall, Evidence, Missing, Others, Reason, Stalls,
+    Activity, Callee, Chain, ChainCall, Evidence, Missing, Others, Reason, Stalls, Told,
 };
 use hindsight_decoder::Methods;
 use unicode_width::UnicodeWidthStr;
 
 use crate::page::Palette;
+use crate::told::account;
 use crate::words::{count, counted, duration, shorten, wrap};
 
 /// How a text is laid out.
@@ -55,7 +56,11 @@ pub(crate) fn explain(stalls: &Stalls, layout: &Layout) -> String {
     let mut text = Text {
         out: String::new(),
         layout: *layout,
-        unit: if stalls.messages { "message" } else { "call" },
+        unit: match (stalls.messages, stalls.events_only) {
+            (true, _) => "message",
+            (false, true) => "task",
+            (false, false) => "call",
+        },
     };
     // Writing to a string cannot fail.
     let _ = text.stalls(stalls);
@@ -97,15 +102,44 @@ impl Text {
         if stalls.stall != Some(true) {
             return self.no_stall(stalls);
         }
+        for (i, told) in stalls.told.iter().enumerate() {
+            self.separate(i)?;
+            self.told(stalls, told)?;
+        }
         for (i, chain) in stalls.chains.iter().enumerate() {
-            if i > 0 {
-                let line = "─".repeat(72.min(self.layout.width.unwrap_or(72)));
-                let Palette { dim, reset, .. } = self.layout.palette;
-                writeln!(self.out, "\n{dim}{line}{reset}")?;
-            }
+            self.separate(i)?;
             let what = self.what_took(chain);
             self.say(self.layout.palette.strong, &what)?;
             self.chain(chain)?;
+        }
+        Ok(())
+    }
+
+    /// A line before all stalls but the first.
+    fn separate(&mut self, i: usize) -> Result {
+        if i > 0 {
+            let line = "─".repeat(72.min(self.layout.width.unwrap_or(72)));
+            let Palette { dim, reset, .. } = self.layout.palette;
+            writeln!(self.out, "\n{dim}{line}{reset}")?;
+        }
+        Ok(())
+    }
+
+    fn told(&mut self, stalls: &Stalls, told: &Told) -> Result {
+        let strong = self.layout.palette.strong;
+        let end = match self.layout.window {
+            true => "the end of the selected time",
+            false => "the end of its recording",
+        };
+        let account = account(told, &named(&stalls.thread, stalls.tid), end);
+        self.say(strong, &account.headline)?;
+        for paragraph in account.paragraphs {
+            writeln!(self.out)?;
+            self.say("", &paragraph)?;
+        }
+        if let Some(conclusion) = account.conclusion {
+            writeln!(self.out)?;
+            self.say(strong, &conclusion)?;
         }
         Ok(())
     }
@@ -236,6 +270,14 @@ impl Text {
         let gap = duration(chain.last.longest_gap_ns);
         let method = &last.method;
         let calls = !chain.last.callees.is_empty();
+        let is_quiet = chain.last.longest_gap_ns.saturating_mul(2) > chain.held_ns;
+        let computed = chain.used.map(|used| {
+            format!(
+                "The thread used {} of CPU time in the {}.",
+                duration(used.cpu_ns),
+                duration(chain.held_ns)
+            )
+        });
         // ART records a wait after it has tried to get the lock for a while.
         let recorded = match chain.last.recorded_wait_ns.map(duration) {
             Some(wait) if wait != gap => format!("was recorded, {wait} before the end"),
@@ -251,6 +293,17 @@ impl Text {
                 let thread = other(waker.thread.as_deref(), waker.tid);
                 format!("{method} called nothing for {gap}: it waited until {thread} woke it.")
             }
+            (None, None) if chain.last.wait_kind.is_some() => {
+                let wait = duration(chain.last.recorded_wait_ns.unwrap_or(0));
+                let what = match chain.last.wait_kind.as_deref() {
+                    Some("object") => format!("waited in Object.wait for {wait}"),
+                    Some("sleep") => format!("slept for {wait}"),
+                    Some("park") => format!("was parked for {wait}"),
+                    Some("gc") => format!("waited for the garbage collector for {wait}"),
+                    _ => format!("waited for {wait}"),
+                };
+                format!("{method} called nothing for {gap}: the thread {what}.")
+            }
             (None, None) if chain.last.recorded_wait_ns.is_some() => {
                 let whose = match chain.last.lock_waits {
                     0 | 1 => "a lock whose owner was not recorded".to_owned(),
@@ -260,6 +313,10 @@ impl Text {
                 format!("{method} called nothing for {gap}: it waited for {whose}.")
             }
             _ => match chain.activity {
+                Activity::Busy if !calls && is_quiet && computed.is_some() => format!(
+                    "{method} called nothing for {gap}: it computed. {}",
+                    computed.unwrap_or_default()
+                ),
                 Activity::Busy if calls => format!(
                     "The thread continued to make calls: nothing held it up. {method} took its time in these:"
                 ),
@@ -281,6 +338,10 @@ impl Text {
                 Activity::Unknown | Activity::Idle if calls => {
                     format!("{method} took its time in these calls:")
                 }
+                Activity::Unknown | Activity::Idle if computed.is_some() => format!(
+                    "{method} called nothing for {gap}. {}",
+                    computed.unwrap_or_default()
+                ),
                 Activity::Unknown | Activity::Idle => {
                     format!("{method} called nothing for {gap}: it waited, or computed.")
                 }

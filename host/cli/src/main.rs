@@ -18,6 +18,7 @@ mod page;
 mod progress;
 mod select;
 mod summary;
+mod told;
 mod top;
 mod why;
 mod words;

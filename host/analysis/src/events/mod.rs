@@ -2,9 +2,13 @@
 //! Events: what belongs together, within a thread and between threads.
 
 mod fields;
+mod own;
 mod pairs;
+mod resources;
 mod spans;
 
 pub use fields::{FieldValue, Fields};
+pub(crate) use own::{Own, OwnWait};
 pub use pairs::{pairs, End, Pair, PairKind, Pairs, Side, Unmatched, Why};
+pub use resources::{Resources, Used};
 pub use spans::{spans, Span, SpanKind, Spans};

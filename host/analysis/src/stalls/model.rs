@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known of a stall.
+
+use serde::Serialize;
+
+use crate::callees::{Callee, Others};
+use crate::events::{SpanKind, Used};
+use crate::evidence::{Evidence, LockOwner, Waker};
+use crate::path::ChainCall;
+
+/// From this duration on a message is a stall unless asked otherwise, ns.
+pub const STALL_NS: u64 = 100_000_000;
+
+/// Stalls that ended up to this long before the thread's ring was taken, ns, come before older ones: a snapshot is
+/// taken right after its anomaly.
+pub(super) const RECENT_NS: u64 = 2_000_000_000;
+
+/// A question about stalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// How many stalls at most.
+    pub limit: usize,
+    /// From this duration on a message, or a call, is a stall, ns.
+    pub stall_ns: u64,
+}
+
+impl Default for Question {
+    /// The most telling stall of [`STALL_NS`] or more.
+    fn default() -> Self {
+        Question {
+            limit: 1,
+            stall_ns: STALL_NS,
+        }
+    }
+}
+
+/// The stalls of a thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stalls {
+    /// Thread id.
+    pub tid: u32,
+    /// The thread's ring, which identifies it: ids and names may repeat.
+    pub ring: u32,
+    /// Thread name.
+    pub thread: String,
+    /// Whether there is a stall. `None` if that cannot be told: none was found, and the thread's ring is damaged, or no
+    /// method has a name.
+    pub stall: Option<bool>,
+    /// Whether any method that the thread called has a name. Without names, neither messages nor waiting for work is
+    /// recognized.
+    pub named: bool,
+    /// Whether the thread's ring is damaged, so that calls of it are missing.
+    #[serde(rename = "damaged_ring")]
+    pub damaged: bool,
+    /// How much time the readable and selected part of the thread's ring covers, ns.
+    pub span_ns: u64,
+    /// From this duration on a message, or a call, is a stall, ns.
+    pub stall_ns: u64,
+    /// Whether the thread runs messages; otherwise it is asked about its outermost calls.
+    pub messages: bool,
+    /// Whether the thread recorded events only: then stalls are [`Stalls::told`].
+    pub events_only: bool,
+    /// The longest message, or outermost call, that did not wait for work, ns.
+    pub longest_ns: Option<u64>,
+    /// Whether that one took longer than [`Stalls::longest_ns`]: it began before the ring's oldest event or ended after
+    /// its newest one, or it reaches out of the selected time.
+    pub longest_is_cut: bool,
+    /// Whether the thread's calls all waited for work most of the time.
+    pub waited_for_work: bool,
+    /// The stalls, the most telling one first. Without a stall: the longest call of that length, so that its time can
+    /// be explained, if the thread was busy in it, or if there are no names.
+    pub chains: Vec<Chain>,
+    /// The stalls of a thread that records events only, the most telling one first; then there are no chains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<Told>,
+}
+
+/// A stall of a thread that records events only: all of it is recorded, nothing is concluded from times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    /// What took the time; `None`: nothing that has a beginning is recorded, and this is about all of the thread's time.
+    pub what: Option<SpanKind>,
+    /// The class of the message or task, or the name that the program gave it; may be empty.
+    pub name: String,
+    /// A message's `what`.
+    pub code: Option<u64>,
+    /// When it began, CLOCK_BOOTTIME, ns.
+    pub start_ns: u64,
+    /// How long it took, ns.
+    pub held_ns: u64,
+    /// Whether it continued when the ring was taken, or after the selected time.
+    pub still_running: bool,
+    /// How long before the end of the thread's ring, or of the selected time, it ended, ns.
+    pub ended_before_ns: u64,
+    /// The thread that sent the message or submitted the task.
+    pub sender: Option<Party>,
+    /// How long before its beginning it was sent, ns.
+    pub sent_before_ns: Option<u64>,
+    /// The delay that its sender asked for, ns.
+    pub delay_ns: u64,
+    /// What the thread used in that time; `None` if its counters were not read.
+    pub used: Option<Used>,
+    /// How much of the time the thread waited, ns.
+    pub waited_ns: u64,
+    /// Its waits, by kind; the longest time first.
+    pub waits: Vec<WaitTotal>,
+    /// The longest wait, if it is most of the time.
+    pub wait: Option<ToldWait>,
+    /// The thread's activity in that time.
+    pub activity: Activity,
+    /// What held it up, and its thread.
+    pub culprit: Option<(String, String)>,
+    /// Why that is the culprit, or why none is known.
+    pub culprit_reason: Reason,
+}
+
+/// The waits of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaitTotal {
+    /// `lock`, `object`, `sleep`, `park`, `gc` or `poll`.
+    pub kind: String,
+    /// How many.
+    pub count: u64,
+    /// Their time, ns.
+    pub ns: u64,
+}
+
+/// Another thread that an event names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Party {
+    /// Thread id.
+    pub tid: u32,
+    /// Its ring; `None` if it is not in the file, or if several threads of the file had this id.
+    pub ring: Option<u32>,
+    /// Its name, where the file has it.
+    pub thread: Option<String>,
+    /// What it was doing then: tasks, messages and marked work, outermost first.
+    pub doing: Vec<String>,
+    /// Its own waits meanwhile, by kind.
+    pub waits: Vec<WaitTotal>,
+    /// What it used meanwhile.
+    pub used: Option<Used>,
+}
+
+/// A wait of the stalled thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToldWait {
+    /// `lock`, `object`, `sleep`, `park`, `gc` or `poll`.
+    pub kind: String,
+    /// How long it took, ns.
+    pub ns: u64,
+    /// How it ended; `None` if its end is not recorded.
+    pub result: Option<String>,
+    /// Identity of the lock or object; 0 if there is none.
+    pub object: u64,
+    /// The thread that held the lock when the wait began.
+    pub owner: Option<Party>,
+    /// How long before the wait's end that thread released it, ns, if exactly one release is recorded.
+    pub released_before_ns: Option<u64>,
+    /// The thread that ended the wait.
+    pub waker: Option<Party>,
+}
+
+/// A chain of calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chain {
+    /// Thread id.
+    pub tid: u32,
+    /// The thread's ring, which identifies it: ids and names may repeat.
+    pub ring: u32,
+    /// Thread name.
+    pub thread: String,
+    /// When the time that the chain explains began, CLOCK_BOOTTIME, ns.
+    pub start_ns: u64,
+    /// How long it took, ns.
+    pub held_ns: u64,
+    /// The thread's activity in that time.
+    pub activity: Activity,
+    /// How much of that time was spent in methods that sleep or wait, ns.
+    pub waited_ns: u64,
+    /// How much of that was a sleep for a time that the caller chose, ns.
+    pub slept_ns: u64,
+    /// What the thread used in that time, if its counters were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<Used>,
+    /// Whether it had begun before the ring's oldest event, or before the selected time.
+    pub began_before: bool,
+    /// Whether it continued when the ring was taken, or after the selected time.
+    pub still_running: bool,
+    /// How long before the end of the thread's ring, or of the selected time, it ended, ns.
+    pub ended_before_ns: u64,
+    /// The callers of the head, outermost first.
+    pub callers: Vec<String>,
+    /// The head (the dispatch of a message, or an outermost call), …, the call where the time went.
+    #[serde(rename = "links")]
+    pub calls: Vec<ChainCall>,
+    /// How the last call spent its time.
+    #[serde(rename = "rest")]
+    pub last: LastCall,
+    /// The owner of the lock that the last call waited for, if it is recorded.
+    pub lock_owner: Option<LockOwner>,
+    /// The thread that ended the wait of the last call, if it is recorded.
+    pub waker: Option<Waker>,
+    /// Calls of other threads while the last call waited; the most telling thread first.
+    pub evidence: Vec<Evidence>,
+    /// The method, and its thread, that the chain's thread waited for: only where the trace records that thread as the
+    /// lock's owner or as the waker. Never a method of the waiting thread itself.
+    pub culprit: Option<(String, String)>,
+    /// Why that is the culprit, or why none is known.
+    pub culprit_reason: Reason,
+    /// Without a culprit: the method, and its thread, that was most likely waited for, concluded from times alone.
+    pub suspect: Option<(String, String)>,
+}
+
+/// Activity of a thread during a chain of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// It waited for most of the time: for a lock, in a method that sleeps or waits, or until another thread woke it.
+    Waited,
+    /// It made calls all the time, none of which is known to wait: nothing held it up.
+    Busy,
+    /// It waited for work, such as the next message, most of the time.
+    Idle,
+    /// It recorded nothing for most of the time: it waited, or computed without making traced calls.
+    Unknown,
+}
+
+/// Why a chain has a culprit, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The culprit is the method that the recorded owner of the lock was in.
+    LockOwner,
+    /// The culprit is the method that the recorded waker was in.
+    Waker,
+    /// The recorded owner of the lock is not in the trace.
+    OwnerNotTraced,
+    /// The recorded waker is not in the trace.
+    WakerNotTraced,
+    /// The recorded owner of the lock was in methods without a name.
+    OwnerUnnamed,
+    /// The recorded waker was in methods without a name.
+    WakerUnnamed,
+    /// The recorded owner of the lock waited for a lock itself.
+    OwnerWaited,
+    /// The recorded owner of the lock is in the trace, but made no call that explains the wait.
+    OwnerUnclear,
+    /// The recorded waker waited for a lock itself.
+    WakerWaited,
+    /// The recorded waker is in the trace, but made no call that explains the wait.
+    WakerUnclear,
+    /// The thread slept for a time that it chose itself.
+    Slept,
+    /// The thread was busy itself.
+    Busy,
+    /// The trace does not say what the thread waited for, or whether it waited.
+    NotRecorded,
+}
+
+/// How the last call of a chain spent its time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LastCall {
+    /// Its longest stretch without a traced call, ns: there it waited, or computed.
+    pub longest_gap_ns: u64,
+    /// The recorded part of the wait in that stretch, ns; `None` if no wait is recorded, or none that is most of the
+    /// chain's time.
+    pub recorded_wait_ns: Option<u64>,
+    /// How often a wait for a lock began in the recorded wait.
+    pub lock_waits: u64,
+    /// What that wait was for, if both of its ends are recorded and it was not for a lock: `object`, `sleep`, `park`, `gc` or
+    /// `poll`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_kind: Option<String>,
+    /// Whether the method is one that sleeps or waits.
+    pub sleeps: bool,
+    /// The calls it made, if that is where the time went; longest first.
+    pub callees: Vec<Callee>,
+    /// Its other calls.
+    pub others: Others,
+}

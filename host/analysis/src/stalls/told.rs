@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stalls of a thread that records events only.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use hindsight_decoder::{Extension, Mode, Thread, Trace};
+
+use super::model::{
+    Activity, Party, Question, Reason, Stalls, Told, ToldWait, WaitTotal, RECENT_NS,
+};
+use super::spent::is_most;
+use crate::events::{
+    pairs, spans, End, FieldValue, Fields, Pair, PairKind, Resources, Span, SpanKind, Spans,
+};
+use crate::evidence::ring_is_damaged;
+
+/// Index of the kind of waits for a lock, and of sleeps, in the catalogue.
+const LOCK: u64 = 0;
+const SLEEP: u64 = 2;
+
+/// The stalls of a thread that records events only. `None` if it records calls, or if its events tell of no message, task
+/// or wait.
+pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Option<Stalls> {
+    if thread.mode != Mode::Events {
+        return None;
+    }
+    let own = spans(thread);
+    if own.spans.is_empty() {
+        return None;
+    }
+    let mut heads = heads(&own);
+    let messages = own.spans.iter().any(|s| s.kind == SpanKind::Message);
+    if heads.is_empty() {
+        heads.extend(whole(thread, &own, question));
+    }
+    heads.sort_by_key(|head| {
+        let recent = thread.end_ns.saturating_sub(head.end_ns) <= RECENT_NS;
+        let length = head.duration_ns();
+        Reverse((recent && length >= question.stall_ns, length))
+    });
+    let longest = heads.iter().max_by_key(|head| head.duration_ns());
+    let (longest_ns, longest_is_cut) = match longest {
+        Some(head) => (Some(head.duration_ns()), head.end.is_none()),
+        None => (None, false),
+    };
+    let stalls = heads
+        .into_iter()
+        .filter(|head| head.duration_ns() >= question.stall_ns)
+        .take(question.limit);
+    let facts = Facts::new(trace, thread, &own);
+    let told: Vec<Told> = stalls.map(|head| facts.told(&head)).collect();
+    let damaged = ring_is_damaged(trace, thread.key);
+    let found = !told.is_empty();
+    Some(Stalls {
+        tid: thread.tid,
+        ring: thread.key.ring,
+        thread: thread.name.clone(),
+        stall: (found || !damaged).then_some(found),
+        named: true,
+        damaged,
+        span_ns: thread.end_ns - thread.start_ns,
+        stall_ns: question.stall_ns,
+        messages,
+        events_only: true,
+        longest_ns,
+        longest_is_cut,
+        waited_for_work: longest_ns.is_none(),
+        chains: Vec::new(),
+        told,
+    })
+}
+
+/// The messages, or else the tasks and other work that is in no other work.
+fn heads(own: &Spans) -> Vec<Span> {
+    let of = |is: fn(SpanKind) -> bool| {
+        // Spans are in the order of their beginnings: one inside another one ends before it.
+        let mut until = 0;
+        let mut heads: Vec<Span> = Vec::new();
+        for span in own.spans.iter().filter(|s| is(s.kind)) {
+            if heads.is_empty() || span.start_ns >= until {
+                until = span.end_ns;
+                heads.push(span.clone());
+            }
+        }
+        heads
+    };
+    let messages = of(|kind| kind == SpanKind::Message);
+    match messages.is_empty() {
+        true => of(|kind| !matches!(kind, SpanKind::Wait | SpanKind::Checkpoint)),
+        false => messages,
+    }
+}
+
+/// All of the thread's time, if it waited for long for something other than work.
+fn whole(thread: &Thread, own: &Spans, question: &Question) -> Option<Span> {
+    let is_long = |s: &&Span| {
+        let kind = thread.events[s.begin].get("kind");
+        s.kind == SpanKind::Wait && kind == LOCK && s.duration_ns() >= question.stall_ns
+    };
+    own.spans.iter().find(is_long)?;
+    Some(Span {
+        kind: SpanKind::Wait,
+        // No event: it is no span.
+        begin: usize::MAX,
+        end: None,
+        start_ns: thread.start_ns,
+        end_ns: thread.end_ns,
+    })
+}
+
+/// A trace, with all that is known of its events.
+struct Facts<'a> {
+    trace: &'a Trace,
+    thread: &'a Thread,
+    own: &'a Spans,
+    fields: Fields<'a>,
+    /// The pairs by their effects.
+    causes: HashMap<End, Vec<Pair>>,
+}
+
+impl<'a> Facts<'a> {
+    fn new(trace: &'a Trace, thread: &'a Thread, own: &'a Spans) -> Self {
+        let mut causes: HashMap<End, Vec<Pair>> = HashMap::new();
+        for pair in pairs(trace).pairs {
+            causes.entry(pair.to).or_default().push(pair);
+        }
+        Facts {
+            trace,
+            thread,
+            own,
+            fields: Fields::new(trace),
+            causes,
+        }
+    }
+
+    /// The event of the pair of this kind whose effect is this event of the thread: its thread, and its index.
+    fn cause(&self, effect: usize, kinds: &[PairKind]) -> Option<(&'a Thread, usize)> {
+        let end = End {
+            thread: self.thread.key,
+            event: effect,
+        };
+        let pair = self
+            .causes
+            .get(&end)?
+            .iter()
+            .find(|p| kinds.contains(&p.kind))?;
+        let thread = self.trace.threads.iter();
+        let thread = thread.clone().find(|t| t.key == pair.from.thread)?;
+        Some((thread, pair.from.event))
+    }
+
+    fn told(&self, head: &Span) -> Told {
+        let (thread, length) = (self.thread, head.duration_ns());
+        let span = (head.start_ns, head.end_ns);
+        let begin = thread.events.get(head.begin);
+        let work = [PairKind::Message, PairKind::Task, PairKind::Post];
+        let sent = begin.and_then(|_| self.cause(head.begin, &work));
+        let waits: Vec<&Span> = waits(self.own, span).collect();
+        let waited_ns = total(&waits, span);
+        let used = Resources::of(thread).used(span.0, span.1);
+        let longest = waits.iter().max_by_key(|w| overlap(w, span)).copied();
+        let wait = longest
+            .filter(|w| is_most(overlap(w, span), length))
+            .map(|w| self.wait(w, span));
+        let slept: Vec<&Span> = waits
+            .iter()
+            .copied()
+            .filter(|w| thread.events[w.begin].get("kind") == SLEEP)
+            .collect();
+        let activity = if is_most(waited_ns, length) {
+            Activity::Waited
+        } else if used.is_some_and(|u| is_most(u.cpu_ns, length)) {
+            Activity::Busy
+        } else {
+            Activity::Unknown
+        };
+        let (culprit, culprit_reason) = match (&wait, activity) {
+            _ if is_most(total(&slept, span), length) => (None, Reason::Slept),
+            (Some(wait), _) => culprit(wait),
+            (None, Activity::Busy) => (None, Reason::Busy),
+            _ => (None, Reason::NotRecorded),
+        };
+        Told {
+            what: begin.map(|_| head.kind),
+            name: begin.map_or_else(String::new, |_| self.name(thread, head)),
+            code: begin
+                .filter(|e| e.kind == Extension::MessageDispatched)
+                .map(|e| e.get("what")),
+            start_ns: span.0,
+            held_ns: length,
+            still_running: head.end.is_none(),
+            ended_before_ns: thread.end_ns.saturating_sub(span.1),
+            sent_before_ns: sent.map(|(t, e)| span.0.saturating_sub(t.events[e].at_ns)),
+            delay_ns: sent.map_or(0, |(t, e)| t.events[e].get("delay") * 1_000_000),
+            sender: sent.map(|(t, e)| self.party(t, t.events[e].at_ns, None)),
+            used,
+            waited_ns,
+            waits: self.totals(thread, &waits, span),
+            wait,
+            activity,
+            culprit,
+            culprit_reason,
+        }
+    }
+
+    /// The name of what a span does: a class, or the name that the program gave it; may be empty.
+    fn name(&self, thread: &Thread, span: &Span) -> String {
+        let event = &thread.events[span.begin];
+        let named = |name: &str| matches!(name, "class" | "name" | "rule" | "type");
+        let mut fields = self.fields.of(event).filter(|(field, _)| named(field.name));
+        match fields.next() {
+            Some((_, FieldValue::Text(text))) => text,
+            _ => String::new(),
+        }
+    }
+
+    fn totals(&self, thread: &Thread, waits: &[&Span], within: (u64, u64)) -> Vec<WaitTotal> {
+        let mut totals: Vec<WaitTotal> = Vec::new();
+        for wait in waits {
+            let kind = self.text(thread, wait.begin, "kind");
+            let at = totals.iter().position(|t| t.kind == kind);
+            let at = at.unwrap_or_else(|| {
+                totals.push(WaitTotal {
+                    kind,
+                    count: 0,
+                    ns: 0,
+                });
+                totals.len() - 1
+            });
+            totals[at].count += 1;
+            totals[at].ns += overlap(wait, within);
+        }
+        totals.sort_by_key(|t| Reverse(t.ns));
+        totals
+    }
+
+    /// The text of a field of choices.
+    fn text(&self, thread: &Thread, event: usize, field: &str) -> String {
+        let mut fields = self.fields.of(&thread.events[event]);
+        match fields.find(|(f, _)| f.name == field) {
+            Some((_, FieldValue::Text(text))) => text,
+            _ => String::new(),
+        }
+    }
+
+    /// A thread, at this time, and what it did meanwhile.
+    fn party(&self, thread: &Thread, at_ns: u64, meanwhile: Option<(u64, u64)>) -> Party {
+        let spans = spans(thread);
+        let mut doing: Vec<String> = Vec::new();
+        for span in &spans.spans {
+            let is_work = !matches!(span.kind, SpanKind::Wait | SpanKind::Checkpoint);
+            if is_work && span.start_ns <= at_ns && at_ns <= span.end_ns {
+                let name = self.name(thread, span);
+                let text = format!("{} {name}", span.kind.name());
+                doing.push(text.trim_end().to_owned());
+            }
+        }
+        let waits = meanwhile.map_or_else(Vec::new, |within| {
+            let waits: Vec<&Span> = waits(&spans, within).collect();
+            self.totals(thread, &waits, within)
+        });
+        Party {
+            tid: thread.tid,
+            ring: Some(thread.key.ring),
+            thread: Some(thread.name.clone()),
+            doing,
+            waits,
+            used: meanwhile.and_then(|(from, to)| Resources::of(thread).used(from, to)),
+        }
+    }
+
+    /// The thread with this id, at this time.
+    fn by_tid(&self, tid: u64, at_ns: u64, meanwhile: (u64, u64)) -> Option<Party> {
+        let tid = u32::try_from(tid).ok().filter(|&tid| tid != 0)?;
+        let alive = |t: &&Thread| t.tid == tid && t.start_ns <= at_ns && t.end_ns >= at_ns;
+        let mut threads = self.trace.threads.iter().filter(alive);
+        Some(match (threads.next(), threads.next()) {
+            (Some(thread), None) => self.party(thread, at_ns, Some(meanwhile)),
+            // Several threads had the id: it is not certain which one is meant.
+            _ => Party {
+                tid,
+                ring: None,
+                thread: None,
+                doing: Vec::new(),
+                waits: Vec::new(),
+                used: None,
+            },
+        })
+    }
+
+    fn wait(&self, wait: &Span, within: (u64, u64)) -> ToldWait {
+        let events = &self.thread.events;
+        let begin = &events[wait.begin];
+        let span = (wait.start_ns.max(within.0), wait.end_ns.min(within.1));
+        // The owner is recorded right before a wait for a lock, the waker right before the end of a wait.
+        let before = wait.begin.checked_sub(1).map(|i| &events[i]);
+        let owner = before
+            .filter(|e| e.kind == Extension::LockWait && begin.get("kind") == LOCK)
+            .and_then(|e| self.by_tid(e.get("held by"), span.0, span));
+        let release = wait.end.and_then(|e| self.cause(e, &[PairKind::Lock]));
+        let released_ns = release.map(|(t, e)| t.events[e].at_ns);
+        let wake = wait.end.and_then(|e| self.cause(e, &[PairKind::Wake]));
+        let waker = match wake {
+            Some((t, e)) => Some(self.party(t, t.events[e].at_ns, Some(span))),
+            None => wait
+                .end
+                .and_then(|e| e.checked_sub(1))
+                .map(|i| &events[i])
+                .filter(|e| e.kind == Extension::WokenBy)
+                .and_then(|e| self.by_tid(e.get("by"), e.at_ns, span)),
+        };
+        ToldWait {
+            kind: self.text(self.thread, wait.begin, "kind"),
+            ns: span.1 - span.0,
+            result: wait.end.map(|e| self.text(self.thread, e, "result")),
+            object: begin.get("object"),
+            owner,
+            released_before_ns: released_ns.map(|at_ns| wait.end_ns.saturating_sub(at_ns)),
+            waker,
+        }
+    }
+}
+
+/// The waits of a thread in a stretch of time.
+fn waits(spans: &Spans, within: (u64, u64)) -> impl Iterator<Item = &Span> {
+    let waits = spans.spans.iter().filter(|s| s.kind == SpanKind::Wait);
+    waits.filter(move |s| overlap(s, within) > 0)
+}
+
+fn overlap(span: &Span, within: (u64, u64)) -> u64 {
+    let end = span.end_ns.min(within.1);
+    end.saturating_sub(span.start_ns.max(within.0))
+}
+
+fn total(waits: &[&Span], within: (u64, u64)) -> u64 {
+    waits.iter().map(|w| overlap(w, within)).sum()
+}
+
+/// What held the thread up, and why that is known; or why nothing is.
+fn culprit(wait: &ToldWait) -> (Option<(String, String)>, Reason) {
+    let (party, reasons) = match (&wait.owner, &wait.waker) {
+        (Some(owner), _) => (
+            owner,
+            [
+                Reason::LockOwner,
+                Reason::OwnerWaited,
+                Reason::OwnerUnclear,
+                Reason::OwnerNotTraced,
+            ],
+        ),
+        (None, Some(waker)) => (
+            waker,
+            [
+                Reason::Waker,
+                Reason::WakerWaited,
+                Reason::WakerUnclear,
+                Reason::WakerNotTraced,
+            ],
+        ),
+        (None, None) => return (None, Reason::NotRecorded),
+    };
+    let [known, waited, unclear, not_traced] = reasons;
+    let Some(thread) = party.thread.clone() else {
+        return (None, not_traced);
+    };
+    let waits_for_lock = |w: &&WaitTotal| w.kind == "lock" && is_most(w.ns, wait.ns);
+    if party.waits.iter().any(|w| waits_for_lock(&w)) {
+        return (None, waited);
+    }
+    match party.doing.last() {
+        Some(doing) => (Some((doing.clone(), thread)), known),
+        None => (None, unclear),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stalls::find::stalls;
+    use hindsight_testkit::{events_only, Script, STALL_NS};
+
+    const POLL: u64 = 5;
+
+    fn ask(script: &Script) -> Stalls {
+        let trace = Trace::decode("t".as_ref(), &script.encode()).unwrap();
+        let main = trace.main_thread().unwrap();
+        stalls(&trace, main, &Question::default())
+    }
+
+    #[test]
+    fn the_owner_the_sender_and_the_cpu_time_are_named_from_events_alone() {
+        let found = ask(&events_only());
+        assert_eq!(found.stall, Some(true));
+        let told = &found.told[0];
+        assert_eq!(told.what, Some(SpanKind::Message));
+        assert_eq!(told.name, "com.example.notes.NoteListScreen");
+        assert_eq!(told.code, Some(2));
+        assert_eq!(told.waited_ns, STALL_NS);
+        let sender = told.sender.as_ref().unwrap();
+        assert_eq!(sender.thread.as_deref(), Some("net"));
+        assert_eq!(told.sent_before_ns, Some(23_000));
+        assert_eq!(told.used.unwrap().cpu_ns, 720_000);
+        let wait = told.wait.as_ref().unwrap();
+        assert_eq!((wait.kind.as_str(), wait.ns), ("lock", STALL_NS));
+        assert_eq!(wait.released_before_ns, Some(20_000));
+        let owner = wait.owner.as_ref().unwrap();
+        assert_eq!(owner.doing, ["task com.example.notes.SaveTask"]);
+        assert_eq!(owner.waits[0].kind, "sleep");
+        let culprit = (
+            "task com.example.notes.SaveTask".to_owned(),
+            "pool-1-thread-1".to_owned(),
+        );
+        assert_eq!(told.culprit, Some(culprit));
+        assert_eq!(told.culprit_reason, Reason::LockOwner);
+    }
+
+    /// A message of 500 ms, in which the thread does this.
+    fn message(record: impl FnOnce(&mut hindsight_testkit::Recorder<'_>)) -> Told {
+        let mut s = Script::new("p");
+        let main = s.events_thread(1, "main", 1);
+        let mut r = s.at(main, 0);
+        r.event(Extension::MessageDispatched, &[("message", 1)])
+            .extension(Extension::ThreadCpuTime, &[0]);
+        record(&mut r);
+        r.at(500_000_000)
+            .event(Extension::MessageDone, &[("message", 1)]);
+        ask(&s).told.remove(0)
+    }
+
+    #[test]
+    fn what_the_events_do_not_tell_is_not_claimed() {
+        let unknown = message(|_| ());
+        assert_eq!(unknown.activity, Activity::Unknown);
+        assert_eq!(unknown.culprit_reason, Reason::NotRecorded);
+        let computes = message(|r| {
+            r.at(499_999_990)
+                .extension(Extension::ThreadCpuTime, &[400_000_000]);
+        });
+        assert_eq!(computes.activity, Activity::Busy);
+        assert_eq!(computes.culprit_reason, Reason::Busy);
+        let sleeps = message(|r| {
+            r.event(Extension::WaitBegin, &[("kind", SLEEP), ("number", 1)])
+                .at(499_000_000)
+                .event(Extension::WaitEnd, &[("kind", SLEEP), ("number", 1)]);
+        });
+        assert_eq!(sleeps.culprit_reason, Reason::Slept);
+        let lock = |owner: &[(&str, u64)]| {
+            message(|r| {
+                if !owner.is_empty() {
+                    r.event(Extension::LockWait, owner);
+                }
+                r.event(Extension::WaitBegin, &[("kind", LOCK), ("number", 1)])
+                    .at(499_000_000)
+                    .event(Extension::WaitEnd, &[("kind", LOCK), ("number", 1)]);
+            })
+        };
+        assert_eq!(lock(&[]).culprit_reason, Reason::NotRecorded);
+        let absent = lock(&[("held by", 9)]);
+        assert_eq!(absent.culprit_reason, Reason::OwnerNotTraced);
+        assert_eq!(absent.wait.unwrap().owner.unwrap().tid, 9);
+    }
+
+    #[test]
+    fn a_message_that_goes_on_is_a_stall_and_waiting_for_work_is_none() {
+        let mut s = Script::new("p");
+        let main = s.events_thread(1, "main", 1);
+        s.at(main, 0)
+            .event(Extension::MessageDispatched, &[("message", 1)])
+            .after(10)
+            .event(Extension::WaitBegin, &[("kind", 3), ("number", 1)]);
+        s.stop_at(900_000_000);
+        let told = ask(&s).told.remove(0);
+        assert!(told.still_running);
+        assert_eq!(told.wait.unwrap().result, None);
+        let mut s = Script::new("p");
+        let main = s.events_thread(1, "main", 1);
+        s.at(main, 0)
+            .event(Extension::WaitBegin, &[("kind", POLL), ("number", 1)])
+            .at(900_000_000)
+            .event(Extension::WaitEnd, &[("kind", POLL), ("number", 1)]);
+        let found = ask(&s);
+        assert_eq!((found.stall, found.told.len()), (Some(false), 0));
+        assert!(found.waited_for_work);
+    }
+}

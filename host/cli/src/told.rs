@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A stall of a thread that records events only, in words.
+
+use hindsight_analysis::{Party, Reason, SpanKind, Told, ToldWait, Used, WaitTotal};
+
+use crate::words::{bytes, count, counted, duration};
+
+/// What is said about a stall, in this order.
+pub(crate) struct Account {
+    /// What took how long, where and when.
+    pub(crate) headline: String,
+    /// What happened in that time, a paragraph each.
+    pub(crate) paragraphs: Vec<String>,
+    /// What held the thread up.
+    pub(crate) conclusion: Option<String>,
+}
+
+/// The account of a stall of `thread`. `end` names the end of the recorded or selected time.
+pub(crate) fn account(told: &Told, thread: &str, end: &str) -> Account {
+    let held = duration(told.held_ns);
+    let what = match told.what {
+        Some(SpanKind::Message) => "One message".to_owned(),
+        Some(kind) => format!("One {}", kind.name()),
+        None => "All of the recorded time".to_owned(),
+    };
+    let headline = match (told.what, told.still_running) {
+        (None, _) => format!("{what} of {thread} is {held}; no message or task begins in it:"),
+        (_, true) => format!("{what} had run for {held} on {thread} at {end}:"),
+        (_, false) => {
+            let before = duration(told.ended_before_ns);
+            format!("{what} took {held} on {thread}, until {before} before {end}:")
+        }
+    };
+    let mut paragraphs = Vec::new();
+    paragraphs.extend(work(told));
+    paragraphs.push(time(told));
+    if let Some(wait) = &told.wait {
+        paragraphs.push(longest(wait));
+        let other = wait.owner.as_ref().or(wait.waker.as_ref());
+        paragraphs.extend(other.filter(|p| p.thread.is_some()).map(meanwhile));
+    }
+    Account {
+        headline,
+        paragraphs,
+        conclusion: conclusion(told),
+    }
+}
+
+/// What the message or task was, and who sent it.
+fn work(told: &Told) -> Option<String> {
+    let kind = told.what?;
+    let mut text = match (kind, told.name.as_str()) {
+        (_, "") => String::new(),
+        (SpanKind::Message, class) => format!("The message was for {class}"),
+        (SpanKind::Task, class) => format!("The task was a {class}"),
+        (_, name) => format!("It was {name}"),
+    };
+    if let Some(code) = told.code.filter(|_| !text.is_empty()) {
+        text += &format!(" (what {})", count(code));
+    }
+    let sent = told.sender.as_ref().zip(told.sent_before_ns);
+    if let Some((sender, before)) = sent {
+        let doing = match sender.doing.last() {
+            Some(doing) => format!(", in {doing}"),
+            None => String::new(),
+        };
+        let delay = match told.delay_ns {
+            0 => String::new(),
+            ns => format!(", with a delay of {}", duration(ns)),
+        };
+        let subject = if text.is_empty() {
+            "It was"
+        } else {
+            "; it was"
+        };
+        text += &format!(
+            "{subject} sent by {}{doing} {} before it began{delay}",
+            named(sender),
+            duration(before)
+        );
+    }
+    (!text.is_empty()).then(|| text + ".")
+}
+
+/// Where the thread's time went.
+fn time(told: &Told) -> String {
+    let held = duration(told.held_ns);
+    let mut text = match told.waited_ns {
+        0 => format!("The thread recorded no wait in the {held}"),
+        waited => format!(
+            "The thread waited for {} of the {held} ({})",
+            duration(waited),
+            waits(&told.waits)
+        ),
+    };
+    match told.used {
+        Some(used) => {
+            text += &format!(", and used {} of CPU time.", duration(used.cpu_ns));
+            let rest = told
+                .held_ns
+                .saturating_sub(told.waited_ns)
+                .saturating_sub(used.cpu_ns);
+            if rest * 10 > told.held_ns {
+                text += &format!(
+                    " For {} it did neither: it was ready to run, or waited for something that is not recorded.",
+                    duration(rest)
+                );
+            }
+            text += &format!(" {}.", others(&used));
+        }
+        None => text += "; its CPU time was not read.",
+    }
+    text
+}
+
+fn others(used: &Used) -> String {
+    let allocated = match used.objects {
+        0 => "It allocated nothing".to_owned(),
+        n => format!(
+            "It allocated {} ({})",
+            counted(n, "object", "objects"),
+            bytes(used.bytes)
+        ),
+    };
+    format!(
+        "{allocated}, gave up the processor {}, lost it {}, and had {} ({} from disk)",
+        counted(used.voluntary_switches, "time", "times"),
+        counted(used.involuntary_switches, "time", "times"),
+        counted(
+            used.minor_faults + used.major_faults,
+            "page fault",
+            "page faults"
+        ),
+        count(used.major_faults)
+    )
+}
+
+/// `702 ms for locks, 3.00 ms for the garbage collector`
+fn waits(totals: &[WaitTotal]) -> String {
+    let parts: Vec<String> = totals
+        .iter()
+        .map(|total| {
+            let what = match (total.kind.as_str(), total.count) {
+                ("lock", 1) => "for a lock".to_owned(),
+                ("lock", n) => format!("for locks, {} times", count(n)),
+                ("object", 1) => "in Object.wait".to_owned(),
+                ("object", n) => format!("in Object.wait, {} times", count(n)),
+                ("sleep", _) => "asleep".to_owned(),
+                ("park", 1) => "parked".to_owned(),
+                ("park", n) => format!("parked, {} times", count(n)),
+                ("gc", _) => "for the garbage collector".to_owned(),
+                ("poll", _) => "for work".to_owned(),
+                (kind, _) => kind.to_owned(),
+            };
+            format!("{} {what}", duration(total.ns))
+        })
+        .collect();
+    parts.join(", ")
+}
+
+/// The wait that took most of the time.
+fn longest(wait: &ToldWait) -> String {
+    let ns = duration(wait.ns);
+    let object = match wait.object {
+        0 => String::new(),
+        id => format!(" {id:#x}"),
+    };
+    let mut text = match wait.kind.as_str() {
+        "lock" => format!("It waited {ns} for the lock{object}"),
+        "object" => format!("It waited {ns} in Object.wait on the object{object}"),
+        "sleep" => format!("It slept {ns}"),
+        "park" => format!("It was parked for {ns}{object}"),
+        "gc" => format!("It waited {ns} for the garbage collector"),
+        _ => format!("It waited {ns}"),
+    };
+    if let Some(owner) = &wait.owner {
+        text += &format!(", which {} held when the wait began", named(owner));
+        if let Some(before) = wait.released_before_ns {
+            text += &format!(" and released {} before it ended", duration(before));
+        }
+    } else if wait.kind == "lock" {
+        text += ", whose owner was not recorded";
+    }
+    match (&wait.waker, wait.result.as_deref()) {
+        (_, None) => text += "; the wait had not ended",
+        (Some(waker), _) => text += &format!("; {} ended the wait", named(waker)),
+        (None, Some("timed out")) if wait.kind != "sleep" => text += "; its time was over",
+        (None, Some("interrupted")) => text += "; it was interrupted",
+        _ => {}
+    }
+    text + "."
+}
+
+/// What the owner or waker did.
+fn meanwhile(party: &Party) -> String {
+    let doing = match &party.doing[..] {
+        [] => "recorded no task or message then".to_owned(),
+        doing => format!("was in {}", doing.join(" → ")),
+    };
+    let waited = match &party.waits[..] {
+        [] => String::new(),
+        totals => format!("; meanwhile it waited {}", waits(totals)),
+    };
+    let used = match party.used {
+        Some(used) => format!("; it used {} of CPU time", duration(used.cpu_ns)),
+        None => String::new(),
+    };
+    let name = named(party);
+    let upper = name[..1].to_uppercase() + &name[1..];
+    format!("{upper} {doing}{waited}{used}.")
+}
+
+/// `thread "main" (tid 4200)`
+fn named(party: &Party) -> String {
+    match &party.thread {
+        Some(name) => format!("thread \"{name}\" (tid {})", party.tid),
+        None => format!("thread {}, which is not in the file,", party.tid),
+    }
+}
+
+fn conclusion(told: &Told) -> Option<String> {
+    let wait = told.wait.as_ref();
+    let party = wait.and_then(|w| w.owner.as_ref().or(w.waker.as_ref()));
+    let name = party.map_or_else(String::new, |p| match &p.thread {
+        Some(name) => format!("thread \"{name}\""),
+        None => format!("thread {}", p.tid),
+    });
+    let tid = party.map_or(0, |p| p.tid);
+    let culprit = told.culprit.as_ref();
+    let culprit = culprit.map(|(what, thread)| format!("{what}, on thread \"{thread}\""));
+    let culprit = culprit.unwrap_or_default();
+    Some(match told.culprit_reason {
+        Reason::LockOwner => format!("Culprit: {culprit}, which held the lock."),
+        Reason::Waker => format!("Culprit: {culprit}, which ended the wait."),
+        Reason::OwnerNotTraced => format!("Culprit: {name} held the lock, and is not in the file."),
+        Reason::WakerNotTraced => format!("Culprit: {name} ended the wait, and is not in the file."),
+        Reason::OwnerUnclear | Reason::OwnerUnnamed => {
+            format!("Culprit: {name}, which held the lock. It recorded no task or message then.")
+        }
+        Reason::WakerUnclear | Reason::WakerUnnamed => {
+            format!("Culprit: {name}, which ended the wait. It recorded no task or message then.")
+        }
+        Reason::OwnerWaited => format!(
+            "Culprit: unknown: {name} held the lock, but waited for a lock itself. For more: hindsight why --thread {tid}"
+        ),
+        Reason::WakerWaited => format!(
+            "Culprit: unknown: {name} ended the wait, but waited for a lock itself. For more: hindsight why --thread {tid}"
+        ),
+        Reason::Slept => "No other thread held it up: it slept for a time that it chose.".to_owned(),
+        Reason::Busy => "No other thread held it up: it computed for most of the time.".to_owned(),
+        Reason::NotRecorded => return None,
+    })
+}
