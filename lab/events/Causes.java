@@ -68,7 +68,7 @@ public final class Causes {
     /** The threads of a random scene. */
     private static Actor[] cast(Dice dice, int number) {
         // One of each first.
-        switch (number < 8 ? number : dice.below(8)) {
+        switch (number < 8 ? number : dice.below(10)) {
             case 0:
                 return new Talk(number, dice).actors();
             case 1:
@@ -83,6 +83,8 @@ public final class Causes {
                 return new Actor[] {new Fork("fork" + number, dice.next())};
             case 6:
                 return new Actor[] {new Timers("timers" + number, dice.next())};
+            case 7:
+                return new Post(number, dice).actors();
             default:
                 return new Talk(number, dice).actors();
         }
@@ -92,7 +94,8 @@ public final class Causes {
     private static void prepare() throws Exception {
         String[] names = {
             "Talk", "Talk$Waiter", "Talk$Waker", "Crowd", "Crowd$Waiter", "Crowd$Notifier", "Lock", "Lock$Owner",
-            "Lock$Contender", "Race", "Race$Waiter", "Race$Waker", "Race$Hammer", "Pool", "Fork", "Timers", "Actor", "Log",
+            "Lock$Contender", "Race", "Race$Waiter", "Race$Waker", "Race$Hammer", "Post", "Post$Sender",
+            "Post$Receiver", "dev.hindsight.Events", "Pool", "Fork", "Timers", "Actor", "Log",
             "java.util.concurrent.locks.LockSupport", "java.lang.Thread$State", "java.lang.InterruptedException",
         };
         for (String name : names) {

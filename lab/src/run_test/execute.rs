@@ -181,6 +181,11 @@ fn run_and_check(
         if context.layout.emulator.is_empty() {
             let _ = write!(launcher, " {preload}");
         }
+        let events = if context.options.events {
+            "events=all,event-rings=1024"
+        } else {
+            "events=off"
+        };
         if context.options.trace {
             std::fs::create_dir_all(&balance).with_context(|| io_context("make", &balance))?;
             // The largest test has a few hundred threads. Pages of a ring that are never written use no memory, but a
@@ -190,8 +195,10 @@ fn run_and_check(
             let (b, w) = (balance.display(), work.display());
             let _ = write!(
                 launcher,
-                " HINDSIGHT=trace=all,ring={ring},dir={w},check-balance={b}"
+                " HINDSIGHT=trace=all,ring={ring},dir={w},check-balance={b},{events}"
             );
+        } else if context.options.events {
+            let _ = write!(launcher, " HINDSIGHT={events},dir={}", work.display());
         }
         if !context.layout.emulator.is_empty() {
             // -E: for the emulated program, not for the emulator.

@@ -55,6 +55,9 @@ pub struct Options {
     /// Trace every thread, and fail tests whose traces are not balanced.
     #[arg(long)]
     pub trace: bool,
+    /// Record all events on every thread, with or without --trace.
+    #[arg(long)]
+    pub events: bool,
     /// log2 of the bytes of each thread's ring, with --trace (default: 24, in 32-bit processes 22).
     #[arg(long, value_name = "N", requires = "trace")]
     pub ring: Option<u32>,

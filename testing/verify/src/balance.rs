@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// The instruction set: x86_64, or under qemu-user arm64 or arm
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
+    /// Record all events, too
+    #[arg(long)]
+    events: bool,
     /// Tests at a time
     #[arg(short = 'j', long, value_name = "N")]
     jobs: Option<usize>,
@@ -151,6 +154,11 @@ fn run_tests(layout: &Layout, mode: Mode, which: &[&str]) -> Result<Report> {
     Report::load(file.as_ref())
 }
 
+/// The option of `lab run-test` for events.
+fn events(options: &Options) -> Option<&'static str> {
+    options.events.then_some("--events")
+}
+
 /// Runs the selected tests in one mode.
 fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
     let timeout = options.timeout.to_string();
@@ -158,6 +166,7 @@ fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
     let jobs = jobs.as_deref().map_or(vec![], |jobs| vec!["--jobs", jobs]);
     let mut which = vec!["--timeout", &timeout];
     which.extend(&jobs);
+    which.extend(events(options));
     if options.all {
         which.push("--all");
     }
@@ -178,6 +187,7 @@ fn run_mode(layout: &Layout, options: &Options, mode: Mode) -> Result<Report> {
         let timeout = (options.timeout / 3).to_string();
         let mut which = vec!["--timeout", &timeout, "--no-retry"];
         which.extend(&jobs);
+        which.extend(events(options));
         which.extend(skipped.iter().map(String::as_str));
         merge(&mut report, run_tests(layout, mode, &which)?);
     }
@@ -204,6 +214,7 @@ fn check_wrapped(
     let (timeout, ring) = (options.timeout.to_string(), large_ring(options.isa));
     let mut which = vec!["--timeout", &timeout, "--ring", ring, "--no-retry"];
     which.extend(["--jobs", "1"]);
+    which.extend(events(options));
     which.extend(wrapped.iter().map(String::as_str));
     let again = run_tests(layout, mode, &which)?;
     replace_wrapped(report, again);

@@ -51,6 +51,7 @@ fn checks(options: &Options) -> Vec<Vec<String>> {
         ],
     };
     checks.push(vec!["stress", "--seconds", &seconds]);
+    checks.push(vec!["events"]);
     for check in &mut checks {
         check.extend(["--isa", options.isa.name()]);
     }
@@ -110,6 +111,7 @@ mod tests {
                 "oracle --isa x86_64",
                 "balance --all --isa x86_64",
                 "stress --seconds 9 --isa x86_64",
+                "events --isa x86_64",
             ]
         );
         assert_eq!(
@@ -118,6 +120,7 @@ mod tests {
                 format!("oracle --set {ARM_SET} --isa arm"),
                 format!("balance --set {ARM_SET} --isa arm"),
                 "stress --seconds 40 --isa arm".to_owned(),
+                "events --isa arm".to_owned(),
             ]
         );
         assert!(lines(&["--set", "some"]).contains(&"balance --set some --isa x86_64".to_owned()));

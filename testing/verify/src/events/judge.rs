@@ -14,11 +14,26 @@ pub(super) struct Verdict {
     /// Pairs that are as they were, by kind.
     pub(super) right: BTreeMap<&'static str, u64>,
     /// Pairs and waits that were otherwise.
-    pub(super) wrong: Vec<String>,
+    pub(super) wrong: Findings,
     /// Pairs that are not in the recording.
-    pub(super) missing: Vec<String>,
+    pub(super) missing: Findings,
     /// Wake-ups that may have come while the thread waited: how many are recorded, and all.
     pub(super) perhaps: (u64, u64),
+}
+
+/// Findings, by what they are about.
+#[derive(Debug, Default)]
+pub(super) struct Findings(pub(super) BTreeMap<&'static str, Vec<String>>);
+
+impl Findings {
+    fn push(&mut self, about: &'static str, what: String) {
+        self.0.entry(about).or_default().push(what);
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
 }
 
 /// The recording, by the threads' names.
@@ -53,18 +68,21 @@ pub(super) fn judge(trace: &Trace, pairs: &Pairs, truth: &Truth) -> Verdict {
             judge
                 .verdict
                 .wrong
-                .push(format!("two threads {}", thread.name));
+                .push("thread", format!("two threads {}", thread.name));
         }
     }
     for name in &truth.threads {
         match judge.names.get(name.as_str()).map(|&i| &trace.threads[i]) {
-            None => judge.verdict.missing.push(format!("the thread {name}")),
+            None => judge
+                .verdict
+                .missing
+                .push("thread", format!("the thread {name}")),
             Some(thread) if thread.stats.overwritten_slots != 0 => {
                 let lost = thread.stats.overwritten_slots;
                 judge
                     .verdict
                     .missing
-                    .push(format!("{lost} slots of the thread {name}"));
+                    .push("thread", format!("{lost} slots of the thread {name}"));
             }
             Some(_) => {}
         }
@@ -125,20 +143,24 @@ impl<'a> Judge<'a> {
             };
             let ends = self.ends(thread, kind);
             if ends.len() != waits.len() {
-                self.verdict.wrong.push(format!(
-                    "{name}: {} waits of the kind {kind} are recorded, not {}",
-                    ends.len(),
-                    waits.len()
-                ));
+                self.verdict.wrong.push(
+                    "wait",
+                    format!(
+                        "{name}: {} waits of the kind {kind} are recorded, not {}",
+                        ends.len(),
+                        waits.len()
+                    ),
+                );
                 continue;
             }
             for (i, (wait, (at, end))) in waits.iter().zip(ends).enumerate() {
                 let what = format!("{name}: {kind} {i}");
                 let result = word(end, "result");
                 if wait.result.as_deref().is_some_and(|known| known != result) {
-                    self.verdict
-                        .wrong
-                        .push(format!("{what}: it was {result}, not as in {wait:?}"));
+                    self.verdict.wrong.push(
+                        "wait",
+                        format!("{what}: it was {result}, not as in {wait:?}"),
+                    );
                 }
                 self.wait(&what, wait, (thread, at));
             }
@@ -157,14 +179,14 @@ impl<'a> Judge<'a> {
                 let about = self.about(waker, thread, at);
                 self.verdict
                     .missing
-                    .push(format!("{what}: {waker} ended it{about}"));
+                    .push("wait", format!("{what}: {waker} ended it{about}"));
             }
             (_, []) => {}
             (waker, _) => {
                 let waker = waker.as_deref().unwrap_or("nobody");
                 self.verdict
                     .wrong
-                    .push(format!("{what}: {waker} ended it, not {wakers:?}"));
+                    .push("wait", format!("{what}: {waker} ended it, not {wakers:?}"));
             }
         }
     }
@@ -210,7 +232,7 @@ impl<'a> Judge<'a> {
                     _ => self
                         .verdict
                         .wrong
-                        .push(format!("{name}: {waker} woke it, not {wakers:?}")),
+                        .push("race", format!("{name}: {waker} woke it, not {wakers:?}")),
                 }
             }
         }
@@ -234,23 +256,28 @@ impl<'a> Judge<'a> {
             let owners = self.owners(thread);
             let right = owners.iter().filter(|o| *o == owner).count() as u64;
             if let Some(other) = owners.iter().find(|o| *o != owner) {
-                self.verdict
-                    .wrong
-                    .push(format!("{name}: {owner} released the lock, not {other}"));
+                self.verdict.wrong.push(
+                    "lock",
+                    format!("{name}: {owner} released the lock, not {other}"),
+                );
             }
             for _ in 0..right.min(count) {
                 self.right(PairKind::Lock);
             }
             for _ in right..count {
                 let ends = self.ends(thread, "lock").len();
-                self.verdict.missing.push(format!(
+                self.verdict.missing.push(
+                    "lock",
+                    format!(
                     "{name}: {owner} released the lock {count} times; {ends} waits, {right} pairs"
-                ));
+                ),
+                );
             }
             for _ in count..right {
-                self.verdict.wrong.push(format!(
-                    "{name}: {owner} released the lock {count} times, not {right}"
-                ));
+                self.verdict.wrong.push(
+                    "lock",
+                    format!("{name}: {owner} released the lock {count} times, not {right}"),
+                );
             }
         }
     }
@@ -270,9 +297,10 @@ impl<'a> Judge<'a> {
                     if rest.any(|o| o == owner) && owner != name {
                         self.right(PairKind::Lock);
                     } else {
-                        self.verdict.wrong.push(format!(
-                            "{name}: {owner} had released the lock before, or not at all"
-                        ));
+                        self.verdict.wrong.push(
+                            "order",
+                            format!("{name}: {owner} had released the lock before, or not at all"),
+                        );
                         break;
                     }
                 }
@@ -337,22 +365,92 @@ impl<'a> Judge<'a> {
                         found.swap_remove(at);
                         self.right(kind);
                     }
-                    None => self.verdict.missing.push(format!(
-                        "{} {handed:?}: from {} to {}",
+                    None => self.verdict.missing.push(
                         kind.name(),
-                        one.0,
-                        one.1
-                    )),
+                        format!("{handed:?}: from {} to {}", one.0, one.1),
+                    ),
                 }
             }
             for other in found {
-                self.verdict.wrong.push(format!(
-                    "{} {handed:?}: from {} to {}, not {expected:?}",
+                self.verdict.wrong.push(
                     kind.name(),
-                    other.0,
-                    other.1
-                ));
+                    format!(
+                        "{handed:?}: from {} to {}, not {expected:?}",
+                        other.0, other.1
+                    ),
+                );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_analysis::pairs;
+    use hindsight_testkit::Script;
+
+    /// A thread is unparked by `b`, gets a lock from it, and runs its task.
+    fn judged(truth: &str) -> Verdict {
+        let mut s = Script::new("p");
+        let (a, b) = (s.events_thread(1, "a", 1), s.events_thread(2, "b", 2));
+        s.at(b, 100)
+            .event(Extension::TaskSubmitted, &[("task", 1 << 28 | 7)])
+            .after(100)
+            .event(Extension::Wakes, &[("thread", 1), ("wait", 1)])
+            .after(100)
+            .event(Extension::Released, &[("lock", 77), ("waiters", 1)]);
+        s.at(a, 150)
+            .event(Extension::WaitBegin, &[("kind", 3), ("number", 1)])
+            .after(100)
+            .event(Extension::WaitEnd, &[("kind", 3), ("number", 1)])
+            .after(10)
+            .event(Extension::LockWait, &[("held by", 2), ("lock", 77)])
+            .event(Extension::WaitBegin, &[("number", 2), ("object", 77)])
+            .after(100)
+            .event(Extension::WaitEnd, &[("number", 2)])
+            .event(Extension::TaskBegin, &[("task", 1 << 28 | 7)]);
+        s.stop_at(1_000);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        judge(&trace, &pairs(&trace), &Truth::parse(truth).unwrap())
+    }
+
+    /// Right, wrong and missing pairs.
+    fn counts(truth: &str) -> (u64, usize, usize) {
+        let verdict = judged(truth);
+        let right = verdict.right.values().sum();
+        (right, verdict.wrong.count(), verdict.missing.count())
+    }
+
+    #[test]
+    fn what_happened_is_right() {
+        assert_eq!(counts("wait a park signalled b always\n"), (1, 0, 0));
+        assert_eq!(counts("race a b\n"), (1, 0, 0));
+        assert_eq!(counts("lock a b 1\n"), (1, 0, 0));
+        assert_eq!(counts("order b a b a\n"), (1, 0, 0));
+        assert_eq!(counts("task executor 7 b a\n"), (1, 0, 0));
+    }
+
+    #[test]
+    fn what_happened_otherwise_is_wrong() {
+        assert_eq!(counts("wait a park signalled - always\n"), (0, 1, 0));
+        assert_eq!(counts("wait a park any a always\n"), (0, 1, 0));
+        assert_eq!(counts("wait a park timed b always\n"), (1, 1, 0));
+        assert_eq!(counts("race a a\n"), (0, 1, 0));
+        assert_eq!(counts("order a a\n"), (0, 1, 0));
+        // A wait that nobody has made.
+        let two = "wait a park signalled b always\n".repeat(2);
+        assert_eq!(counts(&two), (0, 1, 0));
+    }
+
+    #[test]
+    fn what_is_not_recorded_is_missing() {
+        assert_eq!(counts("lock a b 2\n"), (1, 0, 1));
+        assert_eq!(counts("task executor 8 b a\n"), (0, 0, 1));
+        assert_eq!(counts("task executor 7 a b\n"), (0, 1, 1));
+        assert_eq!(counts("wait a lock any a perhaps\n"), (0, 0, 0));
+        assert_eq!(counts("wait a lock any a always\n"), (0, 0, 1));
+        assert_eq!(counts("post x 7 b a\n"), (0, 0, 1));
+        assert_eq!(counts("post x 7 b c\n"), (0, 0, 2));
     }
 }

@@ -68,8 +68,8 @@ impl Totals {
         for (kind, count) in &verdict.right {
             *self.right.entry(kind).or_default() += count;
         }
-        self.wrong += verdict.wrong.len() as u64;
-        self.missing += verdict.missing.len() as u64;
+        self.wrong += verdict.wrong.count() as u64;
+        self.missing += verdict.missing.count() as u64;
         self.perhaps.0 += verdict.perhaps.0;
         self.perhaps.1 += verdict.perhaps.1;
     }
@@ -159,16 +159,18 @@ fn one(
     );
     for (title, findings) in [("wrong", &verdict.wrong), ("missing", &verdict.missing)] {
         /// More of them rarely say more.
-        const SHOWN: usize = 20;
-        for finding in findings.iter().take(SHOWN) {
-            println!("{title}: {what}: {finding}");
-        }
-        if findings.len() > SHOWN {
-            println!("{title}: {what}: {} more", findings.len() - SHOWN);
+        const SHOWN: usize = 5;
+        for (about, findings) in &findings.0 {
+            for finding in findings.iter().take(SHOWN) {
+                println!("{title}: {what}: {about}: {finding}");
+            }
+            if findings.len() > SHOWN {
+                println!("{title}: {what}: {about}: {} more", findings.len() - SHOWN);
+            }
         }
     }
     totals.add(&verdict);
-    Ok(verdict.wrong.is_empty() && verdict.missing.is_empty())
+    Ok(verdict.wrong.count() + verdict.missing.count() == 0)
 }
 
 fn now() -> u64 {

@@ -47,6 +47,9 @@ pub(crate) struct Options {
     /// Run the program on stock ART, without recording: shows whether a finding is Hindsight's
     #[arg(long)]
     stock: bool,
+    /// Record all events, too, in rings of random sizes. The lock-free protocol, which has none, is left out
+    #[arg(long, conflicts_with = "stock")]
+    events: bool,
     /// Stop after the first round with a finding
     #[arg(long)]
     first: bool,
@@ -87,6 +90,8 @@ struct Round {
     exit_at_work: bool,
     /// Whether threads are stopped by the lock-free protocol.
     lock_free: bool,
+    /// log2 of the bytes of a ring for events, if all events are recorded.
+    events: Option<u32>,
     seed: u64,
 }
 
@@ -111,7 +116,18 @@ impl Round {
             snapshot_at_exit: dice.below(2) == 0,
             exit_at_work: number % 2 == 1,
             lock_free: dice.below(2) == 0,
+            events: None,
             seed,
+        }
+    }
+
+    /// The same round with events.
+    fn with_events(self) -> Round {
+        let mut dice = Dice::new(self.seed, self.number << 8 | 1);
+        Round {
+            lock_free: false,
+            events: Some(dice.pick(&[12, 13, 16])),
+            ..self
         }
     }
 
@@ -131,8 +147,12 @@ impl Round {
             format!("trace=main,max-rings={}", self.max_rings)
         };
         let at_exit = if self.snapshot_at_exit { "yes" } else { "no" };
+        let events = match self.events {
+            Some(ring) => format!(",events=all,event-ring={ring}"),
+            None => String::new(),
+        };
         format!(
-            "{threads},ring={},dir={folder},socket={folder}/socket,snapshot-at-exit={at_exit},protocol={}",
+            "{threads},ring={},dir={folder},socket={folder}/socket,snapshot-at-exit={at_exit},protocol={}{events}",
             self.ring,
             self.protocol()
         )
@@ -196,7 +216,10 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     while started.elapsed() < Duration::from_secs(seconds)
         && !(options.first && totals.count() != 0)
     {
-        let round = Round::new(seed, number, each);
+        let mut round = Round::new(seed, number, each);
+        if options.events {
+            round = round.with_events();
+        }
         let folder = scratch.path().join(number.to_string());
         fs::create_dir(&folder)?;
         let before = totals.count();
