@@ -97,8 +97,11 @@ fn waits_have_two_ends_and_a_waker() {
             Some(&1_000_000_000_000)
         );
         let traced = configuration.ends_with("all,trace=all");
-        assert_eq!(asleep.calls.len() != 0, traced, "{configuration}");
-        assert_eq!(main.calls.len() != 0, configuration.contains("trace"));
+        assert_eq!(asleep.stats.trace_points != 0, traced, "{configuration}");
+        assert_eq!(
+            main.stats.trace_points != 0,
+            configuration.contains("trace")
+        );
         // The threads have used CPU time by then.
         assert!(fields(main, Extension::ThreadCpuTime, "CPU time")
             .iter()
