@@ -50,6 +50,9 @@ pub(crate) struct Options {
     /// The instruction set: x86_64, or under qemu-user arm64 or arm.
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
+    /// Record events only, no calls: as on all threads of a phone.
+    #[arg(long)]
+    events: bool,
     /// Compare the result with the app's source; fail if it differs.
     #[arg(long)]
     check: bool,
@@ -100,7 +103,12 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
     let folder = fs::canonicalize(scratch.path())?;
     let mut command = framework.app_command(&app, MAIN_CLASS, options.mode.into());
     command.arg(&folder);
-    command.env("HINDSIGHT", format!("trace=all,dir={}", folder.display()));
+    let recorded = if options.events {
+        "events=all"
+    } else {
+        "trace=all"
+    };
+    command.env("HINDSIGHT", format!("{recorded},dir={}", folder.display()));
     let saved = run_app(command)?;
 
     let trace = options.out.join("demo.hindsight");

@@ -29,7 +29,8 @@ jstring NativeAnomaly(JNIEnv* env, jclass, jstring java_reason) {
 }
 
 jboolean NativeIsTracing(JNIEnv*, jclass) {
-  return Thread::Current()->GetHindsightWords()->cursor != 0u ? JNI_TRUE : JNI_FALSE;
+  const ThreadWords* words = Thread::Current()->GetHindsightWords();
+  return words->cursor != 0u || words->events != 0u ? JNI_TRUE : JNI_FALSE;
 }
 
 jboolean NativeTrace(JNIEnv*, jclass, jboolean trace) {

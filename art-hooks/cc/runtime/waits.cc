@@ -89,7 +89,11 @@ void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
 }
 
 void RecordReleased(Thread* self, const void* lock, size_t waiters) {
-  RecordInAnyState(self, kReleased, PackReleased(reinterpret_cast<uintptr_t>(lock), waiters));
+  const size_t itself = self->GetState() == ThreadState::kRunnable ? 0u : 1u;
+  if (waiters > itself) {
+    const uint64_t number = reinterpret_cast<uintptr_t>(lock);
+    RecordInAnyState(self, kReleased, PackReleased(number, waiters - itself));
+  }
 }
 
 }  // namespace hindsight

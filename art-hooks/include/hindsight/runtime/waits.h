@@ -222,7 +222,8 @@ ALWAYS_INLINE inline void Unparks(Thread* self, Thread* thread, uint32_t before)
   WakesFrom(self, thread, before == WaitOf(thread) ? before : 0u);
 }
 
-// `self`, the calling thread, releases the monitor `lock`, for which threads wait.
+// `self`, the calling thread, releases the monitor `lock`. `waiters` wait for it, or in it for a notification; the thread itself
+// is one of them if it releases the monitor because it begins to wait, which it does while it is not Runnable.
 void RecordReleased(Thread* self, const void* lock, size_t waiters);
 
 ALWAYS_INLINE inline void Released(Thread* self, const void* lock, size_t waiters) {

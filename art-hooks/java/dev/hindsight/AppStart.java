@@ -7,7 +7,7 @@ import android.os.Looper;
 public final class AppStart {
     private AppStart() {}
 
-    /** Called when the main looper is prepared. Watches it for stalls if the thread is traced. */
+    /** Called when the main looper is prepared. Watches it for stalls if the thread records anything. */
     public static void mainLooperReady() {
         if (Hindsight.isTracing()) {
             Watchdog.watch(Looper.getMainLooper(), Watchdog.DEFAULT_LIMIT_MILLIS, null);

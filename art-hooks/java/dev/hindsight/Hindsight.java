@@ -69,7 +69,7 @@ public final class Hindsight {
         }
     }
 
-    /** Whether the calling thread is being traced. */
+    /** Whether the calling thread records its calls, or events. */
     public static boolean isTracing() {
         if (!linked) {
             return false;
