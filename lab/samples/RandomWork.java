@@ -17,7 +17,10 @@ public final class RandomWork {
   private final Object monitor = new Object();
   private long loopsPerMs = 1000;
   private int leaves;
+  private int most;
   private Object kept;
+  /** Results of loops, or a compiler would remove them. */
+  private long results;
 
   private RandomWork(String kind, long seed) {
     this.kind = kind;
@@ -33,17 +36,19 @@ public final class RandomWork {
       other.setDaemon(true);
       other.start();
     }
-    while (work.leaves < 150) {
-      work.first(work.kind.equals("deep") ? 300 : 5);
+    boolean deep = work.kind.equals("deep");
+    work.most = deep ? 30 : 150;
+    while (work.leaves < work.most) {
+      work.first(deep ? 300 : 5);
     }
-    System.out.println("done");
+    System.out.println("done " + work.results);
   }
 
   /** Measures how fast the loop is, after it was compiled if it ever is. */
   private void measure() {
     for (int i = 0; i < 30; i++) {
       long start = System.nanoTime();
-      loop(loopsPerMs);
+      results += loop(loopsPerMs);
       long took = System.nanoTime() - start;
       loopsPerMs = Math.max(100, loopsPerMs * 1_000_000 / Math.max(took, 1000));
     }
@@ -64,7 +69,7 @@ public final class RandomWork {
   }
 
   private void second(int depth) {
-    loop(loopsPerMs / 50);
+    results += loop(loopsPerMs / 50);
     choose(depth - 1);
   }
 
@@ -83,7 +88,7 @@ public final class RandomWork {
   }
 
   private void choose(int depth) {
-    if (depth <= 0 || leaves >= 150) {
+    if (depth <= 0 || leaves >= most) {
       leaf();
       return;
     }
@@ -155,7 +160,7 @@ public final class RandomWork {
 
   private void takeTheLock() {
     synchronized (monitor) {
-      loop(loopsPerMs / 10);
+      results += loop(loopsPerMs / 10);
     }
   }
 
@@ -179,7 +184,7 @@ public final class RandomWork {
 
   /** A loop without calls. */
   private void compute(int ms) {
-    loop(loopsPerMs * ms);
+    results += loop(loopsPerMs * ms);
   }
 
   private static long loop(long loops) {

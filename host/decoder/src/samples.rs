@@ -305,7 +305,7 @@ fn merge(exact: Calls, sampled: Calls) -> Calls {
 /// When a thread's stacks were taken.
 #[derive(Clone, Debug, Default)]
 pub struct SampleTimes {
-    /// CLOCK_BOOTTIME, ns, ascending.
+    /// CLOCK_BOOTTIME, ns, ascending. Without cut stacks: a call that is not in such a stack may have been running.
     at_ns: Vec<u64>,
     start_ns: u64,
     end_ns: u64,
@@ -314,10 +314,19 @@ pub struct SampleTimes {
 impl SampleTimes {
     /// Of the events of a thread that has calls with [`Flags::SAMPLED`].
     pub fn of(thread: &Thread) -> Self {
+        let mut last_is_cut = false;
+        let mut is_whole = |item: &Item<'_>| match item {
+            Item::Stack(event) => {
+                last_is_cut = event.get("cut") != 0;
+                !last_is_cut
+            }
+            Item::Again => !last_is_cut,
+            Item::Boundary => false,
+        };
         let items = items(&thread.events).into_iter();
         SampleTimes {
             at_ns: items
-                .filter(|(_, item)| !matches!(item, Item::Boundary))
+                .filter(|(_, item)| is_whole(item))
                 .map(|(at_ns, _)| at_ns)
                 .collect(),
             start_ns: thread.start_ns,
@@ -569,6 +578,26 @@ mod tests {
         let times = SampleTimes::of(&thread);
         assert_eq!(times.bounds(&sampled.calls.get(1)), (MS, 8 * MS));
         assert_eq!(times.bounds(&sampled.calls.get(0)), (0, 20 * MS));
+    }
+
+    #[test]
+    fn a_cut_stack_is_no_bound() {
+        let script = Script::default()
+            .stack(1, "A1 B1", 2)
+            .stack(2, "C1 D1", 2)
+            .cut()
+            .stack(9, "A1", 2);
+        let thread = Thread {
+            events: script.events.clone(),
+            end_ns: 20 * MS,
+            ..Thread::default()
+        };
+        let times = SampleTimes::of(&thread);
+        let (sampled, lines) = script.decode();
+        assert_eq!(lines[1], " B 1-1+10");
+        assert_eq!(times.bounds(&sampled.calls.get(1)), (0, 9 * MS));
+        assert_eq!(lines[2], "C 2-2+10");
+        assert_eq!(times.bounds(&sampled.calls.get(2)), (MS, 9 * MS));
     }
 
     #[test]
