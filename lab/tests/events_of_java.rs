@@ -5,10 +5,13 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
+use std::sync::OnceLock;
 
 use hindsight_lab::{App, Execution, Framework, Isa, Lab, Parts, Release, Variant};
-use hindsight_trace_format::catalogue::{FieldKind, Spec};
+use hindsight_trace_format::catalogue::{FieldKind, Spec, TASK_KINDS};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::Event;
 
@@ -134,27 +137,102 @@ fn run(framework: &Framework, app: &App, execution: Execution, traced: &str) -> 
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn each_kind_of_work_has_both_ends() {
-    let lab = Lab::open_parts(
-        Release::Android10,
-        Isa::X86_64,
-        Variant::Hindsight,
-        Parts::Programs,
-    );
-    let framework = Framework::build(&lab.unwrap(), &|_| ()).unwrap();
-    let sources = common::tests_folder().join("java/events");
-    let app = framework.compile_app("events-test", &sources).unwrap();
+    let (framework, app) = built();
     for execution in [Execution::Interpreter, Execution::Jit, Execution::Aot] {
         for traced in ["trace=off", "trace=main"] {
-            let events = run(&framework, &app, execution, traced);
+            let events = run(framework, app, execution, traced);
             check_tasks(&events);
             check_messages(&events);
+            check_input(&events);
             check_frames(&events);
             check_program(&events);
         }
     }
 }
 
+/// As in `BinderTest.java`.
+const CALLS: usize = 10;
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_transaction_has_one_identity_in_both_processes() {
+    let (framework, app) = built();
+    let folder = tempfile::tempdir().unwrap();
+    let start = |arguments: &[&str]| {
+        framework
+            .app_command(app, "BinderTest", Execution::Jit)
+            .args(arguments)
+            .env(
+                "HINDSIGHT",
+                format!("trace=off,events=binder,dir={}", folder.path().display()),
+            )
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut server = start(&["serve"]);
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let port = lines.next().unwrap().unwrap();
+    let client = start(&["call", &port]);
+    let client_pid = u64::from(client.id());
+    let output = client.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let client = Events::read(Path::new(String::from_utf8_lossy(&output.stdout).trim()));
+    let server_file = lines.next().unwrap().unwrap();
+    assert!(server.wait().unwrap().success());
+    let server = Events::read(Path::new(&server_file));
+
+    let sent = client.of("BinderSend");
+    let returned = client.of("BinderReply");
+    let served = server.of("BinderServe");
+    let done = server.of("BinderServed");
+    for events in [&sent, &returned, &served, &done] {
+        assert_eq!(events.len(), CALLS);
+    }
+    for (i, send) in sent.iter().enumerate() {
+        let transaction = send.field("transaction");
+        assert_ne!(transaction, 0);
+        assert_eq!(send.field("code"), 100 + i as u64);
+        assert_eq!(send.field("one-way"), u64::from(i % 5 == 4));
+        for other in [returned[i], served[i], done[i]] {
+            assert_eq!(other.field("transaction"), transaction);
+        }
+        assert_eq!(served[i].field("code"), send.field("code"));
+        assert_eq!(served[i].field("one-way"), send.field("one-way"));
+        assert_eq!(served[i].field("from process"), client_pid);
+    }
+}
+
+/// The framework and the test's programs, built once.
+fn built() -> &'static (Framework, App) {
+    static BUILT: OnceLock<(Framework, App)> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let lab = Lab::open_parts(
+            Release::Android10,
+            Isa::X86_64,
+            Variant::Hindsight,
+            Parts::Programs,
+        );
+        let framework = Framework::build(&lab.unwrap(), &|_| ()).unwrap();
+        let sources = common::tests_folder().join("java/events");
+        let app = framework.compile_app("events-test", &sources).unwrap();
+        (framework, app)
+    })
+}
+
 fn check_tasks(events: &Events) {
+    // Java has its own constants of the kinds.
+    for (class, kind) in [
+        ("Work", "executor"),
+        ("ThreadWork", "thread"),
+        ("Sum", "fork-join"),
+        ("Alarm", "timer"),
+        ("Background", "async task"),
+    ] {
+        let kind = TASK_KINDS.iter().position(|k| *k == kind).unwrap() as u64;
+        let tasks = events.of_class("TaskBegin", class);
+        assert!(tasks.iter().all(|t| t.field("kind") == kind), "{class}");
+    }
     events.tasks("Work", TASKS);
     events.tasks("Held", 1);
     let delayed = events.tasks("Delayed", 1);
@@ -235,6 +313,33 @@ fn check_messages(events: &Events) {
     for begin in &polls {
         let same = |e: &&&Recorded| e.field("number") == begin.field("number");
         assert_eq!(wait_ends.iter().filter(same).count(), 1);
+    }
+}
+
+fn check_input(events: &Events) {
+    let begins = events.of("InputBegin");
+    assert_eq!(begins.len(), MESSAGES);
+    let ends = events.of("InputEnd");
+    assert_eq!(ends.len(), MESSAGES);
+    for (i, (begin, end)) in begins.iter().zip(&ends).enumerate() {
+        assert_eq!(begin.thread, "input");
+        assert_eq!(begin.field("sequence"), i as u64 + 1);
+        assert_eq!(begin.field("action"), i as u64 % 3);
+        assert_eq!(begin.field("type"), 1 + u64::from(i >= MESSAGES / 2));
+        assert!(begin.name("class").ends_with("EventsTest$Window"));
+        assert_ne!(begin.field("at"), 0);
+        assert_eq!(end.field("sequence"), begin.field("sequence"));
+        assert_eq!(end.field("handled"), i as u64 % 2);
+    }
+    // The looper polls while it delivers input, but does not wait.
+    let mut waits = false;
+    for event in events.0.iter().filter(|e| e.thread == "input") {
+        match event.event {
+            "WaitBegin" => waits = true,
+            "WaitEnd" => waits = false,
+            "InputBegin" => assert!(!waits),
+            _ => {}
+        }
     }
 }
 

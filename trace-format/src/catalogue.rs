@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The catalogue of events: for each [`Extension`] its number, its category, what it is for, and its fields.
 //!
-//! This table is the only place where an event is defined. The numbers in C++ and Java, the documentation's table, the
+//! This table is the only place where an event is defined. The numbers in C++, the documentation's table, the
 //! decoder's fields, `hindsight events`, all exports and the fuzzer's corpus are generated from it:
 //! `cargo xtask catalogue` writes the generated files, and a test compares them with the table.
 //!

@@ -62,6 +62,10 @@ void MessageDone(jlong id) {
   }
 }
 
+// The number of the wait in which `self`, the calling thread, polls its looper's queue; 0 if it does not. It is in the
+// word of ThreadWords that nothing else uses.
+uint32_t& PollOf(Thread* self) { return self->GetHindsightWords()->unused; }
+
 // The wait's number in the low half, the time in milliseconds above it. The number is not 0.
 jlong PollBegin(JNIEnv* env, jclass, jint timeout_ms) {
   ScopedFastNativeObjectAccess soa(env);
@@ -72,7 +76,16 @@ jlong PollBegin(JNIEnv* env, jclass, jint timeout_ms) {
   }
   const uint64_t timeout_ns = timeout_ms > 0 ? static_cast<uint64_t>(timeout_ms) * 1000000u : 0u;
   RecordWaitBegin(self, kWaitKindPoll, number, 0u, timeout_ns);
+  PollOf(self) = number;
   return static_cast<jlong>((static_cast<uint64_t>(MilliTime()) << 32) | number);
+}
+
+// Ends the poll with this number, unless something that the looper does while it polls has ended it.
+void EndPoll(Thread* self, uint32_t number, uint32_t result) {
+  if (PollOf(self) == number && number != 0u) {
+    PollOf(self) = 0u;
+    RecordWaitEnd(self, kWaitKindPoll, number, result);
+  }
 }
 
 void PollEnd(JNIEnv* env, jclass, jlong began, jint timeout_ms) {
@@ -80,10 +93,9 @@ void PollEnd(JNIEnv* env, jclass, jlong began, jint timeout_ms) {
   const uint32_t elapsed_ms =
       static_cast<uint32_t>(MilliTime()) - static_cast<uint32_t>(static_cast<uint64_t>(began) >> 32);
   const bool timed_out = timeout_ms > 0 && elapsed_ms >= static_cast<uint32_t>(timeout_ms);
-  RecordWaitEnd(soa.Self(),
-                kWaitKindPoll,
-                static_cast<uint32_t>(began),
-                timed_out ? kWaitResultTimedOut : kWaitResultSignalled);
+  EndPoll(soa.Self(),
+          static_cast<uint32_t>(began),
+          timed_out ? kWaitResultTimedOut : kWaitResultSignalled);
 }
 
 // The number of the wait is not known: the looper may have been woken before, and poll again.
@@ -128,6 +140,8 @@ void Traversal(JNIEnv* env, jclass, jobject window) {
 void InputBegin(
     JNIEnv* env, jclass, jint seq, jint type, jint action, jlong event_time_ns, jobject receiver) {
   ScopedFastNativeObjectAccess soa(env);
+  // The looper delivers input while it polls, and does not wait meanwhile.
+  EndPoll(soa.Self(), PollOf(soa.Self()), kWaitResultSignalled);
   if (Records(soa.Self(), kCategoryInput)) {
     const uint64_t klass = ClassOf(soa.Decode<mirror::Object>(receiver));
     Record(soa.Self(), kInputBegin, PackInputBegin(seq, action, type, event_time_ns, klass));

@@ -3,7 +3,6 @@
 
 mod cpp;
 mod documents;
-mod java;
 mod tables;
 
 use std::fs;
@@ -13,8 +12,6 @@ use anyhow::{ensure, Context, Result};
 
 /// The header for ART's hooks.
 const HEADER: &str = "art-hooks/include/hindsight/runtime/event_numbers.h";
-/// The constants for libcore's hooks.
-const CLASS: &str = "aosp/libcore/luni/src/main/java/libcore/hindsight/EventNumbers.java";
 /// The documents that have a generated table, and what makes it.
 const DOCUMENTS: [(&str, fn() -> String); 2] = [
     ("docs/trace-format.md", documents::numbers),
@@ -56,7 +53,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
 
 /// The generated files: each one's path in the checkout, and its text.
 fn generate(checkout: &Path) -> Result<Vec<(&'static str, String)>> {
-    let mut files = vec![(HEADER, cpp::header()), (CLASS, java::class())];
+    let mut files = vec![(HEADER, cpp::header())];
     for (path, table) in DOCUMENTS {
         let file = checkout.join(path);
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;

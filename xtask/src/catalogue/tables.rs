@@ -60,20 +60,9 @@ pub(super) fn camel(name: &str) -> String {
         .collect()
 }
 
-/// `forkJoin`.
-pub(super) fn lower_camel(name: &str) -> String {
-    let name = camel(name);
-    name[..1].to_lowercase() + &name[1..]
-}
-
 /// `fork_join`.
 pub(super) fn snake(name: &str) -> String {
     split(name).collect::<Vec<_>>().join("_")
-}
-
-/// `FORK_JOIN`.
-pub(super) fn constant(name: &str) -> String {
-    snake(name).to_uppercase()
 }
 
 /// An event's description in one line.

@@ -4,6 +4,7 @@
 #include <jni.h>
 
 #include "display_event_receiver.h"
+#include "input.h"
 #include "process.h"
 
 namespace android {
@@ -28,5 +29,6 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void* /*reserved*/) {
   android::register_android_os_MessageQueue(env);
   hindsight_lab::RegisterProcess(env);
   hindsight_lab::RegisterDisplayEventReceiver(env);
+  hindsight_lab::RegisterInput(env);
   return JNI_VERSION_1_6;
 }

@@ -6,9 +6,13 @@ import android.os.HandlerThread;
 import android.os.Looper;
 import android.os.Message;
 import android.view.Choreographer;
+import android.view.InputChannel;
+import android.view.InputEvent;
+import android.view.InputEventReceiver;
 
 import dev.hindsight.Events;
 import dev.hindsight.Hindsight;
+import dev.hindsight.lab.InputSource;
 
 import java.util.Timer;
 import java.util.TimerTask;
@@ -121,6 +125,20 @@ public final class EventsTest {
         }
     }
 
+    /** Handles each second event. */
+    static final class Window extends InputEventReceiver {
+        private int events;
+
+        Window(InputChannel channel, Looper looper) {
+            super(channel, looper);
+        }
+
+        @Override
+        public void onInputEvent(InputEvent event) {
+            finishInputEvent(event, ++events % 2 == 0);
+        }
+    }
+
     static final class Background extends AsyncTask<Void, Void, Void> {
         @Override
         protected Void doInBackground(Void... nothing) {
@@ -135,6 +153,7 @@ public final class EventsTest {
         timers();
         threads();
         messages();
+        input();
         frames();
         asyncTasks();
         marks();
@@ -209,6 +228,22 @@ public final class EventsTest {
         receiver.sendEmptyMessageDelayed(300, 1000 * 1000);
         receiver.removeMessages(300);
         receiver.received.await();
+        thread.quitSafely();
+        thread.join();
+    }
+
+    private static void input() throws Exception {
+        HandlerThread thread = new HandlerThread("input");
+        thread.start();
+        InputSource source = new InputSource();
+        Window window = new Window(source.channel(), thread.getLooper());
+        for (int i = 0; i < MESSAGES; i++) {
+            int type = i < MESSAGES / 2 ? InputSource.KEY : InputSource.MOTION;
+            int sequence = source.send(type, i % 3);
+            check(source.awaitFinished() == (i % 2 == 0 ? -sequence : sequence));
+        }
+        Handler handler = new Handler(thread.getLooper());
+        handler.post(window::dispose);
         thread.quitSafely();
         thread.join();
     }
