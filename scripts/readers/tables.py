@@ -25,7 +25,10 @@ TYPES = {
     "depth UINTEGER, parent BIGINT, open_start BOOLEAN, open_end BOOLEAN, by_exception BOOLEAN, native BOOLEAN, "
     "sampled BOOLEAN, start_error_ns BIGINT, end_error_ns BIGINT",
     "missing": "what VARCHAR, count BIGINT",
-    "events": "thread UINTEGER, at_ns BIGINT, kind VARCHAR, a UBIGINT, b UBIGINT, c UBIGINT, d UBIGINT",
+    "events": "thread UINTEGER, event BIGINT, at_ns BIGINT, kind VARCHAR, category VARCHAR, a UBIGINT, b UBIGINT, "
+    "c UBIGINT, d UBIGINT, fields VARCHAR",
+    "spans": "thread UINTEGER, kind VARCHAR, begin_event BIGINT, end_event BIGINT, start_ns BIGINT, duration_ns BIGINT",
+    "pairs": "kind VARCHAR, from_thread UINTEGER, from_event BIGINT, to_thread UINTEGER, to_event BIGINT",
 }
 SLICES = """
     select s.thread, coalesce(method_name, '<entered before the trace>'), s.start_ns, duration_ns, depth,

@@ -49,8 +49,9 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
             .string(name)?
             .raw("}}")?;
     }
+    let mut async_ids = 0;
     let labelled = ids.iter().zip(thread_labels(threads));
-    for ((thread, extras), (ids, label)) in threads.iter().zip(extras(threads)).zip(labelled) {
+    for ((thread, extras), (ids, label)) in threads.iter().zip(extras(trace)).zip(labelled) {
         for call in thread.calls.iter() {
             let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
             json.raw(if runs {
@@ -70,6 +71,13 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
             }
             json.raw("}")?;
         }
+        slices(
+            &mut json,
+            ids,
+            thread.calls.is_empty(),
+            &extras,
+            &mut async_ids,
+        )?;
         instants_and_samples(&mut json, ids, &label, &extras)?;
     }
     json.raw("\n]}\n")?;
@@ -93,35 +101,68 @@ fn arguments(json: &mut Json<'_>, flags: Flags) -> io::Result<()> {
     json.raw("}").map(|_| ())
 }
 
-fn instants_and_samples(
+/// Slices are on the thread's track if it has no calls, otherwise on one of their own: they may overlap calls.
+fn slices(
     json: &mut Json<'_>,
     ids: &str,
-    label: &str,
+    on_thread: bool,
     extras: &Extras,
+    async_ids: &mut u64,
 ) -> io::Result<()> {
-    for instant in &extras.instants {
-        json.raw(",\n{\"ph\":\"i\",\"s\":\"t\"")?
+    for slice in &extras.slices {
+        let phase = if on_thread { "X" } else { "b" };
+        *async_ids += 1;
+        json.raw(",\n{\"ph\":\"")?
+            .raw(phase)?
+            .raw("\",\"cat\":\"hindsight\"")?
             .raw(ids)?
             .raw(",\"ts\":")?
-            .decimal(instant.at_ns, 3)?
-            .raw(",\"name\":")?
-            .string(instant.name)?
-            .raw(",\"args\":{")?;
-        let mut comma = "";
-        for (name, fact) in &instant.facts {
-            json.raw(comma)?.string(name)?.raw(":")?;
-            comma = ",";
-            match fact {
-                Fact::Text(text) => json.string(text)?,
-                Fact::Number(number) => json.number(*number)?,
-                Fact::Pointer(pointer) => json.string(&format!("{pointer:#x}"))?,
-            };
+            .decimal(slice.start_ns, 3)?;
+        if on_thread {
+            json.raw(",\"dur\":")?
+                .decimal(slice.end_ns - slice.start_ns, 3)?;
+        } else {
+            json.raw(",\"id\":")?.number(*async_ids)?;
         }
-        json.raw("}}")?;
-        let (kind, id) = match instant.flow {
-            Some(Flow::From(id)) => ("s", id),
-            Some(Flow::To(id)) => ("f\",\"bp\":\"e", id),
-            None => continue,
+        json.raw(",\"name\":")?.string(&slice.name)?;
+        facts(json, &slice.facts)?;
+        json.raw("}")?;
+        if !on_thread {
+            json.raw(",\n{\"ph\":\"e\",\"cat\":\"hindsight\"")?
+                .raw(ids)?
+                .raw(",\"ts\":")?
+                .decimal(slice.end_ns, 3)?
+                .raw(",\"id\":")?
+                .number(*async_ids)?
+                .raw(",\"name\":")?
+                .string(&slice.name)?
+                .raw("}")?;
+        }
+        flows(json, ids, slice.start_ns, &slice.flows)?;
+    }
+    Ok(())
+}
+
+fn facts(json: &mut Json<'_>, facts: &[(&'static str, Fact)]) -> io::Result<()> {
+    json.raw(",\"args\":{")?;
+    let mut comma = "";
+    for (name, fact) in facts {
+        json.raw(comma)?.string(name)?.raw(":")?;
+        comma = ",";
+        match fact {
+            Fact::Text(text) => json.string(text)?,
+            Fact::Number(number) => json.number(*number)?,
+            Fact::Pointer(pointer) => json.string(&format!("{pointer:#x}"))?,
+        };
+    }
+    json.raw("}").map(|_| ())
+}
+
+fn flows(json: &mut Json<'_>, ids: &str, at_ns: u64, flows: &[Flow]) -> io::Result<()> {
+    for flow in flows {
+        let (kind, id) = match flow {
+            Flow::From(id) => ("s", *id),
+            Flow::To(id) => ("f\",\"bp\":\"e", *id),
         };
         json.raw(",\n{\"ph\":\"")?
             .raw(kind)?
@@ -129,8 +170,28 @@ fn instants_and_samples(
             .number(id)?
             .raw(ids)?
             .raw(",\"ts\":")?
-            .decimal(instant.at_ns, 3)?
+            .decimal(at_ns, 3)?
             .raw("}")?;
+    }
+    Ok(())
+}
+
+fn instants_and_samples(
+    json: &mut Json<'_>,
+    ids: &str,
+    label: &str,
+    extras: &Extras,
+) -> io::Result<()> {
+    for instant in &extras.instants {
+        json.raw(",\n{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"hindsight\"")?
+            .raw(ids)?
+            .raw(",\"ts\":")?
+            .decimal(instant.at_ns, 3)?
+            .raw(",\"name\":")?
+            .string(&instant.name)?;
+        facts(json, &instant.facts)?;
+        json.raw("}")?;
+        flows(json, ids, instant.at_ns, &instant.flows)?;
     }
     for sample in &extras.samples {
         let name = format!("{label}: {}", sample.counter.name());

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use flate2::{write::GzEncoder, Compression};
 use hindsight_decoder::{Call, Method, MethodId, Thread, Trace};
 
-use crate::extras::{extras, Fact, Instant};
+use crate::extras::{extras, Extras, Fact};
 use crate::json::Json;
 use crate::labels::{main_position, method_names, missing};
 use crate::tree::{Tree, NO_CALLER};
@@ -113,14 +113,14 @@ fn write_plain(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     meta(&mut json, trace, epoch)?;
     json.raw(",\n\"libs\":[],\"counters\":[],\"threads\":[")?;
     let main = trace.main_thread().map(|t| t.key);
-    for (i, (thread, extras)) in threads.iter().zip(extras(threads)).enumerate() {
+    for (i, (thread, extras)) in threads.iter().zip(extras(trace)).enumerate() {
         json.raw(if i == 0 { "\n" } else { ",\n" })?;
         let samples = samples(thread, &mut tree);
         write_thread(&mut json, trace, thread, main == Some(thread.key), epoch)?;
         json.raw(",\"samples\":")?;
         write_samples(&mut json, &samples, epoch)?;
         json.raw(",\"markers\":")?;
-        markers(&mut json, &extras.instants, epoch, &mut strings)?;
+        markers(&mut json, &Marker::of(&extras), epoch, &mut strings)?;
         json.raw("}")?;
     }
     json.raw("],\n\"shared\":{")?;
@@ -279,17 +279,47 @@ fn write_samples(json: &mut Json<'_>, samples: &[Sample], epoch: u64) -> io::Res
         .map(|_| ())
 }
 
+/// An event that is not a call.
+struct Marker<'a> {
+    start_ns: u64,
+    /// Of an event with a duration.
+    end_ns: Option<u64>,
+    name: &'a str,
+    facts: &'a [(&'static str, Fact)],
+}
+
+impl<'a> Marker<'a> {
+    /// The markers of a thread, in the order of time.
+    fn of(extras: &'a Extras) -> Vec<Self> {
+        let instants = extras.instants.iter().map(|instant| Marker {
+            start_ns: instant.at_ns,
+            end_ns: None,
+            name: &instant.name,
+            facts: &instant.facts,
+        });
+        let slices = extras.slices.iter().map(|slice| Marker {
+            start_ns: slice.start_ns,
+            end_ns: Some(slice.end_ns),
+            name: &slice.name,
+            facts: &slice.facts,
+        });
+        let mut markers: Vec<_> = instants.chain(slices).collect();
+        markers.sort_by_key(|m| m.start_ns);
+        markers
+    }
+}
+
 fn markers(
     json: &mut Json<'_>,
-    instants: &[Instant],
+    markers: &[Marker<'_>],
     epoch: u64,
     strings: &mut Strings,
 ) -> io::Result<()> {
     json.raw("{\"length\":")?
-        .number(instants.len() as u64)?
+        .number(markers.len() as u64)?
         .raw(",\"data\":")?
-        .array(instants, |json, instant| {
-            let details: Vec<String> = instant
+        .array(markers, |json, marker| {
+            let details: Vec<String> = marker
                 .facts
                 .iter()
                 .map(|(name, fact)| match fact {
@@ -304,18 +334,23 @@ fn markers(
                 .map(|_| ())
         })?
         .raw(",\"name\":")?
-        .array(instants, |json, instant| {
-            json.number(strings.number(instant.name)).map(|_| ())
+        .array(markers, |json, marker| {
+            json.number(strings.number(marker.name)).map(|_| ())
         })?
         .raw(",\"startTime\":")?
-        .array(instants, |json, m| time(json, m.at_ns, epoch).map(|_| ()))?
+        .array(markers, |json, m| time(json, m.start_ns, epoch).map(|_| ()))?
         .raw(",\"endTime\":")?
-        .repeat("null", instants.len())?
-        // An instant.
+        .array(markers, |json, m| match m.end_ns {
+            Some(end_ns) => time(json, end_ns, epoch).map(|_| ()),
+            None => json.raw("null").map(|_| ()),
+        })?
+        // Instants, and intervals.
         .raw(",\"phase\":")?
-        .repeat("0", instants.len())?
+        .array(markers, |json, m| {
+            json.number(u64::from(m.end_ns.is_some())).map(|_| ())
+        })?
         .raw(",\"category\":")?
-        .repeat("0", instants.len())?
+        .repeat("0", markers.len())?
         .raw("}")
         .map(|_| ())
 }

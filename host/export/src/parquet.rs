@@ -3,13 +3,15 @@
 //!
 //! Written in row groups, so that memory is bounded for any number of calls.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::iter::once;
 use std::path::Path;
 use std::sync::Arc;
 
-use hindsight_decoder::{Flags, MethodId, SampleTimes, Thread, Trace, NO_PARENT};
+use hindsight_analysis::{pairs, spans, End, Span};
+use hindsight_decoder::{Flags, MethodId, SampleTimes, Thread, ThreadKey, Trace, NO_PARENT};
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -18,6 +20,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
+use crate::extras::event_fields;
 use crate::labels::missing;
 use crate::output::{folder_of, Output};
 use crate::written::Written;
@@ -81,12 +84,32 @@ const SLICES: &str = "message slices {
 
 const EVENTS: &str = "message events {
     required int32 thread (INTEGER(32,false));
+    required int64 event;
     required int64 at_ns;
     required binary kind (STRING);
+    required binary category (STRING);
     required int64 a (INTEGER(64,false));
     required int64 b (INTEGER(64,false));
     required int64 c (INTEGER(64,false));
     required int64 d (INTEGER(64,false));
+    required binary fields (STRING);
+}";
+
+const SPANS: &str = "message spans {
+    required int32 thread (INTEGER(32,false));
+    required binary kind (STRING);
+    required int64 begin_event;
+    optional int64 end_event;
+    required int64 start_ns;
+    required int64 duration_ns;
+}";
+
+const PAIRS: &str = "message pairs {
+    required binary kind (STRING);
+    required int32 from_thread (INTEGER(32,false));
+    required int64 from_event;
+    required int32 to_thread (INTEGER(32,false));
+    required int64 to_event;
 }";
 
 const MISSING: &str = "message missing {
@@ -113,12 +136,19 @@ impl Table {
             .set_compression(Compression::SNAPPY)
             .set_dictionary_enabled(false)
             .set_statistics_enabled(EnabledStatistics::Chunk);
-        for column in ["slice", "start_ns", "at_ns", "parent"] {
+        for column in [
+            "slice",
+            "start_ns",
+            "at_ns",
+            "parent",
+            "event",
+            "begin_event",
+        ] {
             // Values that rise in small steps.
             let path = ColumnPath::from(column);
             properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
         }
-        for column in ["thread", "method", "depth", "kind"] {
+        for column in ["thread", "method", "depth", "kind", "category"] {
             properties = properties.set_column_dictionary_enabled(ColumnPath::from(column), true);
         }
         let output = Output::create_in(folder)?;
@@ -235,7 +265,9 @@ fn write_tables(
         write_threads(threads, folder)?,
         write_methods(trace, folder)?,
         write_calls(threads, folder)?,
-        write_events(threads, folder)?,
+        write_events(trace, folder)?,
+        write_spans(threads, folder)?,
+        write_pairs(trace, folder)?,
         write_missing(trace, folder)?,
     ];
     let mut written = Written::of(threads);
@@ -362,21 +394,66 @@ fn write_calls(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetErr
     table.close()
 }
 
-fn write_events(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetError> {
+fn write_events(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> {
     let mut table = Table::create(folder, EVENTS)?;
-    for (i, thread) in threads.iter().enumerate() {
-        for events in thread.events.chunks(GROUP_ROWS) {
-            let kinds: Vec<String> = events.iter().map(|e| format!("{:?}", e.kind)).collect();
+    let fields = event_fields(trace);
+    for (i, thread) in trace.threads.iter().enumerate() {
+        for (group, events) in thread.events.chunks(GROUP_ROWS).enumerate() {
+            let first = (group * GROUP_ROWS) as u64;
+            let texts: Vec<String> = events.iter().map(&fields).collect();
             table.rows(|c| {
                 c.int(std::iter::repeat_n(i as u32, events.len()))?;
+                c.long(first..first + events.len() as u64)?;
                 c.long(events.iter().map(|e| e.at_ns))?;
-                c.text(kinds.iter().map(String::as_str))?;
+                c.text(events.iter().map(|e| e.spec().identifier))?;
+                c.text(events.iter().map(|e| e.spec().category.name()))?;
                 for part in 0..4 {
                     c.long(events.iter().map(|e| e.payload[part]))?;
                 }
-                Ok(())
+                c.text(texts.iter().map(String::as_str))
             })?;
         }
+    }
+    table.close()
+}
+
+/// Waits, tasks, messages: two events of one thread.
+fn write_spans(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetError> {
+    let mut table = Table::create(folder, SPANS)?;
+    for (i, thread) in threads.iter().enumerate() {
+        let spans = spans(thread).spans;
+        for spans in spans.chunks(GROUP_ROWS) {
+            table.rows(|c| {
+                c.int(std::iter::repeat_n(i as u32, spans.len()))?;
+                c.text(spans.iter().map(|s| s.kind.name()))?;
+                c.long(spans.iter().map(|s| s.begin as u64))?;
+                let present: Vec<i16> = spans.iter().map(|s| i16::from(s.end.is_some())).collect();
+                let ends: Vec<i64> = spans
+                    .iter()
+                    .filter_map(|s| s.end.map(|e| e as i64))
+                    .collect();
+                c.write::<Int64Type>(&ends, Some(&present))?;
+                c.long(spans.iter().map(|s| s.start_ns))?;
+                c.long(spans.iter().map(Span::duration_ns))
+            })?;
+        }
+    }
+    table.close()
+}
+
+/// Causes and their effects: events of two threads.
+fn write_pairs(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> {
+    let mut table = Table::create(folder, PAIRS)?;
+    let numbers: HashMap<ThreadKey, u32> = trace.threads.iter().map(|t| t.key).zip(0..).collect();
+    let thread = |end: End| numbers.get(&end.thread).copied().unwrap_or(u32::MAX);
+    for pairs in pairs(trace).pairs.chunks(GROUP_ROWS) {
+        table.rows(|c| {
+            c.text(pairs.iter().map(|p| p.kind.name()))?;
+            c.int(pairs.iter().map(|p| thread(p.from)))?;
+            c.long(pairs.iter().map(|p| p.from.event as u64))?;
+            c.int(pairs.iter().map(|p| thread(p.to)))?;
+            c.long(pairs.iter().map(|p| p.to.event as u64))
+        })?;
     }
     table.close()
 }

@@ -224,7 +224,9 @@ fn everything() -> Trace {
     r.extension(Extension::Allocations, &[10, 320]).after(5);
     r.extension(Extension::ResourceUse, &[5, 1, 2, 3]);
     s.at(worker, 150)
-        .extension(Extension::MessageDispatched, &[9]);
+        .event(Extension::MessageDispatched, &[("message", 9)])
+        .after(5)
+        .event(Extension::MessageDone, &[("message", 9)]);
     let mut trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
     trace.damaged.push(Damage {
         part: DamagedPart::Symbols,
@@ -370,7 +372,7 @@ fn every_field_has_the_number_and_the_type_of_the_schema() {
             r#"100 SliceBegin a.C.f ["end=not seen"] "#,
             r#"100 SliceBegin <method 0x7f1234567890> ["ArtMethod=0x7f1234567890"] "#,
             r#"105 Instant waits for a lock ["held by=worker (71)", "lock=0xabc"] hindsight"#,
-            r#"105 Instant message enqueued ["message=0x9", "for=worker (71)"] hindsight >"#,
+            r#"105 Instant message enqueued ["message=0x9", "for thread=worker (71)"] hindsight >"#,
             r#"105 SliceEnd  ["left by=exception"] "#,
         ]
     );

@@ -453,10 +453,11 @@ fn conversation(pid: u32, tids: [u32; 2]) -> Script {
         .after(10)
         .extension(Extension::WokenBy, &[u64::from(tids[0])])
         .after(20)
-        .extension(Extension::MessageDispatched, &[0xdead_beef])
+        .event(Extension::MessageDispatched, &[("message", 0xdead_beef)])
         .after(20)
         .extension(Extension::LockWait, &[u64::from(tids[0]), 0x1234])
         .after(100)
+        .event(Extension::MessageDone, &[("message", 0xdead_beef)])
         .exit();
     s
 }
@@ -469,11 +470,13 @@ fn what_leads_to_what_and_counters() {
     let trace = decode(&conversation(70, [70, 71]));
     let (mut perfetto, _) = check(&trace);
     let flows = perfetto.query(
+        // The slices of a thread with calls are on a track below the thread's.
         "select o.name as cause, i.name as effect, o.ts as from_ts, i.ts as to_ts,
                 ot.tid as from_tid, it.tid as to_tid
          from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id
-         join thread_track ott on ott.id = o.track_id join thread ot on ot.utid = ott.utid
-         join thread_track itt on itt.id = i.track_id join thread it on it.utid = itt.utid
+         join track op on op.id = o.track_id join track ip on ip.id = i.track_id
+         join thread_track ott on ott.id in (op.id, op.parent_id) join thread ot on ot.utid = ott.utid
+         join thread_track itt on itt.id in (ip.id, ip.parent_id) join thread it on it.utid = itt.utid
          order by i.ts",
     );
     let at = |ns: u64| hindsight_testkit::EPOCH + ns;
@@ -482,9 +485,17 @@ fn what_leads_to_what_and_counters() {
         [
             serde_json::json!({"cause": "wakes", "effect": "woken", "from_ts": at(209), "to_ts": at(210),
                 "from_tid": 70, "to_tid": 71}),
-            serde_json::json!({"cause": "message enqueued", "effect": "message dispatched", "from_ts": at(110),
+            serde_json::json!({"cause": "message enqueued", "effect": "message", "from_ts": at(110),
                 "to_ts": at(230), "from_tid": 70, "to_tid": 71}),
         ]
+    );
+    let message = perfetto.query(
+        "select s.dur, extract_arg(s.arg_set_id, 'debug.message') as message, t.name as track
+         from slice s join track t on s.track_id = t.id where s.name = 'message'",
+    );
+    assert_eq!(
+        message,
+        [serde_json::json!({"dur": 120, "message": 0xdead_beef_u32, "track": "receiver, events"})]
     );
     let lock = perfetto.query(
         "select s.ts, extract_arg(s.arg_set_id, 'debug.held by') as holder, p.name as inside
@@ -527,6 +538,45 @@ fn what_leads_to_what_and_counters() {
          where name = 'Hindsight trace taken'",
     );
     assert_eq!(lost, [serde_json::json!({"n": 3})]);
+}
+
+/// A process that records events only: what begins and ends is a slice of the thread's own track.
+#[test]
+fn events_of_threads_without_calls_are_slices() {
+    if offline() {
+        return;
+    }
+    let trace = decode(&hindsight_testkit::events_only());
+    let (mut perfetto, _) = check(&trace);
+    let slices = perfetto.query(
+        "select s.name, s.depth, s.dur from slice s join thread_track t on t.id = s.track_id
+         join thread using (utid) where tid = 4200 and s.dur > 100000000 order by s.ts",
+    );
+    assert_eq!(
+        slices,
+        [
+            serde_json::json!({"name": "message: com.example.notes.NoteListScreen", "depth": 0, "dur": 702_708_000}),
+            serde_json::json!({"name": "wait: lock", "depth": 1, "dur": 702_000_000}),
+        ]
+    );
+    let flows = perfetto.query(
+        "select o.name as cause, i.name as effect from flow f
+         join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id order by o.ts",
+    );
+    let flow = |cause: &str, effect: &str| serde_json::json!({"cause": cause, "effect": effect});
+    assert_eq!(
+        flows,
+        [
+            flow("task submitted", "task: com.example.notes.SaveTask"),
+            flow("wakes", "wait ends"),
+            flow(
+                "message enqueued",
+                "message: com.example.notes.NoteListScreen"
+            ),
+            flow("wakes", "wait ends"),
+            flow("releases a lock", "wait ends"),
+        ]
+    );
 }
 
 #[test]

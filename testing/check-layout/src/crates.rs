@@ -42,7 +42,12 @@ const LAYERS: &[Layer] = &[
     ),
     host(
         "host/export",
-        &["host/decoder", "trace-format", "trace-query"],
+        &[
+            "host/analysis",
+            "host/decoder",
+            "trace-format",
+            "trace-query",
+        ],
     ),
     host("host/*", &["host/*", "trace-format", "trace-query"]),
     host("lab", &["rom/blueprint", "trace-format"]),

@@ -84,6 +84,11 @@ impl Numbers {
         mix(self.seed, 1 << 62 | thread << 32 | counter as u64)
     }
 
+    /// The track for a thread's slices that are not calls.
+    fn slices(self, thread: u64) -> u64 {
+        mix(self.seed, 1 << 61 | thread << 32)
+    }
+
     fn flow(self, flow: u64) -> u64 {
         mix(self.seed, flow)
     }
@@ -163,7 +168,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     writer.clocks(trace)?;
     writer.process(trace)?;
     let named = threads.iter().zip(unique_threads(threads));
-    for (i, ((thread, (tid, name)), extras)) in named.zip(extras(threads)).enumerate() {
+    for (i, ((thread, (tid, name)), extras)) in named.zip(extras(trace)).enumerate() {
         let mut sequence = Sequence::new(trace, thread, i as u64, writer.numbers);
         sequence.describe(trace, tid, &name, &mut writer)?;
         if thread.stats.overwritten_slots > 0 {
@@ -194,6 +199,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
         for instant in instants {
             sequence.instant(instant, running, &mut writer)?;
         }
+        sequence.slices(&extras, &mut writer)?;
         sequence.counters(&extras, &mut writer)?;
     }
     writer.hand_on()?;
@@ -308,6 +314,31 @@ fn instant_event(name: &str) -> Message {
     event.string(fields::event::CATEGORIES, CATEGORY);
     event.string(fields::event::NAME, name);
     event
+}
+
+fn add_flows(event: &mut Message, flows: &[Flow], numbers: Numbers) {
+    for flow in flows {
+        let (field, flow) = match flow {
+            Flow::From(flow) => (fields::event::FLOW_IDS, *flow),
+            Flow::To(flow) => (fields::event::TERMINATING_FLOW_IDS, *flow),
+        };
+        event.fixed64(field, numbers.flow(flow));
+    }
+}
+
+/// An event of a thread at an absolute time: the incremental clock is at the last call by now, and only goes forwards.
+fn absolute(
+    tail: &Message,
+    at_ns: u64,
+    event: &Message,
+    writer: &mut Writer<'_>,
+) -> io::Result<()> {
+    let mut packet = Message::default();
+    packet.varint(fields::packet::TIMESTAMP, at_ns);
+    packet.varint(fields::packet::TIMESTAMP_CLOCK, clock::BOOTTIME);
+    packet.append(tail);
+    packet.message(fields::packet::TRACK_EVENT, event);
+    writer.packet(&packet)
 }
 
 fn add_fact(event: &mut Message, name: &str, fact: &Fact) {
@@ -488,9 +519,9 @@ impl<'a> Sequence<'a> {
         let overwritten = Fact::Number(self.thread.stats.overwritten_slots);
         let instant = Instant {
             at_ns: self.thread.start_ns,
-            name: "older calls were overwritten",
+            name: "older calls were overwritten".to_owned(),
             facts: vec![("slots", overwritten)],
-            flow: None,
+            flows: Vec::new(),
         };
         self.instant(&instant, 0, writer)
     }
@@ -503,18 +534,68 @@ impl<'a> Sequence<'a> {
         writer: &mut Writer<'_>,
     ) -> io::Result<()> {
         self.place(running, writer)?;
-        self.event = instant_event(instant.name);
+        self.event = instant_event(&instant.name);
         self.track(running);
         for (name, fact) in &instant.facts {
             add_fact(&mut self.event, name, fact);
         }
-        let (field, flow) = match instant.flow {
-            Some(Flow::From(flow)) => (fields::event::FLOW_IDS, flow),
-            Some(Flow::To(flow)) => (fields::event::TERMINATING_FLOW_IDS, flow),
-            None => return self.event_packet(instant.at_ns, &Message::default(), writer),
-        };
-        self.event.fixed64(field, self.numbers.flow(flow));
+        add_flows(&mut self.event, &instant.flows, self.numbers);
         self.event_packet(instant.at_ns, &Message::default(), writer)
+    }
+
+    /// Waits, messages, tasks: on the thread's track if it has no calls, otherwise on a track of their own, as they may overlap
+    /// calls.
+    fn slices(&mut self, extras: &Extras, writer: &mut Writer<'_>) -> io::Result<()> {
+        if extras.slices.is_empty() {
+            return Ok(());
+        }
+        let thread = self.numbers.track(self.index, 0);
+        let uuid = match self.thread.calls.is_empty() {
+            true => thread,
+            false => {
+                let uuid = self.numbers.slices(self.index);
+                let mut track = Message::default();
+                track.varint(fields::track::UUID, uuid);
+                track.varint(fields::track::PARENT_UUID, thread);
+                track.string(
+                    fields::track::NAME,
+                    &format!("{}, events", self.thread.name),
+                );
+                let mut packet = Message::default();
+                packet.append(&self.tail);
+                packet.message(fields::packet::TRACK_DESCRIPTOR, &track);
+                writer.packet(&packet)?;
+                uuid
+            }
+        };
+        // The ends of the slices around the next one, the innermost last.
+        let mut around: Vec<u64> = Vec::new();
+        let end = |tail: &Message, at_ns: u64, writer: &mut Writer<'_>| {
+            let mut event = Message::default();
+            event.varint(fields::event::TYPE, fields::event::SLICE_END);
+            event.varint(fields::event::TRACK_UUID, uuid);
+            absolute(tail, at_ns, &event, writer)
+        };
+        for slice in &extras.slices {
+            while let Some(at_ns) = around.pop_if(|end| *end <= slice.start_ns) {
+                end(&self.tail, at_ns, writer)?;
+            }
+            let mut event = Message::default();
+            event.varint(fields::event::TYPE, fields::event::SLICE_BEGIN);
+            event.string(fields::event::CATEGORIES, CATEGORY);
+            event.string(fields::event::NAME, &slice.name);
+            event.varint(fields::event::TRACK_UUID, uuid);
+            for (name, fact) in &slice.facts {
+                add_fact(&mut event, name, fact);
+            }
+            add_flows(&mut event, &slice.flows, self.numbers);
+            absolute(&self.tail, slice.start_ns, &event, writer)?;
+            around.push(slice.end_ns);
+        }
+        while let Some(at_ns) = around.pop() {
+            end(&self.tail, at_ns, writer)?;
+        }
+        Ok(())
     }
 
     /// The thread's counters, each on a track of its own.
@@ -548,13 +629,7 @@ impl<'a> Sequence<'a> {
             event.varint(fields::event::TYPE, fields::event::COUNTER);
             event.varint(fields::event::TRACK_UUID, uuid);
             event.varint(fields::event::COUNTER_VALUE, value);
-            let mut packet = Message::default();
-            // The incremental clock is at the last call by now, and only goes forwards.
-            packet.varint(fields::packet::TIMESTAMP, at_ns);
-            packet.varint(fields::packet::TIMESTAMP_CLOCK, clock::BOOTTIME);
-            packet.append(&self.tail);
-            packet.message(fields::packet::TRACK_EVENT, &event);
-            writer.packet(&packet)?;
+            absolute(&self.tail, at_ns, &event, writer)?;
         }
         Ok(())
     }
