@@ -61,9 +61,15 @@ struct Running {
     frame: Frame,
 }
 
+/// Reasons for stacks, as the catalogue numbers them.
+const WAIT_BEGINS: u64 = 0;
+const WAIT_ENDS: u64 = 1;
+const NATIVE_CALL: u64 = 3;
+
 /// Something that happened on the thread.
 enum Item<'a> {
-    Stack(&'a ThreadEvent),
+    /// A stack, and the reason for it.
+    Stack(&'a ThreadEvent, u64),
     /// The last stack was found again.
     Again,
     /// A message or task begins or ends.
@@ -115,26 +121,62 @@ impl<'a> Sampler<'a> {
 }
 
 /// What the stacks of a thread consist of, in the order of time.
+///
+/// A thread stands still while it waits: a stack that was taken at one end of a wait holds at the other end, too.
 fn items<'e>(events: impl IntoIterator<Item = &'e ThreadEvent>) -> Vec<(u64, Item<'e>)> {
     let mut items = Vec::new();
+    // The waits under way, the innermost last, and the one that has just ended.
+    let mut waits: Vec<Wait> = Vec::new();
+    let mut ended: Option<Wait> = None;
     for event in events {
-        let item = match event.kind {
-            Extension::Stack => Item::Stack(event),
+        let at_ns = event.at_ns;
+        match event.kind {
+            Extension::Stack => {
+                let reason = event.get("reason");
+                if let Some(wait) = waits.last_mut() {
+                    wait.has_stack |= reason == WAIT_BEGINS;
+                }
+                if let Some(wait) = ended.take() {
+                    if reason == WAIT_ENDS && !wait.has_stack {
+                        items.push((wait.begin_ns, Item::Stack(event, WAIT_BEGINS)));
+                    }
+                }
+                items.push((at_ns, Item::Stack(event, reason)));
+            }
             Extension::StackAgain => {
-                items.push((event.at_ns.saturating_sub(event.get("ago")), Item::Again));
-                continue;
+                items.push((at_ns.saturating_sub(event.get("ago")), Item::Again));
+            }
+            Extension::WaitBegin => waits.push(Wait {
+                number: event.get("number"),
+                begin_ns: at_ns,
+                has_stack: false,
+            }),
+            Extension::WaitEnd => {
+                let number = event.get("number");
+                let place = waits.iter().rposition(|wait| wait.number == number);
+                ended = place.and_then(|place| waits.drain(place..).next());
+                if ended.as_ref().is_some_and(|wait| wait.has_stack) {
+                    items.push((at_ns, Item::Again));
+                }
             }
             Extension::MessageDispatched
             | Extension::MessageDone
             | Extension::TaskBegin
-            | Extension::TaskEnd => Item::Boundary,
-            _ => continue,
-        };
-        items.push((event.at_ns, item));
+            | Extension::TaskEnd => items.push((at_ns, Item::Boundary)),
+            _ => {}
+        }
     }
-    // An Again is recorded late. Stable: the order of the ring decides between equal times.
+    // Some were recorded late. Stable: the order of the ring decides between equal times.
     items.sort_by_key(|(at_ns, _)| *at_ns);
     items
+}
+
+/// A wait under way.
+struct Wait {
+    number: u64,
+    begin_ns: u64,
+    /// A stack was taken at its begin.
+    has_stack: bool,
 }
 
 /// The state between two stacks.
@@ -168,7 +210,7 @@ impl<'a> Building<'a> {
     fn add<'e>(&mut self, events: impl IntoIterator<Item = &'e ThreadEvent>, until_ns: u64) {
         for (at_ns, item) in items(events) {
             match item {
-                Item::Stack(event) => self.stack(at_ns, event),
+                Item::Stack(event, reason) => self.stack(at_ns, event, reason),
                 Item::Again => self.again(at_ns),
                 Item::Boundary => self.separated = true,
             }
@@ -176,7 +218,7 @@ impl<'a> Building<'a> {
         self.pop_to(0, until_ns);
     }
 
-    fn stack(&mut self, at_ns: u64, event: &ThreadEvent) {
+    fn stack(&mut self, at_ns: u64, event: &ThreadEvent, reason: u64) {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         frames.extend(self.sampler.stacks.of(event));
@@ -188,7 +230,10 @@ impl<'a> Building<'a> {
             return;
         }
         let is_cut = event.get("cut") != 0 || frames.len() == MAX_STACK_FRAMES;
-        let common = self.common(&frames, is_cut, is_new_leaf(event, &frames));
+        // The innermost frame is a native call that has just begun.
+        let begins = matches!(reason, WAIT_BEGINS | NATIVE_CALL);
+        let is_new_leaf = begins && frames.last().is_some_and(|f| f.dex_pc == NO_DEX_PC);
+        let common = self.common(&frames, is_cut, is_new_leaf);
         self.pop_to(common, at_ns);
         for (running, frame) in self.running.iter_mut().zip(&frames) {
             running.frame = *frame;
@@ -267,14 +312,6 @@ impl<'a> Building<'a> {
     }
 }
 
-/// Whether the innermost frame is a native call that has just begun.
-fn is_new_leaf(event: &ThreadEvent, frames: &[Frame]) -> bool {
-    use hindsight_trace_format::catalogue::STACK_REASONS;
-    let reason = STACK_REASONS.get(event.get("reason") as usize);
-    let begins = matches!(reason, Some(&"wait begins" | &"native call"));
-    begins && frames.last().is_some_and(|f| f.dex_pc == NO_DEX_PC)
-}
-
 /// Both in one order; they do not overlap.
 fn merge(exact: Calls, sampled: Calls) -> Calls {
     if exact.is_empty() {
@@ -305,8 +342,8 @@ fn merge(exact: Calls, sampled: Calls) -> Calls {
 /// When a thread's stacks were taken.
 #[derive(Clone, Debug, Default)]
 pub struct SampleTimes {
-    /// CLOCK_BOOTTIME, ns, ascending. Without cut stacks: a call that is not in such a stack may have been running.
-    at_ns: Vec<u64>,
+    /// CLOCK_BOOTTIME, ns, ascending, and whether the stack was cut: a call that is not in it may have been running.
+    stacks: Vec<(u64, bool)>,
     start_ns: u64,
     end_ns: u64,
 }
@@ -314,21 +351,17 @@ pub struct SampleTimes {
 impl SampleTimes {
     /// Of the events of a thread that has calls with [`Flags::SAMPLED`].
     pub fn of(thread: &Thread) -> Self {
-        let mut last_is_cut = false;
-        let mut is_whole = |item: &Item<'_>| match item {
-            Item::Stack(event) => {
-                last_is_cut = event.get("cut") != 0;
-                !last_is_cut
-            }
-            Item::Again => !last_is_cut,
-            Item::Boundary => false,
-        };
-        let items = items(&thread.events).into_iter();
+        let mut stacks: Vec<(u64, bool)> = Vec::new();
+        for (at_ns, item) in items(&thread.events) {
+            let is_cut = match item {
+                Item::Stack(event, _) => event.get("cut") != 0,
+                Item::Again => stacks.last().is_some_and(|(_, cut)| *cut),
+                Item::Boundary => continue,
+            };
+            stacks.push((at_ns, is_cut));
+        }
         SampleTimes {
-            at_ns: items
-                .filter(|(_, item)| is_whole(item))
-                .map(|(at_ns, _)| at_ns)
-                .collect(),
+            stacks,
             start_ns: thread.start_ns,
             end_ns: thread.end_ns,
         }
@@ -337,14 +370,17 @@ impl SampleTimes {
     /// The earliest start and the latest end of a sampled call, CLOCK_BOOTTIME, ns: it was not in the stack before its
     /// start, nor in the one after its end.
     pub fn bounds(&self, call: &Call) -> (u64, u64) {
-        let before = self.at_ns.partition_point(|&at| at < call.start_ns);
-        let after = self.at_ns.partition_point(|&at| at < call.end_ns);
-        let earliest = match before.checked_sub(1) {
-            Some(i) => self.at_ns[i],
-            None => self.start_ns.min(call.start_ns),
+        let before = self.stacks.partition_point(|(at, _)| *at < call.start_ns);
+        let after = self.stacks.partition_point(|(at, _)| *at < call.end_ns);
+        let earliest = match before.checked_sub(1).map(|i| self.stacks[i]) {
+            Some((at, false)) => at,
+            _ => self.start_ns.min(call.start_ns),
         };
-        let latest = self.at_ns.get(after).copied();
-        (earliest, latest.unwrap_or(self.end_ns.max(call.end_ns)))
+        let latest = match self.stacks.get(after) {
+            Some((at, false)) => *at,
+            _ => self.end_ns.max(call.end_ns),
+        };
+        (earliest, latest)
     }
 }
 
@@ -483,15 +519,48 @@ mod tests {
 
     #[test]
     fn a_blocking_call_lasts_from_its_begin_to_its_end() {
-        const BEGINS: u64 = 0;
-        const ENDS: u64 = 1;
         let script = Script::default()
-            .stack(0, "A1 W-", BEGINS)
-            .stack(5, "A1 W-", ENDS)
+            .stack(0, "A1 W-", WAIT_BEGINS)
+            .stack(5, "A1 W-", WAIT_ENDS)
             // In a loop: the same place, but another call.
-            .stack(6, "A1 W-", BEGINS)
-            .stack(9, "A1 W-", ENDS);
+            .stack(6, "A1 W-", WAIT_BEGINS)
+            .stack(9, "A1 W-", WAIT_ENDS);
         assert_eq!(script.calls(), ["A 0-9+10", " W 0-5+10", " W 6-9+10"]);
+    }
+
+    #[test]
+    fn a_stack_at_one_end_of_a_wait_holds_at_the_other() {
+        let begin = |number: u64| [number << 32, 0, 0, 0];
+        // Both stacks at the begin were throttled, and the last one at the end.
+        let script = Script::default()
+            .event(0, Extension::WaitBegin, begin(1))
+            .event(5, Extension::WaitEnd, begin(1))
+            .stack(5, "A1 W-", WAIT_ENDS)
+            .event(6, Extension::WaitBegin, begin(2))
+            .event(9, Extension::WaitEnd, begin(2))
+            .stack(9, "A1 W-", WAIT_ENDS)
+            .event(20, Extension::WaitBegin, begin(3))
+            .stack(20, "A1 W-", WAIT_BEGINS)
+            .event(21, Extension::WaitEnd, begin(3));
+        assert_eq!(
+            script.calls(),
+            ["A 0-21+10", " W 0-5+10", " W 6-9+10", " W 20-21+10"]
+        );
+        // Another wait's end.
+        let script = Script::default()
+            .event(0, Extension::WaitBegin, begin(1))
+            .event(5, Extension::WaitEnd, begin(9))
+            .stack(5, "A1 W-", WAIT_ENDS);
+        assert_eq!(script.calls(), ["A 5-5+10", " W 5-5+10"]);
+    }
+
+    #[test]
+    fn the_reasons_are_those_of_the_catalogue() {
+        use hindsight_trace_format::catalogue::STACK_REASONS;
+        let name = |reason: u64| STACK_REASONS[reason as usize];
+        assert_eq!(name(WAIT_BEGINS), "wait begins");
+        assert_eq!(name(WAIT_ENDS), "wait ends");
+        assert_eq!(name(NATIVE_CALL), "native call");
     }
 
     #[test]
@@ -595,9 +664,11 @@ mod tests {
         let times = SampleTimes::of(&thread);
         let (sampled, lines) = script.decode();
         assert_eq!(lines[1], " B 1-1+10");
-        assert_eq!(times.bounds(&sampled.calls.get(1)), (0, 9 * MS));
+        assert_eq!(times.bounds(&sampled.calls.get(1)), (0, 20 * MS));
         assert_eq!(lines[2], "C 2-2+10");
         assert_eq!(times.bounds(&sampled.calls.get(2)), (MS, 9 * MS));
+        assert_eq!(lines[4], "A 9-9+10");
+        assert_eq!(times.bounds(&sampled.calls.get(4)), (0, 20 * MS));
     }
 
     #[test]
