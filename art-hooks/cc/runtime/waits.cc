@@ -88,6 +88,18 @@ void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
   }
 }
 
+void RecordNotified(Thread* self, Thread* first, bool all) {
+  Thread* thread = first;
+  do {
+    // In the list are also threads that were interrupted, or whose time was up, until they own the monitor again.
+    MutexLock wait(self, *thread->GetWaitMutex());
+    if (thread->GetWaitMonitor() != nullptr) {
+      Wakes(self, thread);
+    }
+    thread = thread->GetWaitNext();
+  } while (all && thread != nullptr);
+}
+
 void RecordReleased(Thread* self, const void* lock, size_t waiters) {
   const size_t itself = self->GetState() == ThreadState::kRunnable ? 0u : 1u;
   if (waiters > itself) {

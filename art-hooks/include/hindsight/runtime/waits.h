@@ -216,7 +216,23 @@ ALWAYS_INLINE inline void Wakes(Thread* self, Thread* thread) {
   WakesFrom(self, thread, WaitOf(thread));
 }
 
-// As above, where `thread` may have left the wait in which it was before the permit was given, and wait again. `before` is
+// `self`, the calling thread, owns a monitor and notifies `first`, the first thread that waits in it, or all of them: a list.
+// It is the notification that ends their waits, although each thread goes on only when the monitor is released.
+void RecordNotified(Thread* self, Thread* first, bool all) NO_THREAD_SAFETY_ANALYSIS;
+
+ALWAYS_INLINE inline void Notifies(Thread* self, Thread* first) {
+  if (UNLIKELY(CategoriesOf(first) != 0u) || Records(self, kCategoryWaits)) {
+    RecordNotified(self, first, /* all= */ false);
+  }
+}
+
+ALWAYS_INLINE inline void NotifiesAll(Thread* self, Thread* first) {
+  if (UNLIKELY(CategoriesOf(first) != 0u) || Records(self, kCategoryWaits)) {
+    RecordNotified(self, first, /* all= */ true);
+  }
+}
+
+// As Wakes(), where `thread` may have left the wait in which it was before the permit was given, and wait again. `before` is
 // WaitOf(thread) before that.
 ALWAYS_INLINE inline void Unparks(Thread* self, Thread* thread, uint32_t before) {
   WakesFrom(self, thread, before == WaitOf(thread) ? before : 0u);
