@@ -203,6 +203,24 @@ fn a_transaction_has_one_identity_in_both_processes() {
     }
 }
 
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_program_may_record_events_where_nothing_is_recorded() {
+    let (framework, app) = built();
+    let folder = tempfile::tempdir().unwrap();
+    let off = format!("trace=main,events=off,dir={}", folder.path().display());
+    // Without a configuration, no native method is linked, as on an ART without Hindsight.
+    for (configuration, expected) in [("", "0 0\n"), (off.as_str(), "1 2\n")] {
+        let output = framework
+            .app_command(app, "OffTest", Execution::Jit)
+            .env("HINDSIGHT", configuration)
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    }
+}
+
 /// The framework and the test's programs, built once.
 fn built() -> &'static (Framework, App) {
     static BUILT: OnceLock<(Framework, App)> = OnceLock::new();

@@ -45,8 +45,8 @@ public final class Events {
      * Registers a name for the methods below. The same name has the same number. Not to be called where time matters:
      * it takes a lock.
      *
-     * @param name of at most 256 bytes; the rest is cut off
-     * @return its number; 0 if tracing is off, or 4,000 names are registered: its events have no name then
+     * @param name of at most 200 bytes; the rest is cut off
+     * @return its number; 0 if tracing is off, or 4,096 names are registered: its events have no name then
      */
     public static int register(String name) {
         if (name == null) {
