@@ -146,6 +146,7 @@ impl ThreadWords {
     }
 
     /// The categories of events that the thread records, as bits.
+    #[inline]
     pub fn events(&self) -> u32 {
         self.events.load(Ordering::Relaxed)
     }
