@@ -3,6 +3,7 @@
 
 mod code_size;
 mod control;
+mod events;
 mod floor;
 mod host;
 mod machine;
@@ -42,6 +43,8 @@ enum Name {
     Host,
     /// The time for which a start, a snapshot and a stop hold a thread
     Control,
+    /// The costs of events and of stacks: one by one, in whole programs, in memory
+    Events,
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,7 @@ struct Report {
 fn run(name: Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
         Name::Host => ("host.json", host::bench(checkout)?),
+        Name::Events => ("events.json", events::bench(checkout)?),
         Name::Control => ("control.json", control::bench(checkout)?),
         Name::Sequences => ("sequences.json", sequences::bench()?),
         Name::CodeSize => ("code-size.json", code_size::bench(checkout)?),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of `cargo xtask verify` that `cargo xtask bench` uses, too.
+//! The parts of `cargo xtask verify` that `cargo xtask bench` uses, too.
 
 pub mod boot_images;
+pub mod debian;
