@@ -678,7 +678,7 @@ mod tests {
             ),
             (
                 "events=waits+calls",
-                "'waits+calls' is no value for events: it takes off, all, or some of waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks, rules with + between them",
+                "'waits+calls' is no value for events: it takes off, all, or some of waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks with + between them",
             ),
             (
                 "event-spool=40",

@@ -35,13 +35,11 @@ pub enum Category {
     Stacks = 9,
     /// Events of the program itself, by `dev.hindsight.Events`.
     Marks = 10,
-    /// Methods that a rules file names.
-    Rules = 11,
 }
 
 impl Category {
     /// All categories, in the order of their bits.
-    pub const ALL: [Category; 12] = [
+    pub const ALL: [Category; 11] = [
         Category::Recording,
         Category::Waits,
         Category::Tasks,
@@ -53,7 +51,6 @@ impl Category {
         Category::Resources,
         Category::Stacks,
         Category::Marks,
-        Category::Rules,
     ];
 
     /// The category's name in configurations and in commands.
@@ -70,7 +67,6 @@ impl Category {
             Category::Resources => "resources",
             Category::Stacks => "stacks",
             Category::Marks => "marks",
-            Category::Rules => "rules",
         }
     }
 
@@ -482,14 +478,6 @@ catalogue! {
         part("generation", 0, 32, 32, Number),
         part("reason", 1, 0, 8, Choice(STACK_REASONS)),
         part("cut", 1, 8, 1, Flag);
-    /// A method that a rules file names was entered.
-    RuleBegin = 0x17a, "rule begins", Rules, Boundary, Runtime,
-        whole("rule", 0, String),
-        whole("object", 1, Identity);
-    /// A method that a rules file names was left.
-    RuleEnd = 0x182, "rule ends", Rules, Boundary, Runtime,
-        whole("rule", 0, String),
-        whole("object", 1, Identity);
     /// The whole counter, in ticks, of this event and of the event before it: the thread recorded nothing for so long that
     /// the low 32 bits of the counter do not show for how long.
     FullTime = 0x18a, "full time", Recording, Semantics, Runtime,

@@ -361,7 +361,7 @@ impl Source<'_> {
                     _ => kind.to_owned(),
                 }
             }
-            (SpanKind::Marked | SpanKind::Rule, Some(name)) => name,
+            (SpanKind::Marked, Some(name)) => name,
             (_, Some(what)) => format!("{kind}: {what}"),
             (_, None) => kind.to_owned(),
         };

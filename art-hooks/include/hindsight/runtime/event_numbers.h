@@ -27,7 +27,6 @@ static constexpr uint32_t kCategoryRuntime = 1u << 7;
 static constexpr uint32_t kCategoryResources = 1u << 8;
 static constexpr uint32_t kCategoryStacks = 1u << 9;
 static constexpr uint32_t kCategoryMarks = 1u << 10;
-static constexpr uint32_t kCategoryRules = 1u << 11;
 
 enum StartedReason : uint32_t {
   kStartedReasonConfiguration = 0u,
@@ -364,18 +363,6 @@ inline constexpr std::array<uint64_t, 2> PackStack(uint64_t node,
                                                    uint64_t reason,
                                                    uint64_t cut) {
   return {{(node & 0xffffffffu) | ((generation & 0xffffffffu) << 32), (reason & 0xffu) | ((cut & 0x1u) << 8)}};
-}
-
-// A method that a rules file names was entered.
-static constexpr uint32_t kRuleBegin = 0x17au;
-inline constexpr std::array<uint64_t, 2> PackRuleBegin(uint64_t rule, uint64_t object) {
-  return {{rule, object}};
-}
-
-// A method that a rules file names was left.
-static constexpr uint32_t kRuleEnd = 0x182u;
-inline constexpr std::array<uint64_t, 2> PackRuleEnd(uint64_t rule, uint64_t object) {
-  return {{rule, object}};
 }
 
 // The whole counter, in ticks, of this event and of the event before it: the thread recorded nothing for so long

@@ -32,8 +32,6 @@ pub enum SpanKind {
     Checkpoint,
     /// A piece of work that the program named.
     Marked,
-    /// A method that a rules file names.
-    Rule,
 }
 
 impl SpanKind {
@@ -51,7 +49,6 @@ impl SpanKind {
             SpanKind::Service => "service",
             SpanKind::Checkpoint => "checkpoint",
             SpanKind::Marked => "marked",
-            SpanKind::Rule => "rule",
         }
     }
 }
@@ -129,8 +126,6 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
         Extension::CheckpointEnd => (false, SpanKind::Checkpoint, 0),
         Extension::UserBegin => (true, SpanKind::Marked, id("name") << 32 ^ id("id")),
         Extension::UserEnd => (false, SpanKind::Marked, id("name") << 32 ^ id("id")),
-        Extension::RuleBegin => (true, SpanKind::Rule, id("rule") << 32 ^ id("object")),
-        Extension::RuleEnd => (false, SpanKind::Rule, id("rule") << 32 ^ id("object")),
         _ => return None,
     })
 }
