@@ -15,7 +15,7 @@ use crate::damage::{Damage, DamagedPart};
 use crate::error::Error;
 use crate::key::ThreadKey;
 use crate::methods::Merger;
-use crate::model::{Mode, Trace};
+use crate::model::{Mode, ThreadEvent, Trace};
 use crate::parts;
 use crate::ring::{self, Decoded};
 use crate::salvage::salvage;
@@ -135,9 +135,10 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .iter()
         .map(|t| merger.merge(&t.methods, symbols.as_ref()))
         .collect();
+    let events = threads.iter().flat_map(|t| &t.thread.events);
     let stacks = Stacks::new(
         &stacks.unwrap_or_default(),
-        threads.iter().flat_map(|t| &t.thread.events),
+        events.filter_map(ThreadEvent::stack),
         symbols.as_ref(),
         &mut merger,
     );

@@ -78,4 +78,4 @@ pub use methods::{Method, MethodId, Methods};
 pub use model::{Mode, Stats, Thread, ThreadEvent, ThreadPart, Trace};
 pub use open::OpenOptions;
 pub use samples::{SampleTimes, Sampled, Sampler, LEAST_DURATION_NS};
-pub use stacks::{Frame, Stacks, MAX_STACK_FRAMES, NO_DEX_PC};
+pub use stacks::{Frame, StackId, Stacks, MAX_STACK_FRAMES, NO_DEX_PC};

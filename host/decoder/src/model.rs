@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::damage::Damage;
 use crate::key::ThreadKey;
 use crate::methods::{MethodId, Methods};
-use crate::stacks::Stacks;
+use crate::stacks::{StackId, Stacks};
 
 /// A decoded trace.
 #[derive(Clone, Debug)]
@@ -175,6 +175,14 @@ impl ThreadEvent {
     /// Its entry in the catalogue.
     pub fn spec(&self) -> &'static Spec {
         self.kind.spec()
+    }
+
+    /// The stack that an event [`Extension::Stack`] names.
+    pub fn stack(&self) -> Option<StackId> {
+        (self.kind == Extension::Stack).then(|| StackId {
+            generation: self.get("generation") as u32,
+            node: self.get("node") as u32,
+        })
     }
 
     /// The number in the field of this name; 0 if it has no such field.

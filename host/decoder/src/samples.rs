@@ -221,7 +221,11 @@ impl<'a> Building<'a> {
     fn stack(&mut self, at_ns: u64, event: &ThreadEvent, reason: u64) {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        frames.extend(self.sampler.stacks.of(event));
+        frames.extend(
+            self.sampler
+                .stacks
+                .frames(event.stack().unwrap_or_default()),
+        );
         frames.reverse();
         let budget = ALWAYS_ALLOWED_CALLS + MAX_CALLS_PER_STACK * self.out.stacks as usize;
         if frames.is_empty() || self.out.calls.len() + frames.len() > budget {
@@ -441,7 +445,12 @@ mod tests {
                 generations: vec![self.generation.clone()],
             };
             let mut merger = Merger::default();
-            let stacks = Stacks::new(&file, self.events.iter(), None, &mut merger);
+            let stacks = Stacks::new(
+                &file,
+                self.events.iter().filter_map(ThreadEvent::stack),
+                None,
+                &mut merger,
+            );
             let mut methods = Vec::new();
             for (_, method) in merger.finish().iter() {
                 let letter = char::from((method.address - 0x1_0000) as u8);

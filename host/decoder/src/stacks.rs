@@ -3,10 +3,8 @@
 
 use hashbrown::HashMap;
 use hindsight_trace_format::container::{self, SymbolTable};
-use hindsight_trace_format::slot::Extension;
 
 use crate::methods::{Merger, MethodId, Resolver};
-use crate::model::ThreadEvent;
 
 /// Most frames of a stack. Devices record no more; the outermost of a deeper stack are left out.
 pub const MAX_STACK_FRAMES: usize = 256;
@@ -20,6 +18,15 @@ pub struct Frame {
     pub method: MethodId,
     /// Index of the instruction in the method's dex code, or [`NO_DEX_PC`].
     pub dex_pc: u32,
+}
+
+/// Names a stack, by its innermost node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StackId {
+    /// Number of the generation.
+    pub generation: u32,
+    /// Number of the node in it.
+    pub node: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +43,10 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// The stacks of a file, with the methods of those that `events` name.
-    pub(crate) fn new<'e>(
+    /// The stacks of a file, with the methods of those that are `used`.
+    pub(crate) fn new(
         stacks: &container::Stacks,
-        events: impl Iterator<Item = &'e ThreadEvent>,
+        used: impl Iterator<Item = StackId>,
         symbols: Option<&SymbolTable<'_>>,
         merger: &mut Merger,
     ) -> Self {
@@ -55,7 +62,11 @@ impl Stacks {
             generations.insert(generation.number, nodes.collect());
         }
         let mut resolver = Resolver::new(symbols);
-        for (generation, mut number) in events.filter_map(node_of) {
+        for stack in used {
+            let StackId {
+                generation,
+                node: mut number,
+            } = stack;
             let named = stacks.generation(generation);
             let (Some(named), Some(nodes)) = (named, generations.get_mut(&generation)) else {
                 continue;
@@ -87,15 +98,14 @@ impl Stacks {
         self.generations.values().all(Vec::is_empty)
     }
 
-    /// The stack that an event [`Extension::Stack`] names: its frames, innermost first. None if the event is another one, or
-    /// if its stack is not in the file.
-    pub fn of(&self, event: &ThreadEvent) -> impl Iterator<Item = Frame> + '_ {
-        let (generation, number) = node_of(event).unwrap_or_default();
+    /// The frames of a stack, innermost first. None if the stack is not in the file.
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = Frame> + '_ {
+        let StackId { generation, node } = stack;
         let nodes = self
             .generations
             .get(&generation)
             .map_or(&[][..], |g| &g[..]);
-        let mut next = number;
+        let mut next = node;
         let frames = std::iter::from_fn(move || {
             let node = nodes.get(next.checked_sub(1)? as usize)?;
             next = node.parent;
@@ -113,10 +123,4 @@ impl Stacks {
             (number, nodes.map(|n| (n.frame, n.parent)).collect())
         })
     }
-}
-
-/// Generation and number of the node that a stack's event names.
-fn node_of(event: &ThreadEvent) -> Option<(u32, u32)> {
-    (event.kind == Extension::Stack)
-        .then(|| (event.get("generation") as u32, event.get("node") as u32))
 }

@@ -66,7 +66,7 @@ fn a_thread_without_calls_has_the_calls_of_its_stacks() {
     let (earliest, latest) = times.bounds(&b);
     assert_eq!((b.start_ns - earliest, latest - b.end_ns), (0, 2 * MS - 10));
     // The event still names its frames, innermost first.
-    let frames = trace.stacks.of(&main.events[2]);
+    let frames = trace.stacks.frames(main.events[2].stack().unwrap());
     let names: Vec<_> = frames.map(|f| trace.methods.name(f.method)).collect();
     assert_eq!(names, ["A.c", "A.a"]);
 }

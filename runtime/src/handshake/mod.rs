@@ -24,6 +24,7 @@ use crate::thread::taken::TakenRing;
 use crate::thread::trace::{Inner, StartReason, ThreadTrace};
 use crate::thread::words::{HookMode, ThreadWords};
 
+use crate::stacks::Frame;
 #[cfg(feature = "lock-free")]
 use request::Request;
 use sampling::Sampling;
@@ -116,6 +117,60 @@ impl TracedThread {
             // SAFETY: the caller fulfils the same conditions.
             request: Some(unsafe { Request::new(words) }),
             sampling: None,
+        }
+    }
+
+    /// Makes the thread able to take stacks.
+    pub(crate) fn set_sampling(&mut self, sampling: Sampling) {
+        self.sampling = Some(sampling);
+    }
+
+    /// The control thread asks the thread for a stack. False if it has done so before, and the thread has not answered yet,
+    /// or if the thread takes no stacks.
+    pub(crate) fn request_stack(&self) -> bool {
+        self.sampling.as_ref().is_some_and(Sampling::request)
+    }
+
+    /// The thread has answered the request for a stack, or could not be asked.
+    pub fn stack_request_done(&self) {
+        if let Some(sampling) = &self.sampling {
+            sampling.request_done();
+        }
+    }
+
+    /// Memory for the [`MAX_FRAMES`](crate::stacks::MAX_FRAMES) innermost frames of the thread, if its stack is wanted now;
+    /// else null. The last stack must be older than the configured interval, unless `force` is set.
+    ///
+    /// # Safety
+    /// Called by the thread itself. The memory is valid until its next stack, or its end.
+    #[inline]
+    pub unsafe fn begin_stack(&self, force: bool) -> *mut Frame {
+        match &self.sampling {
+            // SAFETY: the caller is the thread.
+            Some(sampling) => unsafe { sampling.begin(force) },
+            None => std::ptr::null_mut(),
+        }
+    }
+
+    /// Records the stack whose frames were written to [`begin_stack`](Self::begin_stack)'s memory: `count` of them, innermost
+    /// first. `cut`: there were more. `reason` is an index in
+    /// [`STACK_REASONS`](hindsight_trace_format::catalogue::STACK_REASONS).
+    ///
+    /// # Safety
+    /// Called by the thread itself, which runs managed code: it is not at a safepoint.
+    pub unsafe fn end_stack(&self, reason: u8, count: usize, cut: bool) {
+        if let Some(sampling) = self.sampling.as_ref().filter(|_| self.may_record()) {
+            // SAFETY: the caller is the thread, which may record.
+            unsafe { sampling.end(&self.trace, reason, count, cut) }
+        }
+    }
+
+    /// # Safety
+    /// The caller holds the lock of the thread's trace. It is the thread, or the thread does not record meanwhile.
+    unsafe fn flush_stacks(&self) {
+        if let Some(sampling) = &self.sampling {
+            // SAFETY: the caller fulfils the same conditions.
+            unsafe { sampling.flush(&self.trace) }
         }
     }
 

@@ -59,8 +59,8 @@ impl Arena {
         Arena {
             state: AtomicU64::new(0),
             used: AtomicU32::new(0),
-            index: memory::index(slots),
-            nodes: memory::nodes(nodes),
+            index: new_index(slots),
+            nodes: new_nodes(nodes),
         }
     }
 
@@ -212,43 +212,39 @@ fn hash(method: u64, rest: u64) -> u64 {
     h ^ h >> 33
 }
 
-/// Zeroed memory that the system provides when it is first touched.
 #[cfg(not(feature = "loom"))]
-mod memory {
-    use super::{AtomicU32, Node};
+const _: () =
+    assert!(size_of::<Node>() == 2 * size_of::<u64>() && align_of::<Node>() == align_of::<u64>());
 
-    const _: () = assert!(size_of::<Node>() == 2 * size_of::<u64>());
-    const _: () = assert!(align_of::<Node>() == align_of::<u64>());
+/// Free places of an index, in memory that the system provides when it is first touched.
+#[cfg(not(feature = "loom"))]
+fn new_index(slots: usize) -> Box<[AtomicU32]> {
+    let zeroed: Box<[u32]> = vec![0; slots].into();
+    // SAFETY: an AtomicU32 has the size, alignment and valid values of a u32, so the allocation's layout stays.
+    unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [AtomicU32]) }
+}
 
-    pub(super) fn index(slots: usize) -> Box<[AtomicU32]> {
-        let zeroed: Box<[u32]> = vec![0; slots].into();
-        // SAFETY: an AtomicU32 has the size, alignment and valid values of a u32, so the allocation's layout stays.
-        unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [AtomicU32]) }
-    }
-
-    pub(super) fn nodes(count: usize) -> Box<[Node]> {
-        let zeroed: Box<[[u64; 2]]> = vec![[0; 2]; count].into();
-        // SAFETY: as asserted above, a Node has the size and alignment of two u64, so the allocation's layout stays; any
-        // values are valid for it.
-        unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [Node]) }
-    }
+/// Empty nodes, in memory that the system provides when it is first touched.
+#[cfg(not(feature = "loom"))]
+fn new_nodes(count: usize) -> Box<[Node]> {
+    let zeroed: Box<[[u64; 2]]> = vec![[0; 2]; count].into();
+    // SAFETY: as asserted above, a Node has the size and alignment of two u64, so the allocation's layout stays; any values
+    // are valid for it.
+    unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [Node]) }
 }
 
 #[cfg(feature = "loom")]
-mod memory {
-    use super::{AtomicU32, AtomicU64, Node};
+fn new_index(slots: usize) -> Box<[AtomicU32]> {
+    (0..slots).map(|_| AtomicU32::new(0)).collect()
+}
 
-    pub(super) fn index(slots: usize) -> Box<[AtomicU32]> {
-        (0..slots).map(|_| AtomicU32::new(0)).collect()
-    }
-
-    pub(super) fn nodes(count: usize) -> Box<[Node]> {
-        let node = |_| Node {
-            method: AtomicU64::new(0),
-            rest: AtomicU64::new(0),
-        };
-        (0..count).map(node).collect()
-    }
+#[cfg(feature = "loom")]
+fn new_nodes(count: usize) -> Box<[Node]> {
+    let node = |_| Node {
+        method: AtomicU64::new(0),
+        rest: AtomicU64::new(0),
+    };
+    (0..count).map(node).collect()
 }
 
 #[cfg(all(test, not(feature = "loom")))]

@@ -11,9 +11,8 @@ use super::codec::{align8, clip, Decoder, Encoder, MAX_STRING_BYTES};
 use super::error::DecodeError;
 use super::sections::{
     Anchor, ClockSample, Clocks, Losses, ProcessFacts, Ring, RingHeader, RingMode, SectionKind,
-    Stacks, Strings, Symbol, Symbols,
+    StackGeneration, Stacks, Strings, Symbol, Symbols,
 };
-use super::stacks::StackGeneration;
 use crate::ring::{Geometry, Position};
 use crate::slot::SLOT_BYTES;
 

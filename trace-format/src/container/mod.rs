@@ -31,7 +31,6 @@ pub use encoding::{SymbolRef, SymbolTable, MAX_EXPANDED_SYMBOL_BYTES};
 pub use error::{DecodeError, ReadError, SectionInfo};
 pub use reader::{Reader, Recovered, RingParts};
 pub use sections::*;
-pub use stacks::{StackGeneration, StackNode};
 pub use writer::{write_file, Writer};
 
 /// The first bytes of every file. As in PNG, a transfer in text mode changes them, which readers notice.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contents of the sections of a `.hindsight` file, as typed values.
 
-use super::stacks::StackGeneration;
 use crate::reverse::Slots;
 use crate::ring::{Geometry, Position};
 
@@ -218,6 +217,27 @@ impl Strings {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         self.strings.get(index).map(String::as_str)
     }
+}
+
+/// A frame of stacks, and the number of the frame that called it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StackNode {
+    /// Address of the `ArtMethod`.
+    pub method: u64,
+    /// Number of the caller's node; 0: the outermost frame, or the outermost one that was kept.
+    pub parent: u32,
+    /// Index of the instruction in the method's dex code; `u32::MAX` in a native method.
+    pub dex_pc: u32,
+}
+
+/// Nodes that were recorded into one table. A full table is followed by the next generation, which numbers its nodes
+/// anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StackGeneration {
+    /// Number of the generation; events name it.
+    pub number: u32,
+    /// The node with number `n` is at index `n - 1`.
+    pub nodes: Vec<StackNode>,
 }
 
 /// The stacks that events name.

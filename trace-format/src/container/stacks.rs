@@ -6,32 +6,11 @@
 
 use super::codec::{Decoder, Encoder};
 use super::error::DecodeError;
-use super::sections::Stacks;
+use super::sections::{StackGeneration, StackNode, Stacks};
 
 const NODE_BYTES: usize = 16;
 /// Number, count and size of the nodes, and four bytes of padding.
 const GENERATION_BYTES: usize = 16;
-
-/// A frame of stacks, and the number of the frame that called it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct StackNode {
-    /// Address of the `ArtMethod`.
-    pub method: u64,
-    /// Number of the caller's node; 0: the outermost frame, or the outermost one that was kept.
-    pub parent: u32,
-    /// Index of the instruction in the method's dex code; `u32::MAX` in a native method.
-    pub dex_pc: u32,
-}
-
-/// Nodes that were recorded into one table. A full table is followed by the next generation, which numbers its nodes
-/// anew.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StackGeneration {
-    /// Number of the generation; events name it.
-    pub number: u32,
-    /// The node with number `n` is at index `n - 1`.
-    pub nodes: Vec<StackNode>,
-}
 
 impl StackGeneration {
     /// The node with this number.

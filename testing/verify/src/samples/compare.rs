@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compares the calls that stacks show with the recorded ones.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use hindsight_decoder::{
-    Call, Calls, Extension, Flags, MethodId, SampleTimes, Sampler, Thread, Trace, LEAST_DURATION_NS,
+    Call, Calls, Flags, MethodId, SampleTimes, Sampler, Thread, Trace, LEAST_DURATION_NS,
 };
 
 /// Differences that are printed.
@@ -104,9 +104,12 @@ pub(super) fn compare(trace: &Trace, long_ns: u64) -> Sums {
 /// methods entered before the thread was traced.
 fn check_stacks(trace: &Trace, thread: &Thread, sums: &mut Sums) {
     let calls = &thread.calls;
-    for event in thread.events.iter().filter(|e| e.kind == Extension::Stack) {
+    for event in &thread.events {
+        let Some(stack) = event.stack() else {
+            continue;
+        };
         sums.stacks += 1;
-        let mut frames: Vec<MethodId> = trace.stacks.of(event).map(|f| f.method).collect();
+        let mut frames: Vec<MethodId> = trace.stacks.frames(stack).map(|f| f.method).collect();
         frames.reverse();
         let mut running = running_at(calls, event.at_ns);
         if event.get("cut") != 0 {
@@ -168,10 +171,11 @@ fn check_calls(trace: &Trace, thread: &Thread, sampled: &Calls, long_ns: u64, su
         by_method.entry(call.method).or_default().push(call);
     }
     // For each sampled call, the recorded calls that it stands for.
-    let mut stands_for: BTreeMap<(u64, u32), (Call, Vec<(Call, bool)>)> = BTreeMap::new();
+    let mut stands_for: BTreeMap<(u64, u32), (Call, Vec<Call>)> = BTreeMap::new();
     let is_whole = |call: &Call| {
         !call.flags.contains(Flags::OPEN_START) && !call.flags.contains(Flags::OPEN_END)
     };
+    let mut recursive: HashSet<MethodId> = HashSet::new();
     for (i, call) in thread.calls.iter().enumerate() {
         if !is_whole(&call) || call.duration_ns() < long_ns {
             continue;
@@ -186,19 +190,17 @@ fn check_calls(trace: &Trace, thread: &Thread, sampled: &Calls, long_ns: u64, su
             continue;
         };
         sums.found += 1;
+        let caller = |&i: &usize| thread.calls.parent_of(i);
+        let mut callers = std::iter::successors(thread.calls.parent_of(i), caller);
+        if callers.any(|i| thread.calls.method[i] == call.method) {
+            recursive.insert(call.method);
+        }
         let entry = stands_for.entry((best.start_ns, best.depth));
-        let callers =
-            std::iter::successors(thread.calls.parent_of(i), |&i| thread.calls.parent_of(i));
-        let is_recursive = callers
-            .map(|i| thread.calls.method[i])
-            .any(|m| m == call.method);
-        let calls = &mut entry.or_insert((*best, Vec::new())).1;
-        calls.push((call, is_recursive));
+        entry.or_insert((*best, Vec::new())).1.push(call);
     }
     for (best, calls) in stands_for.values() {
         // The others cannot be told from it.
-        let only: Vec<Call> = calls.iter().map(|(call, _)| *call).collect();
-        let Some(call) = most_alike(best, &only) else {
+        let Some(call) = most_alike(best, calls) else {
             continue;
         };
         let difference = call.duration_ns().abs_diff(best.duration_ns());
@@ -215,7 +217,7 @@ fn check_calls(trace: &Trace, thread: &Thread, sampled: &Calls, long_ns: u64, su
         sums.one_ns += call.duration_ns();
         sums.one_error_ns += difference;
         // Of a method that calls itself, another level may be the most alike.
-        if calls.iter().any(|(_, is_recursive)| *is_recursive) {
+        if recursive.contains(&call.method) {
             continue;
         }
         let (earliest, latest) = times.bounds(best);
@@ -248,6 +250,7 @@ fn most_alike<'a>(call: &Call, candidates: &'a [Call]) -> Option<&'a Call> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hindsight_decoder::Extension;
     use hindsight_testkit::{Script, ThreadIndex};
 
     const MS: u64 = 1_000_000;
