@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use hindsight_decoder::{MethodId, Methods, Thread};
 use serde::Serialize;
 
+use crate::events::{Resources, Used};
 use crate::known;
 
 /// The groups that calls are added up by.
@@ -38,6 +39,10 @@ pub struct Totals {
     pub total_ns: u64,
     /// The longest call, ns.
     pub max_ns: u64,
+    /// What its calls used, as far as readings of the thread's counters cover them: calls of a millisecond and more. Of calls
+    /// inside each other the outermost one counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<Used>,
     /// Whether it is a method that waits for work, which need not be made faster.
     pub waits_for_work: bool,
 }
@@ -112,6 +117,7 @@ pub fn top<'a>(
         self_ns: u64,
         total_ns: u64,
         max_ns: u64,
+        used: Option<Used>,
         /// Number of its calls that are running.
         running: u32,
     }
@@ -131,6 +137,7 @@ pub fn top<'a>(
     };
     for thread in threads {
         let s = &thread.calls;
+        let resources = Resources::of(thread);
         // Self times are added up in the same pass.
         for i in 0..s.len() {
             while stack.len() > s.depth[i] as usize {
@@ -152,6 +159,9 @@ pub fn top<'a>(
             sum.max_ns = sum.max_ns.max(duration_ns);
             if sum.running == 0 {
                 sum.total_ns += duration_ns;
+                if let Some(used) = resources.used(s.start_ns[i], s.end_ns[i]) {
+                    sum.used = Some(sum.used.unwrap_or_default().plus(used));
+                }
             }
             sum.running += 1;
         }
@@ -171,6 +181,7 @@ pub fn top<'a>(
             self_ns: sum.self_ns,
             total_ns: sum.total_ns,
             max_ns: sum.max_ns,
+            used: sum.used,
             waits_for_work: by == By::Method
                 && methods
                     .get(MethodId(i as u32))
@@ -182,7 +193,7 @@ pub fn top<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hindsight_decoder::Trace;
+    use hindsight_decoder::{Extension, Trace};
     use hindsight_testkit::Script;
 
     type Row = (String, u64, u64, u64, u64);
@@ -261,5 +272,28 @@ mod tests {
             let expected = ("<entered before the trace>".to_owned(), 3, 15, 15, 15);
             assert_eq!(rows(&trace, by), [expected]);
         }
+    }
+
+    #[test]
+    fn what_calls_used_is_added_up_where_it_was_read() {
+        const MS: u64 = 1_000_000;
+        let mut s = Script::new("p");
+        let (f, g) = (s.method("a.C.f", "()V"), s.method("a.C.g", "()V"));
+        let t = s.thread(1, "main");
+        let mut r = s.at(t, 0);
+        r.enter(f).extension(Extension::ThreadCpuTime, &[0]);
+        r.call(g, 100).after(10 * MS);
+        r.extension(Extension::ThreadCpuTime, &[4 * MS]);
+        // A call of itself is part of it.
+        r.enter(f).after(5 * MS);
+        r.extension(Extension::ThreadCpuTime, &[6 * MS]).exit();
+        r.exit();
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let totals = top(&trace.methods, &trace.threads, By::Method);
+        let used = |name: &str| {
+            let row = totals.iter().find(|t| t.name == name).unwrap();
+            row.used.map(|u| u.cpu_ns)
+        };
+        assert_eq!((used("a.C.f"), used("a.C.g")), (Some(6 * MS), None));
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
-use hindsight_decoder::{Stats, Thread, ThreadKey, Trace};
+use hindsight_decoder::{Mode, Stats, Thread, ThreadKey, Trace};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -74,6 +74,10 @@ struct ThreadReport {
     calls: u64,
     /// Levels of calls in the selected part.
     levels: u32,
+    /// What it recorded: `calls`, `events`, or at times each.
+    mode: &'static str,
+    /// Events other than calls in the selected part.
+    events: u64,
     ring_bytes: u64,
     ring_used_bytes: u64,
     overwritten_slots: u64,
@@ -108,7 +112,8 @@ impl Short {
     fn of(trace: &Trace, thread: &Thread) -> Option<Self> {
         let span_ns = thread.end_ns - thread.start_ns;
         let stats = &thread.stats;
-        if stats.overwritten_slots == 0 || span_ns == 0 || span_ns >= SHORT_NS {
+        let has_calls = thread.mode != Mode::Events;
+        if !has_calls || stats.overwritten_slots == 0 || span_ns == 0 || span_ns >= SHORT_NS {
             return None;
         }
         let per_second = |n: u64| (n as f64 * 1e9 / span_ns as f64) as u64;
@@ -150,7 +155,7 @@ struct Loss {
 /// Data that is not in the trace, by kind, added up over all threads.
 fn losses(trace: &Trace) -> Vec<Loss> {
     type Get = fn(&Stats) -> u64;
-    const FOUND: [(&str, Get); 11] = [
+    const FOUND: [(&str, Get); 12] = [
         ("older slots, overwritten because the ring was full", |s| {
             s.overwritten_slots
         }),
@@ -182,6 +187,10 @@ fn losses(trace: &Trace) -> Vec<Loss> {
         (
             "calls from before the trace that exceptions left, too many to show",
             |s| s.unshown_frames,
+        ),
+        (
+            "gaps between two rings of a thread, the events of which are missing",
+            |s| s.gaps,
         ),
     ];
     let of_file = trace.losses.counts.iter().map(|(what, count)| Loss {
@@ -226,6 +235,8 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
             span_ns,
             calls: t.calls.len() as u64,
             levels: t.calls.depth.iter().max().map_or(0, |d| d + 1),
+            mode: t.mode.name(),
+            events: t.events.len() as u64,
             ring_bytes: t.ring_bytes,
             ring_used_bytes: t.stats.slots * 8,
             overwritten_slots: t.stats.overwritten_slots,
@@ -334,6 +345,8 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     let mut tids: Vec<u32> = r.threads.iter().map(|t| t.tid).collect();
     tids.sort_unstable();
     let repeated = tids.windows(2).any(|pair| pair[0] == pair[1]);
+    // Only where some threads record events only.
+    let modes = r.threads.iter().any(|t| t.mode != Mode::Calls.name());
     let rows: Vec<Vec<Cell>> = r
         .threads
         .iter()
@@ -353,12 +366,17 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
                 words::count(t.points).into(),
                 words::count(t.calls).into(),
                 t.levels.to_string().into(),
+            ]);
+            if modes {
+                row.extend([t.mode.into(), words::count(t.events).into()]);
+            }
+            row.push(
                 match t.ring_bytes {
                     0 => "no ring".to_owned(),
                     bytes => format!("{used} of {}", words::bytes(bytes)),
                 }
                 .into(),
-            ]);
+            );
             row
         })
         .collect();
@@ -370,8 +388,11 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
         column("points", Kind::Number),
         column("calls", Kind::Number),
         column("levels", Kind::Number),
-        column("ring used", Kind::Text),
     ]);
+    if modes {
+        columns.extend([column("mode", Kind::Text), column("events", Kind::Number)]);
+    }
+    columns.push(column("ring used", Kind::Text));
     page.table(&columns, &rows)?;
     for thread in &r.threads {
         write_short(page, thread)?;

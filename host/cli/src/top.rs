@@ -140,20 +140,29 @@ fn write(
         format!("{}{parameters}", t.name)
     };
     let dim = page.palette.dim;
+    // Only where the trace has readings of the threads' counters.
+    let has_used = totals.iter().any(|t| t.used.is_some());
     let rows: Vec<Vec<Cell>> = totals
         .iter()
         .map(|t| {
-            let row = [
+            let mut row = vec![
                 duration(t.self_ns),
                 words::percent(t.self_ns, whole),
                 duration(t.total_ns),
                 duration(t.max_ns),
                 words::count(t.calls),
-                name(t),
             ];
+            if has_used {
+                let cpu = t.used.map(|u| duration(u.cpu_ns));
+                let allocated = t.used.map(|u| words::bytes(u.bytes));
+                row.extend([cpu, allocated].map(Option::unwrap_or_default));
+            }
+            row.push(name(t));
             // A method that waits for work need not be made faster.
             let style = if t.waits_for_work { dim } else { "" };
-            row.map(|text| Cell::styled(text, style)).into()
+            row.into_iter()
+                .map(|text| Cell::styled(text, style))
+                .collect()
         })
         .collect();
     let title = match by {
@@ -161,15 +170,26 @@ fn write(
         By::Class => "class",
         By::Package => "package",
     };
-    let columns = [
+    let mut columns = vec![
         column("self", Kind::Number),
         column("of all", Kind::Number),
         column("total", Kind::Number),
         column("longest", Kind::Number),
         column("calls", Kind::Number),
-        column(title, Kind::Name),
     ];
+    if has_used {
+        columns.extend([
+            column("CPU", Kind::Number),
+            column("allocated", Kind::Number),
+        ]);
+    }
+    columns.push(column(title, Kind::Name));
     page.table(&columns, &rows)?;
+    if has_used {
+        page.dim(
+            "CPU, allocated: of calls of 1 ms and more for which the thread's counters were read",
+        )?;
+    }
     page.more(known - totals.len())?;
     damage::write(page, damaged)
 }

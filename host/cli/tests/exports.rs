@@ -108,7 +108,7 @@ fn parquet_is_a_folder_that_can_be_written_again() {
             ));
         assert_eq!(names(&folder), ["t.hindsight", "tables.parquet"]);
         let tables = std::fs::read_dir(folder.path().join("tables.parquet")).unwrap();
-        assert_eq!(tables.count(), 6);
+        assert_eq!(tables.count(), 8);
     }
     export(&folder, &["-f", "parquet", "-o", "-"])
         .code(1)

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use hindsight_analysis::{Selection, Window};
 use hindsight_decoder::{Extension, Flags, Trace};
 use hindsight_export::{write_file, Format};
-use hindsight_testkit::{busy, repeated_tid, stall, Script};
+use hindsight_testkit::{busy, events_only, repeated_tid, stall, Script};
 use serde_json::{json, Value};
 
 fn odd() -> Script {
@@ -78,11 +78,21 @@ fn conversation() -> Script {
         .after(10)
         .extension(Extension::WokenBy, &[70])
         .after(20);
-    r.extension(Extension::MessageDispatched, &[0xdead_beef])
+    r.event(Extension::MessageDispatched, &[("message", 0xdead_beef)])
         .after(20);
     r.extension(Extension::LockWait, &[70, 0x1234])
         .after(100)
+        .event(Extension::MessageDone, &[("message", 0xdead_beef)])
         .exit();
+    s
+}
+
+/// Threads that record events only, and one with a call: some formats have nothing else.
+fn events() -> Script {
+    let mut s = events_only();
+    let f = s.method("a.C.f", "()V");
+    let t = s.thread(4_240, "caller");
+    s.at(t, 1_000).call(f, 500);
     s
 }
 
@@ -181,6 +191,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("talk", conversation()),
         ("again", again()),
         ("repeated", repeated_tid()),
+        ("events", events()),
     ] {
         let trace = Trace::decode(Path::new(name), &script.encode())?;
         traces.push((name.to_owned(), trace));
