@@ -67,6 +67,7 @@ summary() {
     /^test .* \.\.\. (ok|FAILED)$/ { run[program, $2]; delete ignored[program, $2] }
     /^test result: / { gsub(";", ""); passed += $4; failed += $6 }
     /^(layout|graphs|checker|oracle|balance|stress): .* (differences|failed|problems|findings)$/ { print }
+    /^events: .* pairs, .* missing$/ || /^samples: .* error .* %$/ { print }
     /^unit: [0-9]+ tests passed/ { passed += $2; failed += $5 }
     /^[0-9]+ passed, [0-9]+ failed/ { gsub(",", ""); passed += $1; failed += $3; skipped += $5 }
     /^skipped / { print }
