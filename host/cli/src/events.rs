@@ -10,7 +10,7 @@ use hindsight_analysis::{
     pairs, spans, End, FieldValue, Fields, PairKind, Pairs, SpanKind, Spans, Unmatched, Window,
 };
 use hindsight_decoder::catalogue::Category;
-use hindsight_decoder::{Thread, ThreadKey, Trace};
+use hindsight_decoder::{Thread, ThreadEvent, ThreadKey, Trace};
 use serde::Serialize;
 use serde_json::{json, Map, Value};
 
@@ -79,6 +79,9 @@ struct EventReport {
     /// Of an event that begins a wait, task, message …: how long that took, if its end is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ns: Option<u64>,
+    /// The methods of a stack, innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stack: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     from: Vec<EndReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -226,9 +229,20 @@ fn report(facts: &Facts, row: Row) -> EventReport {
             .map(|(f, value)| (key(f.name), to_json(facts.trace, value)))
             .collect(),
         took_ns: facts.took_ns(row),
+        stack: stack(facts.trace, event),
         from: ends(false),
         to: ends(true),
     }
+}
+
+/// The methods of the stack that an event names, innermost first; none if it names none, or if the stack is not in the file.
+fn stack(trace: &Trace, event: &ThreadEvent) -> Vec<String> {
+    let Some(stack) = event.stack() else {
+        return Vec::new();
+    };
+    let frames = trace.stacks.frames(stack);
+    let names = frames.map(|frame| trace.methods.name(frame.method).into_owned());
+    names.collect()
 }
 
 fn to_json(trace: &Trace, value: FieldValue) -> Value {
@@ -285,6 +299,17 @@ fn details(facts: &Facts, row: Row) -> String {
         .of(event)
         .map(|(field, value)| format!("{} {}", field.name, words(trace, &value)))
         .collect();
+    let stack = stack(trace, event);
+    if !stack.is_empty() {
+        /// More would not fit into a line.
+        const SHOWN: usize = 3;
+        let shown = &stack[..stack.len().min(SHOWN)];
+        let more = match stack.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" ← {} more", count(more as u64)),
+        };
+        parts.push(format!("in {}{more}", shown.join(" ← ")));
+    }
     if let Some(span) = facts.spans[row.thread].begun_by(row.event) {
         let took = duration(span.duration_ns());
         parts.push(match span.end {
