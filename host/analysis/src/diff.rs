@@ -460,7 +460,8 @@ impl Sample {
         let mut times: Vec<Vec<u64>> = vec![Vec::new(); names];
         let mut counts = vec![0u64; names];
         for thread in &trace.threads {
-            let calls = &thread.calls;
+            // How often sampled calls were made is not known.
+            let calls = thread.calls.exact();
             let own = match compare {
                 Compare::SelfTime => Some(calls.self_ns()),
                 Compare::Total => None,

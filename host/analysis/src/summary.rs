@@ -177,7 +177,8 @@ impl Summary {
             let mut part = Part::default();
             let is_of_kind = |key| main.is_some_and(|m| m.key == key) == is_main;
             for thread in trace.threads.iter().filter(|t| is_of_kind(t.key)) {
-                let calls = &thread.calls;
+                // How often sampled calls were made is not known.
+                let calls = thread.calls.exact();
                 part.threads += 1;
                 part.span_ns += thread.end_ns - thread.start_ns;
                 let own = calls.self_ns();
