@@ -379,7 +379,7 @@ impl Program<'_> {
 
     /// Bytes in the file for each stack, after the table has merged what they have in common.
     fn bytes_per_sample(&self) -> Result<Vec<(String, f64)>> {
-        // Often enough to have some thousands.
+        // A program of one thread, which seldom waits: checkpoints take most stacks.
         self.run(
             20,
             "events=all,stack-interval=100,event-spool=26,snapshot-at-exit=yes",

@@ -23,7 +23,7 @@ use run::{Program, Round};
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The number of programs in each mode
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 8)]
     programs: u64,
     /// The number of scenes in each program
     #[arg(long, default_value_t = 40)]
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "x86_64")]
     isa: Isa,
     /// Time limit of a program in seconds
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 80)]
     timeout: u64,
     /// Keep the files of all programs in this folder, not only those of wrong or missing pairs
     #[arg(long, value_name = "DIR")]
@@ -46,10 +46,12 @@ pub(crate) struct Options {
 }
 
 /// The configurations: what else is recorded must not change the pairs.
-const CONFIGURATIONS: [&str; 3] = [
+const CONFIGURATIONS: [&str; 4] = [
     "events=all",
     "events=all,trace=main,ring=24",
     "events=waits+tasks+messages+marks",
+    // Rings that are put together again from the spool.
+    "events=all,event-ring=13",
 ];
 
 /// The sums over all programs.

@@ -123,9 +123,9 @@ pub(super) fn run(lab: &Lab, program: &Program, round: &Round, folder: &Path) ->
         .env(
             "HINDSIGHT",
             format!(
-                "{},event-ring=17,event-rings=4096,event-spool=27,snapshot-at-exit=yes,dir={}",
-                round.configuration,
-                folder.display()
+                "event-ring=17,event-rings=4096,event-spool=27,snapshot-at-exit=yes,dir={},{}",
+                folder.display(),
+                round.configuration
             ),
         )
         .current_dir(folder);
