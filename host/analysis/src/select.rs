@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A part of a trace: some threads, some time, the outermost calls.
 
+use crate::events::spans;
 use hindsight_decoder::{
     Calls, Extension, Flags, Thread, ThreadEvent, ThreadKey, Trace, NO_PARENT,
 };
@@ -100,10 +101,28 @@ impl Selection {
         if let Some(wait) = unfinished_wait(thread, &old, window.from_ns) {
             thread.events[wait].at_ns = window.from_ns;
         }
+        if self.window.is_some() {
+            begin_unfinished(thread, window.from_ns);
+        }
         thread.calls = new;
         thread.events.retain(|e| window.meets(e.at_ns, e.at_ns));
         thread.start_ns = thread.start_ns.clamp(window.from_ns, window.to_ns);
         thread.end_ns = thread.end_ns.clamp(window.from_ns, window.to_ns);
+    }
+}
+
+/// Lets messages, tasks and waits that began before `from_ns` and go on begin then: their first events move there, and so
+/// does the event that names the owner of a lock before the wait for it.
+fn begin_unfinished(thread: &mut Thread, from_ns: u64) {
+    for span in spans(thread).spans {
+        if span.start_ns >= from_ns || span.end_ns <= from_ns {
+            continue;
+        }
+        thread.events[span.begin].at_ns = from_ns;
+        let before = span.begin.checked_sub(1).map(|i| &mut thread.events[i]);
+        if let Some(event) = before.filter(|e| e.kind == Extension::LockWait) {
+            event.at_ns = from_ns;
+        }
     }
 }
 
@@ -257,6 +276,44 @@ mod tests {
         assert_eq!(waits(30), [30]);
         // The thread had the lock by then.
         assert!(waits(60).is_empty());
+    }
+
+    #[test]
+    fn a_message_and_its_wait_that_go_on_begin_with_the_window() {
+        let mut s = Script::new("p");
+        let t = s.events_thread(1, "main", 1);
+        s.at(t, 0)
+            .event(Extension::MessageDispatched, &[("message", 1)])
+            .after(5)
+            .extension(Extension::UserMark, &[0])
+            .after(5)
+            .event(Extension::LockWait, &[("held by", 2), ("lock", 7)])
+            .event(Extension::WaitBegin, &[("number", 1)])
+            .after(80)
+            .event(Extension::WaitEnd, &[("number", 1)])
+            .after(5)
+            .event(Extension::MessageDone, &[("message", 1)]);
+        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+        let events = |from, to| -> Vec<(Extension, u64)> {
+            let part = window(from, to).apply(trace.clone());
+            let events = part.threads[0].events.iter();
+            events.map(|e| (e.kind, e.at_ns - EPOCH)).collect()
+        };
+        assert_eq!(
+            events(50, 60),
+            [
+                (Extension::MessageDispatched, 50),
+                (Extension::LockWait, 50),
+                (Extension::WaitBegin, 50),
+            ]
+        );
+        assert_eq!(
+            events(92, 99),
+            [
+                (Extension::MessageDispatched, 92),
+                (Extension::MessageDone, 95)
+            ]
+        );
     }
 
     #[test]

@@ -131,7 +131,12 @@ impl Text {
             true => "the end of the selected time",
             false => "the end of its recording",
         };
-        let account = account(told, &named(&stalls.thread, stalls.tid), end);
+        let account = account(
+            told,
+            &named(&stalls.thread, stalls.tid),
+            end,
+            self.layout.window,
+        );
         self.say(strong, &account.headline)?;
         for paragraph in account.paragraphs {
             writeln!(self.out)?;

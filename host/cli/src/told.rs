@@ -15,9 +15,13 @@ pub(crate) struct Account {
     pub(crate) conclusion: Option<String>,
 }
 
-/// The account of a stall of `thread`. `end` names the end of the recorded or selected time.
-pub(crate) fn account(told: &Told, thread: &str, end: &str) -> Account {
-    let held = duration(told.held_ns);
+/// The account of a stall of `thread`. `end` names the end of the recorded time or, in a `window`, of the selected time.
+pub(crate) fn account(told: &Told, thread: &str, end: &str, window: bool) -> Account {
+    let at_least = match window && told.may_have_begun_before {
+        true => "at least ",
+        false => "",
+    };
+    let held = format!("{at_least}{}", duration(told.held_ns));
     let what = match told.what {
         Some(SpanKind::Message) => "One message".to_owned(),
         Some(kind) => format!("One {}", kind.name()),

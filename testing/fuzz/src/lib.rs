@@ -28,6 +28,22 @@ pub fn check(trace: &Trace) {
         assert_eq!(open.1, thread.stats.open_ends);
         assert_eq!(calls.self_ns().len(), calls.len());
     }
+    let pairs = hindsight_analysis::pairs(trace);
+    for pair in &pairs.pairs {
+        let at = |end: hindsight_analysis::End| {
+            let thread = trace.threads.iter().find(|t| t.key == end.thread);
+            thread.expect("a thread of the trace").events[end.event].at_ns
+        };
+        assert!(at(pair.from) <= at(pair.to));
+    }
+    for thread in &trace.threads {
+        for span in hindsight_analysis::spans(thread).spans {
+            assert!(span.start_ns <= span.end_ns && span.end_ns <= thread.end_ns);
+        }
+    }
+    if let Some(main) = trace.main_thread() {
+        let _ = hindsight_analysis::stalls(trace, main, &hindsight_analysis::Question::default());
+    }
     for (id, method) in trace.methods.iter() {
         assert!(!trace.methods.name(id).is_empty());
         let _ = (method.readable(), method.parameters());

@@ -370,6 +370,13 @@ impl Finder<'_> {
                 continue;
             }
             let found = ends.get(&(tid, number)).map_or(&[][..], Vec::as_slice);
+            // No thread waits so often with one number: this bounds the time that a hostile file can cost.
+            if found.len() > MOST_CLAIMS || claims.len() > MOST_CLAIMS {
+                claims
+                    .iter()
+                    .for_each(|_| self.unmatched(PairKind::Wake, Side::From, Why::Ambiguous));
+                continue;
+            }
             for &claim in &claims {
                 let at_ns = self.event(claim).at_ns;
                 // The kernel gives ids of ended threads to new ones: only a wait of that time is meant.
@@ -480,6 +487,9 @@ impl Finder<'_> {
         }
     }
 }
+
+/// Most threads that may claim to have ended one wait, and most waits of one number and thread id.
+const MOST_CLAIMS: usize = 64;
 
 /// The kind of a wait for a lock.
 const LOCK: u64 = 0;

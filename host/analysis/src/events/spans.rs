@@ -133,7 +133,7 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
 #[derive(Default)]
 struct Builder {
     found: Spans,
-    /// Running spans, outermost first; ended ones of the program may still be among them.
+    /// Running spans but those of the program, outermost first.
     running: Vec<usize>,
     /// The running spans by kind and number, outermost first.
     by_number: HashMap<(SpanKind, u64), Vec<usize>>,
@@ -153,7 +153,10 @@ impl Builder {
         });
         self.numbers.push(number);
         self.found.of_event.insert(event, index);
-        self.running.push(index);
+        // Spans of the program end where it says, whatever else ends.
+        if kind != SpanKind::Marked {
+            self.running.push(index);
+        }
         self.by_number
             .entry((kind, number))
             .or_default()
@@ -177,12 +180,8 @@ impl Builder {
         }
     }
 
-    fn is_running(&self, index: usize) -> bool {
-        self.found.spans[index].end_ns == u64::MAX
-    }
-
     /// Ends the innermost span of this kind and number, and the ones inside it, whose ends are missing. Those that the
-    /// program named may go on.
+    /// program named go on.
     fn close(&mut self, event: Option<usize>, at_ns: u64, kind: SpanKind, number: u64) {
         let found = self.by_number.get(&(kind, number));
         let Some(index) = found.and_then(|same| same.last().copied()) else {
@@ -190,33 +189,21 @@ impl Builder {
         };
         self.end(index, at_ns, event);
         if kind == SpanKind::Marked {
-            while self.running.last().is_some_and(|&i| !self.is_running(i)) {
-                self.running.pop();
-            }
             return;
         }
-        let mut going_on = Vec::new();
-        while let Some(inner) = self.running.pop() {
-            if inner == index {
-                break;
-            }
-            if !self.is_running(inner) {
-                continue;
-            }
-            if self.found.spans[inner].kind == SpanKind::Marked {
-                going_on.push(inner);
-            } else {
-                self.end(inner, at_ns, None);
-            }
+        while let Some(inner) = self.running.pop_if(|i| *i != index) {
+            self.end(inner, at_ns, None);
         }
-        self.running.extend(going_on.into_iter().rev());
+        self.running.pop();
     }
 
     fn close_all(&mut self, at_ns: u64) {
         while let Some(index) = self.running.pop() {
-            if self.is_running(index) {
-                self.end(index, at_ns, None);
-            }
+            self.end(index, at_ns, None);
+        }
+        let marked: Vec<usize> = self.by_number.drain().flat_map(|(_, same)| same).collect();
+        for index in marked {
+            self.end(index, at_ns, None);
         }
     }
 }

@@ -88,6 +88,8 @@ pub struct Told {
     pub start_ns: u64,
     /// How long it took, ns.
     pub held_ns: u64,
+    /// Whether it begins with the recorded or selected time: it may have begun before.
+    pub may_have_begun_before: bool,
     /// Whether it continued when the ring was taken, or after the selected time.
     pub still_running: bool,
     /// How long before the end of the thread's ring, or of the selected time, it ended, ns.

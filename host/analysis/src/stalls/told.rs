@@ -189,6 +189,7 @@ impl<'a> Facts<'a> {
                 .map(|e| e.get("what")),
             start_ns: span.0,
             held_ns: length,
+            may_have_begun_before: head.start_ns <= thread.start_ns,
             still_running: head.end.is_none(),
             ended_before_ns: thread.end_ns.saturating_sub(span.1),
             sent_before_ns: sent.map(|(t, e)| span.0.saturating_sub(t.events[e].at_ns)),
