@@ -381,7 +381,7 @@ impl Program<'_> {
     fn bytes_per_sample(&self) -> Result<Vec<(String, f64)>> {
         // A program of one thread, which seldom waits: checkpoints take most stacks.
         self.run(
-            20,
+            1000,
             "events=all,stack-interval=100,event-spool=26,snapshot-at-exit=yes",
         )?;
         let samples = Samples::read(&self.subject.trace()?)?;
