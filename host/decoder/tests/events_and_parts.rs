@@ -215,7 +215,7 @@ fn any_events_in_any_parts_are_read_in_the_order_of_time() {
             let header = s.header(t);
             header.part = random(&mut seed) as u32 % 4;
             header.started_counter = EPOCH + start;
-            if random(&mut seed) % 2 == 0 {
+            if random(&mut seed).is_multiple_of(2) {
                 header.mode = RingMode::Calls;
             }
             let mut r = s.at(t, start);

@@ -12,8 +12,11 @@ use anyhow::{ensure, Context, Result};
 
 /// The header for ART's hooks.
 const HEADER: &str = "art-hooks/include/hindsight/runtime/event_numbers.h";
-/// The documents that have a generated table, and what makes it.
-const DOCUMENTS: [(&str, fn() -> String); 2] = [
+/// A document, and the function that makes its generated table.
+type Document = (&'static str, fn() -> String);
+
+/// The documents that have a generated table.
+const DOCUMENTS: [Document; 2] = [
     ("docs/trace-format.md", documents::numbers),
     ("docs/events.md", documents::events),
 ];

@@ -39,7 +39,8 @@ struct ThreadWords {
   // The thread that ended a wait of this one, and the wait's number, as PackWaker() returns them; 0 if none did.
   uint32_t waker = 0u;
 
-  uint32_t unused = 0u;
+  // The number of the wait in MessageQueue.nativePollOnce that is under way; 0: none. Only the thread itself uses it.
+  uint32_t poll_wait = 0u;
 
   // Objects and bytes that the thread has allocated in buffers that it does not use any more. Changed by the thread, or
   // while it is suspended. Aligned as pointers are, so that a 32-bit Thread keeps its layout.
