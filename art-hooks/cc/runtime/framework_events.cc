@@ -62,8 +62,7 @@ void MessageDone(jlong id) {
   }
 }
 
-// The number of the wait in which `self`, the calling thread, polls its looper's queue; 0 if it does not. It is in the
-// word of ThreadWords that nothing else uses.
+// The number of the wait in which `self`, the calling thread, polls its looper's queue; 0 if it does not.
 uint32_t& PollOf(Thread* self) { return self->GetHindsightWords()->poll_wait; }
 
 // The wait's number in the low half, the time in milliseconds above it. The number is not 0.
