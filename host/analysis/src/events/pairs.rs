@@ -91,6 +91,8 @@ pub enum Why {
     Ambiguous,
     /// The thread of the other end is not in the file.
     ThreadNotInFile,
+    /// The event does not say which wait it ended: for instance a poll, whose number the waker cannot know.
+    WaitNotKnown,
     /// The wait that it names ended for another reason: its time was over, or another thread ended it before.
     NotTheCause,
 }
@@ -102,6 +104,7 @@ impl Why {
             Why::NotRecorded => "the other end is not recorded",
             Why::Ambiguous => "several events could be the other end",
             Why::ThreadNotInFile => "the other thread is not in the file",
+            Why::WaitNotKnown => "which wait was ended is not known",
             Why::NotTheCause => "the wait ended for another reason",
         }
     }
@@ -366,7 +369,7 @@ impl Finder<'_> {
             if number == 0 {
                 claims
                     .iter()
-                    .for_each(|_| self.unmatched(PairKind::Wake, Side::From, Why::Ambiguous));
+                    .for_each(|_| self.unmatched(PairKind::Wake, Side::From, Why::WaitNotKnown));
                 continue;
             }
             let found = ends.get(&(tid, number)).map_or(&[][..], Vec::as_slice);
@@ -717,7 +720,7 @@ mod tests {
         // Timed out; too late; which wait is not known; a wait that is not recorded; two at once.
         assert_eq!(why(1, &[(150, 4)]), [(Why::NotTheCause, 1)]);
         assert_eq!(why(0, &[(250, 4)]), [(Why::NotTheCause, 1)]);
-        assert_eq!(why(0, &[(150, 0)]), [(Why::Ambiguous, 1)]);
+        assert_eq!(why(0, &[(150, 0)]), [(Why::WaitNotKnown, 1)]);
         assert_eq!(why(0, &[(150, 5)]), [(Why::NotRecorded, 1)]);
         assert_eq!(why(0, &[(150, 4), (151, 4)]), [(Why::Ambiguous, 2)]);
         // The second one came when the wait was over.

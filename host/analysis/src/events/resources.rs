@@ -104,6 +104,19 @@ impl Resources {
         self.readings.is_empty()
     }
 
+    /// The index of the reading that tells what had been used at this time. A reading is skipped if another one was made less
+    /// than a millisecond before: then that one counts, if it changes little in a stretch of time of this length.
+    fn first(&self, start_ns: u64, length: u64) -> usize {
+        let next = self.readings.partition_point(|r| r.at_ns < start_ns);
+        let follows = (self.readings.get(next)).is_some_and(|r| r.at_ns - start_ns <= SLACK_NS);
+        let before = next.checked_sub(1).filter(|_| !follows);
+        let nearest = before.filter(|&i| {
+            let distance = start_ns - self.readings[i].at_ns;
+            distance < INTERVAL_NS && distance as f64 <= length as f64 * (1.0 - COVERED)
+        });
+        nearest.unwrap_or(next)
+    }
+
     /// What the thread used from `start_ns` to `end_ns` (CLOCK_BOOTTIME). `None` if no two readings cover nearly all of
     /// that time.
     pub fn used(&self, start_ns: u64, end_ns: u64) -> Option<Used> {
@@ -111,7 +124,7 @@ impl Resources {
         if length < INTERVAL_NS {
             return None;
         }
-        let first = self.readings.partition_point(|r| r.at_ns < start_ns);
+        let first = self.first(start_ns, length);
         let after = self
             .readings
             .partition_point(|r| r.at_ns <= end_ns.saturating_add(SLACK_NS));
@@ -166,6 +179,10 @@ mod tests {
         assert_eq!((first.minor_faults, first.voluntary_switches), (1, 6));
         let both = used(10 * MS - 10, 30 * MS - 20).unwrap();
         assert_eq!((both.cpu_ns, both.objects, both.bytes), (90, 3, 40));
+        // The reading at the start was skipped: the one before it is near enough for a long stretch of time.
+        let late = used(10 * MS + 900_000, 20 * MS).unwrap();
+        assert_eq!((late.cpu_ns, late.covered_ns), (50, 10 * MS));
+        assert_eq!(used(18 * MS + 900_000, 20 * MS), None);
         // One reading, or two that leave out much of the time, do not tell.
         assert_eq!(used(10 * MS, 19 * MS), None);
         assert_eq!(used(5 * MS, 20 * MS), None);

@@ -230,10 +230,61 @@ pub fn spans(thread: &Thread) -> Spans {
     }
     let end_ns = thread.end_ns;
     builder.close_all(end_ns);
+    let limits = Limits::of(thread);
     for span in &mut builder.found.spans {
+        if span.end.is_none() {
+            span.end_ns = span.end_ns.min(limits.of_span(thread, span));
+        }
         span.end_ns = span.end_ns.max(span.start_ns);
     }
     builder.found
+}
+
+/// Index, in the catalogue, of the kind of waits in which a looper waits for messages.
+const POLL: u64 = 5;
+
+/// The latest times at which spans may have ended whose ends are missing, for instance because the file is damaged.
+///
+/// A thread is in one wait at a time, except that other code may run, and wait, while a looper polls. A looper dispatches
+/// one message after the other: a loop inside a message's dispatch is so rare that a missing end is more likely.
+struct Limits {
+    /// For each event, the time of the next one, itself excluded, that ends all waits but polls.
+    wait: Vec<u64>,
+    /// The same, for polls and for messages.
+    loops: Vec<u64>,
+}
+
+impl Limits {
+    fn of(thread: &Thread) -> Self {
+        let events = &thread.events;
+        let mut limits = Limits {
+            wait: vec![u64::MAX; events.len()],
+            loops: vec![u64::MAX; events.len()],
+        };
+        let (mut wait, mut loops) = (u64::MAX, u64::MAX);
+        for (i, event) in events.iter().enumerate().rev() {
+            limits.wait[i] = wait;
+            limits.loops[i] = loops;
+            let polls = event.kind == Extension::WaitBegin && event.get("kind") == POLL;
+            if polls || event.kind == Extension::MessageDispatched {
+                loops = event.at_ns;
+            }
+            // A checkpoint may run at the end of a wait, before the wait's own end.
+            if bound(event).is_some_and(|(_, kind, _)| kind != SpanKind::Checkpoint) {
+                wait = event.at_ns;
+            }
+        }
+        limits
+    }
+
+    fn of_span(&self, thread: &Thread, span: &Span) -> u64 {
+        let limits = match span.kind {
+            SpanKind::Wait if thread.events[span.begin].get("kind") != POLL => &self.wait,
+            SpanKind::Wait | SpanKind::Message => &self.loops,
+            _ => return u64::MAX,
+        };
+        limits.get(span.begin).copied().unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -285,6 +336,43 @@ mod tests {
                 // Its end is missing.
                 (SpanKind::Wait, 35, 45, false),
                 (SpanKind::Task, 55, 1_000, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_missing_end_swallows_neither_waits_nor_messages() {
+        let wait = |kind, number| [("kind", kind), ("number", number)];
+        let found = of(|r| {
+            r.event(Extension::MessageDispatched, &[("message", 1)])
+                .after(10)
+                // Its end is missing, and so is that of the message.
+                .event(Extension::WaitBegin, &wait(0, 1))
+                .after(10)
+                .event(Extension::WaitBegin, &wait(POLL, 2))
+                .after(10)
+                // While it polls, other code waits.
+                .event(Extension::WaitBegin, &wait(1, 3))
+                .after(10)
+                .event(Extension::WaitEnd, &wait(1, 3))
+                .after(10)
+                .event(Extension::WaitEnd, &wait(POLL, 2))
+                .event(Extension::MessageDispatched, &[("message", 2)])
+                .after(10)
+                .event(Extension::MessageDone, &[("message", 2)])
+                .after(10)
+                // It goes on.
+                .event(Extension::WaitBegin, &wait(0, 4));
+        });
+        assert_eq!(
+            found,
+            [
+                (SpanKind::Message, 0, 20, false),
+                (SpanKind::Wait, 10, 20, false),
+                (SpanKind::Wait, 20, 50, true),
+                (SpanKind::Wait, 30, 40, true),
+                (SpanKind::Message, 50, 60, true),
+                (SpanKind::Wait, 70, 1_000, false),
             ]
         );
     }

@@ -18,6 +18,8 @@ use crate::evidence::ring_is_damaged;
 /// Index of the kind of waits for a lock, and of sleeps, in the catalogue.
 const LOCK: u64 = 0;
 const SLEEP: u64 = 2;
+/// Index of the kind of tasks that are the life of a thread.
+const THREAD: u64 = 1;
 
 /// The stalls of a thread that records events only. `None` if it records calls, or if its events tell of no message, task
 /// or wait.
@@ -29,7 +31,8 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
     if own.spans.is_empty() {
         return None;
     }
-    let mut heads = heads(&own);
+    let used = Resources::of(thread);
+    let mut heads = heads(thread, &own, &used);
     let messages = own.spans.iter().any(|s| s.kind == SpanKind::Message);
     if heads.is_empty() {
         heads.extend(whole(thread, &own, question));
@@ -72,12 +75,18 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
 }
 
 /// The messages, or else the tasks and other work that is in no other work.
-fn heads(own: &Spans) -> Vec<Span> {
-    let of = |is: fn(SpanKind) -> bool| {
+///
+/// The task of a thread is its whole life, mostly spent waiting for something to do. It counts only if it computed, and ran no
+/// other task.
+fn heads(thread: &Thread, own: &Spans, used: &Resources) -> Vec<Span> {
+    let is_life = |span: &Span| {
+        span.kind == SpanKind::Task && thread.events[span.begin].get("kind") == THREAD
+    };
+    let of = |is: &dyn Fn(&Span) -> bool| {
         // Spans are in the order of their beginnings: one inside another one ends before it.
         let mut until = 0;
         let mut heads: Vec<Span> = Vec::new();
-        for span in own.spans.iter().filter(|s| is(s.kind)) {
+        for span in own.spans.iter().filter(|s| is(s)) {
             if heads.is_empty() || span.start_ns >= until {
                 until = span.end_ns;
                 heads.push(span.clone());
@@ -85,11 +94,19 @@ fn heads(own: &Spans) -> Vec<Span> {
         }
         heads
     };
-    let messages = of(|kind| kind == SpanKind::Message);
-    match messages.is_empty() {
-        true => of(|kind| !matches!(kind, SpanKind::Wait | SpanKind::Checkpoint)),
-        false => messages,
+    let messages = of(&|span| span.kind == SpanKind::Message);
+    if !messages.is_empty() {
+        return messages;
     }
+    let is_work = |span: &Span| !matches!(span.kind, SpanKind::Wait | SpanKind::Checkpoint);
+    let work = of(&|span| is_work(span) && !is_life(span));
+    if !work.is_empty() {
+        return work;
+    }
+    of(&|span| {
+        let computed = used.used(span.start_ns, span.end_ns);
+        is_life(span) && computed.is_some_and(|u| is_most(u.cpu_ns, span.duration_ns()))
+    })
 }
 
 /// All of the thread's time, if it waited for long for something other than work.
@@ -190,7 +207,8 @@ impl<'a> Facts<'a> {
             start_ns: span.0,
             held_ns: length,
             may_have_begun_before: head.start_ns <= thread.start_ns,
-            still_running: head.end.is_none(),
+            // Else its end is missing.
+            still_running: head.end.is_none() && head.end_ns >= thread.end_ns,
             ended_before_ns: thread.end_ns.saturating_sub(span.1),
             sent_before_ns: sent.map(|(t, e)| span.0.saturating_sub(t.events[e].at_ns)),
             delay_ns: sent.map_or(0, |(t, e)| t.events[e].get("delay") * 1_000_000),
@@ -274,9 +292,18 @@ impl<'a> Facts<'a> {
     /// The thread with this id, at this time.
     fn by_tid(&self, tid: u64, at_ns: u64, meanwhile: (u64, u64)) -> Option<Party> {
         let tid = u32::try_from(tid).ok().filter(|&tid| tid != 0)?;
-        let alive = |t: &&Thread| t.tid == tid && t.start_ns <= at_ns && t.end_ns >= at_ns;
-        let mut threads = self.trace.threads.iter().filter(alive);
-        Some(match (threads.next(), threads.next()) {
+        let with_id = || self.trace.threads.iter().filter(|t| t.tid == tid);
+        let alive = |t: &&Thread| t.start_ns <= at_ns && t.end_ns >= at_ns;
+        let mut threads = with_id().filter(alive);
+        let found = match (threads.next(), threads.next()) {
+            // Its recording may end before, or be damaged there: then it is not known what it did.
+            (None, _) => {
+                let mut all = with_id();
+                (all.next(), all.next())
+            }
+            found => found,
+        };
+        Some(match found {
             (Some(thread), None) => self.party(thread, at_ns, Some(meanwhile)),
             // Several threads had the id: it is not certain which one is meant.
             _ => Party {
@@ -460,6 +487,55 @@ mod tests {
         let absent = lock(&[("held by", 9)]);
         assert_eq!(absent.culprit_reason, Reason::OwnerNotTraced);
         assert_eq!(absent.wait.unwrap().owner.unwrap().tid, 9);
+    }
+
+    #[test]
+    fn the_life_of_a_thread_is_no_stall_unless_it_computes() {
+        let life = |cpu_ns: u64, tasks: u64| {
+            let mut s = Script::new("p");
+            let main = s.events_thread(1, "main", 1);
+            let mut r = s.at(main, 0);
+            r.event(Extension::TaskBegin, &[("task", 1), ("kind", THREAD)])
+                .extension(Extension::ThreadCpuTime, &[0]);
+            for task in 0..tasks {
+                r.after(1_000)
+                    .event(Extension::TaskBegin, &[("task", 9 + task)])
+                    .after(120_000_000 * task)
+                    .event(Extension::TaskEnd, &[("task", 9 + task)]);
+            }
+            r.at(900_000_000)
+                .extension(Extension::ThreadCpuTime, &[cpu_ns]);
+            s.stop_at(900_000_010);
+            ask(&s)
+        };
+        assert_eq!(life(1_000, 0).stall, Some(false));
+        assert!(life(1_000, 0).waited_for_work);
+        assert_eq!(life(800_000_000, 0).told[0].activity, Activity::Busy);
+        // Its tasks count, one by one.
+        let tasks = life(800_000_000, 2);
+        assert_eq!(tasks.told.len(), 1);
+        assert_eq!(tasks.told[0].held_ns, 120_000_000);
+    }
+
+    #[test]
+    fn an_owner_whose_recording_ends_before_the_wait_is_named() {
+        let mut s = Script::new("p");
+        let main = s.events_thread(1, "main", 1);
+        let owner = s.events_thread(2, "owner", 2);
+        s.at(owner, 10).event(Extension::WaitEnd, &[("number", 1)]);
+        s.at(main, 100)
+            .event(Extension::MessageDispatched, &[("message", 1)])
+            .after(10)
+            .event(Extension::LockWait, &[("held by", 2), ("lock", 7)])
+            .event(Extension::WaitBegin, &[("kind", LOCK), ("number", 1)])
+            .after(500_000_000)
+            .event(Extension::WaitEnd, &[("kind", LOCK), ("number", 1)])
+            .event(Extension::MessageDone, &[("message", 1)]);
+        s.header(owner).stopped_counter = s.header(main).started_counter + 50;
+        let told = ask(&s).told.remove(0);
+        assert_eq!(told.culprit_reason, Reason::OwnerUnclear);
+        let party = told.wait.unwrap().owner.unwrap();
+        assert_eq!(party.thread.as_deref(), Some("owner"));
     }
 
     #[test]
