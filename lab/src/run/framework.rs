@@ -19,6 +19,7 @@ use crate::boot_image::{
     class_path_options, instruction_set_features, BootImage, BootImageSpec, BootJar,
 };
 use crate::error::{Error, IoContext as _, Result};
+use crate::lock::Lock;
 use crate::toolchain::target_flags_at;
 use crate::util::{create_dir, hex, read, remove, run, write_atomic};
 
@@ -68,7 +69,8 @@ impl Framework {
             )));
         }
         let dir = lab.root().with_file_name("framework");
-        create_dir(&dir)?;
+        // Other processes may want it, too.
+        let _lock = Lock::take(&dir)?;
         let build = Build {
             lab,
             originals: lab.source_dir("frameworks_base"),
@@ -133,6 +135,7 @@ impl Framework {
             read(&self.dir.join("finished"))?
         );
         let stamp_file = dir.join("finished");
+        let _lock = Lock::take(&self.dir)?;
         if std::fs::read_to_string(&stamp_file).ok().as_deref() != Some(&wanted) {
             remove(&dir)?;
             let classes = self.dir.join("classes");
