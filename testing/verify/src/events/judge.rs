@@ -126,10 +126,14 @@ impl<'a> Judge<'a> {
         pairs.map(|pair| self.cause(pair)).collect()
     }
 
-    /// The ends of a thread's waits of a kind.
+    /// The ends of a thread's waits of a kind, in the program's code. Behind that, a thread that ends takes its own lock to
+    /// notify threads that join it, and may wait for them.
     fn ends(&self, thread: usize, kind: &str) -> Vec<(usize, &'a ThreadEvent)> {
-        let events = self.trace.threads[thread].events.iter().enumerate();
-        events
+        let events = &self.trace.threads[thread].events;
+        let life_ends =
+            |e: &ThreadEvent| e.kind == Extension::TaskEnd && word(e, "kind") == "thread";
+        let code = events.iter().rposition(life_ends).unwrap_or(events.len());
+        (events[..code].iter().enumerate())
             .filter(|(_, e)| e.kind == Extension::WaitEnd && word(e, "kind") == kind)
             .collect()
     }
