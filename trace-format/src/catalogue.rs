@@ -323,8 +323,8 @@ catalogue! {
         whole("message", 0, Identity),
         part("for thread", 1, 0, 32, Tid),
         part("delay", 1, 32, 32, Milliseconds);
-    /// A looper begins to dispatch a message. The class is that of the message's callback or, if it has none, of its
-    /// handler.
+    /// A looper begins to dispatch a message. The class is the class of its callback; if it has no
+    /// callback, the class of its handler.
     MessageDispatched = 0x043, "message dispatched", Messages, Boundary, Runtime,
         whole("message", 0, Identity),
         whole("class", 1, Class),

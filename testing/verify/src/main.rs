@@ -8,6 +8,7 @@ mod graphs;
 mod oat;
 mod oracle;
 mod recording;
+mod rounds;
 mod samples;
 mod stress;
 mod unit;

@@ -117,8 +117,8 @@ inline constexpr std::array<uint64_t, 2> PackMessageEnqueued(uint64_t message,
   return {{message, (for_thread & 0xffffffffu) | ((delay & 0xffffffffu) << 32)}};
 }
 
-// A looper begins to dispatch a message. The class is that of the message's callback or, if it has none, of its
-// handler.
+// A looper begins to dispatch a message. The class is the class of its callback; if it has no callback, the class
+// of its handler.
 static constexpr uint32_t kMessageDispatched = 0x043u;
 inline constexpr std::array<uint64_t, 3> PackMessageDispatched(uint64_t message, uint64_t klass, uint64_t what) {
   return {{message, klass, (what & 0xffffffffu)}};

@@ -84,7 +84,7 @@ public final class Events {
     /**
      * Records that the calling thread begins a piece of work.
      *
-     * @param id that of its {@link #post}; 0 if it has none
+     * @param id the id that was given to {@link #post}; 0 if the work was not posted
      */
     public static void begin(int name, long id) {
         if (marks) {

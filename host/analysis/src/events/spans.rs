@@ -78,7 +78,7 @@ impl Span {
 /// The spans of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spans {
-    /// In the order of their beginnings. Nested, except that those of the program may overlap each other.
+    /// In the order of their beginnings. Nested; only spans that the program named may overlap.
     pub spans: Vec<Span>,
     /// For each event of the thread, the span that it begins or ends.
     pub of_event: HashMap<usize, usize>,
@@ -133,7 +133,7 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
 #[derive(Default)]
 struct Builder {
     found: Spans,
-    /// Running spans but those of the program, outermost first.
+    /// Running spans, outermost first, without the spans that the program named.
     running: Vec<usize>,
     /// The running spans by kind and number, outermost first.
     by_number: HashMap<(SpanKind, u64), Vec<usize>>,
@@ -219,7 +219,7 @@ pub fn spans(thread: &Thread) -> Spans {
         let Some((begins, kind, number)) = bound(event) else {
             continue;
         };
-        // The callbacks of one type end where those of the next type begin, or with the frame.
+        // Callbacks of one type end when callbacks of the next type begin, or with the frame.
         if kind == SpanKind::FrameCallbacks {
             builder.close(Some(i), at_ns, kind, number);
         }

@@ -6,12 +6,13 @@ mod judge;
 mod run;
 mod truth;
 
+use crate::rounds::{keep, now};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use hindsight_analysis::pairs;
 use hindsight_lab::run_test::Mode;
 use hindsight_lab::{Isa, Lab, Release, Variant};
@@ -173,21 +174,4 @@ fn one(
     }
     totals.add(&verdict);
     Ok(verdict.wrong.count() + verdict.missing.count() == 0)
-}
-
-fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |time| time.as_secs())
-}
-
-/// Copies the files of a folder.
-fn keep(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            fs::copy(entry.path(), to.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
 }

@@ -7,6 +7,7 @@ mod dice;
 mod files;
 mod process;
 
+use crate::rounds::{keep, now};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -254,23 +255,6 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         totals.count()
     );
     Ok(totals.count() == 0)
-}
-
-fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |time| time.as_secs())
-}
-
-/// Copies the files of a round's folder.
-fn keep(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            fs::copy(entry.path(), to.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
 }
 
 /// Compiles the program and its native half.
