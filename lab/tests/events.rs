@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Instant;
 
 use common::{open, traces, until, Program, Socket};
 use hindsight_decoder::{Thread, Trace};
@@ -133,4 +134,43 @@ fn events_are_switched_while_the_program_runs() {
     let ends = fields(waiting, Extension::WaitEnd, "number");
     assert!((1..=3).contains(&ends.len()), "{ends:?}");
     assert_eq!(waiting.calls.len(), 0);
+}
+
+/// Times that the control thread of a process has given up the processor so far.
+fn control_thread_sleeps(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let control = tasks.map(|task| task.unwrap().path()).find(|task| {
+        let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+        name.trim() == "hindsight"
+    });
+    let status = std::fs::read_to_string(control.unwrap().join("status")).unwrap();
+    let switches = |line: &str| {
+        let count = line.strip_prefix("voluntary_ctxt_switches:")?;
+        count.trim().parse().ok()
+    };
+    status.lines().find_map(switches).unwrap()
+}
+
+/// The control thread sleeps while no thread of the process runs, and wakes up when one does.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn an_idle_process_stays_idle() {
+    let (mut program, mut socket, _) = control("events=all");
+    program.number("thread busy busy");
+    let pid = program.pid();
+    let sleeps = || control_thread_sleeps(pid);
+    // With a thread that runs, it wakes up for each request.
+    let before = sleeps();
+    until("requests", || sleeps() >= before + 20);
+    program.number("join busy");
+    let elapsed = |since: Instant| since.elapsed().as_millis() as u64;
+    // Other threads of the runtime may still compile.
+    let quiet = || {
+        let (before, since) = (sleeps(), Instant::now());
+        until("two seconds", || elapsed(since) >= 2000);
+        sleeps() - before <= elapsed(since) / 100
+    };
+    until("the process is quiet", quiet);
+    socket.ok("status");
+    program.finish();
 }

@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Property { value: String, reply: Reply },
     /// Describe the state of tracing as one line of JSON.
     Status { reply: mpsc::Sender<String> },
+    /// A thread took a stack while the control thread slept. No reply.
+    ThreadRuns,
     /// End the control thread.
     Shutdown,
 }

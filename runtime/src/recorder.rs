@@ -69,6 +69,8 @@ impl Recorder {
             let _ = control_thread.join();
             return Err(io::Error::other("the control thread could not be attached"));
         }
+        let waking = commands.clone();
+        (session.stacks.quiet()).set_wake(move || drop(waking.send(Command::ThreadRuns)));
         let socket = session.config.socket.as_ref().and_then(|path| {
             ControlSocket::listen(path, commands.clone())
                 .inspect_err(|e| {

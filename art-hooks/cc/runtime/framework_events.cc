@@ -100,6 +100,10 @@ void PollEnd(JNIEnv* env, jclass, jlong began, jint timeout_ms) {
 // The number of the wait is not known: the looper may have been woken before, and poll again.
 void PollWoken(JNIEnv* env, jclass, jint tid) {
   ScopedFastNativeObjectAccess soa(env);
+  if (static_cast<uint32_t>(tid) == static_cast<uint32_t>(soa.Self()->GetTid())) {
+    // Something that the looper does while it polls: it runs.
+    return;
+  }
   if (Records(soa.Self(), kCategoryWaits)) {
     Record(soa.Self(), kWakes, PackWakes(tid, 0u));
   }

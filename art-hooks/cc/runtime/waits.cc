@@ -75,6 +75,10 @@ GcWait::~GcWait() {
 }
 
 void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
+  if (thread == self) {
+    // It runs: its next park will not wait.
+    return;
+  }
   if (CategoriesOf(thread) != 0u && wait != 0u) {
     const uint32_t waker = PackWaker(self->GetTid(), wait);
     __atomic_store_n(&thread->GetHindsightWords()->waker, waker, __ATOMIC_RELAXED);

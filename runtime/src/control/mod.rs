@@ -171,7 +171,7 @@ impl<'a> ControlThread<'a> {
                 let status = status::status(self.session, &*self.handshake, self.snapshots);
                 let _ = reply.send(status);
             }
-            Command::Shutdown => {}
+            Command::ThreadRuns | Command::Shutdown => {}
         }
     }
 

@@ -1,33 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asks threads that pass no hook for long, as in a loop without calls, to take their stacks at their next safepoint.
+//!
+//! While the process hardly runs nobody is asked, and the control thread sleeps. A thread that takes a stack wakes it; a
+//! thread that passes no hook at all is found when the control thread looks at the CPU time of the process, once a second.
 
 use std::time::{Duration, Instant};
 
 use hindsight_trace_format::catalogue::Category;
 
+use crate::clock;
 use crate::session::Session;
 
-/// While the process hardly runs, the pause becomes this much longer at most.
-const LONGEST_PAUSES: u32 = 4;
+/// Pauses of a sleep that no thread ends.
+const SLEEP: u32 = 100;
 /// The process hardly runs if it uses less than this part of one processor's time.
 const IDLE_PART: u32 = 50;
+/// If the threads that woke the control thread hardly ran, they wake it again after some pauses at the earliest: at most
+/// this power of two.
+const MOST_DOUBLINGS: u32 = 5;
 
 /// Knows when the threads are to be asked.
 pub(crate) struct StackRequests<'a> {
     session: &'a Session,
+    /// When the process was last looked at, and when it is the next time.
+    last: Instant,
     next: Instant,
-    pauses: u32,
-    /// CPU time of the process when the threads were last asked.
+    is_asleep: bool,
+    /// Sleeps in a row that a thread ended which then hardly ran.
+    fruitless: u32,
+    /// CPU time of the process at `last`.
     cpu_time: Duration,
 }
 
 impl<'a> StackRequests<'a> {
     pub(crate) fn new(session: &'a Session) -> Self {
+        let now = Instant::now();
         StackRequests {
             session,
-            next: Instant::now(),
-            pauses: 1,
-            cpu_time: Duration::ZERO,
+            last: now,
+            next: now,
+            is_asleep: false,
+            fruitless: 0,
+            cpu_time: process_cpu_time(),
         }
     }
 
@@ -38,18 +52,43 @@ impl<'a> StackRequests<'a> {
             return None;
         }
         let now = Instant::now();
-        if now >= self.next {
-            self.pauses = pauses_after(self.pauses, self.used(), pause);
-            self.next = now + pause * self.pauses;
-            self.make();
+        if self.is_asleep && !self.session.stacks.quiet().is_quiet() {
+            // A thread that runs has woken this one.
+            self.is_asleep = false;
+            self.look(now, pause);
+        } else if now >= self.next {
+            self.ask_or_sleep(now, pause);
         }
         Some(self.next.saturating_duration_since(Instant::now()))
     }
 
-    /// CPU time that the process has used since the last call.
-    fn used(&mut self) -> Duration {
-        let now = process_cpu_time();
-        now.saturating_sub(std::mem::replace(&mut self.cpu_time, now))
+    fn ask_or_sleep(&mut self, now: Instant, pause: Duration) {
+        let elapsed = now.saturating_duration_since(self.last);
+        let used = self.look(now, pause);
+        if runs(used, elapsed) {
+            self.is_asleep = false;
+            self.fruitless = 0;
+            self.session.stacks.quiet().end();
+            self.make();
+            return;
+        }
+        if !self.is_asleep {
+            self.fruitless = (self.fruitless + 1).min(MOST_DOUBLINGS);
+        }
+        self.is_asleep = true;
+        self.next = now + pause * SLEEP;
+        let earliest = pause * hold(self.fruitless);
+        let stacks = &self.session.stacks;
+        let from = clock::counter().saturating_add(stacks.ticks(earliest));
+        stacks.quiet().begin(from);
+    }
+
+    /// Sets when the process is looked at the next time. Returns the CPU time that it has used since the last time.
+    fn look(&mut self, now: Instant, pause: Duration) -> Duration {
+        self.last = now;
+        self.next = now + pause;
+        let cpu_time = process_cpu_time();
+        cpu_time.saturating_sub(std::mem::replace(&mut self.cpu_time, cpu_time))
     }
 
     fn make(&self) {
@@ -69,12 +108,16 @@ impl<'a> StackRequests<'a> {
     }
 }
 
-/// The number of pauses until the next requests, if the process used this CPU time in the last `pauses` of them.
-fn pauses_after(pauses: u32, used: Duration, pause: Duration) -> u32 {
-    if used < pause * pauses / IDLE_PART {
-        (pauses * 2).min(LONGEST_PAUSES)
-    } else {
-        1
+/// Whether the process ran, if it used this CPU time in the time that has elapsed.
+fn runs(used: Duration, elapsed: Duration) -> bool {
+    used > elapsed / IDLE_PART
+}
+
+/// Pauses in which no thread wakes the control thread, after this number of fruitless sleeps.
+fn hold(fruitless: u32) -> u32 {
+    match fruitless {
+        0 | 1 => 0,
+        more => 1 << more.min(MOST_DOUBLINGS),
     }
 }
 
@@ -95,11 +138,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_are_longer_while_the_process_hardly_runs() {
+    fn a_process_that_hardly_runs_is_not_asked() {
         const PAUSE: Duration = Duration::from_millis(10);
-        let after = |pauses, us| pauses_after(pauses, Duration::from_micros(us), PAUSE);
-        assert_eq!([after(1, 0), after(2, 0), after(4, 0)], [2, 4, 4]);
-        assert_eq!([after(1, 199), after(1, 200)], [2, 1]);
-        assert_eq!([after(4, 799), after(4, 800)], [4, 1]);
+        let after = |pauses: u32, us| runs(Duration::from_micros(us), PAUSE * pauses);
+        assert_eq!([after(1, 200), after(1, 201)], [false, true]);
+        assert_eq!([after(100, 20_000), after(100, 20_001)], [false, true]);
+    }
+
+    #[test]
+    fn threads_that_hardly_run_wake_it_less_and_less_often() {
+        assert_eq!([0, 1, 2, 3, 5, 99].map(hold), [0, 0, 4, 8, 32, 32]);
     }
 }

@@ -12,6 +12,9 @@ use crate::clock;
 use crate::stacks::{Again, Frame, ProcessStacks, Sampler};
 use crate::thread::trace::ThreadTrace;
 
+/// The index in [`STACK_REASONS`] of the one after which the thread does not run.
+const WAIT_BEGINS: u8 = 0;
+
 /// A thread's part of the stacks.
 pub(crate) struct Sampling {
     stacks: Arc<ProcessStacks>,
@@ -91,6 +94,9 @@ impl Sampling {
         }
         // SAFETY: the caller is the thread.
         let own = unsafe { self.own() };
+        if reason != WAIT_BEGINS {
+            self.stacks.quiet().disturb(own.sampler.taken());
+        }
         // SAFETY: the caller is the thread, which has not retired.
         let undisturbed = own.place == Some(unsafe { trace.place() });
         let sampler = &mut own.sampler;

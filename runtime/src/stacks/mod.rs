@@ -9,8 +9,11 @@
 //! ```
 
 mod arena;
+mod quiet;
 mod sampler;
 mod table;
+
+use std::time::Duration;
 
 use hindsight_trace_format::container::{ClockSample, Stacks};
 
@@ -18,6 +21,7 @@ use crate::clock;
 use crate::config::{self, StackIntervals};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
+use quiet::Quiet;
 use sampler::Record;
 pub(crate) use sampler::{Again, Sampler};
 pub use sampler::{Frame, MAX_FRAMES};
@@ -36,6 +40,7 @@ pub(crate) struct ProcessStacks {
     intervals: [AtomicU64; 2],
     /// The counter's rate, ticks per second; 0 while it is not known.
     rate: AtomicU64,
+    quiet: Quiet,
     started: ClockSample,
     taken: AtomicU64,
     lost: AtomicU64,
@@ -49,6 +54,7 @@ impl ProcessStacks {
             intervals_us: [AtomicU32::new(0), AtomicU32::new(0)],
             intervals: [AtomicU64::new(0), AtomicU64::new(0)],
             rate: AtomicU64::new(0),
+            quiet: Quiet::new(),
             started,
             taken: AtomicU64::new(0),
             lost: AtomicU64::new(0),
@@ -119,6 +125,17 @@ impl ProcessStacks {
         let rate = self.rate().unwrap_or(PRESUMED_RATE);
         let ticks = clock::counter().saturating_sub(counter);
         u64::try_from(u128::from(ticks) * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX)
+    }
+
+    /// A time in ticks of the counter.
+    pub(crate) fn ticks(&self, time: Duration) -> u64 {
+        let us = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        ticks(us, self.rate().unwrap_or(PRESUMED_RATE))
+    }
+
+    /// Whether the control thread sleeps until a thread takes a stack.
+    pub(crate) fn quiet(&self) -> &Quiet {
+        &self.quiet
     }
 
     /// A copy of the table.

@@ -76,6 +76,11 @@ impl Sampler {
         now.wrapping_sub(self.taken) >= interval || self.taken == 0
     }
 
+    /// The counter when a stack was last taken; 0: never.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Memory for [`MAX_FRAMES`] frames.
     pub(crate) fn begin(&mut self, now: u64) -> &mut [Frame] {
         self.taken = now.max(1);
