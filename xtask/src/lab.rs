@@ -44,15 +44,6 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: run_test::Options,
     },
-    /// A tool for the build of a run-test, served by a warm JVM
-    #[command(hide = true)]
-    RunTestTool {
-        /// javac, d8, smali or jasmin
-        tool: String,
-        /// Its arguments
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
     /// Makes a git work tree of the patched ART, for development
     Checkout {
         #[command(flatten)]
@@ -151,12 +142,6 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Erro
             if !run_test::run(&layout, &options).map_err(|error| format!("{error:#}"))? {
                 return Ok(ExitCode::FAILURE);
             }
-        }
-        Command::RunTestTool { tool, arguments } => {
-            let status = run_test::tool_client(&tool, &arguments);
-            let status = status.map_err(|error| format!("{error:#}"))?;
-            // Exit statuses of programs have eight bits.
-            return Ok(ExitCode::from((status & 0xff) as u8));
         }
         Command::Checkout {
             release,

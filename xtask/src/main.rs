@@ -45,6 +45,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = hindsight_lab::run_test::run_as_tool(std::env::args_os()) {
+        return status;
+    }
     let result = match Arguments::parse().command {
         Command::Lab(command) => lab::run(command),
         Command::Demo(options) => done(demo::run(&options, &checkout())),

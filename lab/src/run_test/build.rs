@@ -85,7 +85,7 @@ pub(super) fn build(
 
     apply_patches(context, name, &tree)?;
     let exe = context.scripts.tool_client();
-    let tool = |t: &str| format!("{} lab run-test-tool {t}", exe.display());
+    let tool = |t: &str| format!("{} {} {t}", exe.display(), tools::ARGUMENT);
     let d8 = if context.unoptimized.contains(name) {
         format!("{} {DX_UNOPTIMIZED}", tool("d8"))
     } else {

@@ -25,4 +25,4 @@ pub use layout::Layout;
 pub use options::{Mode, Options};
 pub use report::{Outcome, Report, Status};
 pub use runner::run;
-pub use tools::client as tool_client;
+pub use tools::run_as_tool;

@@ -22,7 +22,10 @@ use crate::spec::Variant;
 /// Runs the tests and prints the results; the last line is `N passed, N failed, N skipped`.
 ///
 /// Returns whether nothing failed.
+///
+/// The program must have called [`super::run_as_tool`] first.
 pub fn run(layout: &Layout, options: &Options) -> Result<bool> {
+    tools::check_client()?;
     if options.trace && layout.variant == Variant::Stock.name() {
         bail!("stock ART has no trace points: leave out --stock or --trace");
     }

@@ -9,6 +9,7 @@ use anyhow::{bail, Context, Result};
 
 use super::files::io_context;
 use super::layout::Layout;
+use super::tools;
 use crate::spec::Isa;
 
 /// A substitute for an Android source tree (`ANDROID_BUILD_TOP`).
@@ -122,7 +123,7 @@ impl Scripts {
         }
     }
 
-    /// This program, for calls of `lab run-test-tool`.
+    /// This program, which is the client of the tool server if it is started so (see [`tools::run_as_tool`]).
     pub(super) fn tool_client(&self) -> PathBuf {
         self.bin.join("run-test-tool")
     }
@@ -155,8 +156,9 @@ impl Scripts {
         script(
             &bin.join("d8"),
             &format!(
-                "#!/bin/sh\nexec {} lab run-test-tool d8 \"$@\"\n",
-                exe.display()
+                "#!/bin/sh\nexec {} {} d8 \"$@\"\n",
+                exe.display(),
+                tools::ARGUMENT
             ),
         )?;
         let asm = layout.dex_tools.iter().find(|p| {
@@ -172,8 +174,9 @@ impl Scripts {
         script(&self.bin.join("python"), "#!/bin/sh\nexec python3 \"$@\"\n")?;
         // A test compiles class files itself and relies on javac's default of its time, Java 8.
         let javac = format!(
-            "#!/bin/sh\nexec {} lab run-test-tool javac -nowarn -source 8 -target 8 \"$@\"\n",
-            exe.display()
+            "#!/bin/sh\nexec {} {} javac -nowarn -source 8 -target 8 \"$@\"\n",
+            exe.display(),
+            tools::ARGUMENT
         );
         script(&self.bin.join("javac"), &javac)?;
         if let Some(converter) = hprof_conv() {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The tool server: a warm JVM that runs javac, d8, smali and jasmin for the builds of tests.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use sha2::{Digest, Sha256};
 
 use super::files::{hash_tree, io_context};
@@ -16,6 +18,12 @@ use crate::util::hex;
 
 /// The environment variable with the path of the server's socket.
 pub(super) const SOCKET: &str = "HINDSIGHT_TOOL_SOCKET";
+
+/// The first argument of this program when it is started as the client of the tool server.
+pub(super) const ARGUMENT: &str = "run-test-tool";
+
+/// Whether the program has called [`run_as_tool`].
+static IS_CLIENT: AtomicBool = AtomicBool::new(false);
 
 /// Folder of Debian's jars.
 const JARS: &str = "/usr/share/java";
@@ -205,8 +213,43 @@ pub(super) fn fingerprint(layout: &Layout) -> Result<String> {
     Ok(hex(&h.finalize()))
 }
 
-/// `run-test-tool TOOL ARGUMENTS…`: runs a tool in the server and prints its output. Returns the tool's exit status.
-pub fn client(tool: &str, arguments: &[String]) -> Result<i32> {
+/// Must be the first call of a program that runs run-tests, with its arguments: the builds of the tests start the same
+/// program again for each call of a tool, with the arguments `run-test-tool TOOL ARGUMENTS…`. Returns the tool's exit
+/// status, or `None` if the program was started for something else.
+pub fn run_as_tool(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    IS_CLIENT.store(true, Ordering::Relaxed);
+    let mut arguments = arguments.into_iter().skip(1);
+    if arguments.next()? != ARGUMENT {
+        return None;
+    }
+    let status = arguments
+        .map(|argument| argument.into_string())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|argument| anyhow!("the argument {argument:?} isn't UTF-8"))
+        .and_then(|arguments| match arguments.split_first() {
+            Some((tool, arguments)) => client(tool, arguments),
+            None => bail!("usage: {ARGUMENT} javac|d8|smali|jasmin ARGUMENTS…"),
+        });
+    Some(match status {
+        // Exit statuses of programs have eight bits.
+        Ok(status) => ExitCode::from((status & 0xff) as u8),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Fails unless this program can be the client of the tool server.
+pub(super) fn check_client() -> Result<()> {
+    if !IS_CLIENT.load(Ordering::Relaxed) {
+        bail!("the program's `main` must call `run_as_tool` first, since the builds of the tests start it");
+    }
+    Ok(())
+}
+
+/// Runs a tool in the server and prints its output. Returns the tool's exit status.
+fn client(tool: &str, arguments: &[String]) -> Result<i32> {
     let socket = std::env::var_os(SOCKET).with_context(|| {
         format!("{SOCKET} isn't set: this command is for the builds of run-tests")
     })?;

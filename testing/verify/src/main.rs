@@ -35,6 +35,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = hindsight_lab::run_test::run_as_tool(std::env::args_os()) {
+        return status;
+    }
     match run(&Arguments::parse(), &checkout()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
