@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{gettid, FakeHost, Managed, World};
 use hindsight_runtime::{Config, Recorder, SnapshotOutcome, ThreadWords};
@@ -87,6 +87,15 @@ impl Worker {
     fn ask(&self, task: Task) -> bool {
         self.tasks.send(task).unwrap();
         self.traced.recv().unwrap()
+    }
+}
+
+/// Asks until the answer is yes. Fails if it is not within a minute.
+fn becomes_true(mut condition: impl FnMut() -> bool) {
+    let asked = Instant::now();
+    while !condition() {
+        assert!(asked.elapsed() < PATIENCE);
+        std::thread::yield_now();
     }
 }
 
@@ -175,9 +184,9 @@ fn starting_a_thread_evicts_no_ring_and_a_retired_ring_goes_first() {
 
         first.tasks.send(Task::End).unwrap();
         // A worker's channel is closed after its ring was retired.
-        while first.tasks.send(Task::Look).is_ok() {}
+        becomes_true(|| first.tasks.send(Task::Look).is_err());
         recorder.thread_in_foreground(third.tid);
-        while !third.ask(Task::Look) {}
+        becomes_true(|| third.ask(Task::Look));
         assert!(second.ask(Task::Look), "the retired ring was enough");
         let (tids, losses) = snapshot();
         let mut expected = [second.tid, third.tid];
