@@ -132,7 +132,9 @@ fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
     let may_hold_ring = |part: &DamagedPart| {
         matches!(
             part,
-            DamagedPart::Ring { tid: None, .. } | DamagedPart::Table | DamagedPart::Bytes { .. }
+            DamagedPart::Ring { tid: None, .. }
+                | DamagedPart::Table { .. }
+                | DamagedPart::Bytes { .. }
         )
     };
     let is_converted = || {

@@ -41,7 +41,7 @@ pub use events::{
 };
 pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;
-pub use select::{Selection, Window, DEPTH_FACT};
+pub use select::{Selection, Window};
 pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError,
 };

@@ -3,11 +3,13 @@
 
 use crate::events::spans;
 use hindsight_decoder::{
-    Calls, Extension, Flags, Thread, ThreadEvent, ThreadKey, Trace, NO_PARENT,
+    Calls, Extension, Flags, MethodId, Stacks, Thread, ThreadEvent, ThreadKey, Trace, DEPTH_FACT,
+    NO_PARENT,
 };
 
-/// The fact about the process that tells how many levels of calls a part of a trace has, if deeper ones were removed.
-pub const DEPTH_FACT: &str = "converted.depth";
+/// Indices, in the catalogue, of reasons for stacks: a wait begins; the stack was taken at no particular point of the code.
+const WAIT_BEGINS: u64 = 0;
+const CHECKPOINT: u64 = 6;
 
 /// A stretch of time, CLOCK_BOOTTIME, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +58,13 @@ impl Selection {
         }
         if self.window.is_some() || self.depth.is_some() {
             for thread in &mut trace.threads {
-                self.cut(thread);
+                self.cut(thread, &trace.stacks);
             }
         }
         trace
     }
 
-    fn cut(&self, thread: &mut Thread) {
+    fn cut(&self, thread: &mut Thread, stacks: &Stacks) {
         let depth = self.depth.unwrap_or(u32::MAX);
         let window = self.window.unwrap_or(Window {
             from_ns: 0,
@@ -72,7 +74,11 @@ impl Selection {
         let mut new = Calls::default();
         // New index of each call.
         let mut places = vec![NO_PARENT; old.len()];
-        thread.events.retain(|e| !is_of_removed(e, &old, depth));
+        if self.depth.is_some() {
+            // Stacks, and what sampled calls waited for, are events of the thread whatever their depth.
+            let exact = old.exact();
+            thread.events.retain(|e| !is_of_removed(e, &exact, depth));
+        }
         for (i, call) in old.iter().enumerate() {
             if call.depth >= depth || !window.meets(call.start_ns, call.end_ns) {
                 continue;
@@ -101,11 +107,17 @@ impl Selection {
         if let Some(wait) = unfinished_wait(thread, &old, window.from_ns) {
             thread.events[wait].at_ns = window.from_ns;
         }
+        let end = end_sampled(thread, &new, stacks, window.to_ns);
         if self.window.is_some() {
+            begin_sampled(thread, &new, stacks, window.from_ns);
             begin_unfinished(thread, window.from_ns);
         }
-        thread.calls = new;
         thread.events.retain(|e| window.meets(e.at_ns, e.at_ns));
+        for stack in end {
+            let place = thread.events.partition_point(|e| e.at_ns <= stack.at_ns);
+            thread.events.insert(place, stack);
+        }
+        thread.calls = new;
         thread.start_ns = thread.start_ns.clamp(window.from_ns, window.to_ns);
         thread.end_ns = thread.end_ns.clamp(window.from_ns, window.to_ns);
     }
@@ -124,6 +136,91 @@ fn begin_unfinished(thread: &mut Thread, from_ns: u64) {
             event.at_ns = from_ns;
         }
     }
+}
+
+/// The methods of the sampled calls with this flag, outermost first.
+fn going_on(calls: &Calls, flag: Flags) -> Vec<MethodId> {
+    let flags = Flags::SAMPLED.with(flag);
+    let calls = calls.iter().filter(|c| c.flags.contains(flags));
+    calls.map(|c| c.method).collect()
+}
+
+/// How many of these methods, outermost first, the event's stack begins with.
+fn common(event: &ThreadEvent, stacks: &Stacks, methods: &[MethodId]) -> usize {
+    let mut frames: Vec<MethodId> = match event.stack() {
+        Some(stack) => stacks.frames(stack).map(|f| f.method).collect(),
+        None => return 0,
+    };
+    frames.reverse();
+    let pairs = frames.iter().zip(methods);
+    pairs.take_while(|(a, b)| a == b).count()
+}
+
+/// Lets an event's stack consist of its outermost frames. Whether it has fewer now.
+fn shorten(event: &mut ThreadEvent, stacks: &Stacks, frames: usize) -> bool {
+    let Some(stack) = event.stack() else {
+        return false;
+    };
+    let outermost = stacks.outermost(stack, frames);
+    event.set("node", outermost.node.into());
+    outermost != stack
+}
+
+/// Lets the last stack before `from_ns` be taken then, with the frames of the sampled calls that go on.
+fn begin_sampled(thread: &mut Thread, calls: &Calls, stacks: &Stacks, from_ns: u64) {
+    let methods = going_on(calls, Flags::OPEN_START);
+    let before = thread.events.partition_point(|e| e.at_ns < from_ns);
+    let mut last = thread.events[..before].iter_mut().rev();
+    if let Some(event) = last.find(|e| e.kind == Extension::Stack) {
+        let frames = common(event, stacks, &methods);
+        if frames == 0 {
+            return;
+        }
+        if shorten(event, stacks, frames) {
+            // The innermost frame was not called just then.
+            event.set("reason", CHECKPOINT);
+        }
+        event.at_ns = from_ns;
+    }
+}
+
+/// A stack at `to_ns`, with the frames of the sampled calls that go on, from the last stack before or the next one. If it is
+/// from the next one, as of a wait that goes on, it is also taken when the innermost of these calls began.
+fn end_sampled(
+    thread: &Thread,
+    calls: &Calls,
+    stacks: &Stacks,
+    to_ns: u64,
+) -> impl Iterator<Item = ThreadEvent> {
+    let methods = going_on(calls, Flags::OPEN_END);
+    let innermost = calls.iter().rfind(|c| c.flags.contains(Flags::OPEN_END));
+    let began_ns = innermost.map_or(to_ns, |c| c.start_ns);
+    let is_older = innermost.is_some_and(|c| c.flags.contains(Flags::OPEN_START));
+    let after = thread.events.partition_point(|e| e.at_ns < to_ns);
+    let (before, after) = thread.events.split_at(after);
+    let is_stack = |e: &&ThreadEvent| e.kind == Extension::Stack;
+    // It is in the last stack, unless it began later.
+    let last = before.iter().rev().find(is_stack);
+    let has_all = |e: &&ThreadEvent| {
+        e.at_ns >= began_ns || is_older && common(e, stacks, &methods) == methods.len()
+    };
+    let last = last.filter(has_all).map(|e| (e, None));
+    let next = after.iter().find(is_stack).map(|e| (e, Some(began_ns)));
+    let frames = |e: &ThreadEvent| common(e, stacks, &methods);
+    let stack = last.or(next).filter(|(e, _)| frames(e) > 0);
+    let taken = |event: &ThreadEvent, at_ns, reason| {
+        let frames = frames(event);
+        let mut event = event.clone();
+        shorten(&mut event, stacks, frames);
+        event.set("reason", reason);
+        ThreadEvent { at_ns, ..event }
+    };
+    let reason = if is_older { CHECKPOINT } else { WAIT_BEGINS };
+    let taken = stack.map(|(event, began_ns)| {
+        let began = began_ns.map(|at_ns| taken(event, at_ns, reason));
+        [began, Some(taken(event, to_ns, CHECKPOINT))]
+    });
+    taken.into_iter().flatten().flatten()
 }
 
 /// Whether a call from level `depth` on waited, or was woken, at this event. A wait begins when its call has started; a
@@ -314,6 +411,73 @@ mod tests {
                 (Extension::MessageDone, 95)
             ]
         );
+    }
+
+    /// Stacks A, A B C, A B D on a thread that waits for a lock, 100 ns apart.
+    fn sampled() -> Trace {
+        let mut s = Script::new("p");
+        let [a, b, c, d] = ["A.a", "B.b", "C.c", "D.d"].map(|name| s.method(name, "()V"));
+        let t = s.events_thread(1, "main", 1);
+        let frames = [
+            &[(a, 1)][..],
+            &[(a, 1), (b, 1), (c, 1)],
+            &[(a, 1), (b, 1), (d, 1)],
+        ];
+        let stacks = frames.map(|frames| s.stack(frames));
+        s.at(t, 0)
+            .extension(Extension::Stack, &stacks[0])
+            .at(100)
+            .extension(Extension::Stack, &stacks[1])
+            .event(Extension::LockWait, &[("held by", 2), ("lock", 7)])
+            .event(Extension::WaitBegin, &[("number", 1)])
+            .after(40)
+            .extension(Extension::WokenBy, &[2])
+            .event(Extension::WaitEnd, &[("number", 1)])
+            .at(200)
+            .extension(Extension::Stack, &stacks[2]);
+        Trace::decode("t".as_ref(), &s.encode()).unwrap()
+    }
+
+    #[test]
+    fn waits_of_a_thread_without_calls_are_kept_whatever_the_depth() {
+        let whole = sampled();
+        let part = Selection {
+            depth: Some(1),
+            ..Selection::default()
+        }
+        .apply(whole.clone());
+        assert_eq!(part.threads[0].events, whole.threads[0].events);
+        assert_eq!(part.threads[0].calls.depth, [0]);
+    }
+
+    #[test]
+    fn sampled_calls_that_go_on_are_in_stacks_at_the_windows_edges() {
+        let part = window(150, 180).apply(sampled());
+        let thread = &part.threads[0];
+        let stacks = thread
+            .events
+            .iter()
+            .filter_map(|e| Some((e.at_ns, e.stack()?)));
+        let names = |stack| -> Vec<String> {
+            let frames = part.stacks.frames(stack);
+            frames
+                .map(|f| part.methods.name(f.method).into_owned())
+                .collect()
+        };
+        let stacks: Vec<_> = stacks
+            .map(|(at, stack)| (at - EPOCH, names(stack)))
+            .collect();
+        let of = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        // C was left before the window.
+        assert_eq!(stacks[0], (150, of(["B.b", "A.a"])));
+        // They go on after it, too.
+        assert_eq!(stacks[1], (180, of(["B.b", "A.a"])));
+        assert_eq!(stacks.len(), 2);
+        let calls = thread.calls.iter();
+        let times: Vec<_> = calls
+            .map(|c| (c.start_ns - EPOCH, c.end_ns - EPOCH))
+            .collect();
+        assert_eq!(times, [(150, 180); 2]);
     }
 
     #[test]

@@ -407,7 +407,7 @@ impl Signature {
             }
             DamagedPart::Symbols
             | DamagedPart::Clocks
-            | DamagedPart::Table
+            | DamagedPart::Table { .. }
             | DamagedPart::Bytes { .. } => true,
             _ => false,
         })

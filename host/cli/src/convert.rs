@@ -46,17 +46,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let ring = folder.path().join("part.hindsight");
         hindsight_export::write_file(&trace, format, &ring)?;
         hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
+        drop(spinner);
+        if trace.threads.len() > 1 {
+            say_one_thread();
+        }
+        if !trace.strings.strings.is_empty() || !trace.stacks.is_empty() {
+            anstream::eprintln!(
+                "note: this format has no place for strings and stacks, which are left out"
+            );
+        }
         return Ok(());
     }
     let written = hindsight_export::write_file(&trace, format, to)?;
     drop(spinner);
     export::say(to, &written);
     if format == Format::Nanoscope && trace.threads.len() > 1 {
-        anstream::eprintln!(
-            "note: this format holds one thread, the others are left out: choose a thread with --thread"
-        );
+        say_one_thread();
     }
     Ok(())
+}
+
+fn say_one_thread() {
+    anstream::eprintln!(
+        "note: this format holds one thread, the others are left out: choose a thread with --thread"
+    );
 }
 
 /// Whether both paths lead to the same existing file.

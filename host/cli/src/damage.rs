@@ -45,7 +45,7 @@ impl From<&Damage> for DamageReport {
                 DamagedPart::Losses => "losses",
                 DamagedPart::Strings => "strings",
                 DamagedPart::Stacks => "stacks",
-                DamagedPart::Table => "table",
+                DamagedPart::Table { .. } => "table",
                 _ => "bytes",
             },
             ring: None,

@@ -10,7 +10,7 @@ use hindsight_analysis::{
     pairs, spans, End, FieldValue, Fields, PairKind, Pairs, SpanKind, Spans, Unmatched, Window,
 };
 use hindsight_decoder::catalogue::Category;
-use hindsight_decoder::{Thread, ThreadEvent, ThreadKey, Trace};
+use hindsight_decoder::{Extension, Thread, ThreadEvent, ThreadKey, Trace};
 use serde::Serialize;
 use serde_json::{json, Map, Value};
 
@@ -18,10 +18,17 @@ use crate::damage::{self, DamageReport};
 use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{column, Kind, Look, Page};
-use crate::select::Select;
+use crate::select::Part;
 use crate::words::{bytes, count, counted, duration};
 
+/// Of `--from`, which other commands explain for calls.
+const FROM: &str = "Only events from this time on, and those that began what was still going on then: 1.5s or 200ms \
+    after the trace's beginning, -2s before its end";
+/// Of `--to`.
+const TO: &str = "Only events before this time, written as for --from";
+
 #[derive(Args)]
+#[command(mut_arg("from", |arg| arg.help(FROM)), mut_arg("to", |arg| arg.help(TO)))]
 pub(crate) struct Arguments {
     /// Only events of this category: waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks,
     /// rules or recording; may be given several times, or as a list with commas
@@ -33,7 +40,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     input: Input,
     #[command(flatten)]
-    select: Select,
+    part: Part,
     /// Write JSON; times are in ns
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -45,7 +52,7 @@ fn category(name: &str) -> Result<Category> {
 }
 
 /// An event that is shown.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Row {
     thread: usize,
     event: usize,
@@ -76,7 +83,7 @@ struct EventReport {
     event: &'static str,
     category: &'static str,
     fields: Map<String, Value>,
-    /// Of an event that begins a wait, task, message …: how long that took, if its end is recorded.
+    /// Of an event that begins or ends a wait, task, message …: how long that took, if both ends are recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ns: Option<u64>,
     /// The methods of a stack, innermost first.
@@ -152,22 +159,30 @@ impl<'a> Facts<'a> {
     }
 
     fn took_ns(&self, row: Row) -> Option<u64> {
-        let span = self.spans[row.thread].begun_by(row.event)?;
+        let spans = &self.spans[row.thread];
+        let begun = spans.begun_by(row.event);
+        let span = begun.or_else(|| spans.ended_by(row.event))?;
         span.end.map(|_| span.duration_ns())
     }
 }
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
     let trace = arguments.input.read()?;
-    let selection = arguments.select.selection(&trace, &arguments.input.file)?;
+    let selection = arguments.part.selection(&trace, &arguments.input.file)?;
     let facts = Facts::new(&trace);
     let is_selected = |thread: &Thread| {
         let threads = selection.threads.as_ref();
         threads.is_none_or(|keys| keys.contains(&thread.key))
     };
-    let in_window = |at_ns: u64| {
-        let window: Option<Window> = selection.window;
-        window.is_none_or(|w| w.meets(at_ns, at_ns))
+    let window: Option<Window> = selection.window;
+    let in_window = |at_ns: u64| window.is_none_or(|w| w.meets(at_ns, at_ns));
+    // What was going on when the selected time began; the owner of a lock is named before the wait for it.
+    let goes_on = |row: Row| {
+        let kind = trace.threads[row.thread].events[row.event].kind;
+        let event = row.event + usize::from(kind == Extension::LockWait);
+        let span = facts.spans[row.thread].begun_by(event);
+        let from_ns = window.map_or(0, |w| w.from_ns);
+        span.is_some_and(|s| s.start_ns < from_ns && s.end_ns > from_ns)
     };
     let mut rows: Vec<Row> = Vec::new();
     for (thread, t) in trace
@@ -179,8 +194,9 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         for (event, e) in t.events.iter().enumerate() {
             let wanted = &arguments.category;
             let is_wanted = wanted.is_empty() || wanted.contains(&e.spec().category);
-            if is_wanted && in_window(e.at_ns) {
-                rows.push(Row { thread, event });
+            let row = Row { thread, event };
+            if is_wanted && (in_window(e.at_ns) || goes_on(row)) {
+                rows.push(row);
             }
         }
     }
@@ -318,6 +334,8 @@ fn details(facts: &Facts, row: Row) -> String {
             None if span.kind == SpanKind::FrameCallbacks => format!("took {took}"),
             None => "its end is not recorded".to_owned(),
         });
+    } else if let Some(span) = facts.spans[row.thread].ended_by(row.event) {
+        parts.push(format!("after {}", duration(span.duration_ns())));
     }
     for (kind, is_cause, other) in facts.others(row) {
         let thread = &trace.threads[other.thread];

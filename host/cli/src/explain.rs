@@ -184,9 +184,21 @@ impl Text {
             return self.damaged(stalls);
         }
         let Some(longest) = stalls.longest_ns.map(duration) else {
-            let what = match stalls.waited_for_work {
-                true => format!("{no_stall}: {thread} waited for work most of the time."),
-                false => format!("{no_stall}: {thread} recorded no call."),
+            let what = match (stalls.waited_for_work, stalls.events_only) {
+                (true, _) => format!("{no_stall}: {thread} waited for work most of the time."),
+                (false, false) => format!("{no_stall}: {thread} recorded no call."),
+                (false, true) if stalls.nothing_recorded => {
+                    let when = match self.layout.window {
+                        true => "in the selected time",
+                        false => "while it was recorded",
+                    };
+                    format!(
+                        "Whether there was a stall cannot be told: {thread} recorded neither a call nor a message, task or wait {when}."
+                    )
+                }
+                (false, true) => {
+                    format!("{no_stall}: {thread} recorded neither a message nor a task.")
+                }
             };
             self.say(strong, &what)?;
             return self.damaged(stalls);

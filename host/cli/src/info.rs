@@ -155,7 +155,7 @@ struct Loss {
 /// Data that is not in the trace, by kind, added up over all threads.
 fn losses(trace: &Trace) -> Vec<Loss> {
     type Get = fn(&Stats) -> u64;
-    const FOUND: [(&str, Get); 12] = [
+    const FOUND: [(&str, Get); 13] = [
         ("older slots, overwritten because the ring was full", |s| {
             s.overwritten_slots
         }),
@@ -192,6 +192,9 @@ fn losses(trace: &Trace) -> Vec<Loss> {
             "gaps between two rings of a thread, the events of which are missing",
             |s| s.gaps,
         ),
+        ("stacks of threads whose frames are not in the file", |s| {
+            s.lost_stacks
+        }),
     ];
     let of_file = trace.losses.counts.iter().map(|(what, count)| Loss {
         what: what.clone(),

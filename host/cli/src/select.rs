@@ -16,15 +16,23 @@ use crate::words::duration;
 #[derive(Args, Default)]
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Select {
+    #[command(flatten)]
+    part: Part,
+    /// Only this number of levels of calls, the outermost first; deeper calls count as time of their callers
+    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+}
+
+/// Threads, and a stretch of their time.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Selection")]
+pub(crate) struct Part {
     /// Only this thread, by name or id; in names, * and ? stand for any characters; ring:N is the thread of one ring;
     /// may be given several times
     #[arg(long, short, value_name = "NAME|TID")]
     thread: Vec<String>,
     #[command(flatten)]
     time: Time,
-    /// Only this number of levels of calls, the outermost first; deeper calls count as time of their callers
-    #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
-    depth: Option<u32>,
 }
 
 /// A stretch of a trace.
@@ -92,10 +100,17 @@ impl Time {
         let (start, end) = (trace.start_ns(), trace.end_ns());
         // Without `--to`, the selected time includes the end of the trace.
         let from_ns = self.from.map_or(start, |m| m.of(trace).max(start));
-        let to_ns = self.to.map_or(end + 1, |m| m.of(trace));
+        let to_ns = match self.to {
+            None | Some(Offset::BeforeEnd(0)) => end + 1,
+            Some(to) => to.of(trace),
+        };
         let whole = duration(end - start);
         let file = file.display();
         if let Some(from) = self.from {
+            ensure!(
+                from != Offset::BeforeEnd(0),
+                "{file}: --from {from} is the end of the trace, after which nothing was recorded"
+            );
             ensure!(
                 from_ns <= end,
                 "{file}: the trace is {whole} long; --from {from} is after its end"
@@ -120,14 +135,46 @@ impl Time {
 impl Select {
     /// Whether no part is chosen.
     pub(crate) fn is_everything(&self) -> bool {
-        let Select {
-            thread,
-            time,
-            depth,
-        } = self;
+        let Select { part, depth } = self;
+        let Part { thread, time } = part;
         thread.is_empty() && time.from.is_none() && time.to.is_none() && depth.is_none()
     }
 
+    /// The selection, for this trace.
+    pub(crate) fn selection(&self, trace: &Trace, file: &Path) -> Result<Selection> {
+        Ok(Selection {
+            depth: self.depth,
+            ..self.part.selection(trace, file)?
+        })
+    }
+
+    /// Whether a damaged part may hold calls of the selected threads.
+    pub(crate) fn concerns(&self, part: &DamagedPart) -> bool {
+        let DamagedPart::Ring {
+            thread, tid, name, ..
+        } = part
+        else {
+            return true;
+        };
+        let selected = &self.part.thread;
+        selected.is_empty()
+            || selected.iter().any(|wanted| {
+                let is_ring = *wanted == format!("ring:{}", thread.ring);
+                let is_tid = tid.is_none_or(|tid| *wanted == tid.to_string());
+                let is_name = name
+                    .as_ref()
+                    .is_none_or(|name| WildMatch::new(wanted).matches(name));
+                is_ring || is_tid || is_name
+            })
+    }
+
+    /// The part of the trace that is asked about.
+    pub(crate) fn apply(&self, trace: Trace, file: &Path) -> Result<Trace> {
+        Ok(self.selection(&trace, file)?.apply(trace))
+    }
+}
+
+impl Part {
     /// The selection, for this trace.
     pub(crate) fn selection(&self, trace: &Trace, file: &Path) -> Result<Selection> {
         let threads = if self.thread.is_empty() {
@@ -142,32 +189,8 @@ impl Select {
         Ok(Selection {
             threads,
             window: self.time.window(trace, file)?,
-            depth: self.depth,
+            depth: None,
         })
-    }
-
-    /// Whether a damaged part may hold calls of the selected threads.
-    pub(crate) fn concerns(&self, part: &DamagedPart) -> bool {
-        let DamagedPart::Ring {
-            thread, tid, name, ..
-        } = part
-        else {
-            return true;
-        };
-        self.thread.is_empty()
-            || self.thread.iter().any(|wanted| {
-                let is_ring = *wanted == format!("ring:{}", thread.ring);
-                let is_tid = tid.is_none_or(|tid| *wanted == tid.to_string());
-                let is_name = name
-                    .as_ref()
-                    .is_none_or(|name| WildMatch::new(wanted).matches(name));
-                is_ring || is_tid || is_name
-            })
-    }
-
-    /// The part of the trace that is asked about.
-    pub(crate) fn apply(&self, trace: Trace, file: &Path) -> Result<Trace> {
-        Ok(self.selection(&trace, file)?.apply(trace))
     }
 }
 
@@ -235,6 +258,27 @@ pub(crate) fn thread_or_main<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_the_trace_is_the_end_of_the_recording() {
+        let trace = hindsight_testkit::events_only().encode();
+        let trace = Trace::decode("t".as_ref(), &trace).unwrap();
+        let window = |from: Option<&str>, to: Option<&str>| {
+            let offset = |text: &str| Offset::parse(text).unwrap();
+            let time = Time {
+                from: from.map(offset),
+                to: to.map(offset),
+            };
+            time.window(&trace, "t".as_ref())
+        };
+        let whole = window(Some("0"), None).unwrap();
+        assert_eq!(window(None, Some("-0s")).unwrap(), whole);
+        let error = window(Some("-0s"), None).unwrap_err().to_string();
+        assert!(
+            error.contains("after which nothing was recorded"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn times_are_written_as_people_write_them() {

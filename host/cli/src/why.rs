@@ -5,8 +5,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use hindsight_analysis::{parse_duration, stalls, Question, Selection, Stalls, DEPTH_FACT};
-use hindsight_decoder::Trace;
+use hindsight_analysis::{parse_duration, stalls, Question, Selection, Stalls};
 use serde::Serialize;
 
 use crate::damage::{self, DamageReport};
@@ -65,13 +64,6 @@ struct Report {
     damaged: Vec<DamageReport>,
 }
 
-/// How many levels of calls the file has, if deeper ones were removed when it was converted.
-fn converted_depth(trace: &Trace) -> Option<u32> {
-    let mut facts = trace.process.extra.iter();
-    let (_, depth) = facts.find(|(key, _)| key == DEPTH_FACT)?;
-    depth.parse().ok()
-}
-
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
     let file = &arguments.input.file;
     let trace = arguments.input.read()?;
@@ -97,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         return write_json(&Report {
             reason: trace.process.reason.clone(),
             stalls: found,
-            converted_depth: converted_depth(&trace),
+            converted_depth: trace.levels(),
             damaged: damage::reports(&trace),
         });
     }
@@ -117,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
             page.plain(&format!("Saved because: {reason}"))?;
             writeln!(page)?;
         }
-        if let Some(depth) = converted_depth(&trace) {
+        if let Some(depth) = trace.levels() {
             page.plain(&format!(
                 "This file has only the outermost {}: it was converted with --depth. Stalls may be missing, and a \
                  call may seem to wait while it called something. The original trace tells more.",

@@ -41,6 +41,32 @@ fn events_are_listed_with_their_fields_and_pairs() {
     insta::assert_snapshot!("events_json", list(&["-c", "tasks", "--json"]));
 }
 
+/// The main thread waits for a lock all of the time.
+#[test]
+fn what_was_going_on_when_the_selected_time_began_is_listed() {
+    let folder = folder();
+    let window = [
+        "events.hindsight",
+        "-t",
+        "main",
+        "--from",
+        "100ms",
+        "--to",
+        "200ms",
+    ];
+    insta::assert_snapshot!("events_going_on", events(&folder, &window));
+    let json = events(&folder, &[&window[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let shown = json["events"].as_array().unwrap().iter();
+    let shown: Vec<_> = shown.map(|e| e["event"].as_str().unwrap()).collect();
+    assert_eq!(shown, ["MessageDispatched", "LockWait", "WaitBegin"]);
+    let mut command = Command::cargo_bin("hindsight").unwrap();
+    let help = command.args(["events", "--help"]).output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    assert!(!help.contains("--depth"), "{help}");
+    assert!(help.contains("Only events from this time on"), "{help}");
+}
+
 #[test]
 fn every_event_of_the_catalogue_is_shown() {
     let folder = folder();

@@ -142,20 +142,25 @@ impl Calls {
 
     /// The calls without [`Flags::SAMPLED`].
     pub fn exact(&self) -> Cow<'_, Calls> {
-        if !self.flags.iter().any(|f| f.contains(Flags::SAMPLED)) {
+        // An exact call has exact callers.
+        self.filtered(|call| !call.flags.contains(Flags::SAMPLED))
+    }
+
+    /// The calls that are to be kept; so are the callers of each.
+    pub(crate) fn filtered(&self, is_kept: impl Fn(&Call) -> bool) -> Cow<'_, Calls> {
+        if self.iter().all(|call| is_kept(&call)) {
             return Cow::Borrowed(self);
         }
-        let mut exact = Calls::default();
-        // An exact call has exact callers.
+        let mut kept = Calls::default();
         let mut places = vec![NO_PARENT; self.len()];
         for (i, mut call) in self.iter().enumerate() {
-            if !call.flags.contains(Flags::SAMPLED) {
-                places[i] = exact.len() as u32;
+            if is_kept(&call) {
+                places[i] = kept.len() as u32;
                 call.parent = self.parent_of(i).map_or(NO_PARENT, |p| places[p]);
-                exact.push(call);
+                kept.push(call);
             }
         }
-        Cow::Owned(exact)
+        Cow::Owned(kept)
     }
 
     /// All, callers before callees.

@@ -53,7 +53,12 @@ pub enum DamagedPart {
     /// The stacks that events name.
     Stacks,
     /// The header or the section table, without which sections are found by their contents.
-    Table,
+    Table {
+        /// Number of the file's sections that were not found; `None` if it is not known how many there were.
+        missing: Option<usize>,
+        /// Number of sections whose checksums are lost: damage to them is not noticed.
+        unchecked: usize,
+    },
     /// Bytes that belong to no known section.
     Bytes {
         /// Offset of the first one in the file.
@@ -79,7 +84,7 @@ impl fmt::Display for DamagedPart {
             DamagedPart::Losses => f.write_str("the writer's list of losses"),
             DamagedPart::Strings => f.write_str("the strings of events"),
             DamagedPart::Stacks => f.write_str("the stacks"),
-            DamagedPart::Table => f.write_str("the section table"),
+            DamagedPart::Table { .. } => f.write_str("the section table"),
             DamagedPart::Bytes { from, to } => write!(f, "bytes {from}..{to} of the file"),
         }
     }
@@ -100,9 +105,21 @@ impl fmt::Display for Damage {
             DamagedPart::Ring { kept_slots, .. } => {
                 write!(f, "; {kept_slots} of its slots are in the trace")
             }
-            DamagedPart::Table => f.write_str(
-                "; nothing is lost by this alone, because the sections were found by their contents",
-            ),
+            DamagedPart::Table { missing, unchecked } => {
+                f.write_str(match (missing, unchecked) {
+                    (Some(0), 0) => "; nothing is lost by this alone, because the sections were found by their contents",
+                    (Some(0), _) => "; the sections were found by their contents",
+                    (Some(_), _) => "; some sections are missing, the others were found by their contents",
+                    (None, _) => "; whether sections are missing is not known; the others were found by their contents",
+                })?;
+                match unchecked {
+                    0 => Ok(()),
+                    n => write!(
+                        f,
+                        "; damage to {n} of them is not noticed, because their checksums are lost"
+                    ),
+                }
+            }
             _ => Ok(()),
         }
     }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use hindsight_trace_format::catalogue::FieldKind;
 use hindsight_trace_format::container::{
     self, Anchor, Clocks, DecodeError, Losses, ProcessFacts, ReadError, Reader, Recovered,
     SectionKind, Strings, SymbolTable,
@@ -15,7 +16,7 @@ use crate::damage::{Damage, DamagedPart};
 use crate::error::Error;
 use crate::key::ThreadKey;
 use crate::methods::Merger;
-use crate::model::{Mode, ThreadEvent, Trace};
+use crate::model::{levels, Mode, ThreadEvent, Trace};
 use crate::parts;
 use crate::ring::{self, Decoded};
 use crate::salvage::salvage;
@@ -57,11 +58,15 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         reader,
         damage,
         gaps,
+        missing,
+        unchecked,
     } = if strict {
         Reader::new(bytes).map(|reader| Recovered {
             reader,
             damage: None,
             gaps: Vec::new(),
+            missing: Some(0),
+            unchecked: 0,
         })
     } else {
         Reader::recover(bytes)
@@ -71,18 +76,18 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         strict,
         damaged: Vec::new(),
     };
-    let has_symbols = reader
-        .sections()
-        .iter()
-        .any(|s| s.kind == SectionKind::Symbols as u32);
-    if let (Some(damage), false) = (&damage, has_symbols) {
-        let damage = Some(damage.clone());
-        findings
-            .note(DamagedPart::Symbols, damage)
-            .map_err(format)?;
-    }
+    let has = |kind: SectionKind| reader.sections().iter().any(|s| s.kind == kind as u32);
     let table_damage = damage.clone();
-    findings.note(DamagedPart::Table, damage).map_err(format)?;
+    // Of a section that is not in the file although it is needed.
+    let damage_if_missing = |kind| damage.clone().filter(|_| !has(kind));
+    findings
+        .note(
+            DamagedPart::Symbols,
+            damage_if_missing(SectionKind::Symbols),
+        )
+        .map_err(format)?;
+    let table = DamagedPart::Table { missing, unchecked };
+    findings.note(table, damage.clone()).map_err(format)?;
     for gap in gaps {
         findings.damaged.push(Damage {
             part: DamagedPart::Bytes {
@@ -102,13 +107,8 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
     let symbols = symbols(&reader, &mut findings).map_err(format)?;
     let (losses, damage) = reader.salvage(SectionKind::Losses, 0, Losses::decode);
     findings.note(DamagedPart::Losses, damage).map_err(format)?;
-    let (strings, damage) = reader.salvage(SectionKind::Strings, 0, Strings::decode);
-    findings
-        .note(DamagedPart::Strings, damage)
-        .map_err(format)?;
-
-    let (stacks, damage) = reader.salvage(SectionKind::Stacks, 0, container::Stacks::decode);
-    findings.note(DamagedPart::Stacks, damage).map_err(format)?;
+    let strings = strings(&reader, &mut findings).map_err(format)?;
+    let stacks = stacks(&reader, &mut findings).map_err(format)?;
 
     // Checksums are verified on the way, so they are computed in parallel too.
     let indices: Vec<u32> = reader.ring_indices().collect();
@@ -129,6 +129,21 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         threads.extend(thread);
         findings.damaged.extend(damaged);
     }
+    let names = |names: fn(&ThreadEvent) -> bool| {
+        let mut events = threads.iter().flat_map(|t| &t.thread.events);
+        events.any(names)
+    };
+    if names(names_string) {
+        let damage = damage_if_missing(SectionKind::Strings);
+        findings
+            .note(DamagedPart::Strings, damage)
+            .map_err(format)?;
+    }
+    let has_stacks = names(|event| event.stack().is_some());
+    if has_stacks {
+        let damage = damage_if_missing(SectionKind::Stacks);
+        findings.note(DamagedPart::Stacks, damage).map_err(format)?;
+    }
 
     let mut merger = Merger::default();
     let ids: Vec<_> = threads
@@ -137,7 +152,7 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .collect();
     let events = threads.iter().flat_map(|t| &t.thread.events);
     let stacks = Stacks::new(
-        &stacks.unwrap_or_default(),
+        &stacks,
         events.filter_map(ThreadEvent::stack),
         symbols.as_ref(),
         &mut merger,
@@ -149,8 +164,9 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .map(|(thread, ids)| thread.finish(&ids))
         .collect();
     let mut threads = parts::join(rings);
-    if !stacks.is_empty() {
-        let sampler = Sampler::new(&stacks, &methods);
+    if has_stacks {
+        let mut sampler = Sampler::new(&stacks, &methods);
+        sampler.keep_levels(levels(&process));
         let sampled = threads.par_iter_mut().filter(|t| t.mode != Mode::Calls);
         sampled.for_each(|thread| sampler.add_to(thread));
     }
@@ -158,7 +174,7 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         process,
         clock,
         methods,
-        strings: strings.unwrap_or_default(),
+        strings,
         stacks,
         threads,
         losses: losses.unwrap_or_default(),
@@ -227,6 +243,30 @@ fn symbols<'a>(
         })
     };
     Ok(reader.salvage(SectionKind::Symbols, 0, readable).0)
+}
+
+/// The strings; those of a damaged section up to the damage.
+fn strings(reader: &Reader<'_>, findings: &mut Findings) -> Result<Strings, ReadError> {
+    let (strings, damage) = reader.salvage(SectionKind::Strings, 0, Strings::decode);
+    findings.note(DamagedPart::Strings, damage)?;
+    let damaged = |bytes| Ok(Strings::decode_damaged(bytes));
+    let strings = strings.or_else(|| reader.salvage(SectionKind::Strings, 0, damaged).0);
+    Ok(strings.unwrap_or_default())
+}
+
+/// The stacks; those of a damaged section up to the damage.
+fn stacks(reader: &Reader<'_>, findings: &mut Findings) -> Result<container::Stacks, ReadError> {
+    let (stacks, damage) = reader.salvage(SectionKind::Stacks, 0, container::Stacks::decode);
+    findings.note(DamagedPart::Stacks, damage)?;
+    let damaged = |bytes| Ok(container::Stacks::decode_damaged(bytes));
+    let stacks = stacks.or_else(|| reader.salvage(SectionKind::Stacks, 0, damaged).0);
+    Ok(stacks.unwrap_or_default())
+}
+
+/// Whether an event names one of the file's strings.
+fn names_string(event: &ThreadEvent) -> bool {
+    let mut fields = event.spec().fields.iter();
+    fields.any(|f| matches!(f.kind, FieldKind::String) && f.get(&event.payload) != 0)
 }
 
 /// The data that the rings of a file share.

@@ -75,7 +75,7 @@ pub use import::{art_trace, hubble, nanoscope};
 pub use key::ThreadKey;
 pub use mapping::{Deobfuscated, Mapping};
 pub use methods::{Method, MethodId, Methods};
-pub use model::{Mode, Stats, Thread, ThreadEvent, ThreadPart, Trace};
+pub use model::{Mode, Stats, Thread, ThreadEvent, ThreadPart, Trace, DEPTH_FACT};
 pub use open::OpenOptions;
 pub use samples::{SampleTimes, Sampled, Sampler, LEAST_DURATION_NS};
 pub use stacks::{Frame, StackId, Stacks, MAX_STACK_FRAMES, NO_DEX_PC};

@@ -12,6 +12,9 @@ use crate::key::ThreadKey;
 use crate::methods::{MethodId, Methods};
 use crate::stacks::{StackId, Stacks};
 
+/// The fact about the process that tells how many levels of calls a part of a trace has, if deeper ones were removed.
+pub const DEPTH_FACT: &str = "converted.depth";
+
 /// A decoded trace.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -37,6 +40,11 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// How many levels of calls it has, if deeper ones were removed ([`DEPTH_FACT`]).
+    pub fn levels(&self) -> Option<u32> {
+        levels(&self.process)
+    }
+
     /// The thread with this identity, or with a part that has it.
     pub fn thread(&self, key: ThreadKey) -> Option<&Thread> {
         let is_part = |t: &&Thread| {
@@ -87,6 +95,12 @@ impl Trace {
         let last = self.threads.iter().map(|t| t.end_ns).max();
         last.unwrap_or(self.clock.reference().boottime_ns)
     }
+}
+
+/// How many levels of calls a trace of this process has, if deeper ones were removed.
+pub(crate) fn levels(process: &ProcessFacts) -> Option<u32> {
+    let (_, levels) = process.extra.iter().find(|(key, _)| key == DEPTH_FACT)?;
+    levels.parse().ok()
 }
 
 /// A recording of one thread.
@@ -175,6 +189,13 @@ impl ThreadEvent {
     /// Its entry in the catalogue.
     pub fn spec(&self) -> &'static Spec {
         self.kind.spec()
+    }
+
+    /// Sets the number in the field of this name, if it has one.
+    pub fn set(&mut self, field: &str, number: u64) {
+        if let Some(field) = self.spec().field(field) {
+            field.set(&mut self.payload, number);
+        }
     }
 
     /// The stack that an event [`Extension::Stack`] names.

@@ -53,6 +53,8 @@ pub struct Sampler<'a> {
     stacks: &'a Stacks,
     /// Whether a method is a dispatcher.
     dispatchers: HashMap<MethodId, ()>,
+    /// Levels of calls to keep, the outermost first.
+    levels: u32,
 }
 
 /// A call that the last stack has.
@@ -86,7 +88,14 @@ impl<'a> Sampler<'a> {
         Sampler {
             stacks,
             dispatchers: dispatchers.map(|(id, _)| (id, ())).collect(),
+            levels: u32::MAX,
         }
+    }
+
+    /// Keeps only this number of levels of calls of the threads that it adds calls to, as of a trace whose deeper calls were
+    /// removed.
+    pub(crate) fn keep_levels(&mut self, levels: Option<u32>) {
+        self.levels = levels.unwrap_or(u32::MAX);
     }
 
     /// The calls in these events of a thread, oldest first.
@@ -110,7 +119,9 @@ impl<'a> Sampler<'a> {
                 building.add(&thread.events[from..to.max(from)], last.end_ns);
             }
         }
-        let sampled = building.out;
+        let mut sampled = building.out;
+        let is_kept = |call: &Call| call.depth < self.levels;
+        sampled.calls = sampled.calls.filtered(is_kept).into_owned();
         thread.stats.stacks = sampled.stacks;
         thread.stats.lost_stacks = sampled.lost;
         if sampled.calls.len() + thread.calls.len() < NO_PARENT as usize {

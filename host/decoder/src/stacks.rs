@@ -98,6 +98,19 @@ impl Stacks {
         self.generations.values().all(Vec::is_empty)
     }
 
+    /// The stack of the outermost frames of a stack, this number of them; the stack itself if it has no more.
+    #[must_use]
+    pub fn outermost(&self, stack: StackId, frames: usize) -> StackId {
+        let depth = self.frames(stack).count();
+        let nodes = self.generations.get(&stack.generation);
+        let parent = |node: u32| nodes?.get(node.checked_sub(1)? as usize).map(|n| n.parent);
+        let mut node = stack.node;
+        for _ in frames..depth {
+            node = parent(node).unwrap_or(0);
+        }
+        StackId { node, ..stack }
+    }
+
     /// The frames of a stack, innermost first. None if the stack is not in the file.
     pub fn frames(&self, stack: StackId) -> impl Iterator<Item = Frame> + '_ {
         let StackId { generation, node } = stack;

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use hindsight_decoder::hubble::{self, Files};
-use hindsight_decoder::Trace;
-use hindsight_testkit::Workload;
+use hindsight_decoder::{Extension, Mode, Trace};
+use hindsight_testkit::{Script, Workload};
 
 fn workload() -> Workload {
     Workload {
@@ -53,6 +53,25 @@ fn what_is_written_reads_the_same() {
 }
 
 #[test]
+fn the_mode_of_a_thread_is_kept() {
+    let mut script = Script::new("p");
+    let f = script.method("a.C.f", "()V");
+    let calls = script.thread(7, "calls");
+    script.at(calls, 10).call(f, 10);
+    let events = script.events_thread(8, "events", 1);
+    script.at(events, 10).extension(Extension::UserMark, &[0]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it.hindsight");
+    script.write(&path).unwrap();
+    for (tid, mode) in [(7, Mode::Calls), (8, Mode::Events)] {
+        let base = folder.path().join(mode.name());
+        hubble::write(&path, Some(tid), &base).unwrap();
+        let trace = hubble::read(&base).unwrap();
+        assert_eq!(trace.threads[0].mode, mode);
+    }
+}
+
+#[test]
 fn a_thread_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.hindsight");
@@ -89,6 +108,11 @@ fn errors_name_the_file_and_the_line() {
         ..good
     };
     assert!(error(position).starts_with("t.position:2: log2_bytes=99: a ring has"));
+    let position = Files {
+        position: b"tid=1\nlog2_bytes=12\nlaps=0\noffset=16\nstarted=0\nstopped=9\nmode=all\n",
+        ..good
+    };
+    assert!(error(position).starts_with("t.position:7: mode=all: a ring has"));
     let clocks = Files {
         clocks: b"ticks_per_second=many\n",
         ..good

@@ -188,6 +188,7 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
         anchors: Vec::new(),
         now: thread.start_ns,
         anchored: thread.start_ns,
+        marks_pauses: thread.mode == Mode::Events,
     };
     let mut events = thread
         .events
@@ -227,6 +228,9 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     for e in events {
         recording.event(e, addresses);
     }
+    if recording.marks_pauses {
+        recording.mark_pause(thread.end_ns);
+    }
     recording.pause(thread.end_ns);
     (recording.slots, recording.anchors)
 }
@@ -252,6 +256,8 @@ struct Recording {
     now: u64,
     /// Time of the newest anchor, ns.
     anchored: u64,
+    /// As on a device, a thread that records events only marks the pauses between them.
+    marks_pauses: bool,
 }
 
 impl Recording {
@@ -271,8 +277,25 @@ impl Recording {
         self.now = self.now.max(at);
     }
 
+    /// Adds the event that holds the whole counter, if the pause up to `at` is longer than the counter's low half shows.
+    fn mark_pause(&mut self, at: u64) {
+        let before = self.now;
+        if at.saturating_sub(before) <= u64::from(u32::MAX) || self.slots.is_empty() {
+            return;
+        }
+        self.pause(at);
+        self.slots.extend([
+            Slot(before),
+            Slot(at),
+            Slot::new(Extension::FullTime.number(), at),
+        ]);
+    }
+
     /// Adds an event: its payload slots and its closing slot.
     fn add(&mut self, low: u32, payload: &[u64], at: u64) {
+        if self.marks_pauses {
+            self.mark_pause(at);
+        }
         self.pause(at);
         self.slots.extend(payload.iter().map(|&p| Slot(p)));
         self.slots.push(Slot::new(low, self.now));
@@ -361,6 +384,48 @@ mod tests {
             methods.map(|&m| trace.methods.name(m)).collect::<Vec<_>>()
         };
         assert_eq!(names(&again), names(&trace));
+    }
+
+    #[test]
+    fn removed_levels_of_sampled_calls_do_not_come_back() {
+        let mut script = Script::new("test");
+        let [a, b] = ["A.a", "A.b"].map(|name| script.method(name, "()V"));
+        let thread = script.events_thread(100, "main", 1);
+        let payload = script.stack(&[(a, 1), (b, 7)]);
+        script.at(thread, 10).extension(Extension::Stack, &payload);
+        let mut trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        assert_eq!(trace.threads[0].calls.depth, [0, 1]);
+        let depth = (hindsight_decoder::DEPTH_FACT.to_owned(), "1".to_owned());
+        trace.process.extra.push(depth);
+        assert_eq!(again(&trace).threads[0].calls.depth, [0]);
+    }
+
+    #[test]
+    fn a_thread_without_calls_has_its_times_without_anchors() {
+        let mut script = Script::new("test");
+        let thread = script.events_thread(100, "main", 1);
+        let mut at = 0;
+        for pause in [5, 20_000_000_000, 7, 9_000_000_000] {
+            at += pause;
+            script
+                .at(thread, at)
+                .extension(Extension::UserMark, &[0])
+                .anchor();
+        }
+        script.stop_at(at + 40_000_000_000);
+        // Anchors make up for what a script's events do not say.
+        let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (file, ring) = (folder.path().join("t.hindsight"), folder.path().join("t"));
+        write_file(&trace, Format::Hindsight, &file).unwrap();
+        hindsight_decoder::hubble::write(&file, None, &ring).unwrap();
+        let again = hindsight_decoder::hubble::read(&ring).unwrap();
+        let times = |trace: &Trace| -> Vec<u64> {
+            let events = trace.threads[0].events.iter();
+            events.map(|e| e.at_ns).collect()
+        };
+        assert_eq!(times(&again), times(&trace));
+        assert_eq!(again.threads[0].stats.unbounded_slots, 0);
     }
 
     fn again(trace: &Trace) -> Trace {

@@ -50,6 +50,15 @@ fn table<'a>(
     Ok(bytes.chunks_exact(entry_bytes))
 }
 
+/// Whether these bytes, up to the end of a file that was cut off, may be the beginning of a section of this kind.
+pub(super) fn begins(kind: SectionKind, bytes: &[u8]) -> bool {
+    match kind {
+        SectionKind::Strings => Strings::begins(bytes),
+        SectionKind::Stacks => Stacks::begins(bytes),
+        _ => false,
+    }
+}
+
 /// Length of a section of this kind that begins with these bytes, computed from its contents; it may exceed them.
 /// `None` if they make no sense as such a section.
 pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
@@ -360,6 +369,25 @@ impl Strings {
     /// From a section's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Self::read(&mut Decoder::new(bytes))
+    }
+
+    /// From the bytes of a damaged section, or of its beginning: the strings up to the first one that makes no sense.
+    pub fn decode_damaged(bytes: &[u8]) -> Self {
+        let mut d = Decoder::new(bytes);
+        // The count may be the damaged part, or too great for what is left.
+        let count = d.u32("the number of strings").unwrap_or(0);
+        let strings = (0..count).map_while(|_| d.string("a string").ok());
+        Strings {
+            strings: strings.collect(),
+        }
+    }
+
+    /// Whether these bytes may be the beginning of such a section that ends early.
+    pub(super) fn begins(bytes: &[u8]) -> bool {
+        let strings = Self::decode_damaged(bytes).strings;
+        // A count of losses would begin with zeros.
+        let is_text = |s: &String| !s.is_empty() && !s.contains('\0');
+        !strings.is_empty() && strings.iter().all(is_text)
     }
 
     fn read(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {

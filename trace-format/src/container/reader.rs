@@ -35,6 +35,10 @@ pub struct Recovered<'a> {
     pub damage: Option<ReadError>,
     /// Byte ranges of the file in which no section was found.
     pub gaps: Vec<Range<u64>>,
+    /// Number of the file's sections that were not found; `None` if it is not known how many there were.
+    pub missing: Option<usize>,
+    /// Number of sections whose checksums are lost: damage to them is not noticed.
+    pub unchecked: usize,
 }
 
 /// A ring as far as it can be read.
@@ -91,6 +95,8 @@ impl<'a> Reader<'a> {
                     reader,
                     damage: None,
                     gaps: Vec::new(),
+                    missing: Some(0),
+                    unchecked: 0,
                 })
             }
             Err(e) => e,
@@ -106,6 +112,8 @@ impl<'a> Reader<'a> {
                         reader: Self::with(bytes, header.minor, sections, Vec::new()),
                         damage: Some(crc),
                         gaps: Vec::new(),
+                        missing: Some(0),
+                        unchecked: 0,
                     });
                 }
                 if matches!(damage, ReadError::NewerVersion { .. }) {
@@ -120,12 +128,17 @@ impl<'a> Reader<'a> {
         if found.sections.is_empty() {
             return Err(damage);
         }
+        let unchecked = found.unchecked.len();
+        let known = found.sections.len() + found.unknown;
+        let missing = (header.count as usize).saturating_sub(known);
         let mut reader = Self::with(bytes, header.minor, found.sections, found.unchecked);
         reader.recovered = true;
         Ok(Recovered {
             reader,
             damage: Some(damage),
             gaps: found.gaps,
+            missing: header.check_crc().is_ok().then_some(missing),
+            unchecked,
         })
     }
 

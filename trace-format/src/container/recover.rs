@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::codec::align8;
-use super::encoding::measure;
+use super::encoding::{begins, measure};
 use super::error::SectionInfo;
 use super::sections::SectionKind;
 use super::table::{entry, range, sections_of};
@@ -26,6 +26,8 @@ pub(super) struct Found {
     pub(super) sections: Vec<SectionInfo>,
     /// Indices of the `sections` without a known checksum.
     pub(super) unchecked: Vec<usize>,
+    /// Number of sound sections of unknown kinds.
+    pub(super) unknown: usize,
     /// Ranges of bytes in which nothing was found.
     pub(super) gaps: Vec<Range<u64>>,
 }
@@ -105,6 +107,7 @@ fn successors(kind: Option<SectionKind>) -> &'static [SectionKind] {
 /// checksum.
 pub(super) fn walk(bytes: &[u8], limit: usize, table: &[u8]) -> Found {
     let sound = sound_entries(bytes, limit, table);
+    let is_cut = table.is_empty() && limit == bytes.len();
     let mut found = Found::default();
     let mut names = BTreeSet::new();
     let (mut at, mut previous, mut rings) = (HEADER_BYTES, None, 0_u32);
@@ -120,8 +123,11 @@ pub(super) fn walk(bytes: &[u8], limit: usize, table: &[u8]) -> Found {
             }
             None => {
                 let measured = successors(previous).iter().find_map(|&kind| {
-                    let length = usize::try_from(measure(kind, here)?).ok()?;
-                    Some((kind, length.min(here.len())))
+                    if let Some(length) = measure(kind, here) {
+                        let length = usize::try_from(length).ok()?;
+                        return Some((kind, length.min(here.len())));
+                    }
+                    (is_cut && begins(kind, here)).then_some((kind, here.len()))
                 });
                 match measured {
                     Some((kind, length)) => (Some(kind), length, None),
@@ -155,6 +161,8 @@ pub(super) fn walk(bytes: &[u8], limit: usize, table: &[u8]) -> Found {
                 });
             }
             previous = Some(kind);
+        } else {
+            found.unknown += 1;
         }
         at = align8(at + length.max(1));
     }

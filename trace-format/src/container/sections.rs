@@ -120,6 +120,20 @@ impl RingMode {
             _ => RingMode::Calls,
         }
     }
+
+    /// Its name, in reports and in formats that are text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RingMode::Calls => "calls",
+            RingMode::Events => "events",
+        }
+    }
+
+    /// The mode with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut modes = [RingMode::Calls, RingMode::Events].into_iter();
+        modes.find(|mode| mode.name() == name)
+    }
 }
 
 /// The header before a ring's raw bytes.

@@ -64,8 +64,30 @@ impl Stacks {
         Self::read(&mut Decoder::new(bytes))
     }
 
+    /// From the bytes of a damaged section, or of its beginning: the nodes up to the first one that makes no sense.
+    pub fn decode_damaged(bytes: &[u8]) -> Self {
+        let mut stacks = Stacks::default();
+        // The error only says where it ends.
+        let _ = stacks.read_from(&mut Decoder::new(bytes));
+        stacks
+    }
+
+    /// Whether these bytes may be the beginning of such a section that ends early, as writers encode it.
+    pub(super) fn begins(bytes: &[u8]) -> bool {
+        let stacks = Self::decode_damaged(bytes);
+        bytes.get(4..8) == Some(&[0; 4])
+            && !stacks.generations.is_empty()
+            && stacks.generations.iter().all(|g| g.number != 0)
+    }
+
     pub(super) fn read(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let mut generations = Vec::new();
+        let mut stacks = Stacks::default();
+        stacks.read_from(d)?;
+        Ok(stacks)
+    }
+
+    /// Adds what can be read before the error, if there is one.
+    fn read_from(&mut self, d: &mut Decoder<'_>) -> Result<(), DecodeError> {
         let count = d.u32("the number of generations")? as usize;
         d.u32("padding")?;
         if count > d.remaining() / GENERATION_BYTES {
@@ -81,22 +103,21 @@ impl Stacks {
                     "nodes are {node_bytes} bytes, at least {NODE_BYTES} are needed"
                 )));
             }
-            let start = d.at();
-            let bytes = d.take(nodes.saturating_mul(node_bytes), "the nodes")?;
-            let mut generation = StackGeneration {
+            self.generations.push(StackGeneration {
                 number,
-                nodes: Vec::with_capacity(nodes),
-            };
-            for (index, entry) in bytes.chunks_exact(node_bytes).enumerate() {
-                let mut d = Decoder::new(entry);
+                nodes: Vec::with_capacity(nodes.min(d.remaining() / node_bytes)),
+            });
+            for index in 0..nodes {
+                let start = d.at();
+                let mut entry = Decoder::new(d.take(node_bytes, "a node")?);
                 let node = StackNode {
-                    method: d.u64("method")?,
-                    parent: d.u32("parent")?,
-                    dex_pc: d.u32("dex_pc")?,
+                    method: entry.u64("method")?,
+                    parent: entry.u32("parent")?,
+                    dex_pc: entry.u32("dex_pc")?,
                 };
                 if node.parent as usize > index {
                     return Err(DecodeError {
-                        offset: start + index * node_bytes,
+                        offset: start,
                         what: format!(
                             "node {} has the parent {}, which is no older",
                             index + 1,
@@ -104,11 +125,12 @@ impl Stacks {
                         ),
                     });
                 }
-                generation.nodes.push(node);
+                if let Some(generation) = self.generations.last_mut() {
+                    generation.nodes.push(node);
+                }
             }
-            generations.push(generation);
         }
-        Ok(Stacks { generations })
+        Ok(())
     }
 }
 
@@ -144,6 +166,33 @@ mod tests {
         assert_eq!(methods(1), [0xa000]);
         assert!(methods(0).is_empty());
         assert!(methods(4).is_empty());
+    }
+
+    #[test]
+    fn of_a_damaged_table_the_nodes_before_the_damage_are_read() {
+        let generation = |number| StackGeneration {
+            number,
+            nodes: vec![node(0xa000, 0, 3), node(0xb000, 1, 5), node(0xc000, 1, 9)],
+        };
+        let stacks = Stacks {
+            generations: vec![generation(7), generation(8)],
+        };
+        let bytes = stacks.encode();
+        let nodes = |bytes: &[u8]| {
+            let generations = Stacks::decode_damaged(bytes).generations;
+            generations
+                .iter()
+                .map(|g| g.nodes.len())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(nodes(&bytes), [3, 3]);
+        assert_eq!(nodes(&bytes[..bytes.len() - 1]), [3, 2]);
+        assert_eq!(nodes(&bytes[..8 + 16 + 17]), [1]);
+        assert!(nodes(&bytes[..8]).is_empty());
+        let mut wrong = bytes;
+        // The second node's parent.
+        wrong[8 + 16 + 16 + 8] = 9;
+        assert_eq!(nodes(&wrong), [1]);
     }
 
     #[test]

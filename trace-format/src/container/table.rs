@@ -24,7 +24,7 @@ pub(super) struct Header {
     major: u16,
     pub(super) minor: u16,
     /// Sections in the table.
-    count: u32,
+    pub(super) count: u32,
     pub(super) table_offset: u64,
     file_bytes: u64,
     pub(super) table_crc: u32,

@@ -43,8 +43,8 @@ pub struct Stalls {
     pub ring: u32,
     /// Thread name.
     pub thread: String,
-    /// Whether there is a stall. `None` if that cannot be told: none was found, and the thread's ring is damaged, or no
-    /// method has a name.
+    /// Whether there is a stall. `None` if that cannot be told: none was found, and the thread's ring is damaged, no
+    /// method has a name, or a thread in mode events recorded nothing.
     pub stall: Option<bool>,
     /// Whether any method that the thread called has a name. Without names, neither messages nor waiting for work is
     /// recognized.
@@ -67,6 +67,8 @@ pub struct Stalls {
     pub longest_is_cut: bool,
     /// Whether the thread's calls all waited for work most of the time.
     pub waited_for_work: bool,
+    /// Whether neither a call nor a message, task or wait of the thread is recorded, other than that it lives.
+    pub nothing_recorded: bool,
     /// The stalls, the most telling one first. Without a stall: the longest call of that length, so that its time can
     /// be explained, if the thread was busy in it, or if there are no names.
     pub chains: Vec<Chain>,

@@ -21,14 +21,14 @@ const SLEEP: u64 = 2;
 /// Index of the kind of tasks that are the life of a thread.
 const THREAD: u64 = 1;
 
-/// The stalls of a thread that records events only. `None` if it records calls, or if its events tell of no message, task
-/// or wait.
+/// The stalls of a thread that records events only. `None` if it records calls, or if its stacks tell more than its events,
+/// which are no message, task or wait.
 pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Option<Stalls> {
     if thread.mode != Mode::Events {
         return None;
     }
     let own = spans(thread);
-    if own.spans.is_empty() {
+    if own.spans.is_empty() && !thread.calls.is_empty() {
         return None;
     }
     let used = Resources::of(thread);
@@ -55,11 +55,14 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
     let told: Vec<Told> = stalls.map(|head| facts.told(&head)).collect();
     let damaged = ring_is_damaged(trace, thread.key);
     let found = !told.is_empty();
+    let recorded = own.spans.iter().any(|span| !is_life(thread, span));
+    let waited_for_work = longest_ns.is_none() && is_idle(thread, &own, &used);
+    let nothing_recorded = !recorded && !found && !waited_for_work && thread.calls.is_empty();
     Some(Stalls {
         tid: thread.tid,
         ring: thread.key.ring,
         thread: thread.name.clone(),
-        stall: (found || !damaged).then_some(found),
+        stall: (found || !damaged && !nothing_recorded).then_some(found),
         named: true,
         damaged,
         span_ns: thread.end_ns - thread.start_ns,
@@ -68,10 +71,25 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
         events_only: true,
         longest_ns,
         longest_is_cut,
-        waited_for_work: longest_ns.is_none(),
+        waited_for_work,
+        nothing_recorded,
         chains: Vec::new(),
         told,
     })
+}
+
+/// Whether the span is the task of a thread, which is its whole life.
+fn is_life(thread: &Thread, span: &Span) -> bool {
+    span.kind == SpanKind::Task && thread.events[span.begin].get("kind") == THREAD
+}
+
+/// Whether a thread is known to have done nothing most of the time: it waited, or hardly computed while it lived.
+fn is_idle(thread: &Thread, own: &Spans, used: &Resources) -> bool {
+    let whole = (thread.start_ns, thread.end_ns);
+    let waits: Vec<&Span> = waits(own, whole).collect();
+    let mut lives = own.spans.iter().filter(|span| is_life(thread, span));
+    is_most(total(&waits, whole), whole.1 - whole.0)
+        || lives.any(|life| used.used(life.start_ns, life.end_ns).is_some())
 }
 
 /// The messages, or else the tasks and other work that is in no other work.
@@ -79,9 +97,7 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
 /// The task of a thread is its whole life, mostly spent waiting for something to do. It counts only if it computed, and ran no
 /// other task.
 fn heads(thread: &Thread, own: &Spans, used: &Resources) -> Vec<Span> {
-    let is_life = |span: &Span| {
-        span.kind == SpanKind::Task && thread.events[span.begin].get("kind") == THREAD
-    };
+    let is_life = |span: &Span| is_life(thread, span);
     let of = |is: &dyn Fn(&Span) -> bool| {
         // Spans are in the order of their beginnings: one inside another one ends before it.
         let mut until = 0;
@@ -515,6 +531,32 @@ mod tests {
         let tasks = life(800_000_000, 2);
         assert_eq!(tasks.told.len(), 1);
         assert_eq!(tasks.told[0].held_ns, 120_000_000);
+    }
+
+    #[test]
+    fn of_a_thread_that_recorded_nothing_nothing_is_said() {
+        let lives = |record: fn(&mut hindsight_testkit::Recorder<'_>)| {
+            let mut s = Script::new("p");
+            let main = s.events_thread(1, "main", 1);
+            let mut r = s.at(main, 0);
+            r.extension(Extension::Started, &[0])
+                .event(Extension::TaskBegin, &[("task", 1), ("kind", THREAD)]);
+            record(&mut r);
+            s.stop_at(900_000_000);
+            let found = ask(&s);
+            (found.stall, found.waited_for_work, found.nothing_recorded)
+        };
+        assert_eq!(lives(|_| ()), (None, false, true));
+        let waits = lives(|r| {
+            r.event(Extension::WaitBegin, &[("number", 1), ("kind", 1)]);
+        });
+        assert_eq!(waits, (Some(false), true, false));
+        let hardly_waits = lives(|r| {
+            r.event(Extension::WaitBegin, &[("number", 1), ("kind", 1)])
+                .after(10)
+                .event(Extension::WaitEnd, &[("number", 1), ("kind", 1)]);
+        });
+        assert_eq!(hardly_waits, (Some(false), false, false));
     }
 
     #[test]

@@ -6,18 +6,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `main.ring` | the ring's memory from its start |
-//! | `main.position` | the ring's position: `key=value` lines `tid`, `name`, `log2_bytes`, `laps`, `offset`, `started`, `stopped` |
+//! | `main.position` | the ring's position: `key=value` lines `tid`, `name`, `mode`, `log2_bytes`, `laps`, `offset`, `started`, `stopped` |
 //! | `main.clocks` | `key=value` lines `ticks_per_second`, `source`, `counter`, `monotonic_ns`, `boottime_ns`, `realtime_ns`, `pid`, `process` |
 //! | `main.symbols` | a line a method: address in hexadecimal, class, name, signature, source file, with tabs between them |
 //!
-//! Anchors, the journal and further threads have no place in it and are lost; `.hindsight` keeps them.
+//! Anchors, strings, stacks and further threads have no place in it and are lost; `.hindsight` keeps them.
 
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use hindsight_trace_format::container::{
-    ClockSample, Clocks, Losses, ProcessFacts, Reader, Ring, RingHeader, Strings, Symbol,
+    ClockSample, Clocks, Losses, ProcessFacts, Reader, Ring, RingHeader, RingMode, Strings, Symbol,
     SymbolTable, Symbols,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
@@ -98,6 +98,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         },
         started_counter: facts.number("started")?,
         stopped_counter: facts.number("stopped")?,
+        mode: mode(&facts)?,
         ..RingHeader::default()
     };
     let offset = header.position.offset;
@@ -171,6 +172,17 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
     })
 }
 
+/// What the thread recorded; files of older versions don't say, and have calls.
+fn mode(facts: &Facts<'_>) -> Result<RingMode, Error> {
+    match facts.text("mode") {
+        "" => Ok(RingMode::default()),
+        name => {
+            let mode = RingMode::from_name(name);
+            mode.ok_or_else(|| facts.fault("mode", "a ring has calls or events"))
+        }
+    }
+}
+
 /// Writes a thread of a `.hindsight` file (the first, if `tid` is `None`) as the four files `base.ring`, ….
 ///
 /// Each file is written atomically; the ring comes last.
@@ -199,9 +211,10 @@ pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<(), Erro
 
     let header = &ring.header;
     let position = format!(
-        "tid={}\nname={}\nlog2_bytes={}\nlaps={}\noffset={}\nstarted={}\nstopped={}\n",
+        "tid={}\nname={}\nmode={}\nlog2_bytes={}\nlaps={}\noffset={}\nstarted={}\nstopped={}\n",
         header.tid,
         one_line(&header.name),
+        header.mode.name(),
         header.geometry.log2_bytes(),
         header.position.laps,
         header.position.offset,
