@@ -26,7 +26,7 @@ unsafe extern "C" fn hindsight_trace_point(words: *const ThreadWords, method: us
 }
 
 /// # Safety
-/// `cursor` is the calling thread's cursor word and not 0, `state` what its state word holds.
+/// `cursor` is the address of the calling thread's cursor word, which is not 0; `state` is the value of its state word.
 #[no_mangle]
 unsafe extern "C" fn hindsight_record_entry(
     cursor: *mut usize,

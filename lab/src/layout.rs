@@ -58,9 +58,11 @@ pub fn cache_dir() -> Result<PathBuf> {
     })
 }
 
-/// The folder of this checkout: where the patches, the Java tools and `art-hooks` are.
-pub(crate) fn checkout_dir() -> Result<PathBuf> {
-    // xtask and the tests run in the checkout that they were compiled in.
+/// The folder of the checkout that the program was compiled in: where the patches, the Java tools and `art-hooks` are.
+///
+/// # Errors
+/// If it is not there any more.
+pub fn checkout_dir() -> Result<PathBuf> {
     let dir = PathBuf::from(env!("HINDSIGHT_CHECKOUT"));
     std::fs::canonicalize(&dir).map_err(|source| Error::Io {
         what: "find",

@@ -31,6 +31,6 @@ mod util;
 pub use boot_image::{BootImage, BootImageSpec, BootJar};
 pub use build::{build, checkout, clean, fetch, BuildOptions};
 pub use error::{Error, Result};
-pub use layout::cache_dir;
+pub use layout::{cache_dir, checkout_dir};
 pub use run::{App, Execution, Framework, JavaLibrary, Lab};
 pub use spec::{Isa, Parts, Release, Variant};

@@ -190,7 +190,7 @@ impl Project {
             .with_context(|| format!("cannot read {}", path.display()))?;
         let record = serde_json::from_str(&text).with_context(|| {
             format!(
-                "{} is damaged. It held the commit below the patches: check out the tag and remove the file",
+                "{} is damaged. It recorded the commit to which the patches were applied: check out the release's tag, then remove the file",
                 path.display()
             )
         })?;

@@ -245,7 +245,7 @@ pub struct Config {
     pub protocol: Protocol,
     /// `events=`, `event-ring=`, `event-rings=`, `event-spool=`.
     pub events: Events,
-    /// `stack-table=`, `stack-interval=`.
+    /// `stack-table=`, `stack-interval=`, `stack-requests=`.
     pub stacks: Stacks,
 }
 

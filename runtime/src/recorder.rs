@@ -114,7 +114,7 @@ impl Recorder {
             return;
         }
         let session = &*self.session;
-        // SAFETY: the caller fulfils the same conditions.
+        // SAFETY: the caller is the thread, and guarantees that `words` are aligned and valid until `thread_exiting`.
         let thread = Arc::new(unsafe { session.new_thread(tid, name, words) });
         let state = Arc::into_raw(Arc::clone(&thread));
         // SAFETY: the caller guarantees that the words are valid. They own this reference until `thread_exiting`.

@@ -105,11 +105,11 @@ impl Session {
         let number = self.threads.fetch_add(1, Ordering::Relaxed) + 1;
         #[cfg(feature = "lock-free")]
         if self.lock_free {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller is the thread, whose thread object `words` are part of until it retires.
             return unsafe { TracedThread::new_lock_free(tid, number, name, words) };
         }
         let spool = Some(Arc::clone(&self.spool));
-        // SAFETY: the caller fulfils the same conditions.
+        // SAFETY: the caller guarantees that `words` are aligned and valid until the thread retires.
         let mut thread = unsafe { TracedThread::new_in_process(tid, number, name, words, spool) };
         let is_main = tid == std::process::id();
         thread.set_sampling(Sampling::new(Arc::clone(&self.stacks), is_main));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The catalogue of events: for each [`Extension`] its number, its category, what it is for, and its fields.
 //!
-//! This table is the only place where an event is defined. The numbers in C++, the documentation's table, the
-//! decoder's fields, `hindsight events`, all exports and the fuzzer's corpus are generated from it:
-//! `cargo xtask catalogue` writes the generated files, and a test compares them with the table.
+//! This table is the only place where an event is defined. `cargo xtask catalogue` writes the numbers for C++ and the
+//! documentation's tables, and a test compares them with the table. The decoder, `hindsight events`, all exports and the
+//! fuzzer's corpus read the table itself.
 //!
 //! The numbers are part of the format; once published, a number is never used for another event. A decoder skips
 //! the ones it does not know, by [`payload_slots`](crate::slot::payload_slots): `number & 7` is the number of payload

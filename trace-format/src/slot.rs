@@ -26,7 +26,7 @@ pub const TAG_EXIT: u32 = 0;
 pub const TAG_WIDE_ENTRY: u32 = 1;
 /// The first low half that is an extension number.
 pub const FIRST_EXTENSION: u32 = 2;
-/// The first low half that is a method address: the end of page zero.
+/// The smallest low half that is a method's address. Smaller addresses are in page zero, where no method can be.
 pub const FIRST_METHOD: u32 = 4096;
 /// `number & PAYLOAD_MASK` is the number of payload slots before an extension's slot.
 pub const PAYLOAD_MASK: u32 = 7;

@@ -8,7 +8,7 @@ mod patches;
 mod start;
 
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -50,10 +50,10 @@ fn main() -> ExitCode {
     }
     let result = match Arguments::parse().command {
         Command::Lab(command) => lab::run(command),
-        Command::Demo(options) => done(demo::run(&options, &checkout())),
-        Command::Catalogue(options) => done(catalogue::run(&options, &checkout())),
+        Command::Demo(options) => in_checkout(|checkout| demo::run(&options, checkout)),
+        Command::Catalogue(options) => in_checkout(|checkout| catalogue::run(&options, checkout)),
         Command::Bench(arguments) => start::program("hindsight-bench", &arguments),
-        Command::Patches(what) => done(patches::run(&what, &checkout())),
+        Command::Patches(what) => in_checkout(|checkout| patches::run(&what, checkout)),
         Command::CheckLayout => {
             start::program("hindsight-check-layout", &start::Arguments::default())
         }
@@ -65,15 +65,11 @@ fn main() -> ExitCode {
     })
 }
 
-/// The folder of this checkout.
-fn checkout() -> PathBuf {
-    Path::new(env!("HINDSIGHT_CHECKOUT"))
-        .canonicalize()
-        .unwrap_or_else(|_| ".".into())
-}
-
-fn done(result: anyhow::Result<()>) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    match result {
+/// Runs a command that works on this checkout.
+fn in_checkout(
+    command: impl FnOnce(&Path) -> anyhow::Result<()>,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match command(&hindsight_lab::checkout_dir()?) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         // In one line, with its causes.
         Err(error) => Err(format!("{error:#}").into()),

@@ -354,8 +354,8 @@ impl<'a> ControlThread<'a> {
         done.inspect_err(|message| self.session.host.log(Severity::Error, message))
     }
 
-    /// Looks again at a value that was set while this process did not have its package's name yet: it has got it by the
-    /// time when it comes to the foreground.
+    /// Looks again at a value that was set before this process had its package's name. Called when the process comes to
+    /// the foreground: it has the name then.
     fn property_again(&mut self) {
         if let Some(value) = self.property.for_another() {
             let _ = self.property(&value);

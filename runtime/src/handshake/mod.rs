@@ -74,7 +74,7 @@ impl TracedThread {
     /// `words` are the aligned words that the thread's trace points use, and stay valid until
     /// [`retire`](Self::retire).
     pub unsafe fn new(tid: u32, name: &str, words: *const ThreadWords) -> Self {
-        // SAFETY: the caller fulfils the same conditions.
+        // SAFETY: the caller guarantees that `words` are aligned and valid until the thread retires.
         unsafe { Self::new_in_process(tid, 0, name, words, None) }
     }
 
@@ -91,7 +91,7 @@ impl TracedThread {
         spool: Option<Arc<Spool>>,
     ) -> Self {
         TracedThread {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller guarantees that `words` are aligned and valid until the thread retires.
             trace: unsafe { ThreadTrace::new(tid, number, name, words, spool) },
             #[cfg(feature = "lock-free")]
             request: None,
@@ -112,9 +112,9 @@ impl TracedThread {
         words: *const ThreadWords,
     ) -> Self {
         TracedThread {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller guarantees that `words` are aligned and valid until the thread retires.
             trace: unsafe { ThreadTrace::new(tid, number, name, words, None) },
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller is the thread or starts it, and guarantees that `words` are part of its thread object.
             request: Some(unsafe { Request::new(words) }),
             sampling: None,
         }
@@ -169,7 +169,7 @@ impl TracedThread {
     /// The caller holds the lock of the thread's trace. It is the thread, or the thread does not record meanwhile.
     unsafe fn flush_stacks(&self) {
         if let Some(sampling) = &self.sampling {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller holds the lock of `trace`, and the thread does not record meanwhile or is the caller.
             unsafe { sampling.flush(&self.trace) }
         }
     }
@@ -244,7 +244,7 @@ impl TracedThread {
     unsafe fn ring_changed(&self, inner: &Inner) {
         #[cfg(feature = "lock-free")]
         if let Some(request) = &self.request {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller guarantees that the thread has not retired and does not record meanwhile.
             return unsafe { request.ring_changed(&self.trace, inner) };
         }
         let mode = match inner.mode() {
@@ -290,7 +290,7 @@ impl TracedThread {
     /// Called by the thread itself; `cursor` is the address of the cursor in the words given to [`new`](Self::new).
     pub unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
         if self.may_record() {
-            // SAFETY: the caller fulfils the same conditions, and the thread may record.
+            // SAFETY: the caller is the thread, which may record, and `cursor` is the cursor of its words.
             unsafe { self.trace.record_entry(cursor, method) }
         }
     }
@@ -301,7 +301,7 @@ impl TracedThread {
     /// As [`record_entry`](Self::record_entry).
     pub unsafe fn record_exit(&self, cursor: *mut usize) {
         if self.may_record() {
-            // SAFETY: the caller fulfils the same conditions, and the thread may record.
+            // SAFETY: the caller is the thread, which may record, and `cursor` is the cursor of its words.
             unsafe { self.trace.record_exit(cursor) }
         }
     }
@@ -311,7 +311,7 @@ impl TracedThread {
     /// # Safety
     /// As [`record_entry`](Self::record_entry).
     pub unsafe fn record_unwound(&self, frames: u64) {
-        // SAFETY: the caller fulfils the same conditions.
+        // SAFETY: the caller is the thread and runs managed code, as `record_entry` requires.
         unsafe { self.record_event(Extension::Unwound.number(), &[frames]) }
     }
 

@@ -128,7 +128,7 @@ impl Sampling {
         let own = unsafe { self.own() };
         own.place = None;
         if let Some(again) = own.sampler.flush() {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller holds the lock of `trace`, and the thread does not record meanwhile or is the caller.
             unsafe { self.record_again(trace, again) };
         }
     }
@@ -137,7 +137,7 @@ impl Sampling {
     /// As [`ThreadTrace::record_event`].
     unsafe fn record_again(&self, trace: &ThreadTrace, again: Again) {
         let payload = [again.times, self.stacks.ns_since(again.last)];
-        // SAFETY: the caller fulfils the same conditions.
+        // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
         unsafe { trace.record_event(Extension::StackAgain.number(), &payload) };
     }
 }

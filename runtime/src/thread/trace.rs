@@ -111,7 +111,8 @@ unsafe impl Sync for WordsAddress {}
 
 impl WordsAddress {
     /// # Safety
-    /// The thread has not retired: the caller is the thread, or holds the lock and has checked it.
+    /// The thread has not retired: the caller is the thread before its retirement, or holds the lock of `inner` and has
+    /// read there that it has not.
     unsafe fn get(&self) -> &ThreadWords {
         // SAFETY: `ThreadTrace::new` requires the words to be aligned, and valid until the thread retires, which
         // the caller rules out. Compiled code writes the cursor with plain aligned stores; all accesses here are
@@ -484,10 +485,10 @@ impl ThreadTrace {
         words[..payload.len()].copy_from_slice(payload);
         words[payload.len()] = Slot::new(number, counter).0;
         if self.records_events_only() {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
             unsafe { self.append_event(counter, &words[..slots]) };
         } else {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
             unsafe { self.append_at(self.cursor(), &words[..slots]) };
         }
     }
@@ -505,12 +506,12 @@ impl ThreadTrace {
             let closing = Slot::extension(Extension::FullTime, counter).0;
             self.make_room(3);
             self.newest_whole.store(counter, Ordering::Relaxed);
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
             unsafe { self.append_at(&self.events_cursor, &[before, counter, closing]) };
         }
         self.make_room(words.len());
         self.newest.store(counter, Ordering::Relaxed);
-        // SAFETY: the caller fulfils the same conditions.
+        // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
         unsafe { self.append_at(&self.events_cursor, words) };
     }
 
@@ -567,7 +568,7 @@ impl ThreadTrace {
     /// As [`record_event`](Self::record_event).
     pub(crate) unsafe fn record_resources(&self, objects: u64, bytes: u64) {
         self.resources.read(objects, bytes, |event, payload| {
-            // SAFETY: the caller fulfils the same conditions.
+            // SAFETY: the caller of `record_resources` is the thread and may record.
             unsafe { self.record_event(event.number(), payload) }
         });
     }

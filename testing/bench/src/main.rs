@@ -14,7 +14,7 @@ mod trace_point;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -48,10 +48,9 @@ enum Name {
 }
 
 fn main() -> ExitCode {
-    let checkout = Path::new(env!("HINDSIGHT_CHECKOUT"))
-        .canonicalize()
-        .unwrap_or_else(|_| PathBuf::from("."));
-    match run(Arguments::parse().name, &checkout) {
+    let name = Arguments::parse().name;
+    let result = hindsight_lab::checkout_dir().map_err(anyhow::Error::from);
+    match result.and_then(|checkout| run(name, &checkout)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -31,7 +31,7 @@ pub struct DebianProgram {
 /// or two for all of them.
 ///
 /// # Errors
-/// If a package cannot be had, or does not compile.
+/// If a package cannot be downloaded, or does not compile.
 pub fn programs(
     lab: &Lab,
     checkout: &Path,

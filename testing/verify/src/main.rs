@@ -13,7 +13,7 @@ mod samples;
 mod stress;
 mod unit;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -38,7 +38,9 @@ fn main() -> ExitCode {
     if let Some(status) = hindsight_lab::run_test::run_as_tool(std::env::args_os()) {
         return status;
     }
-    match run(&Arguments::parse(), &checkout()) {
+    let arguments = Arguments::parse();
+    let result = hindsight_lab::checkout_dir().map_err(anyhow::Error::from);
+    match result.and_then(|checkout| run(&arguments, &checkout)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -54,12 +56,6 @@ fn run(arguments: &Arguments, checkout: &Path) -> Result<bool> {
         Some(check) => check.run(checkout),
         None => recording::run(&arguments.recording, checkout),
     }
-}
-
-fn checkout() -> PathBuf {
-    Path::new(env!("HINDSIGHT_CHECKOUT"))
-        .canonicalize()
-        .unwrap_or_else(|_| ".".into())
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_generated_files_are_those_of_the_catalogue() {
-        let checkout = crate::checkout();
+        let checkout = hindsight_lab::checkout_dir().unwrap();
         run(&Options { check: true }, &checkout).unwrap();
         // A file that differs is an error that names it.
         let other = tempfile::tempdir().unwrap();

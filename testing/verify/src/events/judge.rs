@@ -126,8 +126,8 @@ impl<'a> Judge<'a> {
         pairs.map(|pair| self.cause(pair)).collect()
     }
 
-    /// The ends of a thread's waits of a kind, in the program's code. Behind that, a thread that ends takes its own lock to
-    /// notify threads that join it, and may wait for them.
+    /// The ends of a thread's waits of a kind, in the program's code. After its code has ended, a thread takes its own
+    /// lock to notify threads that join it, and may wait for them.
     fn ends(&self, thread: usize, kind: &str) -> Vec<(usize, &'a ThreadEvent)> {
         let events = &self.trace.threads[thread].events;
         let life_ends =

@@ -95,7 +95,7 @@ pub(super) struct Site {
     /// Indices of its instructions.
     pub(super) first: usize,
     pub(super) last: usize,
-    /// The target of its branch, if that is not its end.
+    /// The target of its branch, unless the branch leads to its end.
     pub(super) way: Option<usize>,
 }
 

@@ -243,7 +243,7 @@ fn asked(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Methods after `@CriticalNative` in the Java files of a folder.
+/// The names of the methods with the annotation `@CriticalNative` in the Java files of a folder.
 fn find_critical(root: &Path, folder: &Path, found: &mut HashSet<String>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
         let path = entry?.path();

@@ -162,7 +162,7 @@ final class ClassFileLowering {
     }
   }
 
-  /** java.sql.DriverAction came with Java 8, and Android has none: register the driver without. */
+  /** Android lacks java.sql.DriverAction, which came with Java 8: drops that argument of registerDriver. */
   private static void lowerDriverRegistration(MethodNode method, MethodInsnNode call) {
     if (call.owner.equals("java/sql/DriverManager")
         && call.desc.equals("(Ljava/sql/Driver;Ljava/sql/DriverAction;)V")) {
