@@ -11,8 +11,9 @@ use hindsight_runtime::{Host, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
-    self, class_loader_unloading, guarded, register_name, shutdown, snapshot, thread_exiting,
-    thread_in_foreground, thread_name_command, thread_renamed, thread_started, trace_thread,
+    self, class_loader_unloading, crashed, guarded, register_name, shutdown, snapshot,
+    thread_exiting, thread_in_foreground, thread_name_command, thread_renamed, thread_started,
+    trace_thread,
 };
 use crate::emitter::{self, emit, Emitted};
 use crate::modified_utf8::decode;
@@ -109,6 +110,8 @@ pub(crate) mod ffi {
         fn thread_name_command(tid: u32, name: &[u8]) -> bool;
         /// Writes the rings of all threads to a file; returns its path, or an empty string.
         fn snapshot(reason: &[u8], tid: u32) -> String;
+        /// An exception that nothing caught ends the thread; waits until the snapshot is taken, if one is.
+        fn crashed(exception: &[u8], tid: u32);
         /// Starts or stops tracing the thread, and waits until that is done; false if it failed.
         fn trace_thread(tid: u32, trace: bool) -> bool;
 

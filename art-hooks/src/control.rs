@@ -15,6 +15,8 @@ static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// How long a Java caller waits for the control thread.
 const CALLER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a thread that ends by an exception waits for its snapshot.
+const CRASH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes to the host's log; set by [`start`].
 static LOG: OnceLock<fn(Severity, &str)> = OnceLock::new();
@@ -149,6 +151,12 @@ pub(crate) fn snapshot(reason: &[u8], tid: u32) -> String {
                 String::new()
             }
         }
+    })
+}
+
+pub(crate) fn crashed(exception: &[u8], tid: u32) {
+    with_recorder("crashed", (), |recorder| {
+        recorder.crashed(&decode(exception), tid, CRASH_TIMEOUT);
     })
 }
 

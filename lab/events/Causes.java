@@ -20,6 +20,8 @@ import java.util.List;
  * order THREAD…                       the owners of a lock, one after the other
  * task KIND ID FROM TO                the task was submitted by FROM, and run by TO
  * cancelled KIND ID FROM BY           the task was submitted by FROM, and taken out of its queue by BY
+ * item ID FROM TO                     FROM put the element into a queue, and TO took it
+ * unpaired item ID                    the element was in the queue twice: nobody knows which is which
  * post NAME ID FROM TO                the program handed work over
  * </pre>
  *
@@ -31,7 +33,7 @@ public final class Causes {
     public static void main(String[] arguments) throws Exception {
         Dice dice = new Dice(Long.parseLong(arguments[0]));
         int scenes = Integer.parseInt(arguments[1]);
-        prepare();
+        prepare(dice);
         Log log = new Log();
         List<Log> logs = new ArrayList<>();
         logs.add(log);
@@ -68,7 +70,7 @@ public final class Causes {
     /** The threads of a random scene. */
     private static Actor[] cast(Dice dice, int number) {
         // One of each first.
-        switch (number < 8 ? number : dice.below(10)) {
+        switch (number < 10 ? number : dice.below(12)) {
             case 0:
                 return new Talk(number, dice).actors();
             case 1:
@@ -85,22 +87,28 @@ public final class Causes {
                 return new Actor[] {new Timers("timers" + number, dice.next())};
             case 7:
                 return new Post(number, dice).actors();
+            case 8:
+                return new Queues(number, dice).actors();
+            case 9:
+                return Meet.random(number, dice).actors();
             default:
                 return new Talk(number, dice).actors();
         }
     }
 
     /** Initializes classes: a thread that waits until another one has done it would have one more wait. */
-    private static void prepare() throws Exception {
+    private static void prepare(Dice dice) throws Exception {
         String[] names = {
             "Talk", "Talk$Waiter", "Talk$Waker", "Crowd", "Crowd$Waiter", "Crowd$Notifier", "Lock", "Lock$Owner",
             "Lock$Contender", "Race", "Race$Waiter", "Race$Waker", "Race$Hammer", "Post", "Post$Sender",
-            "Post$Receiver", "dev.hindsight.Events", "Pool", "Fork", "Timers", "Actor", "Log",
+            "Post$Receiver", "dev.hindsight.Events", "Queues", "Queues$Producer", "Queues$Consumer", "Pool", "Fork",
+            "Timers", "Actor", "Log",
             "java.util.concurrent.locks.LockSupport", "java.lang.Thread$State", "java.lang.InterruptedException",
         };
         for (String name : names) {
             Class.forName(name);
         }
+        Meet.prepare(dice);
         Thread.currentThread().getState();
         new InterruptedException().toString();
     }

@@ -3,6 +3,7 @@
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
@@ -12,7 +13,7 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-/** Hands tasks to executors: by execute, submit and schedule; some are refused or removed. */
+/** Hands tasks to executors: by execute, submit and schedule; some repeat, some are refused, removed, cancelled or left. */
 final class Pool extends Actor implements ThreadFactory {
     private final Dice dice;
     private final List<Log> logs = Collections.synchronizedList(new ArrayList<Log>());
@@ -95,6 +96,8 @@ final class Pool extends Actor implements ThreadFactory {
             }
         }
         refuse();
+        repeat();
+        giveUp();
         plain.shutdown();
         timed.shutdown();
         plain.awaitTermination(10, TimeUnit.MINUTES);
@@ -108,6 +111,54 @@ final class Pool extends Actor implements ThreadFactory {
         for (Log started : logs) {
             log.add(started);
         }
+    }
+
+    /** A task that runs several times, until it throws. */
+    private void repeat() throws Exception {
+        final List<String> runners = new ArrayList<>();
+        final int times = 1 + dice.below(5);
+        ScheduledThreadPoolExecutor timed = new ScheduledThreadPoolExecutor(2, this);
+        Future<?> future = timed.scheduleAtFixedRate(() -> {
+            runners.add(Thread.currentThread().getName());
+            if (runners.size() == times) {
+                throw new IllegalStateException("enough");
+            }
+        }, dice.below(2), 1, TimeUnit.MILLISECONDS);
+        try {
+            future.get();
+        } catch (ExecutionException expected) {
+            String from = getName();
+            for (String runner : runners) {
+                log.task("executor", System.identityHashCode(future), from, runner);
+                from = runner;
+            }
+        }
+        timed.shutdown();
+        timed.awaitTermination(10, TimeUnit.MINUTES);
+    }
+
+    /** Tasks that are cancelled before they are due, and tasks that are left when the executor ends. */
+    private void giveUp() throws Exception {
+        ScheduledThreadPoolExecutor timed = new ScheduledThreadPoolExecutor(1, this);
+        timed.setRemoveOnCancelPolicy(dice.below(2) == 0);
+        int count = 1 + dice.below(3);
+        for (int i = 0; i < count; i++) {
+            Future<?> future = timed.schedule(new Task(0), 1, TimeUnit.HOURS);
+            future.cancel(dice.below(2) == 0);
+            gaveUp(future);
+        }
+        timed.schedule(new Task(0), 1, TimeUnit.HOURS);
+        for (Runnable left : timed.shutdownNow()) {
+            // Those that were cancelled may still be in the queue.
+            if (!((Future<?>) left).isCancelled()) {
+                gaveUp(left);
+            }
+        }
+        timed.awaitTermination(10, TimeUnit.MINUTES);
+    }
+
+    private void gaveUp(Object task) {
+        log.line("cancelled", "executor", Integer.toString(System.identityHashCode(task)), getName(), getName());
     }
 
     /** An executor that has no thread left for a task. */

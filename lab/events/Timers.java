@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Timer;
 import java.util.TimerTask;
 
-/** Tasks of a timer; some are cancelled. */
+/** Tasks of a timer: some are cancelled, some repeat, some are left when the timer ends. */
 final class Timers extends Actor {
     private final Dice dice;
 
@@ -15,11 +15,22 @@ final class Timers extends Actor {
     }
 
     private static final class Task extends TimerTask {
+        /** How often it runs. Then it cancels itself. */
+        private final int times;
+        private volatile int runs;
         private volatile String runner;
+
+        Task(int times) {
+            this.times = times;
+        }
 
         @Override
         public void run() {
             runner = Thread.currentThread().getName();
+            if (runs + 1 == times && times > 1) {
+                cancel();
+            }
+            runs++;
         }
     }
 
@@ -30,7 +41,13 @@ final class Timers extends Actor {
         List<Task> cancelled = new ArrayList<>();
         int rounds = 3 + dice.below(10);
         for (int i = 0; i < rounds; i++) {
-            Task task = new Task();
+            if (dice.below(3) == 0) {
+                Task task = new Task(2 + dice.below(4));
+                timer.schedule(task, dice.below(5), 1 + dice.below(2));
+                tasks.add(task);
+                continue;
+            }
+            Task task = new Task(1);
             timer.schedule(task, dice.below(5));
             // If this says true, it is never run.
             if (dice.below(4) == 0 && task.cancel()) {
@@ -40,14 +57,27 @@ final class Timers extends Actor {
             }
         }
         for (Task task : tasks) {
-            while (task.runner == null) {
+            while (task.runs < task.times) {
                 Thread.yield();
             }
-            log.task("timer", System.identityHashCode(task), getName(), task.runner);
+            int id = System.identityHashCode(task);
+            log.task("timer", id, getName(), task.runner);
+            for (int i = 1; i < task.times; i++) {
+                log.task("timer", id, task.runner, task.runner);
+            }
+            if (task.times > 1) {
+                log.line("cancelled", "timer", Integer.toString(id), task.runner, task.runner);
+            }
         }
+        int left = dice.below(3);
+        for (int i = 0; i < left; i++) {
+            Task task = new Task(1);
+            timer.schedule(task, 1000 * 1000);
+            cancelled.add(task);
+        }
+        timer.cancel();
         for (Task task : cancelled) {
             log.line("cancelled", "timer", Integer.toString(System.identityHashCode(task)), getName(), getName());
         }
-        timer.cancel();
     }
 }

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 
 use hindsight_lab::{App, Execution, Framework, Isa, Lab, Parts, Release, Variant};
-use hindsight_trace_format::catalogue::{FieldKind, Spec, TASK_KINDS};
+use hindsight_trace_format::catalogue::{FieldKind, Spec, LIFECYCLE_STEPS, TASK_KINDS};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::Event;
 
@@ -145,6 +145,7 @@ fn each_kind_of_work_has_both_ends() {
             check_messages(&events);
             check_input(&events);
             check_frames(&events);
+            check_lifecycle(&events);
             check_program(&events);
         }
     }
@@ -372,6 +373,51 @@ fn check_frames(events: &Events) {
         .of("FrameCallbacks")
         .iter()
         .any(|e| e.field("type") == 1));
+    // A callback of each of these types was posted once, and run or removed once.
+    let ends = |event: &str, field: &str, id: u64| {
+        let mut ends = events.of(event);
+        ends.retain(|e| e.field(field) == id);
+        ends.iter().map(|e| (*e).clone()).collect::<Vec<Recorded>>()
+    };
+    let posted = |class: &str| {
+        let posted = events.of_class("CallbackPosted", class);
+        assert_eq!(posted.len(), 1, "{class}");
+        (posted[0].field("callback"), posted[0].field("delay"))
+    };
+    let (id, delay) = posted("Drawing");
+    assert_eq!(delay, 0);
+    let run = ends("CallbackRun", "callback", id);
+    assert_eq!(run.len(), 1);
+    assert_eq!(run[0].field("type"), 3);
+    assert!(ends("Cancelled", "task", id).is_empty());
+    let (id, delay) = posted("Never");
+    assert!(delay > 900_000);
+    assert!(ends("CallbackRun", "callback", id).is_empty());
+    assert_eq!(ends("Cancelled", "task", id).len(), 1);
+}
+
+fn check_lifecycle(events: &Events) {
+    let begun = events.of("LifecycleBegin");
+    assert!(begun.iter().all(|e| e.name("class").ends_with("$Page")));
+    let steps: Vec<(&str, u64)> = (events.0.iter())
+        .filter(|e| e.event.starts_with("Lifecycle"))
+        .map(|e| (&e.event["Lifecycle".len()..], e.field("step")))
+        .collect();
+    let mut expected = Vec::new();
+    for step in 0..LIFECYCLE_STEPS.len() as u64 {
+        expected.push(("Begin", step));
+        if LIFECYCLE_STEPS[step as usize] == "resume" {
+            expected.extend([("Begin", 1), ("End", 1)]);
+        }
+        expected.push(("End", step));
+    }
+    assert_eq!(steps, expected);
+    for event in ["LifecycleBegin", "LifecycleEnd"] {
+        let activity = begun[0].field("activity");
+        assert_ne!(activity, 0);
+        let all = events.of(event);
+        assert!(all.iter().all(|e| e.field("activity") == activity));
+    }
 }
 
 fn check_program(events: &Events) {

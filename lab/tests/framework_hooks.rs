@@ -8,14 +8,19 @@ use std::process::Command;
 use hindsight_lab::{Isa, Lab, Parts, Release, Variant};
 
 /// Classes with hooks, as files of frameworks/base.
-const HOOKED: [&str; 3] = [
+const HOOKED: [&str; 4] = [
+    "core/java/android/app/Activity.java",
     "core/java/android/os/Binder.java",
     "core/java/android/os/BinderProxy.java",
     "core/java/android/view/ViewRootImpl.java",
 ];
 
+/// Hooks with an argument too many.
+const WRONG_STEP: &str = "lifecycleEnd(TraceEvents.STOP, 0L, this)";
+const WRONG_TRAVERSAL: &str = "traversalScheduled(this, 1)";
+
 /// javac finds thousands of errors, as generated sources are missing. It goes on to check all statements: no error may be
-/// at a hook, but for the one that this test puts there.
+/// at a hook, but for those that this test puts there.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn hooks_compile_against_the_original_sources() {
@@ -34,16 +39,25 @@ fn hooks_compile_against_the_original_sources() {
     for name in HOOKED {
         let mut text = std::fs::read_to_string(originals.join(name)).unwrap();
         hook_lines += text.lines().filter(|line| is_hook(line)).count();
-        if name.ends_with("ViewRootImpl.java") {
-            let wrong = text.replace("traversalScheduled(this)", "traversalScheduled(this, 1)");
-            assert_ne!(wrong, text, "the patch is not there");
-            text = wrong;
+        for (class, hook, wrong) in [
+            (
+                "Activity",
+                "lifecycleEnd(TraceEvents.STOP, this)",
+                WRONG_STEP,
+            ),
+            ("ViewRootImpl", "traversalScheduled(this)", WRONG_TRAVERSAL),
+        ] {
+            if name.ends_with(&format!("/{class}.java")) {
+                let wrong = text.replace(hook, wrong);
+                assert_ne!(wrong, text, "the patch is not there");
+                text = wrong;
+            }
         }
         let file = folder.path().join(Path::new(name).file_name().unwrap());
         std::fs::write(&file, text).unwrap();
         files.push(file);
     }
-    assert_eq!(hook_lines, 9);
+    assert_eq!(hook_lines, 21);
 
     let output = Command::new("javac")
         .args([
@@ -86,7 +100,10 @@ fn hooks_compile_against_the_original_sources() {
         .collect();
     assert_eq!(
         errors,
-        ["if (TraceEvents.frames) TraceEvents.traversalScheduled(this, 1);"]
+        [
+            format!("if (TraceEvents.lifecycle) TraceEvents.{WRONG_STEP};"),
+            format!("if (TraceEvents.frames) TraceEvents.{WRONG_TRAVERSAL};"),
+        ]
     );
 }
 

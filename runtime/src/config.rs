@@ -231,6 +231,8 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// `snapshot-at-exit=yes|no`: take a snapshot when the process ends in an orderly way.
     pub snapshot_at_exit: bool,
+    /// `snapshot-at-crash=yes|no`: take a snapshot when an exception that nothing caught ends a thread, once in a process.
+    pub snapshot_at_crash: bool,
     /// `check-balance=DIR`: at the exit of every thread and of the process, check that each exit has an entry, and
     /// write the result to `DIR/<pid>.balance`.
     #[cfg(feature = "check-balance")]
@@ -257,6 +259,7 @@ impl Default for Config {
             directory: std::env::temp_dir(),
             socket: None,
             snapshot_at_exit: false,
+            snapshot_at_crash: false,
             #[cfg(feature = "check-balance")]
             check_balance: None,
             ring_limit: None,
@@ -276,7 +279,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -363,6 +366,9 @@ impl Config {
                 "socket" => config.socket = Some(absolute("socket", value)?),
                 "snapshot-at-exit" => {
                     config.snapshot_at_exit = yes_or_no("snapshot-at-exit", value)?;
+                }
+                "snapshot-at-crash" => {
+                    config.snapshot_at_crash = yes_or_no("snapshot-at-crash", value)?;
                 }
                 "persist-at-exit" => {
                     return Err(ConfigError::Renamed {
@@ -552,7 +558,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -561,6 +567,7 @@ mod tests {
                 directory: "/a/b".into(),
                 socket: Some("/s".into()),
                 snapshot_at_exit: true,
+                snapshot_at_crash: true,
                 ring_limit: Some(RingLimit::AtMost(3)),
                 counter: Fallback::Native,
                 nanoscope: true,

@@ -31,6 +31,7 @@ pub struct Recorder {
     control_thread: Mutex<Option<JoinHandle<()>>>,
     socket: Mutex<Option<ControlSocket>>,
     stopped: AtomicBool,
+    crashed: AtomicBool,
     /// The process that has the control thread; a forked child has none.
     pid: u32,
 }
@@ -57,7 +58,7 @@ impl Recorder {
                     let ok = control.host.attach_control_thread();
                     if ok {
                         // Before the first thread is traced.
-                        control.host.set_event_categories(control.categories());
+                        control.announce_categories();
                     }
                     let _ = attached.send(ok);
                     if ok {
@@ -97,6 +98,7 @@ impl Recorder {
             control_thread: Mutex::new(Some(control_thread)),
             socket: Mutex::new(socket),
             stopped: AtomicBool::new(false),
+            crashed: AtomicBool::new(false),
             pid: std::process::id(),
         })
     }
@@ -301,6 +303,16 @@ impl Recorder {
             Ok(outcome) => outcome,
             Err(RecvTimeoutError::Timeout) => SnapshotOutcome::TimedOut,
             Err(RecvTimeoutError::Disconnected) => shut_down(),
+        }
+    }
+
+    /// An exception of this class, which nothing caught, ends the thread with this kernel id. Takes a snapshot with the
+    /// reason `crash: CLASS` if that is configured, and waits at most `patience` for it. A second call does nothing: a
+    /// process may live on without the thread, and lose many of them.
+    pub fn crashed(&self, exception: &str, tid: u32, patience: Duration) {
+        if self.session.config.snapshot_at_crash && !self.crashed.swap(true, Ordering::AcqRel) {
+            // What becomes of it is logged; nobody is there to react.
+            let _ = self.snapshot(format!("crash: {exception}"), tid, patience);
         }
     }
 

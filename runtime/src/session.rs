@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::container::{ClockSample, RingMode};
 
 #[cfg(feature = "check-balance")]
@@ -125,6 +126,15 @@ impl Session {
     /// Changes the categories of events for threads that register from now on.
     pub(crate) fn set_categories(&self, categories: u32) {
         self.categories.store(categories, Ordering::Relaxed);
+    }
+
+    /// Tells the host which hooks are needed: of the categories that threads record, and the one that tells of a crash.
+    pub(crate) fn announce_categories(&self) {
+        let crash = match self.config.snapshot_at_crash {
+            true => Category::Runtime.bit(),
+            false => 0,
+        };
+        self.host.set_event_categories(self.categories() | crash);
     }
 
     /// A ring for calls.

@@ -35,11 +35,13 @@ pub enum Category {
     Stacks = 9,
     /// Events of the program itself, by `dev.hindsight.Events`.
     Marks = 10,
+    /// The lifecycle of activities.
+    Lifecycle = 11,
 }
 
 impl Category {
     /// All categories, in the order of their bits.
-    pub const ALL: [Category; 11] = [
+    pub const ALL: [Category; 12] = [
         Category::Recording,
         Category::Waits,
         Category::Tasks,
@@ -51,6 +53,7 @@ impl Category {
         Category::Resources,
         Category::Stacks,
         Category::Marks,
+        Category::Lifecycle,
     ];
 
     /// The category's name in configurations and in commands.
@@ -67,6 +70,7 @@ impl Category {
             Category::Resources => "resources",
             Category::Stacks => "stacks",
             Category::Marks => "marks",
+            Category::Lifecycle => "lifecycle",
         }
     }
 
@@ -233,6 +237,8 @@ pub const FRAME_CALLBACKS: &[&str] = &[
     "traversal",
     "commit",
 ];
+/// Steps in the lifecycle of an activity.
+pub const LIFECYCLE_STEPS: &[&str] = &["create", "start", "resume", "pause", "stop", "destroy"];
 
 macro_rules! catalogue {
     ($(
@@ -396,7 +402,7 @@ catalogue! {
     TaskEnd = 0x0c2, "task ends", Tasks, Boundary, Runtime,
         whole("task", 0, Identity),
         part("kind", 1, 0, 8, Choice(TASK_KINDS));
-    /// A task or message was taken out of its queue without being run.
+    /// A task, message or queue's element was taken out of its queue without being run, or was refused.
     Cancelled = 0x0c9, "cancelled", Tasks, Connection, Runtime,
         whole("task", 0, Identity);
     /// A looper has dispatched the message.
@@ -488,6 +494,32 @@ catalogue! {
     StackAgain = 0x192, "same stack again", Stacks, Semantics, Runtime,
         whole("times", 0, Number),
         whole("ago", 1, Nanoseconds);
+    /// An element is put into a `BlockingQueue`, for another thread to take. The class is the element's.
+    ItemPut = 0x19a, "item put", Tasks, Connection, Runtime,
+        whole("item", 0, Identity),
+        whole("class", 1, Class);
+    /// The thread takes an element out of a `BlockingQueue`, to work on it.
+    ItemTaken = 0x1a2, "item taken", Tasks, Connection, Runtime,
+        whole("item", 0, Identity),
+        whole("class", 1, Class);
+    /// A callback is posted, to be run in the next frame after the delay. The class is the callback's.
+    CallbackPosted = 0x1ab, "frame callback posted", Frames, Connection, Runtime,
+        whole("callback", 0, Identity),
+        whole("class", 1, Class),
+        part("delay", 2, 32, 32, Milliseconds);
+    /// A frame runs this callback next. It ends where the next one or another type of callbacks begins, or with the frame.
+    CallbackRun = 0x1b2, "frame callback runs", Frames, Boundary, Runtime,
+        whole("callback", 0, Identity),
+        whole("type", 1, Choice(FRAME_CALLBACKS));
+    /// An activity begins to be created, started …
+    LifecycleBegin = 0x1e3, "lifecycle step begins", Lifecycle, Boundary, Runtime,
+        whole("activity", 0, Identity),
+        whole("class", 1, Class),
+        part("step", 2, 0, 8, Choice(LIFECYCLE_STEPS));
+    /// The step is done.
+    LifecycleEnd = 0x1ea, "lifecycle step ends", Lifecycle, Boundary, Runtime,
+        whole("activity", 0, Identity),
+        part("step", 1, 0, 8, Choice(LIFECYCLE_STEPS));
 }
 
 /// Where a stack was taken.

@@ -27,13 +27,17 @@ std::atomic<uint64_t> last_id(0u);
 
 jlong NextId() { return static_cast<jlong>(last_id.fetch_add(1u, std::memory_order_relaxed) + 1u); }
 
+// The time until then; 0 for a time that has passed. `when` is in milliseconds of uptime.
+uint64_t DelayMs(jlong when) {
+  const int64_t delay = when != 0 ? when - static_cast<int64_t>(MilliTime()) : 0;
+  return std::min<int64_t>(std::max<int64_t>(delay, 0), UINT32_MAX);
+}
+
 jlong MessageEnqueued(jint tid, jlong when) {
   const jlong id = NextId();
   Thread* self = Thread::Current();
   if (Records(self, kCategoryMessages)) {
-    const int64_t delay = when != 0 ? when - static_cast<int64_t>(MilliTime()) : 0;
-    const uint64_t delay_ms = std::min<int64_t>(std::max<int64_t>(delay, 0), UINT32_MAX);
-    Record(self, kMessageEnqueued, PackMessageEnqueued(id, tid, delay_ms));
+    Record(self, kMessageEnqueued, PackMessageEnqueued(id, tid, DelayMs(when)));
   }
   return id;
 }
@@ -131,6 +135,32 @@ void FrameEnd(jlong vsync) {
   }
 }
 
+jlong CallbackPosted(JNIEnv* env, jclass, jobject callback, jlong when) {
+  const jlong id = NextId();
+  ScopedFastNativeObjectAccess soa(env);
+  if (Records(soa.Self(), kCategoryFrames)) {
+    const uint64_t klass = ClassOf(soa.Decode<mirror::Object>(callback));
+    Record(soa.Self(), kCallbackPosted, PackCallbackPosted(id, klass, DelayMs(when)));
+  }
+  return id;
+}
+
+jlong CallbackRun(jlong id, jint type) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryFrames)) {
+    Record(self, kCallbackRun, PackCallbackRun(id, type));
+  }
+  return 0;
+}
+
+jlong CallbackRemoved(jlong id) {
+  Thread* self = Thread::Current();
+  if (Records(self, kCategoryFrames)) {
+    Record(self, kCancelled, PackCancelled(id));
+  }
+  return 0;
+}
+
 // The three events of a traversal have the same payload.
 template <uint32_t kNumber>
 void Traversal(JNIEnv* env, jclass, jobject window) {
@@ -190,6 +220,24 @@ void BinderServed(jlong id) {
   }
 }
 
+void LifecycleBegin(JNIEnv* env, jclass, jint step, jobject activity) {
+  ScopedFastNativeObjectAccess soa(env);
+  if (Records(soa.Self(), kCategoryLifecycle)) {
+    ObjPtr<mirror::Object> object = soa.Decode<mirror::Object>(activity);
+    Record(soa.Self(), kLifecycleBegin, PackLifecycleBegin(IdentityOf(object), ClassOf(object), step));
+  }
+  RecordResources(soa.Self());
+}
+
+void LifecycleEnd(JNIEnv* env, jclass, jint step, jobject activity) {
+  ScopedFastNativeObjectAccess soa(env);
+  RecordResources(soa.Self());
+  if (Records(soa.Self(), kCategoryLifecycle)) {
+    const uint64_t identity = IdentityOf(soa.Decode<mirror::Object>(activity));
+    Record(soa.Self(), kLifecycleEnd, PackLifecycleEnd(identity, step));
+  }
+}
+
 void AsyncTaskSubmitted(JNIEnv* env, jclass, jobject task) {
   ScopedFastNativeObjectAccess soa(env);
   TaskSubmitted(soa.Self(), kTaskKindAsyncTask, soa.Decode<mirror::Object>(task), 0);
@@ -216,6 +264,9 @@ const JNINativeMethod kMethods[] = {
     {"frameBegin", "(J)V", reinterpret_cast<void*>(FrameBegin)},
     {"frameCallbacks", "(I)V", reinterpret_cast<void*>(FrameCallbacks)},
     {"frameEnd", "(J)V", reinterpret_cast<void*>(FrameEnd)},
+    {"callbackPosted", "(Ljava/lang/Object;J)J", reinterpret_cast<void*>(CallbackPosted)},
+    {"callbackRun", "(JI)J", reinterpret_cast<void*>(CallbackRun)},
+    {"callbackRemoved", "(J)J", reinterpret_cast<void*>(CallbackRemoved)},
     {"traversalScheduled",
      "(Ljava/lang/Object;)V",
      reinterpret_cast<void*>(Traversal<kTraversalScheduled>)},
@@ -227,6 +278,8 @@ const JNINativeMethod kMethods[] = {
     {"binderReply", "(J)V", reinterpret_cast<void*>(BinderReply)},
     {"binderServe", "(JIZII)V", reinterpret_cast<void*>(BinderServe)},
     {"binderServed", "(J)V", reinterpret_cast<void*>(BinderServed)},
+    {"lifecycleBegin", "(ILjava/lang/Object;)V", reinterpret_cast<void*>(LifecycleBegin)},
+    {"lifecycleEnd", "(ILjava/lang/Object;)V", reinterpret_cast<void*>(LifecycleEnd)},
     {"asyncTaskSubmitted", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(AsyncTaskSubmitted)},
     {"asyncTaskBegin", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(AsyncTaskBegin)},
     {"asyncTaskEnd", "(Ljava/lang/Object;)V", reinterpret_cast<void*>(AsyncTaskEnd)},
@@ -239,6 +292,7 @@ constexpr CategoryField kFields[] = {
     {"frames", kCategoryFrames},
     {"input", kCategoryInput},
     {"binder", kCategoryBinder | kCategoryResources},
+    {"lifecycle", kCategoryLifecycle | kCategoryResources},
 };
 
 }  // namespace

@@ -94,6 +94,15 @@ uint64_t TaskIdentity(uint32_t kind, ObjPtr<mirror::Object> task)
   return hash != 0u ? WithKind(kind, ((ClassOf(task) >> 3) << 28) | hash) : 0u;
 }
 
+// 0 if one of the two has no hash now.
+uint64_t ItemIdentity(ObjPtr<mirror::Object> queue, ObjPtr<mirror::Object> item)
+    REQUIRES_SHARED(Locks::mutator_lock_) {
+  const uint64_t of_queue = IdentityOf(queue);
+  const uint64_t of_item = IdentityOf(item);
+  return of_queue != 0u && of_item != 0u ? WithKind(kTaskKindQueueItem, (of_queue << 28) | of_item) :
+                                           0u;
+}
+
 uint64_t ThreadIdentity(Thread* thread) REQUIRES_SHARED(Locks::mutator_lock_) {
   ObjPtr<mirror::Object> peer = thread->GetPeer();
   return peer != nullptr ? WithKind(kTaskKindThread, peer->GetField64(found.thread_id)) : 0u;
@@ -183,6 +192,24 @@ void TaskEnd(Thread* self, uint32_t kind, ObjPtr<mirror::Object> task) {
 void TaskCancelled(Thread* self, uint32_t kind, ObjPtr<mirror::Object> task) {
   if (Records(self, kCategoryTasks)) {
     Record(self, kCancelled, PackCancelled(TaskIdentity(kind, task)));
+  }
+}
+
+void ItemPut(Thread* self, ObjPtr<mirror::Object> queue, ObjPtr<mirror::Object> item) {
+  if (Records(self, kCategoryTasks)) {
+    Record(self, kItemPut, PackItemPut(ItemIdentity(queue, item), ClassOf(item)));
+  }
+}
+
+void ItemTaken(Thread* self, ObjPtr<mirror::Object> queue, ObjPtr<mirror::Object> item) {
+  if (Records(self, kCategoryTasks) && item != nullptr) {
+    Record(self, kItemTaken, PackItemTaken(ItemIdentity(queue, item), ClassOf(item)));
+  }
+}
+
+void ItemRemoved(Thread* self, ObjPtr<mirror::Object> queue, ObjPtr<mirror::Object> item) {
+  if (Records(self, kCategoryTasks)) {
+    Record(self, kCancelled, PackCancelled(ItemIdentity(queue, item)));
   }
 }
 

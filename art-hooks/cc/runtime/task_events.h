@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of tasks: of executors, fork-join pools, timers, threads and the framework.
+// Events of tasks: of executors, fork-join pools, timers, threads and the framework; and of elements of queues.
 
 #ifndef HINDSIGHT_RUNTIME_TASK_EVENTS_H_
 #define HINDSIGHT_RUNTIME_TASK_EVENTS_H_
@@ -33,6 +33,15 @@ void TaskBegin(Thread* self, uint32_t kind, ObjPtr<mirror::Object> task)
 void TaskEnd(Thread* self, uint32_t kind, ObjPtr<mirror::Object> task)
     REQUIRES_SHARED(Locks::mutator_lock_);
 void TaskCancelled(Thread* self, uint32_t kind, ObjPtr<mirror::Object> task)
+    REQUIRES_SHARED(Locks::mutator_lock_);
+
+// `self`, the calling thread, puts an element into a queue, takes it, or removes it without working on it. Its identity
+// is made of the identity hashes of both: an element that is in the queue twice has one identity.
+void ItemPut(Thread* self, ObjPtr<mirror::Object> queue, ObjPtr<mirror::Object> item)
+    REQUIRES_SHARED(Locks::mutator_lock_);
+void ItemTaken(Thread* self, ObjPtr<mirror::Object> queue, ObjPtr<mirror::Object> item)
+    REQUIRES_SHARED(Locks::mutator_lock_);
+void ItemRemoved(Thread* self, ObjPtr<mirror::Object> queue, ObjPtr<mirror::Object> item)
     REQUIRES_SHARED(Locks::mutator_lock_);
 
 // `self`, the calling thread, starts the thread with this java.lang.Thread.getId(), which will run `work`.

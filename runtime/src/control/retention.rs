@@ -83,7 +83,7 @@ pub(crate) fn discard(session: &Session, taken: TakenRing) {
 /// turns them off, the rings for events only go to the spool.
 pub(crate) fn set_categories(session: &Session, handshake: &mut dyn Handshake, categories: u32) {
     session.set_categories(categories);
-    session.host.set_event_categories(categories);
+    session.announce_categories();
     for thread in session.registry.threads() {
         thread.trace().set_events(categories);
         if categories == 0 {

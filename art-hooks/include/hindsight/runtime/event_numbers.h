@@ -27,6 +27,7 @@ static constexpr uint32_t kCategoryRuntime = 1u << 7;
 static constexpr uint32_t kCategoryResources = 1u << 8;
 static constexpr uint32_t kCategoryStacks = 1u << 9;
 static constexpr uint32_t kCategoryMarks = 1u << 10;
+static constexpr uint32_t kCategoryLifecycle = 1u << 11;
 
 enum StartedReason : uint32_t {
   kStartedReasonConfiguration = 0u,
@@ -82,6 +83,24 @@ enum StackReason : uint32_t {
   kStackReasonLibraryLoad = 5u,
   kStackReasonCheckpoint = 6u,
   kStackReasonProgram = 7u,
+};
+
+enum LifecycleBeginStep : uint32_t {
+  kLifecycleBeginStepCreate = 0u,
+  kLifecycleBeginStepStart = 1u,
+  kLifecycleBeginStepResume = 2u,
+  kLifecycleBeginStepPause = 3u,
+  kLifecycleBeginStepStop = 4u,
+  kLifecycleBeginStepDestroy = 5u,
+};
+
+enum LifecycleEndStep : uint32_t {
+  kLifecycleEndStepCreate = 0u,
+  kLifecycleEndStepStart = 1u,
+  kLifecycleEndStepResume = 2u,
+  kLifecycleEndStepPause = 3u,
+  kLifecycleEndStepStop = 4u,
+  kLifecycleEndStepDestroy = 5u,
 };
 
 // Tracing of this thread stopped.
@@ -225,7 +244,7 @@ inline constexpr std::array<uint64_t, 2> PackTaskEnd(uint64_t task, uint64_t kin
   return {{task, (kind & 0xffu)}};
 }
 
-// A task or message was taken out of its queue without being run.
+// A task, message or queue's element was taken out of its queue without being run, or was refused.
 static constexpr uint32_t kCancelled = 0x0c9u;
 inline constexpr std::array<uint64_t, 1> PackCancelled(uint64_t task) {
   return {{task}};
@@ -377,6 +396,43 @@ inline constexpr std::array<uint64_t, 2> PackFullTime(uint64_t before, uint64_t 
 static constexpr uint32_t kStackAgain = 0x192u;
 inline constexpr std::array<uint64_t, 2> PackStackAgain(uint64_t times, uint64_t ago) {
   return {{times, ago}};
+}
+
+// An element is put into a `BlockingQueue`, for another thread to take. The class is the element's.
+static constexpr uint32_t kItemPut = 0x19au;
+inline constexpr std::array<uint64_t, 2> PackItemPut(uint64_t item, uint64_t klass) {
+  return {{item, klass}};
+}
+
+// The thread takes an element out of a `BlockingQueue`, to work on it.
+static constexpr uint32_t kItemTaken = 0x1a2u;
+inline constexpr std::array<uint64_t, 2> PackItemTaken(uint64_t item, uint64_t klass) {
+  return {{item, klass}};
+}
+
+// A callback is posted, to be run in the next frame after the delay. The class is the callback's.
+static constexpr uint32_t kCallbackPosted = 0x1abu;
+inline constexpr std::array<uint64_t, 3> PackCallbackPosted(uint64_t callback, uint64_t klass, uint64_t delay) {
+  return {{callback, klass, ((delay & 0xffffffffu) << 32)}};
+}
+
+// A frame runs this callback next. It ends where the next one or another type of callbacks begins, or with the
+// frame.
+static constexpr uint32_t kCallbackRun = 0x1b2u;
+inline constexpr std::array<uint64_t, 2> PackCallbackRun(uint64_t callback, uint64_t type) {
+  return {{callback, type}};
+}
+
+// An activity begins to be created, started …
+static constexpr uint32_t kLifecycleBegin = 0x1e3u;
+inline constexpr std::array<uint64_t, 3> PackLifecycleBegin(uint64_t activity, uint64_t klass, uint64_t step) {
+  return {{activity, klass, (step & 0xffu)}};
+}
+
+// The step is done.
+static constexpr uint32_t kLifecycleEnd = 0x1eau;
+inline constexpr std::array<uint64_t, 2> PackLifecycleEnd(uint64_t activity, uint64_t step) {
+  return {{activity, (step & 0xffu)}};
 }
 
 }  // namespace hindsight

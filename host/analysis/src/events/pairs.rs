@@ -17,7 +17,9 @@ pub enum PairKind {
     Task,
     /// A message was put into a queue, and dispatched.
     Message,
-    /// A task or message was submitted, and taken out of its queue again.
+    /// An element was put into a queue, and taken out of it by another thread.
+    Item,
+    /// A task, message or element was submitted, and taken out of its queue again.
     Cancelled,
     /// A thread ended the wait of another one.
     Wake,
@@ -25,6 +27,8 @@ pub enum PairKind {
     Lock,
     /// The program handed work to another thread.
     Post,
+    /// A callback was posted, and run in a frame.
+    Callback,
     /// A traversal was scheduled, and done.
     Traversal,
     /// A transaction was sent, and served.
@@ -39,10 +43,12 @@ impl PairKind {
         match self {
             PairKind::Task => "task",
             PairKind::Message => "message",
+            PairKind::Item => "item",
             PairKind::Cancelled => "cancelled",
             PairKind::Wake => "wake-up",
             PairKind::Lock => "lock",
             PairKind::Post => "post",
+            PairKind::Callback => "frame callback",
             PairKind::Traversal => "traversal",
             PairKind::Transaction => "transaction",
             PairKind::Reply => "reply",
@@ -497,8 +503,8 @@ const MOST_CLAIMS: usize = 64;
 /// The kind of a wait for a lock.
 const LOCK: u64 = 0;
 
-/// What an event hands over; a cancellation may be of a task or of a message.
-fn handed(event: &ThreadEvent) -> [Option<Handed>; 2] {
+/// What an event hands over; a cancellation may be of anything that is in a queue.
+fn handed(event: &ThreadEvent) -> [Option<Handed>; 4] {
     let of = |kind, role, id: &str| Handed {
         kind,
         role,
@@ -524,21 +530,28 @@ fn handed(event: &ThreadEvent) -> [Option<Handed>; 2] {
         Extension::MessageRemoved => of(PairKind::Message, Role::Cancel, "message"),
         Extension::Cancelled => {
             return [
-                Some(of(PairKind::Task, Role::Cancel, "task")),
-                Some(of(PairKind::Message, Role::Cancel, "task")),
-            ];
+                PairKind::Task,
+                PairKind::Message,
+                PairKind::Item,
+                PairKind::Callback,
+            ]
+            .map(|kind| Some(of(kind, Role::Cancel, "task")));
         }
+        Extension::ItemPut => of(PairKind::Item, Role::Cause, "item"),
+        Extension::ItemTaken => of(PairKind::Item, Role::Effect, "item"),
         Extension::UserPost => of(PairKind::Post, Role::Cause, "id"),
         Extension::UserBegin if event.get("id") != 0 => of(PairKind::Post, Role::Effect, "id"),
+        Extension::CallbackPosted => of(PairKind::Callback, Role::Cause, "callback"),
+        Extension::CallbackRun => of(PairKind::Callback, Role::Effect, "callback"),
         Extension::TraversalScheduled => of(PairKind::Traversal, Role::Cause, "window"),
         Extension::TraversalBegin => of(PairKind::Traversal, Role::Effect, "window"),
         Extension::BinderSend => of(PairKind::Transaction, Role::Cause, "transaction"),
         Extension::BinderServe => of(PairKind::Transaction, Role::Effect, "transaction"),
         Extension::BinderServed => of(PairKind::Reply, Role::Cause, "transaction"),
         Extension::BinderReply => of(PairKind::Reply, Role::Effect, "transaction"),
-        _ => return [None, None],
+        _ => return [None; 4],
     };
-    [Some(one), None]
+    [Some(one), None, None, None]
 }
 
 #[cfg(test)]
@@ -593,14 +606,21 @@ mod tests {
             .after(1)
             .event(Extension::TaskSubmitted, &[("task", 6)])
             .after(1)
-            .event(Extension::Cancelled, &[("task", 6)]);
+            .event(Extension::Cancelled, &[("task", 6)])
+            .after(1)
+            .event(Extension::ItemPut, &[("item", 5)])
+            .after(1)
+            .event(Extension::ItemPut, &[("item", 8)])
+            .after(1)
+            .event(Extension::Cancelled, &[("task", 8)]);
         s.at(b, 50)
             .event(Extension::TaskBegin, &[("task", 5)])
             .event(Extension::TaskBegin, &[("task", 5)])
             .event(Extension::MessageDispatched, &[("message", 5)])
             .event(Extension::UserBegin, &[("id", 5)])
             .event(Extension::BinderServe, &[("transaction", 5)])
-            .event(Extension::BinderServed, &[("transaction", 5)]);
+            .event(Extension::BinderServed, &[("transaction", 5)])
+            .event(Extension::ItemTaken, &[("item", 5)]);
         s.at(a, 60)
             .event(Extension::BinderReply, &[("transaction", 5)])
             .event(Extension::TaskSubmitted, &[("task", 7)]);
@@ -609,11 +629,13 @@ mod tests {
             found.pairs(),
             [
                 pair(PairKind::Cancelled, "a:4", "a:5"),
+                pair(PairKind::Cancelled, "a:7", "a:8"),
                 pair(PairKind::Task, "a:0", "b:0"),
                 pair(PairKind::Message, "a:1", "b:2"),
+                pair(PairKind::Item, "a:6", "b:6"),
                 pair(PairKind::Post, "a:2", "b:3"),
                 pair(PairKind::Transaction, "a:3", "b:4"),
-                pair(PairKind::Reply, "b:5", "a:6"),
+                pair(PairKind::Reply, "b:5", "a:9"),
             ]
         );
         assert_eq!(

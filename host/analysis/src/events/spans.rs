@@ -30,6 +30,8 @@ pub enum SpanKind {
     Service,
     /// It runs a request of the managed runtime.
     Checkpoint,
+    /// It takes an activity through a step of its lifecycle.
+    Lifecycle,
     /// A piece of work that the program named.
     Marked,
 }
@@ -48,6 +50,7 @@ impl SpanKind {
             SpanKind::Transaction => "transaction",
             SpanKind::Service => "service",
             SpanKind::Checkpoint => "checkpoint",
+            SpanKind::Lifecycle => "lifecycle",
             SpanKind::Marked => "marked",
         }
     }
@@ -124,10 +127,17 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
         Extension::BinderServed => (false, SpanKind::Service, id("transaction")),
         Extension::CheckpointBegin => (true, SpanKind::Checkpoint, 0),
         Extension::CheckpointEnd => (false, SpanKind::Checkpoint, 0),
+        Extension::LifecycleBegin => (true, SpanKind::Lifecycle, lifecycle(event)),
+        Extension::LifecycleEnd => (false, SpanKind::Lifecycle, lifecycle(event)),
         Extension::UserBegin => (true, SpanKind::Marked, id("name") << 32 ^ id("id")),
         Extension::UserEnd => (false, SpanKind::Marked, id("name") << 32 ^ id("id")),
         _ => return None,
     })
+}
+
+/// The step of an activity: a start may be a part of resuming it.
+fn lifecycle(event: &ThreadEvent) -> u64 {
+    event.get("activity") << 8 | event.get("step")
 }
 
 #[derive(Default)]

@@ -10,6 +10,8 @@ import android.view.InputChannel;
 import android.view.InputEvent;
 import android.view.InputEventReceiver;
 
+import com.android.internal.os.TraceEvents;
+
 import dev.hindsight.Events;
 import dev.hindsight.Hindsight;
 import dev.hindsight.lab.InputSource;
@@ -155,6 +157,7 @@ public final class EventsTest {
         messages();
         input();
         frames();
+        lifecycle();
         asyncTasks();
         marks();
         System.out.println(Hindsight.anomaly("all is done"));
@@ -251,6 +254,10 @@ public final class EventsTest {
     private static void frames() {
         Choreographer choreographer = Choreographer.getInstance();
         choreographer.postFrameCallback(frameTimeNanos -> quit());
+        choreographer.postCallback(Choreographer.CALLBACK_TRAVERSAL, new Drawing(), null);
+        Never never = new Never();
+        choreographer.postFrameCallbackDelayed(never, 1000 * 1000);
+        choreographer.removeFrameCallback(never);
         try {
             Looper.loop();
         } catch (Left e) {
@@ -267,6 +274,35 @@ public final class EventsTest {
 
     /** Leaves the main looper's loop. */
     static final class Left extends RuntimeException {}
+
+    static final class Drawing implements Runnable {
+        @Override
+        public void run() {}
+    }
+
+    /** Is removed. */
+    static final class Never implements Choreographer.FrameCallback {
+        @Override
+        public void doFrame(long frameTimeNanos) {}
+    }
+
+    static final class Page {}
+
+    /** What Activity's hooks call: the lab has no activities. */
+    private static void lifecycle() {
+        Page page = new Page();
+        if (TraceEvents.lifecycle) {
+            for (int step = TraceEvents.CREATE; step <= TraceEvents.DESTROY; step++) {
+                // Resuming may include a start.
+                TraceEvents.lifecycleBegin(step, page);
+                if (step == TraceEvents.RESUME) {
+                    TraceEvents.lifecycleBegin(TraceEvents.START, page);
+                    TraceEvents.lifecycleEnd(TraceEvents.START, page);
+                }
+                TraceEvents.lifecycleEnd(step, page);
+            }
+        }
+    }
 
     private static void asyncTasks() throws Exception {
         Background first = new Background();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use hindsight_analysis::{Pair, PairKind, Pairs};
 use hindsight_decoder::{Extension, ThreadEvent, Trace};
 
-use super::truth::{known_part, FromTo, Handed, Truth, Wait};
+use super::truth::{known_part, FromTo, Handed, Truth, Wait, ITEM};
 
 /// What the comparison of a program has found.
 #[derive(Debug, Default)]
@@ -327,6 +327,9 @@ impl<'a> Judge<'a> {
                 continue;
             };
             let handed = match pair.kind {
+                PairKind::Item | PairKind::Cancelled if event.kind == Extension::ItemPut => {
+                    (ITEM.to_owned(), known_part(ITEM, event.get("item")))
+                }
                 PairKind::Task | PairKind::Cancelled => {
                     let kind = word(event, "kind").to_owned();
                     let id = known_part(&kind, event.get("task"));
@@ -348,6 +351,7 @@ impl<'a> Judge<'a> {
         for (kind, expected) in [
             (PairKind::Task, &truth.tasks),
             (PairKind::Cancelled, &truth.cancelled),
+            (PairKind::Item, &truth.items),
             (PairKind::Post, &truth.posts),
         ] {
             let found = found.entry(kind).or_default();
@@ -400,6 +404,7 @@ mod tests {
         let (a, b) = (s.events_thread(1, "a", 1), s.events_thread(2, "b", 2));
         s.at(b, 100)
             .event(Extension::TaskSubmitted, &[("task", 1 << 28 | 7)])
+            .event(Extension::ItemPut, &[("item", 4 << 56 | 1 << 28 | 9)])
             .after(100)
             .event(Extension::Wakes, &[("thread", 1), ("wait", 1)])
             .after(100)
@@ -413,7 +418,8 @@ mod tests {
             .event(Extension::WaitBegin, &[("number", 2), ("object", 77)])
             .after(100)
             .event(Extension::WaitEnd, &[("number", 2)])
-            .event(Extension::TaskBegin, &[("task", 1 << 28 | 7)]);
+            .event(Extension::TaskBegin, &[("task", 1 << 28 | 7)])
+            .event(Extension::ItemTaken, &[("item", 4 << 56 | 1 << 28 | 9)]);
         s.stop_at(1_000);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         judge(&trace, &pairs(&trace), &Truth::parse(truth).unwrap())
@@ -433,6 +439,7 @@ mod tests {
         assert_eq!(counts("lock a b 1\n"), (1, 0, 0));
         assert_eq!(counts("order b a b a\n"), (1, 0, 0));
         assert_eq!(counts("task executor 7 b a\n"), (1, 0, 0));
+        assert_eq!(counts("item 268435465 b a\n"), (1, 0, 0));
     }
 
     #[test]
@@ -442,6 +449,7 @@ mod tests {
         assert_eq!(counts("wait a park timed b always\n"), (1, 1, 0));
         assert_eq!(counts("race a a\n"), (0, 1, 0));
         assert_eq!(counts("order a a\n"), (0, 1, 0));
+        assert_eq!(counts("unpaired item 268435465\n"), (0, 1, 0));
         // A wait that nobody has made.
         let two = "wait a park signalled b always\n".repeat(2);
         assert_eq!(counts(&two), (0, 1, 0));
@@ -452,6 +460,7 @@ mod tests {
         assert_eq!(counts("lock a b 2\n"), (1, 0, 1));
         assert_eq!(counts("task executor 8 b a\n"), (0, 0, 1));
         assert_eq!(counts("task executor 7 a b\n"), (0, 1, 1));
+        assert_eq!(counts("item 9 b a\n"), (0, 0, 1));
         assert_eq!(counts("wait a lock any a perhaps\n"), (0, 0, 0));
         assert_eq!(counts("wait a lock any a always\n"), (0, 0, 1));
         assert_eq!(counts("post x 7 b a\n"), (0, 0, 1));

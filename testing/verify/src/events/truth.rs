@@ -36,6 +36,8 @@ pub(super) struct Truth {
     pub(super) tasks: BTreeMap<Handed, Vec<FromTo>>,
     /// Tasks that were not run.
     pub(super) cancelled: BTreeMap<Handed, Vec<FromTo>>,
+    /// Elements that went through a queue, with the kind [`ITEM`]. Those that nobody knows the way of have an empty list.
+    pub(super) items: BTreeMap<Handed, Vec<FromTo>>,
     /// The program's own events; the kind is the name.
     pub(super) posts: BTreeMap<Handed, Vec<FromTo>>,
     /// All threads in it.
@@ -44,13 +46,15 @@ pub(super) struct Truth {
 
 /// Bits of the identity of an object that the program knows, too: ART's identity hash.
 const HASH: u64 = (1 << 28) - 1;
-/// Bits of the identity of a thread.
+/// Bits of the identity of a thread; of an element, which is two hashes.
 const THREAD: u64 = (1 << 56) - 1;
+/// The kind of an element of a queue.
+pub(super) const ITEM: &str = "item";
 
 /// The part of a task's identity that the program can know.
 pub(super) fn known_part(kind: &str, identity: u64) -> u64 {
     match kind {
-        "thread" => identity & THREAD,
+        "thread" | ITEM => identity & THREAD,
         _ => identity & HASH,
     }
 }
@@ -99,6 +103,14 @@ impl Truth {
                 self.orders
                     .push(owners.iter().map(|owner| own(owner)).collect());
             }
+            ["unpaired", ITEM, id] => {
+                self.items.entry((own(ITEM), id.parse()?)).or_default();
+            }
+            [ITEM, id, from, to] => {
+                self.threads.extend([own(from), own(to)]);
+                let id = (own(ITEM), id.parse()?);
+                self.items.entry(id).or_default().push((own(from), own(to)));
+            }
             [list @ ("task" | "cancelled" | "post"), kind, id, from, to] => {
                 let id: u64 = id.parse()?;
                 let id = match list {
@@ -125,7 +137,7 @@ mod tests {
 
     #[test]
     fn every_line_is_read() {
-        let text = "wait a park any b perhaps\nwait a park timed - always\nrace a b\nlock a b 2\nlock a b 1\n\
+        let text = "item 268435461 a b\nunpaired item 7\ncancelled item 268435462 a a\nwait a park any b perhaps\nwait a park timed - always\nrace a b\nlock a b 2\nlock a b 1\n\
                     order a b a\ntask timer 268435457 a b\ncancelled executor 5 a a\npost n 268435457 a b\n";
         let truth = Truth::parse(text).unwrap();
         let waits = &truth.waits[&("a".to_owned(), "park".to_owned())];
@@ -138,7 +150,11 @@ mod tests {
         // Of a task's identity only the hash is known.
         assert!(truth.tasks.contains_key(&("timer".to_owned(), 1)));
         assert!(truth.posts.contains_key(&("n".to_owned(), 268435457)));
-        assert_eq!(truth.cancelled.len(), 1);
+        assert_eq!(truth.cancelled.len(), 2);
+        let item = |id| (ITEM.to_owned(), id);
+        assert!(truth.cancelled.contains_key(&item(268435462)));
+        assert_eq!(truth.items[&item(268435461)].len(), 1);
+        assert!(truth.items[&item(7)].is_empty());
         assert!(Truth::parse("wait a\n")
             .unwrap_err()
             .to_string()

@@ -2,9 +2,10 @@
 package libcore.hindsight;
 
 import dalvik.annotation.optimization.FastNative;
+import java.util.List;
 
 /**
- * Records events of tasks and threads, for libcore's own classes. The framework's class is
+ * Records events of tasks, queues and threads, for libcore's own classes. The framework's class is
  * {@code com.android.internal.os.TraceEvents}, programs use {@code dev.hindsight.Events}.
  *
  * <p>A caller reads the field of the category first, in its own code, so that a hook costs a load and a branch while
@@ -13,8 +14,8 @@ import dalvik.annotation.optimization.FastNative;
  * <pre>if (TraceEvents.tasks) TraceEvents.taskBegin(TraceEvents.EXECUTOR, task);</pre>
  *
  * <p>ART registers the natives when it starts, and then sets the fields. On an ART without Hindsight the fields stay
- * false, and nothing is called. The natives take no lock, run no managed code and allocate nothing; they record nothing
- * on a thread without a ring.
+ * false, and nothing is called. The natives take no lock, run no managed code and allocate nothing, but for
+ * {@link #uncaught}; they record nothing on a thread without a ring.
  *
  * <p>A task is identified by its class and its identity hash. A task that is pending twice is recorded twice with one
  * identity.
@@ -59,6 +60,33 @@ public final class TraceEvents {
     @FastNative
     public static native void taskCancelled(int kind, Object task);
 
+    /** These tasks will not be run. */
+    public static void tasksCancelled(int kind, List<? extends Object> tasks) {
+        for (int i = 0; i < tasks.size(); i++) {
+            taskCancelled(kind, tasks.get(i));
+        }
+    }
+
+    /**
+     * The calling thread puts an element into a queue. Called before another thread can take it.
+     *
+     * <p>An element is identified by its identity hash and the queue's.
+     */
+    @FastNative
+    public static native void itemPut(Object queue, Object item);
+
+    /**
+     * The calling thread has taken an element out of a queue; null if there was none.
+     *
+     * @return the element
+     */
+    @FastNative
+    public static native <E> E itemTaken(Object queue, E item);
+
+    /** Nobody will take this element: it was removed from the queue, or the queue has refused it. */
+    @FastNative
+    public static native void itemRemoved(Object queue, Object item);
+
     /**
      * A thread is about to be created. ART itself records its begin and its end.
      *
@@ -68,7 +96,7 @@ public final class TraceEvents {
     @FastNative
     public static native void threadSubmitted(long id, Object work);
 
-    /** Nothing caught this exception: it ends the calling thread. */
+    /** Nothing caught this exception: it ends the calling thread. May wait until a snapshot is written. */
     @FastNative
     public static native void uncaught(Throwable exception);
 }

@@ -5,7 +5,7 @@ import dalvik.annotation.optimization.CriticalNative;
 import dalvik.annotation.optimization.FastNative;
 
 /**
- * Records events of messages, frames, input and binder, for the framework's own classes. libcore's class is
+ * Records events of messages, frames, input, binder and activities, for the framework's own classes. libcore's class is
  * {@code libcore.hindsight.TraceEvents}, programs use {@code dev.hindsight.Events}.
  *
  * <p>A caller reads the field of the category first, in its own code, so that a hook costs a load and a branch while
@@ -37,6 +37,17 @@ public final class TraceEvents {
 
     /** Whether events of binder are recorded. */
     public static boolean binder;
+
+    /** Whether the lifecycle of activities is recorded. */
+    public static boolean lifecycle;
+
+    /** The steps of an activity's lifecycle. */
+    public static final int CREATE = 0;
+    public static final int START = 1;
+    public static final int RESUME = 2;
+    public static final int PAUSE = 3;
+    public static final int STOP = 4;
+    public static final int DESTROY = 5;
 
     /** An input event of a key. */
     public static final int KEY = 1;
@@ -102,6 +113,31 @@ public final class TraceEvents {
     @CriticalNative
     public static native void frameEnd(long vsyncNanos);
 
+    /**
+     * A callback is posted, to be run in a frame.
+     *
+     * @param when when it is due, in milliseconds of uptime
+     * @return its identity, which is not 0, for the calls below; also where nothing is recorded
+     */
+    @FastNative
+    public static native long callbackPosted(Object callback, long when);
+
+    /**
+     * The calling thread runs a callback of this type.
+     *
+     * @return 0, which is its identity from now on
+     */
+    @CriticalNative
+    public static native long callbackRun(long id, int type);
+
+    /**
+     * A callback will not be run.
+     *
+     * @return 0, which is its identity from now on
+     */
+    @CriticalNative
+    public static native long callbackRemoved(long id);
+
     /** The window will be laid out and drawn. */
     @FastNative
     public static native void traversalScheduled(Object window);
@@ -150,6 +186,14 @@ public final class TraceEvents {
     /** The calling thread has served the transaction. */
     @CriticalNative
     public static native void binderServed(long id);
+
+    /** A step of an activity's lifecycle begins, for instance {@link #CREATE}. */
+    @FastNative
+    public static native void lifecycleBegin(int step, Object activity);
+
+    /** The step is done. */
+    @FastNative
+    public static native void lifecycleEnd(int step, Object activity);
 
     /** An asynchronous task is handed to its executor. */
     @FastNative
