@@ -115,8 +115,8 @@ final class Queues {
             dice = new Dice(seed);
         }
 
-        void wrote(String line, Item item) {
-            log.line(line, "item", Long.toString(id(item)), item.from, getName());
+        void wroteCancelled(Item item) {
+            log.line("cancelled", "item", Long.toString(id(item)), item.from, getName());
         }
 
         /** An element is finished. If it is the last one, ends all consumers but this many, and returns true. */
@@ -150,7 +150,7 @@ final class Queues {
                 // DelayQueue and LinkedTransferQueue do not say what was removed from them.
                 boolean mayBeRemoved = !(queue instanceof DelayQueue || queue instanceof LinkedTransferQueue);
                 if (mayBeRemoved && dice.below(5) == 0 && queue.remove(item)) {
-                    wrote("cancelled", item);
+                    wroteCancelled(item);
                     finish(0);
                 }
                 pause(dice.below(5));
@@ -181,7 +181,7 @@ final class Queues {
             }
             // Other queues know that they are full before they take the element.
             if (!taken && (queue instanceof SynchronousQueue || queue instanceof TransferQueue)) {
-                wrote("cancelled", item);
+                wroteCancelled(item);
             }
             return taken;
         }
@@ -240,7 +240,7 @@ final class Queues {
             if (item == twin) {
                 return;
             }
-            wrote("item", item);
+            log.line("item", Long.toString(id(item)), item.from, getName());
             if (item.isLast && !over) {
                 over = true;
             } else if (item.isLast || (hasRoom && dice.below(4) == 0)) {
