@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use hindsight_decoder::{Flags, Trace, NO_PARENT};
+use hindsight_decoder::{Flags, Mode, Trace, NO_PARENT};
 use serde::Serialize;
 
 use crate::statistics::{
@@ -47,8 +47,18 @@ pub struct Comparison {
     /// Class and name, signature, parameters for people.
     names: Vec<(String, String, String)>,
     ids: HashMap<(String, String), u32>,
-    before: Vec<Sample>,
-    after: Vec<Sample>,
+    before: Recorded,
+    after: Recorded,
+}
+
+/// The traces of one side.
+#[derive(Debug, Default)]
+struct Recorded {
+    samples: Vec<Sample>,
+    /// How many other traces recorded events only.
+    events_only: usize,
+    /// How many threads of the samples did.
+    events_only_threads: usize,
 }
 
 /// One trace, reduced to the numbers that a comparison needs.
@@ -92,9 +102,13 @@ pub struct Diff {
 /// Facts of one side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SideFacts {
-    /// How many traces.
+    /// How many traces that recorded calls.
     pub traces: usize,
-    /// The spans of their threads' rings, added up, ns.
+    /// How many other traces recorded events only. They are no samples.
+    pub events_only_traces: usize,
+    /// How many threads of the traces that recorded calls recorded events only. They are not compared.
+    pub events_only_threads: usize,
+    /// The spans of the other threads' rings, added up, ns.
     pub span_ns: u64,
     /// All calls in them.
     pub calls: u64,
@@ -202,8 +216,15 @@ impl Comparison {
         }
     }
 
-    /// Adds a trace to a side.
+    /// Adds a trace to a side. A trace all of whose threads recorded events only is counted, and compared with nothing: how
+    /// often and how long its methods were called is not known.
     pub fn add(&mut self, side: Side, trace: &Trace) {
+        let threads = trace.threads.iter();
+        let events_only = threads.filter(|t| t.mode == Mode::Events).count();
+        if events_only > 0 && events_only == trace.threads.len() {
+            self.side(side).events_only += 1;
+            return;
+        }
         let ids: Vec<Option<u32>> = trace
             .methods
             .iter()
@@ -222,16 +243,31 @@ impl Comparison {
             })
             .collect();
         let sample = Sample::new(trace, &ids, self.names.len(), self.compare);
+        let side = self.side(side);
+        side.samples.push(sample);
+        side.events_only_threads += events_only;
+    }
+
+    fn side(&mut self, side: Side) -> &mut Recorded {
         match side {
-            Side::Before => self.before.push(sample),
-            Side::After => self.after.push(sample),
+            Side::Before => &mut self.before,
+            Side::After => &mut self.after,
         }
+    }
+
+    /// Whether all traces of a side recorded events only, so that it has nothing to compare.
+    pub fn has_events_only(&self, side: Side) -> bool {
+        let side = match side {
+            Side::Before => &self.before,
+            Side::After => &self.after,
+        };
+        side.samples.is_empty() && side.events_only > 0
     }
 
     /// The differences of at least `least_change` (0.05 is 5 %).
     pub fn diff(&self, least_change: f64) -> Diff {
         let enough = |side: &[Sample]| side.len() >= LEAST_MEANS;
-        let unit = if enough(&self.before) && enough(&self.after) {
+        let unit = if enough(&self.before.samples) && enough(&self.after.samples) {
             Unit::Traces
         } else {
             Unit::Calls
@@ -271,8 +307,8 @@ impl Comparison {
             compared_methods,
             tested_methods: p.len(),
             methods,
-            new_calls: self.only_in(&self.after, &self.before),
-            gone_calls: self.only_in(&self.before, &self.after),
+            new_calls: self.only_in(&self.after.samples, &self.before.samples),
+            gone_calls: self.only_in(&self.before.samples, &self.after.samples),
         }
     }
 
@@ -283,7 +319,7 @@ impl Comparison {
             times.sort_unstable();
             times
         };
-        let (times_a, times_b) = (all(&self.before), all(&self.after));
+        let (times_a, times_b) = (all(&self.before.samples), all(&self.after.samples));
         if times_a.is_empty() || times_b.is_empty() {
             return None;
         }
@@ -294,8 +330,8 @@ impl Comparison {
             median_ns: times[(times.len() - 1) / 2],
             max_ns: times[times.len() - 1],
         };
-        let before = calls(&self.before, &times_a);
-        let after = calls(&self.after, &times_b);
+        let before = calls(&self.before.samples, &times_a);
+        let after = calls(&self.after.samples, &times_b);
         let difference = after.mean_ns - before.mean_ns;
         let ratio = if difference == 0.0 {
             1.0
@@ -321,7 +357,10 @@ impl Comparison {
                     })
                     .collect()
                 };
-                let (a, b) = (clusters(&self.before), clusters(&self.after));
+                let (a, b) = (
+                    clusters(&self.before.samples),
+                    clusters(&self.after.samples),
+                );
                 // Runs differ by factors rather than by times.
                 let means = |clusters: &[Cluster]| -> Vec<f64> {
                     let mean = |c: &Cluster| (c.sum / c.calls).max(0.5).ln();
@@ -335,7 +374,7 @@ impl Comparison {
             before.max_ns.max(after.max_ns),
             before.max_ns.min(after.max_ns),
         );
-        let effect = difference * after.calls as f64 / self.after.len().max(1) as f64;
+        let effect = difference * after.calls as f64 / self.after.samples.len().max(1) as f64;
         let calls_of_longer = if difference > 0.0 {
             after.calls
         } else {
@@ -439,10 +478,12 @@ fn rounded(number: f64) -> f64 {
 }
 
 impl SideFacts {
-    fn new(side: &[Sample]) -> Self {
-        let sum = |f: fn(&Sample) -> u64| side.iter().map(f).sum();
+    fn new(side: &Recorded) -> Self {
+        let sum = |f: fn(&Sample) -> u64| side.samples.iter().map(f).sum();
         SideFacts {
-            traces: side.len(),
+            traces: side.samples.len(),
+            events_only_traces: side.events_only,
+            events_only_threads: side.events_only_threads,
             span_ns: sum(|s| s.span_ns),
             calls: sum(|s| s.all_calls),
             unnamed_calls: sum(|s| s.unnamed_calls),
@@ -459,7 +500,7 @@ impl Sample {
             |method: hindsight_decoder::MethodId| ids.get(method.0 as usize).copied().flatten();
         let mut times: Vec<Vec<u64>> = vec![Vec::new(); names];
         let mut counts = vec![0u64; names];
-        for thread in &trace.threads {
+        for thread in trace.threads.iter().filter(|t| t.mode != Mode::Events) {
             // How often sampled calls were made is not known.
             let calls = thread.calls.exact();
             let own = match compare {
@@ -511,7 +552,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hindsight_testkit::{stall, Script};
+    use hindsight_testkit::{events_only, stall, Script};
 
     fn decode(script: &Script) -> Trace {
         Trace::decode("t".as_ref(), &script.encode()).unwrap()
@@ -560,6 +601,27 @@ mod tests {
             );
             assert!(d.compared_methods > 0);
         }
+    }
+
+    #[test]
+    fn traces_of_events_only_are_no_samples() {
+        let mut comparison = Comparison::new(Compare::SelfTime);
+        comparison.add(Side::Before, &decode(&stall()));
+        for script in [events_only(), events_only()] {
+            comparison.add(Side::After, &decode(&script));
+        }
+        assert!(comparison.has_events_only(Side::After));
+        assert!(!comparison.has_events_only(Side::Before));
+        let mut mixed = stall();
+        mixed.events_thread(77, "events", 1);
+        comparison.add(Side::After, &decode(&mixed));
+        assert!(!comparison.has_events_only(Side::After));
+        let d = comparison.diff(0.05);
+        let after = &d.after;
+        assert_eq!((after.traces, after.events_only_traces), (1, 2));
+        assert_eq!(after.events_only_threads, 1);
+        // The time of a thread without calls is no time in which there were none.
+        assert_eq!(after.span_ns, d.before.span_ns);
     }
 
     #[test]

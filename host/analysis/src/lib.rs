@@ -43,7 +43,7 @@ pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;
 pub use select::{Selection, Window};
 pub use signatures::{
-    parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError,
+    parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError, Unknown,
 };
 pub use stalls::{
     stalls, Activity, Chain, LastCall, Party, Question, Reason, Stalls, Told, ToldWait, WaitTotal,

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use hindsight_decoder::{Calls, DamagedPart, MethodId, Methods, Trace};
+use hindsight_decoder::{Calls, DamagedPart, Flags, MethodId, Methods, Mode, Trace};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use wildmatch::WildMatch;
@@ -260,6 +260,25 @@ impl Condition {
         })
     }
 
+    /// Whether the condition holds for the matching calls of a trace; `None` if that is not known.
+    ///
+    /// A sampled call was made once or more often, and its time is not known exactly. So sampled calls, and calls that
+    /// they miss, can only add to the number of the exact ones, to their time together and to the longest.
+    fn check(&self, found: &Found) -> Option<bool> {
+        let holds = match self.measure {
+            Measure::Calls => self.holds(found.value(Measure::Calls)),
+            // Without calls there is no time to compare.
+            _ => found.calls > 0 && self.holds(found.value(self.measure)),
+        };
+        let at_least = matches!(self.operator, Operator::AtLeast | Operator::MoreThan);
+        let is_known = match self.measure {
+            Measure::Calls => holds == at_least,
+            Measure::Max | Measure::Total => found.calls > 0 && holds == at_least,
+            Measure::Mean | Measure::Share => false,
+        };
+        (!found.is_inexact() || is_known).then_some(holds)
+    }
+
     fn holds(&self, value: f64) -> bool {
         match self.operator {
             Operator::AtLeast => value >= self.value,
@@ -277,12 +296,19 @@ pub struct Finding {
     pub signature: String,
     /// Whether calls of its stack were found, and all conditions hold. False if that is `unknown`.
     pub matched: bool,
-    /// Whether a match cannot be told: the trace is damaged, and the missing calls or names may change the answer.
+    /// Whether a match cannot be told; [`Finding::unknown_because`] says why.
     pub unknown: bool,
+    /// Why a match cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_because: Option<Unknown>,
     /// The remedy; may be empty.
     pub help: String,
-    /// Number of calls of the stack. A call inside another one of the same signature doesn't count.
+    /// Number of calls of the stack, without sampled ones, as are the times below. A call inside another one of the same
+    /// signature doesn't count.
     pub calls: u64,
+    /// Number of sampled calls of the stack, found in stacks of threads that recorded events only: so many calls or more
+    /// were made.
+    pub sampled_calls: u64,
     /// Their time together, ns.
     pub total_ns: u64,
     /// Their average time, ns.
@@ -297,6 +323,18 @@ pub struct Finding {
     pub longest: Option<Example>,
 }
 
+/// Why it cannot be told whether a signature matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unknown {
+    /// The trace is damaged, and the missing calls or names may change the answer.
+    Damaged,
+    /// Calls of its stack were found in stacks only: their number and times are not known exactly.
+    Sampled,
+    /// Its threads recorded events only.
+    EventsOnly,
+}
+
 /// A condition, checked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
@@ -306,7 +344,7 @@ pub struct Checked {
     pub wanted: String,
     /// The value, in ns, percent, or calls.
     pub value: f64,
-    /// Whether the condition holds.
+    /// Whether the condition is known to hold.
     pub holds: bool,
 }
 
@@ -325,78 +363,147 @@ pub struct Example {
     pub ns: u64,
     /// Whether its end is in the trace.
     pub ended: bool,
+    /// Whether it was found in stacks, so that its times are not exact.
+    pub sampled: bool,
     /// Its callers, outermost first, and itself.
     pub stack: Vec<String>,
+}
+
+/// The calls of a signature's stack in a trace.
+#[derive(Default)]
+struct Found {
+    /// Number of exact calls.
+    calls: u64,
+    /// Their time together, ns.
+    total_ns: u64,
+    /// The time that the rings of their threads cover, ns.
+    span_ns: u64,
+    /// The longest of them: its time, ns, index of its thread, and its index.
+    longest: Option<(u64, usize, usize)>,
+    /// Number of sampled calls.
+    sampled: u64,
+    /// The longest of them.
+    longest_sampled: Option<(u64, usize, usize)>,
+    /// Whether all of the signature's threads recorded events only, so that calls may be missing.
+    events_only: bool,
+}
+
+impl Found {
+    /// Whether there may be more calls than the exact ones.
+    fn is_inexact(&self) -> bool {
+        self.sampled > 0 || self.events_only
+    }
+
+    fn mean_ns(&self) -> u64 {
+        self.total_ns.checked_div(self.calls).unwrap_or(0)
+    }
+
+    fn max_ns(&self) -> u64 {
+        self.longest.map_or(0, |l| l.0)
+    }
+
+    fn share(&self) -> f64 {
+        self.total_ns as f64 * 100.0 / self.span_ns.max(1) as f64
+    }
+
+    /// The least value that is known, of sampled calls their number only.
+    fn value(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Calls => (self.calls + self.sampled) as f64,
+            Measure::Mean => self.mean_ns() as f64,
+            Measure::Max => self.max_ns() as f64,
+            Measure::Total => self.total_ns as f64,
+            Measure::Share => self.share(),
+        }
+    }
 }
 
 impl Signature {
     /// Looks for the signature's calls in a trace.
     pub fn find(&self, trace: &Trace) -> Finding {
+        let found = self.found(trace);
+        let checked: Vec<Option<bool>> = self.conditions.iter().map(|c| c.check(&found)).collect();
+        let counts = self.conditions.iter().any(|c| c.measure == Measure::Calls);
+        let is_called = match found.calls + found.sampled {
+            0 if !counts && found.is_inexact() => None,
+            calls => Some(calls > 0 || counts),
+        };
+        let mut answers = checked.iter().copied().chain([is_called]);
+        let matched = answers.clone().all(|answer| answer == Some(true));
+        let is_open = !matched && answers.all(|answer| answer != Some(false));
+        // Calls that are missing cannot undo a match, except of a condition with an upper limit.
+        let is_limit = |c: &Condition| matches!(c.operator, Operator::AtMost | Operator::LessThan);
+        let may_change = !matched || self.conditions.iter().any(is_limit);
+        let unknown = if may_change && self.may_miss_calls(trace) {
+            Some(Unknown::Damaged)
+        } else if is_open && found.sampled > 0 {
+            Some(Unknown::Sampled)
+        } else {
+            is_open.then_some(Unknown::EventsOnly)
+        };
+        let conditions = self.conditions.iter().zip(checked);
+        let conditions = conditions.map(|(c, holds)| Checked {
+            measure: c.measure,
+            wanted: c.text.clone(),
+            value: found.value(c.measure),
+            holds: holds == Some(true),
+        });
+        let longest = found.longest.or(found.longest_sampled);
+        Finding {
+            signature: self.name.clone(),
+            matched: matched && unknown.is_none(),
+            unknown: unknown.is_some(),
+            unknown_because: unknown,
+            help: self.help.clone(),
+            calls: found.calls,
+            sampled_calls: found.sampled,
+            total_ns: found.total_ns,
+            mean_ns: found.mean_ns(),
+            max_ns: found.max_ns(),
+            share: found.share(),
+            conditions: conditions.collect(),
+            longest: longest.map(|(ns, t, i)| example(trace, t, i, ns)),
+        }
+    }
+
+    /// The calls of the signature's stack.
+    fn found(&self, trace: &Trace) -> Found {
         let masks = self.masks(&trace.methods);
-        let mut calls = 0;
-        let mut total_ns: u64 = 0;
-        let mut span_ns: u64 = 0;
-        let mut longest: Option<(u64, usize, usize)> = None;
+        let mut found = Found::default();
+        let mut has_exact = false;
         for (t, thread) in trace.threads.iter().enumerate() {
             if !self.thread.matches(&thread.name) {
                 continue;
             }
+            match thread.mode {
+                Mode::Events => found.events_only = true,
+                Mode::Calls | Mode::Both => has_exact = true,
+            }
             let mut called = false;
             self.matches(&thread.calls, &masks, |i| {
                 let ns = thread.calls.end_ns[i] - thread.calls.start_ns[i];
-                called = true;
-                calls += 1;
-                total_ns += ns;
+                let is_sampled = thread.calls.flags[i].contains(Flags::SAMPLED);
+                let longest = match is_sampled {
+                    true => &mut found.longest_sampled,
+                    false => &mut found.longest,
+                };
                 if longest.is_none_or(|(most, ..)| ns > most) {
-                    longest = Some((ns, t, i));
+                    *longest = Some((ns, t, i));
                 }
+                if is_sampled {
+                    found.sampled += 1;
+                    return;
+                }
+                called = true;
+                found.calls += 1;
+                found.total_ns += ns;
             });
             if called {
-                span_ns += thread.end_ns - thread.start_ns;
+                found.span_ns += thread.end_ns - thread.start_ns;
             }
         }
-        let max_ns = longest.map_or(0, |l| l.0);
-        let mean_ns = total_ns.checked_div(calls).unwrap_or(0);
-        let share = total_ns as f64 * 100.0 / span_ns.max(1) as f64;
-        let conditions: Vec<Checked> = self
-            .conditions
-            .iter()
-            .map(|c| {
-                let value = match c.measure {
-                    Measure::Calls => calls as f64,
-                    Measure::Mean => mean_ns as f64,
-                    Measure::Max => max_ns as f64,
-                    Measure::Total => total_ns as f64,
-                    Measure::Share => share,
-                };
-                Checked {
-                    measure: c.measure,
-                    wanted: c.text.clone(),
-                    value,
-                    // Without calls there is no time to compare.
-                    holds: (calls > 0 || c.measure == Measure::Calls) && c.holds(value),
-                }
-            })
-            .collect();
-        let counts = conditions.iter().any(|c| c.measure == Measure::Calls);
-        let matched = (calls > 0 || counts) && conditions.iter().all(|c| c.holds);
-        // Calls that are missing cannot undo a match, except of a condition with an upper limit.
-        let is_limit = |c: &Condition| matches!(c.operator, Operator::AtMost | Operator::LessThan);
-        let may_change = !matched || self.conditions.iter().any(is_limit);
-        let unknown = may_change && self.may_miss_calls(trace);
-        Finding {
-            signature: self.name.clone(),
-            matched: matched && !unknown,
-            unknown,
-            help: self.help.clone(),
-            calls,
-            total_ns,
-            mean_ns,
-            max_ns,
-            share,
-            conditions,
-            longest: longest.map(|(ns, t, i)| example(trace, t, i, ns)),
-        }
+        found.events_only &= !has_exact;
+        found
     }
 
     /// Whether damage of the trace may hide calls of the signature's threads.
@@ -471,7 +578,8 @@ fn example(trace: &Trace, t: usize, i: usize, ns: u64) -> Example {
         thread: thread.name.clone(),
         at_ns: calls.start_ns[i] - trace.start_ns().min(calls.start_ns[i]),
         ns,
-        ended: !calls.flags[i].contains(hindsight_decoder::Flags::OPEN_END),
+        ended: !calls.flags[i].contains(Flags::OPEN_END),
+        sampled: calls.flags[i].contains(Flags::SAMPLED),
         stack: calls
             .path_to(i)
             .into_iter()
@@ -483,6 +591,7 @@ fn example(trace: &Trace, t: usize, i: usize, ns: u64) -> Example {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hindsight_decoder::Extension;
     use hindsight_testkit::{stall, Script};
 
     fn stall_trace() -> Trace {
@@ -513,6 +622,59 @@ mod tests {
         let last = longest.stack.last().unwrap();
         assert_eq!(last, "com.example.notes.NoteFile.syncToFlash");
         assert!(longest.ended);
+    }
+
+    #[test]
+    fn sampled_calls_answer_only_for_the_least_number() {
+        let mut script = Script::new("p");
+        let [f, g] = ["C.f", "C.g"].map(|name| script.method(name, "()V"));
+        let t = script.events_thread(1, "main", 1);
+        for (at, method) in [(0, f), (500_000_000, f), (600_000_000, g), (700_000_000, f)] {
+            let payload = script.stack(&[(method, 1)]);
+            script.at(t, at).extension(Extension::Stack, &payload);
+        }
+        let other = script.thread(2, "exact");
+        script.at(other, 0).call(f, 300_000_000);
+        let trace = Trace::decode("t".as_ref(), &script.encode()).unwrap();
+        let ask = |thread: &str, stack: &str, when: &str| {
+            let toml = format!(
+                "[[signature]]\nname = \"s\"\nthread = {thread:?}\nstack = [{stack:?}]\nwhen = {{ {when} }}\n"
+            );
+            let finding = find(&trace, &toml);
+            (finding.matched, finding.unknown_because)
+        };
+        let sampled = (false, Some(Unknown::Sampled));
+        for (when, expected) in [
+            ("", (true, None)),
+            ("calls = '>= 2'", (true, None)),
+            ("calls = '>= 3'", sampled),
+            ("calls = '< 2'", (false, None)),
+            ("calls = '< 3'", sampled),
+            ("max = '> 100 ms'", sampled),
+            ("max = '< 100 ms'", sampled),
+            ("mean = '> 1 ms'", sampled),
+            ("share = '> 1 %'", sampled),
+            ("calls = '< 2', max = '> 1 s'", (false, None)),
+        ] {
+            assert_eq!(ask("main", "C.f", when), expected, "{when}");
+        }
+        // An exact call is enough for a least time.
+        for (when, expected) in [
+            ("max = '> 100 ms', total = '>= 300 ms'", (true, None)),
+            ("max = '> 400 ms'", sampled),
+            ("max = '< 200 ms'", (false, None)),
+            ("max = '< 400 ms'", sampled),
+            ("mean = '> 1 ms'", sampled),
+        ] {
+            assert_eq!(ask("*", "C.f", when), expected, "{when}");
+        }
+        // No stack has it; the thread may have called it all the same.
+        let events_only = (false, Some(Unknown::EventsOnly));
+        for when in ["", "calls = '< 1'", "calls = '> 0'", "max = '> 1 ms'"] {
+            assert_eq!(ask("main", "C.h", when), events_only, "{when}");
+        }
+        assert_eq!(ask("*", "C.h", ""), (false, None));
+        assert_eq!(ask("*", "C.h", "calls = '< 1'"), (true, None));
     }
 
     #[test]

@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use hindsight_decoder::{MethodId, Trace};
+use hindsight_decoder::{MethodId, Mode, Thread, Trace};
 use serde::{Deserialize, Serialize};
 
-use crate::stalls::{stalls, Question, STALL_NS};
+use crate::events::SpanKind;
+use crate::stalls::{stalls, Chain, Question, Told, STALL_NS};
 
 /// The `schema` of a [`Summary`].
 pub const SUMMARY_SCHEMA: &str = "hindsight-summary/1";
@@ -45,6 +46,9 @@ pub struct Summary {
 pub struct Part {
     /// Number of threads.
     pub threads: u64,
+    /// How many of them recorded events only, so that their calls are not counted.
+    #[serde(default)]
+    pub events_only: u64,
     /// Time that their rings cover, added up, ns.
     pub span_ns: u64,
     /// Their methods; longest self time first.
@@ -78,9 +82,10 @@ pub struct MethodSummary {
 /// A stall of a main thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// The methods of the chain, outermost first.
+    /// The methods of the chain, outermost first. Of a thread that recorded events only, the message or task, as in
+    /// `message com.example.Screen`; empty if that is not recorded.
     pub chain: Vec<String>,
-    /// The method of another thread that was waited for, where the trace records that thread as the owner of the lock
+    /// The method, message or task of another thread that was waited for, where the trace records that thread as the owner of the lock
     /// or as the waker; never a guess.
     pub culprit: Option<String>,
     /// One duration for each time that it happened.
@@ -112,6 +117,13 @@ impl Histogram {
         } else {
             (4 + f) >> (2 - e)
         }
+    }
+
+    /// One duration, ns.
+    fn of(ns: u64) -> Self {
+        let mut histogram = Histogram::default();
+        histogram.add(ns);
+        histogram
     }
 
     /// Counts a duration.
@@ -180,6 +192,7 @@ impl Summary {
                 // How often sampled calls were made is not known.
                 let calls = thread.calls.exact();
                 part.threads += 1;
+                part.events_only += u64::from(thread.mode == Mode::Events);
                 part.span_ns += thread.end_ns - thread.start_ns;
                 let own = calls.self_ns();
                 for (i, call) in calls.iter().enumerate() {
@@ -206,37 +219,8 @@ impl Summary {
                 &mut summary.others
             }) = part;
         }
-        if let Some(main) = main {
-            let question = Question {
-                limit: MAX_STALLS,
-                stall_ns: STALL_NS,
-            };
-            let found = stalls(trace, main, &question);
-            for chain in found
-                .chains
-                .into_iter()
-                .filter(|_| found.stall == Some(true))
-            {
-                let shown = |name: &str| {
-                    if name.starts_with('<') {
-                        UNNAMED.to_owned()
-                    } else {
-                        name.to_owned()
-                    }
-                };
-                let mut stall = Stall {
-                    chain: chain
-                        .calls
-                        .iter()
-                        .skip(chain.calls.len().saturating_sub(MAX_CHAIN))
-                        .map(|l| shown(&l.method))
-                        .collect(),
-                    culprit: chain.culprit.as_ref().map(|(method, _)| shown(method)),
-                    durations: Histogram::default(),
-                };
-                stall.durations.add(chain.held_ns);
-                summary.add_stall(stall);
-            }
+        for stall in main.map_or_else(Vec::new, |main| stalls_of(trace, main)) {
+            summary.add_stall(stall);
         }
         summary.sort_stalls();
         summary
@@ -283,9 +267,72 @@ impl Summary {
     }
 }
 
+/// The stalls of a thread, without names that may not be let out.
+fn stalls_of(trace: &Trace, thread: &Thread) -> Vec<Stall> {
+    let question = Question {
+        limit: MAX_STALLS,
+        stall_ns: STALL_NS,
+    };
+    let found = stalls(trace, thread, &question);
+    if found.stall != Some(true) {
+        return Vec::new();
+    }
+    let of_calls = found.chains.iter().map(of_calls);
+    of_calls.chain(found.told.iter().map(of_events)).collect()
+}
+
+fn of_calls(chain: &Chain) -> Stall {
+    let shown = |name: &str| match name.starts_with('<') {
+        true => UNNAMED.to_owned(),
+        false => name.to_owned(),
+    };
+    let calls = &chain.calls;
+    let innermost = calls.iter().skip(calls.len().saturating_sub(MAX_CHAIN));
+    Stall {
+        chain: innermost.map(|call| shown(&call.method)).collect(),
+        culprit: chain.culprit.as_ref().map(|(method, _)| shown(method)),
+        durations: Histogram::of(chain.held_ns),
+    }
+}
+
+fn of_events(stall: &Told) -> Stall {
+    let what = stall.what.map(|kind| match kind {
+        SpanKind::Message | SpanKind::Task => work(kind, &stall.name),
+        _ => kind.name().to_owned(),
+    });
+    let known = |doing: &str| {
+        let (kind, class) = doing.split_once(' ').unwrap_or((doing, ""));
+        let mut kinds = [SpanKind::Message, SpanKind::Task].into_iter();
+        let kind = kinds.find(|k| k.name() == kind);
+        kind.map_or_else(|| UNNAMED.to_owned(), |kind| work(kind, class))
+    };
+    Stall {
+        chain: what.into_iter().collect(),
+        culprit: stall.culprit.as_ref().map(|(doing, _)| known(doing)),
+        durations: Histogram::of(stall.held_ns),
+    }
+}
+
+/// A message or task with its class. The names of other work, such as a mark of the program, may be a person's texts.
+fn work(kind: SpanKind, class: &str) -> String {
+    let kind = kind.name();
+    match class {
+        "" => kind.to_owned(),
+        class if is_class(class) => format!("{kind} {class}"),
+        _ => format!("{kind} {UNNAMED}"),
+    }
+}
+
+/// Whether a name can be that of a class.
+fn is_class(name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "._$-[]".contains(c);
+    !name.is_empty() && name.chars().all(is_part)
+}
+
 impl Part {
     fn merge(&mut self, other: &Part) {
         self.threads = self.threads.saturating_add(other.threads);
+        self.events_only = self.events_only.saturating_add(other.events_only);
         self.span_ns = self.span_ns.saturating_add(other.span_ns);
         self.unlisted
             .add(other.unlisted.calls, other.unlisted.self_ns);
@@ -335,7 +382,8 @@ fn listed(by_name: BTreeMap<String, MethodSummary>) -> Vec<MethodSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hindsight_testkit::{stall, Script};
+    use hindsight_decoder::Extension;
+    use hindsight_testkit::{events_only, stall, Script};
 
     fn of(script: &Script, limit: usize) -> Summary {
         Summary::of(
@@ -394,6 +442,32 @@ mod tests {
         assert_eq!(summary.main.methods.len(), 5);
         assert_eq!(sum(&summary.main), sum(&all.main));
         assert_eq!(all.main.unlisted, Unlisted::default());
+    }
+
+    #[test]
+    fn stalls_of_threads_that_record_events_only_are_listed_without_texts() {
+        let summary = of(&events_only(), 5);
+        let stall = &summary.stalls[0];
+        assert_eq!(stall.chain, ["message com.example.notes.NoteListScreen"]);
+        let culprit = "task com.example.notes.SaveTask";
+        assert_eq!(stall.culprit.as_deref(), Some(culprit));
+        assert_eq!(stall.durations.count(), 1);
+        assert_eq!(summary.main.events_only, 1);
+        assert_eq!(summary.others.events_only, summary.others.threads);
+        let mut script = Script::new("p");
+        let text = script.string("a secret");
+        let t = script.events_thread(1, "main", 1);
+        script
+            .at(t, 0)
+            .event(Extension::UserBegin, &[("name", text), ("id", 1)])
+            .after(500_000_000)
+            .event(Extension::UserEnd, &[("name", text), ("id", 1)]);
+        let marked = of(&script, 5);
+        assert_eq!(marked.stalls[0].chain, ["marked"]);
+        assert!(!serde_json::to_string(&marked).unwrap().contains("secret"));
+        let mut sum = summary.clone();
+        sum.merge(&marked);
+        assert_eq!(sum.main.events_only, 2);
     }
 
     #[test]

@@ -124,6 +124,14 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
                 Side::After => arguments.after.display(),
             }
         );
+        ensure!(
+            !comparison.has_events_only(side),
+            "nothing could be compared: {} recorded events only, so the number and the times of its calls are not known",
+            match side {
+                Side::Before => arguments.before.display(),
+                Side::After => arguments.after.display(),
+            }
+        );
     }
     bar.finish_and_clear();
     let diff = comparison.diff(arguments.min_change);
@@ -278,10 +286,36 @@ fn write(
             words::counted(unnamed, "call", "calls")
         ))?;
     }
+    for (path, facts) in [
+        (&arguments.before, &diff.before),
+        (&arguments.after, &diff.after),
+    ] {
+        if let Some(left_out) = left_out(facts) {
+            page.dim(&format!("{}: {left_out}", path.display()))?;
+        }
+    }
     for Damaged { file, damage } in damaged {
         page.dim(&format!("{file} is damaged: not in the trace: {damage}"))?;
     }
     Ok(())
+}
+
+/// What of a side is not compared, because it recorded no calls.
+fn left_out(facts: &SideFacts) -> Option<String> {
+    let parts = [
+        (facts.events_only_traces, "other trace", "other traces"),
+        (facts.events_only_threads, "other thread", "other threads"),
+    ];
+    let parts = parts.into_iter().filter(|&(n, ..)| n > 0);
+    let parts: Vec<String> = parts
+        .map(|(n, one, many)| words::counted(n as u64, one, many))
+        .collect();
+    let is_one = facts.events_only_traces + facts.events_only_threads == 1;
+    let end = match is_one {
+        true => "is not compared",
+        false => "are not compared",
+    };
+    (!parts.is_empty()).then(|| format!("{} recorded events only and {end}.", parts.join(" and ")))
 }
 
 fn side(path: &Path, facts: &SideFacts) -> String {

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use hindsight_analysis::{parse_signatures, Checked, Example, Finding, Measure, Signature};
+use hindsight_analysis::{
+    parse_signatures, Checked, Example, Finding, Measure, Signature, Unknown,
+};
 use serde::Serialize;
 
 use crate::batch::Failure;
@@ -27,7 +29,8 @@ const MAX_STACK: usize = 10;
 #[derive(Args)]
 #[command(
     after_help = "Exit codes: 0 no signature matched; 1 at least one did; 2 a file cannot be read, or is so damaged \
-                  that a match cannot be told, whatever the others hold, or wrong usage.\n\
+                  that a match cannot be told, or has only stacks of its threads, whatever the others hold, or wrong \
+                  usage.\n\
                   docs/signatures.md describes the format of signatures."
 )]
 pub(crate) struct Arguments {
@@ -141,9 +144,9 @@ fn write(page: &mut Page, reports: &[Report]) -> io::Result<()> {
         for finding in &others {
             let palette = page.palette;
             let (dim, reset) = (palette.dim, palette.reset);
-            let (answer, why) = match finding.unknown {
-                true => ("unknown ", "calls or names may be missing".to_owned()),
-                false => ("no match", why_not(finding)),
+            let (answer, why) = match finding.unknown_because {
+                Some(reason) => ("unknown ", why_unknown(reason).to_owned()),
+                None => ("no match", why_not(finding)),
             };
             writeln!(
                 page,
@@ -165,12 +168,18 @@ fn write_match(page: &mut Page, f: &Finding) -> io::Result<()> {
         let checked = f.conditions.iter().find(|c| c.measure == measure);
         checked.map_or_else(String::new, |c| format!(" ({})", c.wanted))
     };
+    let sampled = words::counted(
+        f.sampled_calls,
+        "call found in stacks",
+        "calls found in stacks",
+    );
+    let calls = match (f.calls, f.sampled_calls) {
+        (calls, 0) => words::counted(calls, "call", "calls"),
+        (0, _) => sampled,
+        (calls, _) => format!("{} and {sampled}", words::counted(calls, "call", "calls")),
+    };
     let facts = [
-        format!(
-            "{}{}",
-            words::counted(f.calls, "call", "calls"),
-            condition(Measure::Calls)
-        ),
+        format!("{calls}{}", condition(Measure::Calls)),
         format!("mean {}{}", duration(f.mean_ns), condition(Measure::Mean)),
         format!("longest {}{}", duration(f.max_ns), condition(Measure::Max)),
         format!(
@@ -203,6 +212,10 @@ fn write_stack(page: &mut Page, e: &Example) -> io::Result<()> {
     };
     let (thread, tid) = (&e.thread, e.tid);
     let ns = duration(e.ns);
+    let ns = match e.sampled {
+        true => format!("about {ns}"),
+        false => ns,
+    };
     page.indented(
         &format!("The longest: {ns} on thread \"{thread}\" (tid {tid}), {at}{open}:"),
         10,
@@ -229,6 +242,16 @@ fn value(checked: &Checked) -> String {
         Measure::Calls => count(checked.value as u64),
         Measure::Share => format!("{:.1} %", checked.value),
         _ => duration(checked.value as u64),
+    }
+}
+
+fn why_unknown(reason: Unknown) -> &'static str {
+    match reason {
+        Unknown::Damaged => "calls or names may be missing",
+        Unknown::Sampled => {
+            "its calls were found in stacks, which do not tell exactly how many there were and how long they took"
+        }
+        Unknown::EventsOnly => "its threads recorded events only, and no stack has such a call",
     }
 }
 

@@ -206,6 +206,17 @@ fn about(durations: &Histogram, part: f64) -> String {
     }
 }
 
+/// A remark on threads whose calls are not counted.
+fn events_only(threads: u64) -> String {
+    match threads {
+        1 => "1 thread recorded events only: its calls are not counted.".to_owned(),
+        n => format!(
+            "{} threads recorded events only: their calls are not counted.",
+            words::count(n)
+        ),
+    }
+}
+
 fn write_part(page: &mut Page, title: &str, part: &Part) -> io::Result<()> {
     let listed_calls: u64 = part
         .methods
@@ -220,6 +231,12 @@ fn write_part(page: &mut Page, title: &str, part: &Part) -> io::Result<()> {
     );
     let span = duration(part.span_ns);
     page.strong(&format!("{title}: {threads}, {span}, {calls}"))?;
+    if part.events_only > 0 {
+        page.dim(&events_only(part.events_only))?;
+    }
+    if part.events_only == part.threads && part.methods.is_empty() {
+        return Ok(());
+    }
     let rows: Vec<Vec<Cell>> = part
         .methods
         .iter()
