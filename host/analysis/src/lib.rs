@@ -36,8 +36,8 @@ pub use diff::{
     SIGNIFICANT,
 };
 pub use events::{
-    pairs, spans, End, FieldValue, Fields, Pair, PairKind, Pairs, Resources, Side as PairSide,
-    Span, SpanKind, Spans, Unmatched, Used, Why,
+    costs, pairs, spans, Cost, Costs, End, FieldValue, Fields, OwnCost, Pair, PairKind, Pairs,
+    Resources, Side as PairSide, Span, SpanKind, Spans, Unmatched, Used, Why, LEAST_CALL_NS,
 };
 pub use evidence::{Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use hindsight_decoder::{MethodId, Methods, Thread};
+use hindsight_decoder::{Flags, MethodId, Methods, SampleTimes, Thread};
 use serde::Serialize;
 
 use crate::events::{Resources, Used};
@@ -39,12 +39,24 @@ pub struct Totals {
     pub total_ns: u64,
     /// The longest call, ns.
     pub max_ns: u64,
+    /// Number of those of its calls that are made of stacks: they ran at their starts and ends, and may have begun earlier
+    /// and ended later.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sampled: u64,
+    /// By how much [`Totals::total_ns`] may be too little for that reason, at most, ns.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub total_error_ns: u64,
     /// What its calls used, as far as readings of the thread's counters cover them: calls of a millisecond and more. Of calls
     /// inside each other the outermost one counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<Used>,
     /// Whether it is a method that waits for work, which need not be made faster.
     pub waits_for_work: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Group of the methods without a symbol, by class or package.
@@ -117,6 +129,8 @@ pub fn top<'a>(
         self_ns: u64,
         total_ns: u64,
         max_ns: u64,
+        sampled: u64,
+        error_ns: u64,
         used: Option<Used>,
         /// Number of its calls that are running.
         running: u32,
@@ -138,6 +152,7 @@ pub fn top<'a>(
     for thread in threads {
         let s = &thread.calls;
         let resources = Resources::of(thread);
+        let samples = SampleTimes::of(thread);
         // Self times are added up in the same pass.
         for i in 0..s.len() {
             while stack.len() > s.depth[i] as usize {
@@ -157,8 +172,15 @@ pub fn top<'a>(
             let sum = &mut sums[group];
             sum.calls += 1;
             sum.max_ns = sum.max_ns.max(duration_ns);
+            let is_sampled = s.flags[i].contains(Flags::SAMPLED);
+            sum.sampled += u64::from(is_sampled);
             if sum.running == 0 {
                 sum.total_ns += duration_ns;
+                if is_sampled {
+                    let (earliest, latest) = samples.bounds(&s.get(i));
+                    let most_ns = latest.saturating_sub(earliest);
+                    sum.error_ns += most_ns.saturating_sub(duration_ns);
+                }
                 if let Some(used) = resources.used(s.start_ns[i], s.end_ns[i]) {
                     sum.used = Some(sum.used.unwrap_or_default().plus(used));
                 }
@@ -181,6 +203,8 @@ pub fn top<'a>(
             self_ns: sum.self_ns,
             total_ns: sum.total_ns,
             max_ns: sum.max_ns,
+            sampled: sum.sampled,
+            total_error_ns: sum.error_ns,
             used: sum.used,
             waits_for_work: by == By::Method
                 && methods

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls that stacks show are not counted where numbers of calls matter.
 
-use hindsight_analysis::Summary;
+use hindsight_analysis::{top, By, Summary};
 use hindsight_decoder::{Extension, Trace};
 use hindsight_testkit::Script;
 
@@ -26,4 +26,29 @@ fn summaries_have_exact_calls_only() {
     assert_eq!(names(&summary.main), ["A.exact"]);
     assert!(names(&summary.others).is_empty());
     assert_eq!(summary.others.threads, 1);
+}
+
+#[test]
+fn rankings_say_which_calls_are_sampled_and_how_long_they_took_at_most() {
+    let mut script = Script::new("test");
+    let [a, b] = ["A.a", "B.b"].map(|name| script.method(name, "()V"));
+    let main = script.thread(100, "main");
+    script.at(main, 0).call(a, 1_000);
+    let other = script.events_thread(101, "other", 2);
+    let stacks = [&[(a, 1)][..], &[(a, 1), (b, 1)], &[(a, 1)]].map(|frames| script.stack(frames));
+    for (i, stack) in stacks.iter().enumerate() {
+        script
+            .at(other, 1_000 * i as u64)
+            .extension(Extension::Stack, stack);
+    }
+    script.stop_at(5_000);
+    let trace = Trace::decode("test".as_ref(), &script.encode()).unwrap();
+    let rows = top(&trace.methods, &trace.threads, By::Method);
+    let row = |name: &str| {
+        let row = rows.iter().find(|r| r.name == name).unwrap();
+        (row.calls, row.sampled, row.total_ns, row.total_error_ns)
+    };
+    // The stacks before and after the one with b are 1000 ns away; after the last stack, 2990 ns follow.
+    assert_eq!(row("A.a"), (2, 1, 1_000 + 2_010, 2_990));
+    assert_eq!(row("B.b"), (1, 1, 10, 1_990));
 }

@@ -137,11 +137,17 @@ fn write(
             Some(2..) => t.parameters.as_str(),
             _ => "",
         };
-        format!("{}{parameters}", t.name)
+        let sampled = match t.sampled {
+            0 => "",
+            n if n == t.calls => " (sampled)",
+            _ => " (partly sampled)",
+        };
+        format!("{}{parameters}{sampled}", t.name)
     };
     let dim = page.palette.dim;
     // Only where the trace has readings of the threads' counters.
     let has_used = totals.iter().any(|t| t.used.is_some());
+    let has_sampled = totals.iter().any(|t| t.sampled > 0);
     let rows: Vec<Vec<Cell>> = totals
         .iter()
         .map(|t| {
@@ -149,9 +155,11 @@ fn write(
                 duration(t.self_ns),
                 words::percent(t.self_ns, whole),
                 duration(t.total_ns),
-                duration(t.max_ns),
-                words::count(t.calls),
             ];
+            if has_sampled {
+                row.push(duration(t.total_ns.saturating_add(t.total_error_ns)));
+            }
+            row.extend([duration(t.max_ns), words::count(t.calls)]);
             if has_used {
                 let cpu = t.used.map(|u| duration(u.cpu_ns));
                 let allocated = t.used.map(|u| words::bytes(u.bytes));
@@ -174,9 +182,14 @@ fn write(
         column("self", Kind::Number),
         column("of all", Kind::Number),
         column("total", Kind::Number),
+    ];
+    if has_sampled {
+        columns.push(column("at most", Kind::Number));
+    }
+    columns.extend([
         column("longest", Kind::Number),
         column("calls", Kind::Number),
-    ];
+    ]);
     if has_used {
         columns.extend([
             column("CPU", Kind::Number),
@@ -188,6 +201,11 @@ fn write(
     if has_used {
         page.dim(
             "CPU, allocated: of calls of 1 ms and more for which the thread's counters were read",
+        )?;
+    }
+    if has_sampled {
+        page.dim(
+            "sampled: of calls made of stacks; the stacks around them show that they took no more than \"at most\"",
         )?;
     }
     page.more(known - totals.len())?;

@@ -6,9 +6,10 @@
 
 use std::io::{self, Write};
 
-use hindsight_decoder::{Flags, Trace};
+use hindsight_analysis::costs;
+use hindsight_decoder::{Call, Flags, SampleTimes, Trace};
 
-use crate::extras::{extras, Extras, Fact, Flow};
+use crate::extras::{cost_facts, extras, Extras, Fact, Flow};
 use crate::json::Json;
 use crate::labels::{method_names, missing, name_of, thread_labels, unique_threads};
 use crate::written::Written;
@@ -50,9 +51,13 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
             .raw("}}")?;
     }
     let mut async_ids = 0;
-    let labelled = ids.iter().zip(thread_labels(threads));
-    for ((thread, extras), (ids, label)) in threads.iter().zip(extras(trace)).zip(labelled) {
-        for call in thread.calls.iter() {
+    let (costs, labels) = (costs(trace), thread_labels(threads));
+    let labelled = ids.iter().zip(&labels);
+    let of_threads = threads.iter().zip(&costs).zip(extras(trace));
+    for (((thread, costs), extras), (ids, label)) in of_threads.zip(labelled) {
+        let costs = costs.of_calls(&thread.calls);
+        let samples = SampleTimes::of(thread);
+        for (i, call) in thread.calls.iter().enumerate() {
             let runs = call.flags.contains(Flags::OPEN_END) && call.end_ns == thread.end_ns;
             json.raw(if runs {
                 ",\n{\"ph\":\"B\""
@@ -66,8 +71,9 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
                 json.raw(",\"dur\":")?.decimal(call.duration_ns(), 3)?;
             }
             json.raw(",\"name\":")?.raw(name_of(&names, call.method))?;
-            if call.flags != Flags::default() {
-                arguments(&mut json, call.flags)?;
+            let cost = costs.get(&i).map(|cost| cost_facts(cost, &labels));
+            if call.flags != Flags::default() || cost.is_some() {
+                arguments(&mut json, &call, &samples, &cost.unwrap_or_default())?;
             }
             json.raw("}")?;
         }
@@ -78,14 +84,20 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
             &extras,
             &mut async_ids,
         )?;
-        instants_and_samples(&mut json, ids, &label, &extras)?;
+        instants_and_samples(&mut json, ids, label, &extras)?;
     }
     json.raw("\n]}\n")?;
     json.hand_on()?;
     Ok(Written::of(threads))
 }
 
-fn arguments(json: &mut Json<'_>, flags: Flags) -> io::Result<()> {
+/// What is known of a call besides its method and time.
+fn arguments(
+    json: &mut Json<'_>,
+    call: &Call,
+    samples: &SampleTimes,
+    cost: &[(&'static str, Fact)],
+) -> io::Result<()> {
     const TEXTS: [(Flags, &str); 5] = [
         (Flags::OPEN_START, "\"start\":\"before the trace\""),
         (Flags::OPEN_END, "\"end\":\"not seen\""),
@@ -93,11 +105,20 @@ fn arguments(json: &mut Json<'_>, flags: Flags) -> io::Result<()> {
         (Flags::NATIVE, "\"part\":\"native\""),
         (Flags::SAMPLED, "\"sampled\":true"),
     ];
-    let mut separator = ",\"args\":{";
-    for (_, text) in TEXTS.iter().filter(|(flag, _)| flags.contains(*flag)) {
-        json.raw(separator)?.raw(text)?;
-        separator = ",";
+    json.raw(",\"args\":{")?;
+    let mut comma = "";
+    for (_, text) in TEXTS.iter().filter(|(f, _)| call.flags.contains(*f)) {
+        json.raw(comma)?.raw(text)?;
+        comma = ",";
     }
+    if call.flags.contains(Flags::SAMPLED) {
+        let (earliest, latest) = samples.bounds(call);
+        json.raw(",\"start_error_ns\":")?
+            .number(call.start_ns.saturating_sub(earliest))?
+            .raw(",\"end_error_ns\":")?
+            .number(latest.saturating_sub(call.end_ns))?;
+    }
+    members(json, cost, comma)?;
     json.raw("}").map(|_| ())
 }
 
@@ -145,7 +166,12 @@ fn slices(
 
 fn facts(json: &mut Json<'_>, facts: &[(&'static str, Fact)]) -> io::Result<()> {
     json.raw(",\"args\":{")?;
-    let mut comma = "";
+    members(json, facts, "")?;
+    json.raw("}").map(|_| ())
+}
+
+/// The facts as members of an object, the first one after `comma`.
+fn members(json: &mut Json<'_>, facts: &[(&'static str, Fact)], mut comma: &str) -> io::Result<()> {
     for (name, fact) in facts {
         json.raw(comma)?.string(name)?.raw(":")?;
         comma = ",";
@@ -155,7 +181,7 @@ fn facts(json: &mut Json<'_>, facts: &[(&'static str, Fact)]) -> io::Result<()> 
             Fact::Pointer(pointer) => json.string(&format!("{pointer:#x}"))?,
         };
     }
-    json.raw("}").map(|_| ())
+    Ok(())
 }
 
 fn flows(json: &mut Json<'_>, ids: &str, at_ns: u64, flows: &[Flow]) -> io::Result<()> {

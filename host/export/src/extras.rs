@@ -5,7 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hindsight_analysis::{pairs, spans, End, FieldValue, Fields, PairKind, Span, SpanKind, Spans};
+use hindsight_analysis::{
+    costs, pairs, spans, Cost, Costs, End, FieldValue, Fields, PairKind, Span, SpanKind, Spans,
+};
 use hindsight_decoder::{Extension, Flags, Thread, ThreadEvent, ThreadKey, Trace};
 
 use crate::labels::thread_labels;
@@ -97,7 +99,7 @@ pub(crate) fn extras(trace: &Trace) -> Vec<Extras> {
     let mut flows = Flows::new(trace);
     let fields = Fields::new(trace);
     let mut all: Vec<Extras> = Vec::with_capacity(trace.threads.len());
-    for thread in &trace.threads {
+    for (thread, costs) in trace.threads.iter().zip(costs(trace)) {
         let spans = spans(thread);
         let slices = nested(&spans);
         let has_samples = thread
@@ -107,6 +109,7 @@ pub(crate) fn extras(trace: &Trace) -> Vec<Extras> {
             .any(|f| f.contains(Flags::SAMPLED));
         let source = Source {
             thread,
+            costs: &costs,
             labels: &labels,
             fields: &fields,
         };
@@ -306,9 +309,36 @@ fn fact(value: FieldValue, labels: &[String]) -> Fact {
     }
 }
 
+/// What a call, a message or a wait cost, as far as it is recorded.
+pub(crate) fn cost_facts(cost: &Cost, labels: &[String]) -> Vec<(&'static str, Fact)> {
+    let mut facts: Vec<(&'static str, Fact)> = Vec::new();
+    if let Some(waker) = cost.woken_by.and_then(|i| labels.get(i)) {
+        facts.push(("woken by", Fact::Text(waker.clone())));
+    }
+    let used = cost.used.as_ref();
+    let own = cost.own.as_ref();
+    let numbers = [
+        ("block time, ns", cost.blocked_ns),
+        ("CPU time, ns", used.map(|u| u.cpu_ns)),
+        ("calls made", own.map(|o| o.calls)),
+        ("self time, ns", own.map(|o| o.self_ns)),
+        ("self CPU time, ns", own.and_then(|o| o.self_cpu_ns)),
+        ("allocated objects", used.map(|u| u.objects)),
+        ("allocated bytes", used.map(|u| u.bytes)),
+        ("minor faults", used.map(|u| u.minor_faults)),
+        ("major faults", used.map(|u| u.major_faults)),
+        ("voluntary switches", used.map(|u| u.voluntary_switches)),
+        ("involuntary switches", used.map(|u| u.involuntary_switches)),
+    ];
+    let known = numbers.into_iter().filter_map(|(name, n)| Some((name, n?)));
+    facts.extend(known.map(|(name, n)| (name, Fact::Number(n))));
+    facts
+}
+
 /// The events of a thread, with what their fields stand for.
 struct Source<'a> {
     thread: &'a Thread,
+    costs: &'a Costs,
     labels: &'a [String],
     fields: &'a Fields<'a>,
 }
@@ -352,6 +382,12 @@ impl Source<'_> {
         } else if span.kind != SpanKind::FrameCallbacks {
             facts.push(("end", Fact::Text("not seen".to_owned())));
         }
+        let mut cost = self.costs.of_span(span.start_ns, span.end_ns);
+        if span.kind == SpanKind::Wait {
+            // All of it.
+            cost.blocked_ns = None;
+        }
+        facts.extend(cost_facts(&cost, self.labels));
         let kind = span.kind.name();
         let name = match (span.kind, self.telling(begin)) {
             (SpanKind::Wait, _) => {
@@ -457,7 +493,7 @@ mod tests {
         let slice = &all[1].slices[0];
         assert_eq!(slice.name, "wait: park");
         let facts: Vec<&str> = slice.facts.iter().map(|(name, _)| *name).collect();
-        assert_eq!(facts, ["kind", "number", "object", "result"]);
+        assert_eq!(facts, ["kind", "number", "object", "result", "woken by"]);
     }
 
     /// An event of the catalogue is an instant, a slice, the end of one, a counter, or a part of the calls.

@@ -9,11 +9,11 @@
 use std::io::{self, Write};
 
 use flate2::{write::GzEncoder, Compression};
-use hindsight_decoder::{Call, Method, MethodId, Thread, Trace};
+use hindsight_decoder::{Call, Method, Thread, Trace};
 
 use crate::extras::{extras, Extras, Fact};
 use crate::json::Json;
-use crate::labels::{main_position, method_names, missing};
+use crate::labels::{main_position, missing, Frames, SAMPLED};
 use crate::tree::{Tree, NO_CALLER};
 use crate::walk::{walk_closed, CallEvent};
 use crate::written::Written;
@@ -108,6 +108,7 @@ fn write_plain(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     let epoch = threads.iter().map(|t| t.start_ns).min().unwrap_or(0);
     let mut strings = Strings::default();
     let mut tree = Tree::default();
+    let frames = Frames::of(trace);
     let mut json = Json::new(out);
     json.raw("{\"meta\":")?;
     meta(&mut json, trace, epoch)?;
@@ -115,7 +116,7 @@ fn write_plain(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     let main = trace.main_thread().map(|t| t.key);
     for (i, (thread, extras)) in threads.iter().zip(extras(trace)).enumerate() {
         json.raw(if i == 0 { "\n" } else { ",\n" })?;
-        let samples = samples(thread, &mut tree);
+        let samples = samples(thread, &frames, &mut tree);
         write_thread(&mut json, trace, thread, main == Some(thread.key), epoch)?;
         json.raw(",\"samples\":")?;
         write_samples(&mut json, &samples, epoch)?;
@@ -124,7 +125,7 @@ fn write_plain(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
         json.raw("}")?;
     }
     json.raw("],\n\"shared\":{")?;
-    shared(&mut json, trace, &tree, &mut strings)?;
+    shared(&mut json, trace, &frames, &tree, &mut strings)?;
     json.raw("}}\n")?;
     json.hand_on()?;
     Ok(Written::of(threads))
@@ -201,7 +202,7 @@ fn meta(json: &mut Json<'_>, trace: &Trace, epoch: u64) -> io::Result<()> {
 }
 
 /// The stacks of a thread, with the times of their changes. The last sample has no stack: it ends the one before.
-fn samples(thread: &Thread, tree: &mut Tree) -> Vec<Sample> {
+fn samples(thread: &Thread, frames: &Frames, tree: &mut Tree) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::with_capacity(2 * thread.calls.len() + 1);
     let mut running: Vec<u32> = Vec::new();
     let mut change = |at_ns: u64, stack: u32| match samples.last_mut() {
@@ -211,12 +212,10 @@ fn samples(thread: &Thread, tree: &mut Tree) -> Vec<Sample> {
     };
     let visited: Result<(), std::convert::Infallible> = walk_closed(&thread.calls, |call_event| {
         match call_event {
-            CallEvent::Begin(Call {
-                start_ns, method, ..
-            }) => {
+            CallEvent::Begin(call) => {
                 let caller = running.last().copied().unwrap_or(NO_CALLER);
-                running.push(tree.node(caller, method));
-                change(start_ns, running.last().copied().unwrap_or(NO_STACK));
+                running.push(tree.node(caller, frames.frame(&call)));
+                change(call.start_ns, running.last().copied().unwrap_or(NO_STACK));
             }
             CallEvent::End(Call { end_ns, .. }) => {
                 running.pop();
@@ -355,23 +354,24 @@ fn markers(
         .map(|_| ())
 }
 
-/// The tables that all threads share, with one frame and one function per method.
+/// The tables that all threads share, with one frame and one function per method, and another one where its calls are made
+/// of stacks.
 fn shared(
     json: &mut Json<'_>,
     trace: &Trace,
+    frames: &Frames,
     tree: &Tree,
     strings: &mut Strings,
 ) -> io::Result<()> {
-    let names = method_names(trace);
+    let names = &frames.names;
     let count = names.len();
-    let frame = |method: MethodId| u64::from(method.0).min(count as u64 - 1);
-    let method = |i: usize| trace.methods.get(MethodId(i as u32));
+    let method = |i: usize| frames.method(trace, i);
 
     json.raw("\"stackTable\":{\"length\":")?
         .number(tree.nodes.len() as u64)?
         .raw(",\"frame\":")?
         .array(&tree.nodes, |json, n| {
-            json.number(frame(n.method)).map(|_| ())
+            json.number(u64::from(n.method.0)).map(|_| ())
         })?
         .raw(",\"prefix\":")?
         .array(&tree.nodes, |json, n| match n.caller {
@@ -399,6 +399,7 @@ fn shared(
         .array(0..count, |json, i| json.number(i as u64).map(|_| ()))?
         .raw(",\"category\":")?
         .array(names.iter().enumerate(), |json, (i, name)| {
+            let name = name.strip_suffix(SAMPLED).unwrap_or(name);
             let category = method(i).map_or(Category::Other, |m| category(m, name));
             json.number(category as u64).map(|_| ())
         })?;
@@ -420,7 +421,7 @@ fn shared(
             .repeat(value, count)?;
     }
     json.raw(",\"name\":")?
-        .array(&names, |json, name| {
+        .array(names, |json, name| {
             json.number(strings.number(name)).map(|_| ())
         })?
         .raw(",\"source\":")?

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use hindsight_decoder::Trace;
 
-use crate::labels::{method_names, name_of, thread_labels};
+use crate::labels::{thread_labels, Frames};
 use crate::tree::Tree;
 use crate::written::Written;
 
@@ -14,12 +14,13 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     let threads = &trace.threads;
     // ';' separates frames, and a line ends with the number.
     let plain = |name: &str| name.replace([';', '\n', '\r'], ",");
-    let names: Vec<String> = method_names(trace).iter().map(|n| plain(n)).collect();
+    let frames = Frames::of(trace);
+    let names: Vec<String> = frames.names.iter().map(|n| plain(n)).collect();
     let mut written = Written::of(threads);
     let mut line = String::new();
     for (thread, label) in threads.iter().zip(thread_labels(threads)) {
         let mut tree = Tree::default();
-        written.left_out_calls += tree.add(&thread.calls);
+        written.left_out_calls += tree.add(&thread.calls, |call| frames.frame(call));
         let root = plain(&label);
         for (i, node) in tree.nodes.iter().enumerate() {
             if node.self_ns == 0 {
@@ -27,7 +28,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
             }
             let mut stack: Vec<&str> = tree
                 .stack(i as u32)
-                .map(|method| name_of(&names, method))
+                .map(|frame| names[frame.0 as usize].as_str())
                 .collect();
             stack.push(&root);
             line.clear();

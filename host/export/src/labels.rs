@@ -2,7 +2,7 @@
 //! Names of methods and threads, and the notes about missing data, as the formats show them.
 
 use hashbrown::{HashMap, HashSet};
-use hindsight_decoder::{MethodId, Methods, Thread, Trace};
+use hindsight_decoder::{Call, Flags, Method, MethodId, Methods, Thread, Trace};
 
 /// The names of all methods by their ids. The last one is for calls whose entry was not recorded.
 pub(crate) fn method_names(trace: &Trace) -> Vec<String> {
@@ -16,6 +16,44 @@ pub(crate) fn method_names(trace: &Trace) -> Vec<String> {
 pub(crate) fn name_of(names: &[String], method: MethodId) -> &str {
     let at = (method.0 as usize).min(names.len() - 1);
     &names[at]
+}
+
+/// What follows the names of methods where their calls are made of stacks.
+pub(crate) const SAMPLED: &str = " (sampled)";
+
+/// The frames of formats that have one name for all calls of a method: of each method, and after them of each method
+/// where its calls are made of stacks.
+pub(crate) struct Frames {
+    pub(crate) names: Vec<String>,
+    /// Number of methods, with the one for calls whose entry was not recorded.
+    pub(crate) methods: usize,
+}
+
+impl Frames {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let mut names = method_names(trace);
+        let methods = names.len();
+        let flags = |t: &Thread| t.calls.flags.iter().any(|f| f.contains(Flags::SAMPLED));
+        if trace.threads.iter().any(flags) {
+            names.extend_from_within(..);
+            for name in &mut names[methods..] {
+                name.push_str(SAMPLED);
+            }
+        }
+        Frames { names, methods }
+    }
+
+    /// The frame of a call.
+    pub(crate) fn frame(&self, call: &Call) -> MethodId {
+        let method = (call.method.0 as usize).min(self.methods - 1);
+        let sampled = usize::from(call.flags.contains(Flags::SAMPLED));
+        MethodId((method + sampled * self.methods) as u32)
+    }
+
+    /// The method of a frame; `None` if it was not recorded.
+    pub(crate) fn method<'a>(&self, trace: &'a Trace, frame: usize) -> Option<&'a Method> {
+        trace.methods.get(MethodId((frame % self.methods) as u32))
+    }
 }
 
 /// For each thread its number among the recordings with the same name and thread id, from 1 on.

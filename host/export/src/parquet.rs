@@ -10,7 +10,7 @@ use std::iter::once;
 use std::path::Path;
 use std::sync::Arc;
 
-use hindsight_analysis::{pairs, spans, End, Span};
+use hindsight_analysis::{costs, pairs, spans, Cost, End, Span, Used};
 use hindsight_decoder::{Flags, MethodId, SampleTimes, Thread, ThreadKey, Trace, NO_PARENT};
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
@@ -80,6 +80,17 @@ const SLICES: &str = "message slices {
     required boolean sampled;
     required int64 start_error_ns;
     required int64 end_error_ns;
+    optional int32 woken_by (INTEGER(32,false));
+    optional int64 block_ns;
+    optional int64 cpu_ns;
+    optional int64 allocated_objects;
+    optional int64 allocated_bytes;
+    optional int64 minor_faults;
+    optional int64 major_faults;
+    optional int64 voluntary_switches;
+    optional int64 involuntary_switches;
+    optional int64 calls_made;
+    optional int64 self_cpu_ns;
 }";
 
 const EVENTS: &str = "message events {
@@ -102,6 +113,15 @@ const SPANS: &str = "message spans {
     optional int64 end_event;
     required int64 start_ns;
     required int64 duration_ns;
+    optional int32 woken_by (INTEGER(32,false));
+    optional int64 block_ns;
+    optional int64 cpu_ns;
+    optional int64 allocated_objects;
+    optional int64 allocated_bytes;
+    optional int64 minor_faults;
+    optional int64 major_faults;
+    optional int64 voluntary_switches;
+    optional int64 involuntary_switches;
 }";
 
 const PAIRS: &str = "message pairs {
@@ -221,6 +241,44 @@ impl Columns<'_> {
         self.write::<ByteArrayType>(&values, None)
     }
 
+    fn optional_long(
+        &mut self,
+        values: impl Iterator<Item = Option<u64>>,
+    ) -> Result<(), ParquetError> {
+        let values: Vec<Option<u64>> = values.collect();
+        let present: Vec<i16> = values.iter().map(|v| i16::from(v.is_some())).collect();
+        let values: Vec<i64> = values.iter().flatten().map(|&v| v as i64).collect();
+        self.write::<Int64Type>(&values, Some(&present))
+    }
+
+    /// What calls or spans cost, in the columns from `woken_by` on.
+    fn costs<'a>(
+        &mut self,
+        costs: impl Iterator<Item = Option<&'a Cost>>,
+    ) -> Result<(), ParquetError> {
+        type Get = fn(&Used) -> u64;
+        const USED: [Get; 7] = [
+            |u| u.cpu_ns,
+            |u| u.objects,
+            |u| u.bytes,
+            |u| u.minor_faults,
+            |u| u.major_faults,
+            |u| u.voluntary_switches,
+            |u| u.involuntary_switches,
+        ];
+        let costs: Vec<Option<&Cost>> = costs.collect();
+        let wakers = costs.iter().map(|c| c.and_then(|c| c.woken_by));
+        let present: Vec<i16> = wakers.clone().map(|w| i16::from(w.is_some())).collect();
+        let wakers: Vec<i32> = wakers.flatten().map(|w| w as i32).collect();
+        self.write::<Int32Type>(&wakers, Some(&present))?;
+        self.optional_long(costs.iter().map(|c| c.and_then(|c| c.blocked_ns)))?;
+        for get in USED {
+            let used = costs.iter().map(|c| c.and_then(|c| c.used.as_ref()));
+            self.optional_long(used.map(|u| u.map(get)))?;
+        }
+        Ok(())
+    }
+
     /// Empty texts are null.
     fn optional_text<'a>(
         &mut self,
@@ -264,9 +322,9 @@ fn write_tables(
         write_trace(trace, folder)?,
         write_threads(threads, folder)?,
         write_methods(trace, folder)?,
-        write_calls(threads, folder)?,
+        write_calls(trace, folder)?,
         write_events(trace, folder)?,
-        write_spans(threads, folder)?,
+        write_spans(trace, folder)?,
         write_pairs(trace, folder)?,
         write_missing(trace, folder)?,
     ];
@@ -331,13 +389,15 @@ fn write_methods(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError>
     table.close()
 }
 
-fn write_calls(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetError> {
+fn write_calls(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> {
     let mut table = Table::create(folder, SLICES)?;
     // Number of the thread's first call.
     let mut first = 0_u64;
-    for (i, thread) in threads.iter().enumerate() {
+    let threads = trace.threads.iter().zip(costs(trace));
+    for (i, (thread, costs)) in threads.enumerate() {
         let calls = &thread.calls;
         let own = calls.self_ns();
+        let costs = costs.of_calls(calls);
         let samples = SampleTimes::of(thread);
         for start in (0..calls.len()).step_by(GROUP_ROWS) {
             let rows = start..calls.len().min(start + GROUP_ROWS);
@@ -386,7 +446,11 @@ fn write_calls(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetErr
                 });
                 c.long(errors.clone().map(|(start, _)| start))?;
                 c.long(errors.map(|(_, end)| end))?;
-                Ok(())
+                let costs = rows.clone().map(|i| costs.get(&i));
+                c.costs(costs.clone())?;
+                let own = costs.map(|c| c.and_then(|c| c.own.as_ref()));
+                c.optional_long(own.clone().map(|o| o.map(|o| o.calls)))?;
+                c.optional_long(own.map(|o| o.and_then(|o| o.self_cpu_ns)))
             })?;
         }
         first += calls.len() as u64;
@@ -418,11 +482,14 @@ fn write_events(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> 
 }
 
 /// Waits, tasks, messages: two events of one thread.
-fn write_spans(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetError> {
+fn write_spans(trace: &Trace, folder: &Path) -> Result<Finished, ParquetError> {
     let mut table = Table::create(folder, SPANS)?;
-    for (i, thread) in threads.iter().enumerate() {
+    let threads = trace.threads.iter().zip(costs(trace));
+    for (i, (thread, costs)) in threads.enumerate() {
         let spans = spans(thread).spans;
         for spans in spans.chunks(GROUP_ROWS) {
+            let costs = spans.iter().map(|s| costs.of_span(s.start_ns, s.end_ns));
+            let costs: Vec<Cost> = costs.collect();
             table.rows(|c| {
                 c.int(std::iter::repeat_n(i as u32, spans.len()))?;
                 c.text(spans.iter().map(|s| s.kind.name()))?;
@@ -434,7 +501,8 @@ fn write_spans(threads: &[Thread], folder: &Path) -> Result<Finished, ParquetErr
                     .collect();
                 c.write::<Int64Type>(&ends, Some(&present))?;
                 c.long(spans.iter().map(|s| s.start_ns))?;
-                c.long(spans.iter().map(Span::duration_ns))
+                c.long(spans.iter().map(Span::duration_ns))?;
+                c.costs(costs.iter().map(Some))
             })?;
         }
     }

@@ -190,7 +190,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
 
     for (thread, name) in threads.iter().zip(thread_names(threads)) {
         let mut tree = Tree::default();
-        written.left_out_calls += tree.add(&thread.calls);
+        written.left_out_calls += tree.add(&thread.calls, |call| call.method);
         for (i, node) in tree.nodes.iter().enumerate() {
             let mut part = Profile::default();
             let label = vec![

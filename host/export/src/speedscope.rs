@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use hindsight_decoder::{Call, Trace};
 
 use crate::json::Json;
-use crate::labels::{main_position, method_names, thread_labels};
+use crate::labels::{main_position, thread_labels, Frames};
 use crate::walk::{walk_closed, CallEvent};
 use crate::written::Written;
 
 pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     let threads = &trace.threads;
-    let names = method_names(trace);
+    let frames = Frames::of(trace);
     let epoch = threads.iter().map(|t| t.start_ns).min().unwrap_or(0);
 
     let mut json = Json::new(out);
@@ -23,9 +23,9 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
         .raw(",\"activeProfileIndex\":")?
         .number(main_position(trace) as u64)?;
     json.raw(",\"shared\":{\"frames\":")?;
-    json.array(names.iter().enumerate(), |json, (i, name)| {
+    json.array(frames.names.iter().enumerate(), |json, (i, name)| {
         json.raw("{\"name\":")?.string(name)?;
-        let method = trace.methods.get(hindsight_decoder::MethodId(i as u32));
+        let method = frames.method(trace, i);
         if let Some(file) = method.map(|m| &m.source_file).filter(|f| !f.is_empty()) {
             json.raw(",\"file\":")?.string(file)?;
         }
@@ -43,7 +43,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
         let mut first = true;
         let mut event = |json: &mut Json<'_>, kind: &str, call: Call, at: u64| {
             let comma = if std::mem::take(&mut first) { "" } else { "," };
-            let frame = u64::from(call.method.0).min(names.len() as u64 - 1);
+            let frame = u64::from(frames.frame(&call).0);
             json.raw(comma)?
                 .raw("{\"type\":\"")?
                 .raw(kind)?

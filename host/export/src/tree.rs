@@ -2,7 +2,7 @@
 //! The call tree of a thread: one node per call chain.
 
 use hashbrown::HashMap;
-use hindsight_decoder::{Calls, MethodId, NO_PARENT};
+use hindsight_decoder::{Call, Calls, MethodId, NO_PARENT};
 
 /// [`Node::caller`] of an outermost method.
 pub(crate) const NO_CALLER: u32 = u32::MAX;
@@ -46,8 +46,9 @@ impl Tree {
     }
 
     /// Adds the calls of a thread. Calls deeper than [`MAX_LEVELS`] are left out; their time counts as self time of
-    /// the deepest caller that is not. Returns the number of calls left out.
-    pub(crate) fn add(&mut self, calls: &Calls) -> u64 {
+    /// the deepest caller that is not. `frame` is what a call is shown as, usually its method. Returns the number of
+    /// calls left out.
+    pub(crate) fn add(&mut self, calls: &Calls, frame: impl Fn(&Call) -> MethodId) -> u64 {
         // The node of each running call.
         let mut running: Vec<u32> = Vec::new();
         let mut left_out = 0;
@@ -61,7 +62,7 @@ impl Tree {
                 NO_PARENT => NO_CALLER,
                 _ => running.last().copied().unwrap_or(NO_CALLER),
             };
-            let node = self.node(caller, call.method);
+            let node = self.node(caller, frame(&call));
             running.push(node);
             let duration = call.duration_ns();
             let this = &mut self.nodes[node as usize];
@@ -104,7 +105,7 @@ mod tests {
         r.call(g, 100);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let mut tree = Tree::default();
-        tree.add(&trace.threads[0].calls);
+        tree.add(&trace.threads[0].calls, |call| call.method);
         let mut all: Vec<(String, u64, u64)> = (0..tree.nodes.len() as u32)
             .map(|n| {
                 let names: Vec<_> = tree.stack(n).map(|m| trace.methods.name(m)).collect();
@@ -135,7 +136,10 @@ mod tests {
         r.unwind((MAX_LEVELS + DEEPER) as u64);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         let mut tree = Tree::default();
-        assert_eq!(tree.add(&trace.threads[0].calls), DEEPER as u64);
+        assert_eq!(
+            tree.add(&trace.threads[0].calls, |call| call.method),
+            DEEPER as u64
+        );
         let times: Vec<u64> = tree.nodes.iter().map(|node| node.self_ns).collect();
         let mut expected = vec![1; MAX_LEVELS];
         expected[MAX_LEVELS - 1] += DEEPER as u64;

@@ -579,6 +579,83 @@ fn events_of_threads_without_calls_are_slices() {
     );
 }
 
+/// What calls and messages cost are arguments of their slices.
+#[test]
+fn costs_are_arguments_of_slices() {
+    if offline() {
+        return;
+    }
+    const MS: u64 = 1_000_000;
+    let mut s = Script::new("p");
+    let f = s.method("a.C.f", "()V");
+    let (main, other) = (s.thread(1, "main"), s.events_thread(2, "other", 2));
+    let counters = |r: &mut hindsight_testkit::Recorder<'_>, n: u64| {
+        r.extension(Extension::ThreadCpuTime, &[n * MS])
+            .extension(Extension::Allocations, &[n, 100 * n])
+            .extension(Extension::ResourceUse, &[n, 2 * n, 3 * n, 4 * n]);
+    };
+    let wait = [("kind", 3), ("number", 1)];
+    let mut r = s.at(main, 0);
+    counters(&mut r, 0);
+    r.enter(f).event(Extension::WaitBegin, &wait).at(60 * MS);
+    r.extension(Extension::WokenBy, &[2])
+        .event(Extension::WaitEnd, &wait)
+        .call(f, 100)
+        .at(100 * MS)
+        .exit();
+    counters(&mut r, 10);
+    let mut r = s.at(other, 0);
+    counters(&mut r, 0);
+    let message = [("message", 7)];
+    r.event(Extension::MessageDispatched, &message)
+        .at(50 * MS)
+        .event(Extension::MessageDone, &message);
+    counters(&mut r, 5);
+    let trace = decode(&s);
+    let (mut perfetto, _) = check(&trace);
+    let mut costs = |name: &str| {
+        let rows = perfetto.query(&format!(
+            "select substr(key, 7) as key, coalesce(string_value, int_value) as value
+             from slice join args using (arg_set_id)
+             where slice.dur > 1000000 and slice.name = '{name}' and key like 'debug.%'
+             and key not like '%.message' order by args.id"
+        ));
+        let of = |row: &Value| format!("{} {}", row["key"].as_str().unwrap(), row["value"]);
+        rows.iter().map(of).collect::<Vec<String>>()
+    };
+    let used = |n: u64, own: &[&str]| {
+        let mut used = vec![format!("CPU time, ns {}", n * MS)];
+        used.extend(own.iter().map(|&o| o.to_owned()));
+        used.push(format!("allocated objects {n}"));
+        used.push(format!("allocated bytes {}", 100 * n));
+        for (i, name) in [
+            "minor faults",
+            "major faults",
+            "voluntary switches",
+            "involuntary switches",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            used.push(format!("{name} {}", (i as u64 + 1) * n));
+        }
+        used
+    };
+    let mut of_call = vec![
+        "woken by \"other (2)\"".to_owned(),
+        "block time, ns 60000000".to_owned(),
+    ];
+    let own = [
+        "calls made 1",
+        "self time, ns 99999900",
+        "self CPU time, ns 10000000",
+    ];
+    of_call.extend(used(10, &own));
+    assert_eq!(costs("a.C.f"), of_call);
+    let of_message = costs("message");
+    assert!(of_message.ends_with(&used(5, &[])), "{of_message:?}");
+}
+
 #[test]
 fn traces_that_are_concatenated_are_read_as_one() {
     if offline() {

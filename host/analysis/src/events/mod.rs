@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events: what belongs together, within a thread and between threads.
 
+mod costs;
 mod fields;
 mod own;
 mod pairs;
 mod resources;
 mod spans;
 
+pub use costs::{costs, Cost, Costs, Own as OwnCost, LEAST_CALL_NS};
 pub use fields::{FieldValue, Fields};
 pub(crate) use own::{Own, OwnWait};
 pub use pairs::{pairs, End, Pair, PairKind, Pairs, Side, Unmatched, Why};

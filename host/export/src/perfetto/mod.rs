@@ -14,11 +14,12 @@ mod proto;
 
 use std::io::{self, Write};
 
+use hindsight_analysis::costs;
 use hindsight_decoder::{Call, Flags, Method, MethodId, SampleTimes, Thread, Trace};
 use proto::{fields, Message};
 
-use crate::extras::{extras, Counter, Extras, Fact, Flow, Instant, Sample};
-use crate::labels::unique_threads;
+use crate::extras::{cost_facts, extras, Counter, Extras, Fact, Flow, Instant, Sample};
+use crate::labels::{thread_labels, unique_threads};
 use crate::walk::{walk, CallEvent};
 use crate::written::Written;
 
@@ -168,6 +169,7 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
     writer.clocks(trace)?;
     writer.process(trace)?;
     let named = threads.iter().zip(unique_threads(threads));
+    let (costs, labels) = (costs(trace), thread_labels(threads));
     for (i, ((thread, (tid, name)), extras)) in named.zip(extras(trace)).enumerate() {
         let mut sequence = Sequence::new(trace, thread, i as u64, writer.numbers);
         sequence.describe(trace, tid, &name, &mut writer)?;
@@ -176,6 +178,8 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
         }
         let mut instants = extras.instants.iter().peekable();
         let mut running = 0;
+        let costs = costs[i].of_calls(&thread.calls);
+        let mut index = 0;
         walk(&thread.calls, |call_event| {
             let at_ns = match &call_event {
                 CallEvent::Begin(call) => call.start_ns,
@@ -188,7 +192,9 @@ pub(crate) fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<Written> {
                 CallEvent::Begin(call) => {
                     running = call.depth + 1;
                     written.deep_calls += u64::from(call.depth >= MAX_DEPTH);
-                    sequence.begin(call, &mut writer)
+                    let cost = costs.get(&index).map(|cost| cost_facts(cost, &labels));
+                    index += 1;
+                    sequence.begin(call, &cost.unwrap_or_default(), &mut writer)
                 }
                 CallEvent::End(call) => {
                     running = call.depth;
@@ -460,7 +466,12 @@ impl<'a> Sequence<'a> {
         writer.packet(&packet)
     }
 
-    fn begin(&mut self, call: Call, writer: &mut Writer<'_>) -> io::Result<()> {
+    fn begin(
+        &mut self,
+        call: Call,
+        cost: &[(&'static str, Fact)],
+        writer: &mut Writer<'_>,
+    ) -> io::Result<()> {
         let Call { method, flags, .. } = call;
         self.place(call.depth, writer)?;
         self.event.clear();
@@ -498,6 +509,9 @@ impl<'a> Sequence<'a> {
             if !m.is_named() {
                 self.annotate(Annotation::Address.pointer(m.address), &mut interned);
             }
+        }
+        for (name, fact) in cost {
+            add_fact(&mut self.event, name, fact);
         }
         self.event_packet(call.start_ns, &interned, writer)
     }
