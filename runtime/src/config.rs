@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hindsight_trace_format::catalogue::Category;
+use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
 
 use crate::clock::Fallback;
@@ -239,6 +240,8 @@ pub struct Config {
     pub check_balance: Option<PathBuf>,
     /// `max-rings=N|unlimited`; see [`max_rings`](Self::max_rings).
     pub ring_limit: Option<RingLimit>,
+    /// `consent=structure|names|content`: strings that need more consent are not written.
+    pub consent: Consent,
     /// `counter=auto|native|emulate`: the reaction to a counter that is slow to read, or that may not be read.
     pub counter: Fallback,
     /// `nanoscope=yes|no`: trace the main thread when the property `dev.nanoscope` says so.
@@ -263,6 +266,7 @@ impl Default for Config {
             #[cfg(feature = "check-balance")]
             check_balance: None,
             ring_limit: None,
+            consent: Consent::default(),
             counter: Fallback::Auto,
             nanoscope: false,
             protocol: Protocol::Checkpoint,
@@ -279,7 +283,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -392,6 +396,11 @@ impl Config {
                         }),
                         _ => return Err(bad("unload", value, "journal")),
                     }
+                }
+                "consent" => {
+                    let level = Consent::from_name(value);
+                    config.consent = level
+                        .ok_or_else(|| bad("consent", value, "structure, names or content"))?;
                 }
                 "counter" => {
                     config.counter = match value {
@@ -558,7 +567,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,max-rings=3,unload=journal,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,max-rings=3,unload=journal,consent=names,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -569,6 +578,7 @@ mod tests {
                 snapshot_at_exit: true,
                 snapshot_at_crash: true,
                 ring_limit: Some(RingLimit::AtMost(3)),
+                consent: Consent::Names,
                 counter: Fallback::Native,
                 nanoscope: true,
                 protocol: Protocol::Checkpoint,
@@ -685,7 +695,7 @@ mod tests {
             ),
             (
                 "events=waits+calls",
-                "'waits+calls' is no value for events: it takes off, all, or some of waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks with + between them",
+                "'waits+calls' is no value for events: it takes off, all, or some of waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks, lifecycle with + between them",
             ),
             (
                 "event-spool=40",

@@ -283,3 +283,26 @@ fn no_event_is_lost_or_recorded_twice() {
         assert_eq!(next, EVENTS, "thread {thread}");
     }
 }
+
+#[test]
+fn strings_above_the_configured_consent_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let contains = |consent: &str| -> Vec<bool> {
+        let (recorder, world) = start(&format!("trace=all{consent}"), folder.path());
+        Managed::run(&recorder, &world, |thread| {
+            thread.enter(0x1_0000);
+            let secret = "a message of alice".to_owned();
+            let outcome = thread.native(|| recorder.snapshot(secret, 0, PATIENCE));
+            let SnapshotOutcome::Written(path) = outcome else {
+                panic!("{outcome:?}")
+            };
+            let bytes = std::fs::read(path).unwrap();
+            let has = |text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+            thread.exit();
+            ["m10000", "alice", "fake"].map(has).to_vec()
+        })
+    };
+    assert_eq!(contains(",consent=structure"), [false; 3]);
+    assert_eq!(contains(",consent=names"), [true, false, false]);
+    assert_eq!(contains(""), [true; 3]);
+}

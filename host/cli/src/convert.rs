@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{anyhow, ensure, Context, Result};
 use clap::Args;
+use hindsight_decoder::Consent;
 use hindsight_export::Format;
 
 use crate::input::Input;
@@ -20,6 +21,15 @@ pub(crate) struct Arguments {
     input: Input,
     #[command(flatten)]
     select: Select,
+    /// Replace strings that need more consent than this: `structure` keeps numbers and the platform's names, `names` also
+    /// names of the app's code, `content` all texts
+    #[arg(long, value_name = "LEVEL", value_parser = consent, help_heading = "Output")]
+    consent: Option<Consent>,
+}
+
+fn consent(name: &str) -> Result<Consent> {
+    let names = Consent::ALL.map(Consent::name).join(", ");
+    Consent::from_name(name).ok_or_else(|| anyhow!("no level; there are {names}"))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -37,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let trace = arguments.input.read()?;
     damage::note(&trace, from);
     let trace = arguments.select.apply(trace, from)?;
+    let trace = trace.limited_to(arguments.consent.unwrap_or_default());
     let spinner = progress::spinner(format!("writing {}", to.display()));
     if as_ring {
         let thread = trace.main_thread().or(trace.threads.first());

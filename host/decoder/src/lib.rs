@@ -42,6 +42,7 @@ mod build;
 mod bytes;
 mod calls;
 mod clock;
+mod consent;
 mod damage;
 mod detect;
 mod error;
@@ -69,7 +70,9 @@ pub use clock::Clock;
 pub use damage::{Damage, DamagedPart};
 pub use error::Error;
 pub use hindsight_trace_format::catalogue;
-pub use hindsight_trace_format::container::{ClockSample, Losses, ProcessFacts, RingMode, Strings};
+pub use hindsight_trace_format::container::{
+    ClockSample, Consent, Losses, ProcessFacts, RingMode, StringKind, Strings,
+};
 pub use hindsight_trace_format::slot::Extension;
 pub use import::{art_trace, hubble, nanoscope};
 pub use key::ThreadKey;

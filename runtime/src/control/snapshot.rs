@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use hindsight_trace_format::catalogue::{FieldKind, Spec};
 use hindsight_trace_format::container::{
-    write_file, Anchor, Losses, ProcessFacts, SectionKind, Stacks, Symbol, Symbols,
+    write_file, Anchor, Limit, Losses, ProcessFacts, RingHeader, SectionKind, Stacks, Symbol,
+    Symbols,
 };
 use hindsight_trace_format::slot::Event;
 
@@ -175,7 +176,7 @@ fn write_rings(
     }
     let clocks = clock::clocks_since(session.started);
     // After the rings were taken: all nodes that they name are there.
-    let (strings, refused_names) = {
+    let (mut strings, refused_names) = {
         let names = session.names();
         (names.strings(), names.refused())
     };
@@ -193,9 +194,9 @@ fn write_rings(
             lost_stacks,
         ));
     }
-    let symbols = symbols(session, rings, &stacks, &mut losses);
+    let mut symbols = symbols(session, rings, &stacks, &mut losses);
     let identity = session.host.identity();
-    let facts = ProcessFacts {
+    let mut facts = ProcessFacts {
         pid: std::process::id(),
         // SAFETY: no precondition.
         uid: unsafe { libc::getuid() },
@@ -206,11 +207,31 @@ fn write_rings(
         extra: identity.extra,
     };
     let path = path.unwrap_or_else(|| file_name(&session.config.directory, &facts.name, facts.pid));
+    let mut headers: Vec<RingHeader> = rings.iter().map(|r| r.header.clone()).collect();
+    let mut losses = Losses { counts: losses };
+    // Above the level that the configuration allows, no string gets into the file.
+    let mut limit = Limit::new(session.config.consent);
+    limit.process(&mut facts);
+    limit.strings(&mut strings);
+    limit.losses(&mut losses);
+    for header in &mut headers {
+        limit.thread(&mut header.name);
+    }
+    for symbol in &mut symbols {
+        let Symbol {
+            class,
+            name,
+            signature,
+            source_file,
+            ..
+        } = symbol;
+        limit.method(class, name, signature, source_file);
+    }
     let written = write_file(&path, |writer| {
         writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
         writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-        for (index, taken) in (0..).zip(rings) {
-            let header = taken.header.encode();
+        for ((index, taken), header) in (0..).zip(rings).zip(&headers) {
+            let header = header.encode();
             writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
             writer.section(
                 SectionKind::Anchors,
@@ -219,17 +240,13 @@ fn write_rings(
             )?;
         }
         writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
-        if !stacks.generations.is_empty() {
-            writer.section(SectionKind::Stacks, 0, &[&stacks.encode()])?;
-        }
         if !strings.strings.is_empty() {
             writer.section(SectionKind::Strings, 0, &[&strings.encode()])?;
         }
-        writer.section(
-            SectionKind::Losses,
-            0,
-            &[&Losses { counts: losses }.encode()],
-        )
+        if !stacks.generations.is_empty() {
+            writer.section(SectionKind::Stacks, 0, &[&stacks.encode()])?;
+        }
+        writer.section(SectionKind::Losses, 0, &[&losses.encode()])
     });
     match written {
         Ok(()) => Ok(path),

@@ -17,6 +17,7 @@
 //! ```
 
 mod codec;
+mod consent;
 mod encoding;
 mod error;
 mod reader;
@@ -27,6 +28,7 @@ mod table;
 mod writer;
 
 pub use codec::MAX_STRING_BYTES;
+pub use consent::{Consent, Limit, StringKind, CONSENT_FACT, KEPT_FACTS, REMOVED};
 pub use encoding::{SymbolRef, SymbolTable, MAX_EXPANDED_SYMBOL_BYTES};
 pub use error::{DecodeError, ReadError, SectionInfo};
 pub use reader::{Reader, Recovered, RingParts};

@@ -98,7 +98,8 @@ fn successors(kind: Option<SectionKind>) -> &'static [SectionKind] {
         // Stacks are the most telling; losses may be taken for strings.
         Some(Symbols) => &[Stacks, Losses, Strings],
         Some(Strings) => &[Stacks, Losses],
-        Some(Stacks) => &[Losses],
+        // Some writers put them before the strings.
+        Some(Stacks) => &[Losses, Strings],
         Some(_) => &[],
     }
 }
