@@ -39,3 +39,17 @@ unsafe extern "C" fn hindsight_stack_request_done(state: *const TracedThread) {
     // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
     unsafe { (*state).stack_request_done() }
 }
+
+/// # Safety
+/// `state` is what the calling thread's state word holds, and not null. Without `force` the thread is Runnable.
+#[no_mangle]
+unsafe extern "C" fn hindsight_ask_for_stack(
+    state: *const TracedThread,
+    reason: u32,
+    force: u32,
+) -> u32 {
+    // A number beyond the reasons that exist is refused when the stack is taken.
+    let reason = u8::try_from(reason).unwrap_or(u8::MAX);
+    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    u32::from(unsafe { (*state).ask_for_stack(reason, force != 0) })
+}

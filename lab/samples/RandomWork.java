@@ -122,6 +122,9 @@ public final class RandomWork {
     int ms = random.nextInt(LONGEST_MS);
     int what = random.nextInt(4);
     switch (kind) {
+      case "changing":
+        change(ms);
+        break;
       case "computing":
         compute(ms);
         break;
@@ -179,6 +182,66 @@ public final class RandomWork {
       Thread.sleep(ms);
     } catch (InterruptedException e) {
       throw new AssertionError(e);
+    }
+  }
+
+  /** Uses classes of which a new subclass appears now and then: compiled code that relied on there being none is left. */
+  private void change(int ms) {
+    if (leaves % 25 == 24) {
+      shape = newShape(leaves / 25);
+    }
+    long end = System.nanoTime() + ms * 1_000_000L;
+    while (System.nanoTime() < end) {
+      results += through(shape, 20);
+    }
+    if (what(ms) == 0) {
+      sleep(1);
+    }
+  }
+
+  private static int what(int ms) {
+    return ms % 3;
+  }
+
+  private long through(Shape shape, int depth) {
+    return depth == 0 ? shape.area(this) : through(shape, depth - 1) + 1;
+  }
+
+  private static Shape newShape(int number) {
+    switch (number) {
+      case 1:
+        return new Circle();
+      case 2:
+        return new Square();
+      default:
+        return new Shape();
+    }
+  }
+
+  private Shape shape = new Shape();
+
+  static class Shape {
+    long area(RandomWork work) {
+      work.kept = new int[64];
+      return loop(50);
+    }
+  }
+
+  static final class Circle extends Shape {
+    @Override
+    long area(RandomWork work) {
+      try {
+        return super.area(work) / (work.leaves % 2);
+      } catch (ArithmeticException e) {
+        return 1;
+      }
+    }
+  }
+
+  static final class Square extends Shape {
+    @Override
+    long area(RandomWork work) {
+      return super.area(work) + 1;
     }
   }
 

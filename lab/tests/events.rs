@@ -4,13 +4,14 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Instant;
 
-use common::{open, traces, until, Program, Socket};
+use common::{native_library, open, traces, until, Program, Socket};
 use hindsight_decoder::{Thread, Trace};
-use hindsight_trace_format::catalogue::WAIT_KINDS;
+use hindsight_trace_format::catalogue::{STACK_REASONS, WAIT_KINDS};
+use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::Extension;
 
 fn control(configuration: &str) -> (Program, Socket, u64) {
@@ -173,4 +174,60 @@ fn an_idle_process_stays_idle() {
     until("the process is quiet", quiet);
     socket.ok("status");
     program.finish();
+}
+
+/// The stacks in a file: the reason, and the names of the methods, innermost first.
+fn stacks(file: &Path) -> Vec<(&'static str, Vec<String>)> {
+    let bytes = std::fs::read(file).unwrap();
+    let reader = Reader::new(&bytes).unwrap();
+    let table = reader.stacks().unwrap();
+    let symbols = reader.symbol_table().unwrap().unwrap();
+    let names: HashMap<u64, String> = (symbols.iter())
+        .map(|symbol| (symbol.address, format!("{}.{}", symbol.class, symbol.name)))
+        .collect();
+    let mut all = Vec::new();
+    for index in reader.ring_indices() {
+        let ring = reader.ring(index).unwrap().unwrap();
+        for event in ring.slots().events() {
+            if event.slot.low() != Extension::Stack.number() {
+                continue;
+            }
+            let payload: Vec<u64> = event.payloads().collect();
+            let field = |name| Extension::Stack.spec().field(name).unwrap().get(&payload);
+            let generation = table.generation(field("generation") as u32).unwrap();
+            let frames = generation.frames(field("node") as u32);
+            let frames = frames.map(|f| names.get(&f.method).cloned().unwrap_or_default());
+            all.push((STACK_REASONS[field("reason") as usize], frames.collect()));
+        }
+    }
+    all
+}
+
+/// Each kind of place has stacks, and they show the method that was there.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn stacks_are_taken_at_each_kind_of_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = native_library(folder.path(), "paths");
+    let configuration = "events=stacks+waits,stack-interval=0,stack-table=22,event-spool=26";
+    let library = library.display().to_string();
+    let mut program = Program::start("points", "Points", &library, configuration, |_, _| {});
+    assert_eq!(program.line(), "done");
+    program.socket().ok("snapshot points");
+    let folder = program.finish();
+    let stacks = stacks(&traces(folder.path())[0]);
+    for (reason, method) in [
+        ("library load", "Points.load"),
+        ("allocation", "Points.allocate"),
+        ("gc wait", "Points.collect"),
+        ("native call", "Points.collect"),
+        ("wait ends", "Points.main"),
+    ] {
+        let is_in = |frames: &[String]| frames.iter().any(|name| name.ends_with(method));
+        let of: Vec<_> = stacks.iter().filter(|(r, _)| *r == reason).collect();
+        assert!(
+            of.iter().any(|(_, frames)| is_in(frames)),
+            "{reason} {method}: {of:#?}"
+        );
+    }
 }

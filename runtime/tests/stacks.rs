@@ -177,3 +177,36 @@ fn stacks_are_throttled_unless_forced() {
         assert!(!take(thread.state(), &[A], false));
     });
 }
+
+#[test]
+fn a_stack_that_was_asked_for_is_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "events=stacks,stack-interval=3600000000");
+    let bytes = Managed::run(&recorder, &world, |thread| {
+        let ask = |thread: &Managed<'_>, reason, force| {
+            // SAFETY: this is the thread.
+            unsafe { thread.state().ask_for_stack(reason, force) }
+        };
+        assert!(ask(thread, 2, false), "the first one");
+        assert!(ask(thread, 8, true));
+        assert!(take(thread.state(), &[A], false));
+        assert!(!ask(thread, 9, false), "too soon");
+        assert!(!take(thread.state(), &[A], false));
+        assert!(ask(thread, 10, true));
+        assert!(take(thread.state(), &[B], false));
+        assert!(!take(thread.state(), &[B], false));
+        snapshot(thread, &recorder)
+    });
+    let reader = Reader::new(&bytes).unwrap();
+    let ring = reader.ring(0).unwrap().unwrap();
+    let reasons: Vec<u64> = (ring.slots().events())
+        .filter(|e| e.slot.low() == Extension::Stack.number())
+        .map(|e| {
+            let payload: Vec<u64> = e.payloads().collect();
+            let spec = Extension::Stack.spec();
+            spec.field("reason").unwrap().get(&payload)
+        })
+        .collect();
+    // Newest first. The first request has its stack; the second one was for the same stack.
+    assert_eq!(reasons, [10, 2]);
+}

@@ -532,6 +532,9 @@ pub const STACK_REASONS: &[&str] = &[
     "library load",
     "checkpoint",
     "program",
+    "gc wait",
+    "transaction",
+    "message",
 ];
 
 impl Extension {

@@ -8,6 +8,7 @@
 #include "hindsight/compat.h"
 #include "hindsight/runtime/events.h"
 #include "hindsight/runtime/recorder_abi.h"
+#include "hindsight/runtime/stack_sample.h"
 #include "interpreter/shadow_frame-inl.h"
 #include "jit/jit.h"
 #include "jit/jit_code_cache.h"
@@ -15,6 +16,7 @@
 #include "runtime.h"
 #include "stack.h"
 #include "stack_map.h"
+#include "well_known_classes.h"
 
 namespace art {
 namespace hindsight {
@@ -112,6 +114,15 @@ void MarkDeoptimizedFrame(const StackVisitor& visitor, ShadowFrame* new_frame) {
 }
 
 #endif
+
+void SampleNativeMethod(Thread* self) {
+  ArtMethod* method = *self->GetManagedStack()->GetTopQuickFrame();
+  if (method == MethodOf<ArtMethod>(WellKnownClasses::java_lang_Runtime_nativeLoad)) {
+    SampleStack(self, kStackReasonLibraryLoad, /* force= */ true);
+  } else if (!method->IsFastNative()) {
+    SampleStack(self, kStackReasonNativeCall);
+  }
+}
 
 void FramesUnwound(Thread* self, ArtMethod** handler_frame) {
   if (LIKELY(!IsTraced(self))) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // com.android.internal.os.TraceEvents. The @CriticalNative methods have neither an environment nor a class; the thread
-// stays Runnable. They take no stack: ART does not know the frame of their caller.
+// stays Runnable. Their stack is taken later: ART does not know the frame of their caller.
 
 #include <unistd.h>
 
@@ -55,6 +55,7 @@ void MessageDispatched(JNIEnv* env, jclass, jlong id, jobject target, jint what)
     const uint64_t klass = ClassOf(soa.Decode<mirror::Object>(target));
     Record(soa.Self(), kMessageDispatched, PackMessageDispatched(id, klass, what));
   }
+  SampleStack(soa.Self(), kStackReasonMessage);
   RecordResources(soa.Self());
 }
 
@@ -194,6 +195,7 @@ jlong BinderSend(jint code, jboolean one_way) {
   if (Records(self, kCategoryBinder)) {
     Record(self, kBinderSend, PackBinderSend(id, code, one_way));
   }
+  SampleStackSoon(self, kStackReasonTransaction);
   return id;
 }
 
@@ -202,6 +204,7 @@ void BinderReply(jlong id) {
   if (Records(self, kCategoryBinder)) {
     Record(self, kBinderReply, PackBinderReply(id));
   }
+  SampleStackSoon(self, kStackReasonTransaction);
 }
 
 void BinderServe(jlong id, jint code, jboolean one_way, jint pid, jint uid) {
@@ -209,6 +212,7 @@ void BinderServe(jlong id, jint code, jboolean one_way, jint pid, jint uid) {
   if (Records(self, kCategoryBinder)) {
     Record(self, kBinderServe, PackBinderServe(id, code, one_way, pid, uid));
   }
+  SampleStackSoon(self, kStackReasonTransaction);
   RecordResources(self);
 }
 
@@ -218,6 +222,7 @@ void BinderServed(jlong id) {
   if (Records(self, kCategoryBinder)) {
     Record(self, kBinderServed, PackBinderServed(id));
   }
+  SampleStackSoon(self, kStackReasonTransaction);
 }
 
 void LifecycleBegin(JNIEnv* env, jclass, jint step, jobject activity) {
@@ -288,10 +293,10 @@ const JNINativeMethod kMethods[] = {
 constexpr CategoryField kFields[] = {
     {"waits", kCategoryWaits | kCategoryResources},
     {"tasks", kCategoryTasks | kCategoryResources},
-    {"messages", kCategoryMessages | kCategoryResources},
+    {"messages", kCategoryMessages | kCategoryResources | kCategoryStacks},
     {"frames", kCategoryFrames},
     {"input", kCategoryInput},
-    {"binder", kCategoryBinder | kCategoryResources},
+    {"binder", kCategoryBinder | kCategoryResources | kCategoryStacks},
     {"lifecycle", kCategoryLifecycle | kCategoryResources},
 };
 

@@ -22,11 +22,13 @@
 #include "hindsight/runtime/tracing_gate.h"
 #include "event_class.h"
 #include "hindsight_class.h"
+#include "known_frames.h"
 #include "nativehelper/scoped_local_ref.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
 #include "thread_list.h"
+#include "walk_check.h"
 #include "well_known_classes.h"
 
 #include "hindsight-art-hooks/src/bridge.rs.h"
@@ -74,6 +76,8 @@ void Start(JNIEnv* env) {
   const std::string obstacle =
       ObstacleToTracing(kRuntimeISA, GetTracePointForm(kRuntimeISA), GetTracingGate());
   RegisterEventClasses(env);
+  // A zygote's child has its own code.
+  ForgetKnownFrames();
   if (!bridge::start(ToBridge(configuration), Stubs(), obstacle)) {
     // With an obstacle, nothing was admitted.
     if (obstacle.empty()) {
@@ -89,6 +93,7 @@ void Start(JNIEnv* env) {
 void Shutdown() {
   if (running.exchange(false, std::memory_order_acq_rel)) {
     bridge::shutdown();
+    ReportWalks();
   }
 }
 
@@ -115,6 +120,7 @@ void ThreadRenamed(Thread* thread, const char* name) {
 }
 
 void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes) {
+  ForgetKnownFrames();
   if (started.load(std::memory_order_acquire)) {
     UnloadingLoader loader{methods, classes};
     bridge::class_loader_unloading(reinterpret_cast<size_t>(&loader));

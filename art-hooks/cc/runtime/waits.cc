@@ -72,6 +72,8 @@ GcWait::~GcWait() {
   if (number_ != 0u && Records(self_, kCategoryWaits)) {
     RecordInAnyState(self_, kWaitEnd, PackWaitEnd(kWaitKindGc, kWaitResultSignalled, number_));
   }
+  // The stack cannot be walked here, and is the same when the thread goes on.
+  SampleStackSoon(self_, kStackReasonGcWait, /* force= */ true);
 }
 
 void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {

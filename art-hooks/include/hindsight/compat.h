@@ -21,9 +21,7 @@
 #define HINDSIGHT_ART 10
 #endif
 
-#if HINDSIGHT_ART >= 14
 #include "jni/jni_internal.h"
-#endif
 
 namespace art {
 namespace hindsight {
@@ -65,6 +63,16 @@ void VisitClassesWithoutReadBarrier(ClassTable* table, Visitor& visit) {
   table->template Visit<kWithoutReadBarrier>(visit);
 #else
   table->template Visit<Visitor, kWithoutReadBarrier>(visit);
+#endif
+}
+
+// The method of one in WellKnownClasses.
+template <typename ArtMethod, typename Method>
+ArtMethod* MethodOf(Method method) {
+#if HINDSIGHT_ART >= 14
+  return method;
+#else
+  return jni::DecodeArtMethod(method);
 #endif
 }
 

@@ -138,6 +138,20 @@ impl TracedThread {
         }
     }
 
+    /// The thread asks for its next stack, where it cannot be walked: that one is taken whenever the last one was, for this
+    /// reason. False if none is wanted: without `force` the last one must be older than the configured interval.
+    ///
+    /// # Safety
+    /// Called by the thread itself; without `force`, in a state in which it may record.
+    #[inline]
+    pub unsafe fn ask_for_stack(&self, reason: u8, force: bool) -> bool {
+        match &self.sampling {
+            // SAFETY: the caller fulfils the same conditions.
+            Some(sampling) => unsafe { sampling.ask(reason, force) },
+            None => false,
+        }
+    }
+
     /// Memory for the [`MAX_FRAMES`](crate::stacks::MAX_FRAMES) innermost frames of the thread, if its stack is wanted now;
     /// else null. The last stack must be older than the configured interval, unless `force` is set.
     ///

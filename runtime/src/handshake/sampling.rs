@@ -2,7 +2,7 @@
 //! Stacks of a thread, taken by the thread itself.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use hindsight_trace_format::catalogue::STACK_REASONS;
@@ -15,12 +15,18 @@ use crate::thread::trace::ThreadTrace;
 /// The index in [`STACK_REASONS`] of the one after which the thread does not run.
 const WAIT_BEGINS: u8 = 0;
 
+/// No stack was asked for.
+const NOT_ASKED: u8 = u8::MAX;
+
 /// A thread's part of the stacks.
 pub(crate) struct Sampling {
     stacks: Arc<ProcessStacks>,
     is_main: bool,
     /// The control thread has asked the thread for a stack, and the thread has not answered yet.
     requested: AtomicBool,
+    /// The reason of the thread's next stack, which is taken whenever the last one was; or `NOT_ASKED`. The thread itself
+    /// asks, in any state.
+    asked: AtomicU8,
     own: UnsafeCell<Own>,
 }
 
@@ -44,6 +50,7 @@ impl Sampling {
             stacks,
             is_main,
             requested: AtomicBool::new(false),
+            asked: AtomicU8::new(NOT_ASKED),
             own: UnsafeCell::default(),
         }
     }
@@ -68,6 +75,29 @@ impl Sampling {
         self.requested.store(false, Ordering::Relaxed);
     }
 
+    /// The thread asks for its next stack, where it cannot be walked: it is taken whenever the last one was, for this
+    /// reason, or an earlier one for which none was taken yet. False without `force`, if the last one is not old enough.
+    ///
+    /// # Safety
+    /// Called by the thread itself; without `force`, in a state in which it may record.
+    #[inline]
+    pub(crate) unsafe fn ask(&self, reason: u8, force: bool) -> bool {
+        if self.asked.load(Ordering::Relaxed) != NOT_ASKED {
+            return true;
+        }
+        let interval = self.stacks.interval(self.is_main);
+        // SAFETY: the caller is the thread, which may record.
+        if !force
+            && !unsafe { self.own() }
+                .sampler
+                .is_due(clock::counter(), interval)
+        {
+            return false;
+        }
+        self.asked.store(reason, Ordering::Relaxed);
+        true
+    }
+
     /// Memory for the thread's frames, if its stack is wanted now; else null.
     ///
     /// # Safety
@@ -77,6 +107,7 @@ impl Sampling {
         // SAFETY: the caller is the thread.
         let own = unsafe { self.own() };
         let now = clock::counter();
+        let force = force || self.asked.load(Ordering::Relaxed) != NOT_ASKED;
         if !force && !own.sampler.is_due(now, self.stacks.interval(self.is_main)) {
             return std::ptr::null_mut();
         }
@@ -88,6 +119,10 @@ impl Sampling {
     /// # Safety
     /// Called by the thread itself, which may record; `trace` is its trace.
     pub(crate) unsafe fn end(&self, trace: &ThreadTrace, reason: u8, count: usize, cut: bool) {
+        let reason = match self.asked.swap(NOT_ASKED, Ordering::Relaxed) {
+            NOT_ASKED => reason,
+            asked => asked,
+        };
         if usize::from(reason) >= STACK_REASONS.len() {
             debug_assert!(false, "no reason for a stack: {reason}");
             return;

@@ -83,6 +83,9 @@ enum StackReason : uint32_t {
   kStackReasonLibraryLoad = 5u,
   kStackReasonCheckpoint = 6u,
   kStackReasonProgram = 7u,
+  kStackReasonGcWait = 8u,
+  kStackReasonTransaction = 9u,
+  kStackReasonMessage = 10u,
 };
 
 enum LifecycleBeginStep : uint32_t {

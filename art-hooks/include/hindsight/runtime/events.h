@@ -56,11 +56,17 @@ ALWAYS_INLINE inline size_t BytesInBuffer(Thread* thread) {
   return thread->GetThreadLocalBytesAllocated() - thread->TlabSize();
 }
 
+// Lets `thread` take its stack soon, if it is the calling thread. It may hold locks of the heap.
+void SampleAllocation(Thread* thread);
+
 // Called before `thread` gets another allocation buffer, or none: by the thread itself, or while it is suspended.
 ALWAYS_INLINE inline void CountAllocations(Thread* thread) {
   ThreadWords* words = thread->GetHindsightWords();
   words->allocated_objects += thread->GetThreadLocalObjectsAllocated();
   words->allocated_bytes += BytesInBuffer(thread);
+  if (Records(thread, kCategoryStacks)) {
+    SampleAllocation(thread);
+  }
 }
 
 // Records the CPU time, allocations, page faults and context switches of `self`, the calling thread, at most once a

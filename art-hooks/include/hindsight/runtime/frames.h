@@ -8,6 +8,7 @@
 
 #include "base/locks.h"
 #include "base/macros.h"
+#include "hindsight/runtime/events.h"
 #include "thread.h"
 
 namespace art {
@@ -58,9 +59,16 @@ ALWAYS_INLINE inline void NativeMethodEntered(Thread* self) REQUIRES_SHARED(Lock
   }
 }
 
-ALWAYS_INLINE inline void NativeMethodExited(Thread* self) {
+// `self`, the calling thread, returns from a native method, and records stacks: takes one, if it is wanted now. @FastNative
+// methods are left out: they are short, and many.
+void SampleNativeMethod(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_);
+
+ALWAYS_INLINE inline void NativeMethodExited(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_) {
   if (IsTraced(self)) {
     RecordExit(self);
+  }
+  if (Records(self, kCategoryStacks)) {
+    SampleNativeMethod(self);
   }
 }
 

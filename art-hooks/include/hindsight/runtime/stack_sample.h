@@ -25,6 +25,17 @@ ALWAYS_INLINE inline void SampleStack(Thread* self, StackReason reason, bool for
   }
 }
 
+// As TakeStack, where the stack cannot be walked: it is taken at the thread's next safepoint, or, if the thread is not
+// Runnable, at its next hook. The thread may hold any locks but those of the thread list.
+void TakeStackSoon(Thread* self, StackReason reason, bool force);
+
+// As TakeStackSoon, if `self` records stacks. Without `force`, it is Runnable.
+ALWAYS_INLINE inline void SampleStackSoon(Thread* self, StackReason reason, bool force = false) {
+  if (Records(self, kCategoryStacks)) {
+    TakeStackSoon(self, reason, force);
+  }
+}
+
 }  // namespace hindsight
 }  // namespace art
 

@@ -30,6 +30,10 @@ HindsightFrame* hindsight_begin_stack(const void* state, uint32_t force);
 // memory. `cut` is not 0 if there were more. `reason`: a StackReason.
 void hindsight_end_stack(const void* state, uint32_t reason, uint32_t count, uint32_t cut);
 
+// The calling thread's next stack is taken whenever the last one was, and has this reason. Returns 0 if none is wanted: unless
+// `force` is not 0, the last one must be older than the configured interval. With `force`, the thread may be in any state.
+uint32_t hindsight_ask_for_stack(const void* state, uint32_t reason, uint32_t force);
+
 // The calling thread answers a request for its stack.
 void hindsight_stack_request_done(const void* state);
 

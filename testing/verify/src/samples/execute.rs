@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs a program that records calls and stacks.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,8 +55,45 @@ pub(super) fn compile(lab: &Lab, checkout: &Path, folder: &Path) -> Result<PathB
     Ok(jar)
 }
 
+/// How the stacks of a program were walked. Each walk over known frames was compared with ART's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Walks {
+    pub(super) known: u64,
+    with_art: u64,
+    pub(super) different: u64,
+}
+
+impl Walks {
+    /// From the line that the lab's build of ART prints (`art-hooks/cc/runtime/walk_check.h`).
+    fn parse(line: &str) -> Option<Walks> {
+        let mut numbers = line.strip_prefix("hindsight: stacks: ")?.split(", ");
+        let mut next = |unit: &str| numbers.next()?.strip_suffix(unit)?.parse().ok();
+        Some(Walks {
+            known: next(" walks over known frames")?,
+            with_art: next(" with ART")?,
+            different: next(" different")?,
+        })
+    }
+
+    pub(super) fn add(&mut self, other: Walks) {
+        self.known += other.known;
+        self.with_art += other.with_art;
+        self.different += other.different;
+    }
+}
+
+impl fmt::Display for Walks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} walks over known frames, {} with ART, {} different",
+            self.known, self.with_art, self.different
+        )
+    }
+}
+
 /// Runs the program in a new folder, and reads its trace.
-pub(super) fn execute(lab: &Lab, program: &Program<'_>, folder: &Path) -> Result<Trace> {
+pub(super) fn execute(lab: &Lab, program: &Program<'_>, folder: &Path) -> Result<(Trace, Walks)> {
     fs::create_dir_all(folder)?;
     let class_path = folder.join("program.jar");
     fs::copy(program.jar, &class_path)?;
@@ -91,17 +129,20 @@ pub(super) fn execute(lab: &Lab, program: &Program<'_>, folder: &Path) -> Result
         .env(
             "HINDSIGHT",
             format!("{CONFIGURATION},ring={RING},dir={place}"),
-        );
+        )
+        .env("HINDSIGHT_CHECK_STACKS", "yes");
     let log = folder.join("output.txt");
     finish(&mut command, &log)?;
     let printed = fs::read_to_string(&log)?;
     ensure!(printed.contains("done"), "it did not end:\n{printed}");
+    let walks = printed.lines().find_map(Walks::parse);
+    let walks = walks.context("this ART does not check the walks of stacks")?;
     let traces: Vec<PathBuf> = (fs::read_dir(folder)?.flatten())
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|x| x == "hindsight"))
         .collect();
     ensure!(traces.len() == 1, "it wrote {} traces", traces.len());
-    Ok(Trace::open(&traces[0])?)
+    Ok((Trace::open(&traces[0])?, walks))
 }
 
 /// Runs a program; its output goes to `log`.
@@ -115,4 +156,22 @@ fn finish(command: &mut Command, log: &Path) -> Result<()> {
         .with_context(|| format!("cannot run {:?}", command.get_program()))?;
     ensure!(status.success(), "{status}, see {}", log.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_about_walks_is_read() {
+        let walks = Walks {
+            known: 12,
+            with_art: 3,
+            different: 1,
+        };
+        let line = format!("hindsight: stacks: {walks}");
+        assert_eq!(Walks::parse(&line), Some(walks));
+        assert_eq!(Walks::parse(&line[..line.len() - 1]), None);
+        assert_eq!(Walks::parse("done 5"), None);
+    }
 }

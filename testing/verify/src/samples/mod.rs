@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask verify samples`: programs record all their calls and take stacks at the same time; the calls that the stacks
-//! show are compared with the recorded ones.
+//! show are compared with the recorded ones. Each stack that was walked over known frames is compared with one that ART walks.
 
 mod compare;
 mod execute;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use hindsight_lab::{Isa, Lab, Release, Variant};
 
 use compare::Sums;
-use execute::{Mode, Program};
+use execute::{Mode, Program, Walks};
 
 /// Options of `verify samples`.
 #[derive(clap::Args)]
@@ -39,10 +39,18 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     let jar = execute::compile(&lab, checkout, folder)?;
     let mut total = Sums::default();
+    let mut all_walks = Walks::default();
     let mut programs = 0;
     let mut right = true;
     for mode in Mode::ALL {
-        for kind in ["computing", "waiting", "allocating", "mixed", "deep"] {
+        for kind in [
+            "computing",
+            "waiting",
+            "allocating",
+            "mixed",
+            "deep",
+            "changing",
+        ] {
             let program = Program {
                 jar: &jar,
                 kind,
@@ -50,19 +58,21 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
                 mode,
             };
             let name = format!("{kind}-{}", mode.name());
-            let trace = execute::execute(&lab, &program, &folder.join(&name))
+            let (trace, walks) = execute::execute(&lab, &program, &folder.join(&name))
                 .with_context(|| name.clone())?;
             let sums = compare::compare(&trace, LONG * INTERVAL_NS);
-            println!("{name}: {sums}");
+            println!("{name}: {sums}; {walks}");
             for example in &sums.examples {
                 println!("  {example}");
             }
             right &= sums.stacks != 0 && sums.wrong == 0 && sums.outside == 0;
+            right &= walks.known != 0 && walks.different == 0;
             total.add(&sums);
+            all_walks.add(walks);
             programs += 1;
         }
     }
-    println!("{total}");
+    println!("{total}; {all_walks}");
     println!(
         "samples: {programs} programs, {} calls, coverage {:.0} %, error {:.1} %",
         total.calls,
