@@ -36,6 +36,15 @@ impl Encoder {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
+    /// Seven bits a byte, lowest first; the highest bit says that more bytes follow.
+    pub(super) fn varint(&mut self, mut v: u64) {
+        while v >= 0x80 {
+            self.0.push(v as u8 | 0x80);
+            v >>= 7;
+        }
+        self.0.push(v as u8);
+    }
+
     /// Length in bytes, then UTF-8.
     pub(super) fn string(&mut self, s: &str) {
         let s = clip(s);
@@ -100,6 +109,22 @@ impl<'a> Decoder<'a> {
 
     pub(super) fn u64(&mut self, field: &str) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array(field)?))
+    }
+
+    pub(super) fn varint(&mut self, field: &str) -> Result<u64, DecodeError> {
+        let mut v = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1, field)?[0];
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            v |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(v);
+            }
+        }
+        Err(self.error(format!("{field} does not fit into 64 bits")))
     }
 
     pub(super) fn str(&mut self, field: &str) -> Result<&'a str, DecodeError> {

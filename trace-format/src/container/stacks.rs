@@ -4,13 +4,18 @@
 //! A stack is a chain of nodes from its innermost frame outwards. Stacks share nodes: two frames are one node if method,
 //! dex pc and parent are equal. A node's parent has a lower number, so each chain ends.
 
+use std::collections::HashMap;
+
 use super::codec::{Decoder, Encoder};
 use super::error::DecodeError;
 use super::sections::{StackGeneration, StackNode, Stacks};
 
-const NODE_BYTES: usize = 16;
-/// Number, count and size of the nodes, and four bytes of padding.
-const GENERATION_BYTES: usize = 16;
+/// The least size of a node: three numbers.
+const LEAST_NODE_BYTES: usize = 3;
+/// The largest: two numbers of 32 bits, and two of 64.
+const MOST_NODE_BYTES: usize = 2 * 5 + 2 * 10;
+/// Number of the generation, count of the nodes and their size.
+const GENERATION_BYTES: usize = 12;
 
 impl StackGeneration {
     /// The node with this number.
@@ -45,13 +50,9 @@ impl Stacks {
         for generation in &self.generations {
             e.u32(generation.number);
             e.u32(generation.nodes.len() as u32);
-            e.u32(NODE_BYTES as u32);
-            e.u32(0);
-            for node in &generation.nodes {
-                e.u64(node.method);
-                e.u32(node.parent);
-                e.u32(node.dex_pc);
-            }
+            let nodes = encode_nodes(&generation.nodes);
+            e.u32(nodes.len() as u32);
+            e.0.extend_from_slice(&nodes);
         }
         e.0
     }
@@ -95,43 +96,92 @@ impl Stacks {
         }
         for _ in 0..count {
             let number = d.u32("the generation's number")?;
-            let nodes = d.u32("the number of nodes")? as usize;
-            let node_bytes = d.u32("the size of a node")? as usize;
-            d.u32("padding")?;
-            if node_bytes < NODE_BYTES {
-                return Err(d.error(format!(
-                    "nodes are {node_bytes} bytes, at least {NODE_BYTES} are needed"
-                )));
+            let count_of_nodes = d.u32("the number of nodes")? as usize;
+            let bytes = d.u32("the size of the nodes")? as usize;
+            if bytes < count_of_nodes.saturating_mul(LEAST_NODE_BYTES)
+                || bytes > count_of_nodes.saturating_mul(MOST_NODE_BYTES)
+            {
+                return Err(d.error(format!("{count_of_nodes} nodes do not take {bytes} bytes")));
             }
-            self.generations.push(StackGeneration {
-                number,
-                nodes: Vec::with_capacity(nodes.min(d.remaining() / node_bytes)),
-            });
-            for index in 0..nodes {
-                let start = d.at();
-                let mut entry = Decoder::new(d.take(node_bytes, "a node")?);
-                let node = StackNode {
-                    method: entry.u64("method")?,
-                    parent: entry.u32("parent")?,
-                    dex_pc: entry.u32("dex_pc")?,
-                };
-                if node.parent as usize > index {
-                    return Err(DecodeError {
-                        offset: start,
-                        what: format!(
-                            "node {} has the parent {}, which is no older",
-                            index + 1,
-                            node.parent
-                        ),
-                    });
-                }
-                if let Some(generation) = self.generations.last_mut() {
-                    generation.nodes.push(node);
-                }
+            let start = d.at();
+            // Of a section that ends early the nodes that are here are read.
+            let here = d.take(bytes.min(d.remaining()), "the nodes")?;
+            let mut nodes = Vec::new();
+            let decoded = decode_nodes(here, count_of_nodes, &mut nodes);
+            self.generations.push(StackGeneration { number, nodes });
+            decoded.map_err(|e| DecodeError {
+                offset: start + e.offset,
+                ..e
+            })?;
+            if here.len() < bytes {
+                return Err(d.error(format!("the nodes claim {bytes} bytes")));
             }
         }
         Ok(())
     }
+}
+
+/// Three numbers a node: how much lower the parent's number is, 0 without a parent; which of the methods so far it is, in the
+/// order of their first nodes; the dex pc plus one. A new method's number is followed by the difference of its address to
+/// the method before it.
+fn encode_nodes(nodes: &[StackNode]) -> Vec<u8> {
+    let mut e = Encoder::default();
+    let mut methods = HashMap::new();
+    let mut last = 0;
+    for (index, node) in nodes.iter().enumerate() {
+        let number = index as u64 + 1;
+        // A parent that is no older is refused by the reader.
+        let parent = u64::from(node.parent);
+        e.varint(match parent {
+            0 => 0,
+            older if older < number => number - older,
+            _ => number,
+        });
+        let new = methods.len() as u64;
+        let method = *methods.entry(node.method).or_insert(new);
+        e.varint(method);
+        if method == new {
+            let difference = node.method.wrapping_sub(last) as i64;
+            e.varint((difference << 1 ^ difference >> 63) as u64);
+            last = node.method;
+        }
+        e.varint(u64::from(node.dex_pc.wrapping_add(1)));
+    }
+    e.0
+}
+
+/// Adds the nodes to `nodes`, also those before the place of an error.
+fn decode_nodes(bytes: &[u8], count: usize, nodes: &mut Vec<StackNode>) -> Result<(), DecodeError> {
+    let mut d = Decoder::new(bytes);
+    nodes.reserve(count.min(d.remaining() / LEAST_NODE_BYTES));
+    let mut methods: Vec<u64> = Vec::new();
+    for number in 1..=count as u64 {
+        let before = d.varint("parent")?;
+        if before >= number && before != 0 {
+            return Err(d.error(format!("node {number} has no parent {before} nodes before")));
+        }
+        let parent = if before == 0 { 0 } else { number - before };
+        let method = d.varint("method")?;
+        let known = usize::try_from(method).unwrap_or(usize::MAX);
+        if known > methods.len() {
+            return Err(d.error(format!(
+                "node {number} has the method {known}, which is new"
+            )));
+        }
+        if known == methods.len() {
+            let difference = d.varint("address")?;
+            let difference = difference >> 1 ^ (difference & 1).wrapping_neg();
+            methods.push(methods.last().map_or(0, |m| *m).wrapping_add(difference));
+        }
+        let dex_pc = u32::try_from(d.varint("dex_pc")?)
+            .map_err(|_| d.error("dex_pc has more than 32 bits"))?;
+        nodes.push(StackNode {
+            method: methods[known],
+            parent: parent as u32,
+            dex_pc: dex_pc.wrapping_sub(1),
+        });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -187,12 +237,71 @@ mod tests {
         };
         assert_eq!(nodes(&bytes), [3, 3]);
         assert_eq!(nodes(&bytes[..bytes.len() - 1]), [3, 2]);
-        assert_eq!(nodes(&bytes[..8 + 16 + 17]), [1]);
+        // Its nodes take six, five and five bytes.
+        let first = 8 + GENERATION_BYTES;
+        assert_eq!(nodes(&bytes[..first + 12]), [2]);
         assert!(nodes(&bytes[..8]).is_empty());
         let mut wrong = bytes;
         // The second node's parent.
-        wrong[8 + 16 + 16 + 8] = 9;
+        wrong[first + 6] = 9;
         assert_eq!(nodes(&wrong), [1]);
+    }
+
+    #[test]
+    fn all_values_of_nodes_come_back() {
+        let mut nodes = Vec::new();
+        for (number, method) in [
+            0,
+            1,
+            u64::MAX,
+            0x7000_0000,
+            0x7000_0020,
+            1,
+            0x7000_0000,
+            1 << 63,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for dex_pc in [0, 1, 0x7f, 0x80, u32::MAX - 1, u32::MAX] {
+                nodes.push(node(method, nodes.len() as u32, dex_pc));
+                nodes.push(node(method, number as u32 / 2, dex_pc));
+            }
+        }
+        let stacks = Stacks {
+            generations: vec![
+                StackGeneration {
+                    number: 1,
+                    nodes: nodes.clone(),
+                },
+                StackGeneration {
+                    number: u32::MAX,
+                    nodes,
+                },
+            ],
+        };
+        let bytes = stacks.encode();
+        assert_eq!(Stacks::decode(&bytes).unwrap(), stacks);
+        for length in 0..bytes.len() {
+            assert!(Stacks::decode(&bytes[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_a_few_methods_take_few_bytes() {
+        let nodes: Vec<_> = (0..1000)
+            .map(|i| node(0x7000_0000 + 32 * u64::from(i % 50), i, i % 90))
+            .collect();
+        assert!(encode_nodes(&nodes).len() <= 3 * nodes.len() + 200);
+    }
+
+    #[test]
+    fn a_table_claims_no_more_nodes_than_it_has() {
+        let mut e = Encoder::default();
+        for word in [1, 0, 7, u32::MAX, 3, 0] {
+            e.u32(word);
+        }
+        assert!(Stacks::decode(&e.0).is_err());
     }
 
     #[test]
