@@ -33,6 +33,12 @@ fn section(bytes: &[u8], kind: SectionKind) -> std::ops::Range<usize> {
     found.offset as usize..(found.offset + found.length) as usize
 }
 
+/// Where a node of the table ends. The counts before the nodes have 20 bytes; the first node has 8, because of its method's
+/// address, the others 4.
+fn end_of_node(stacks: &std::ops::Range<usize>, number: usize) -> usize {
+    stacks.start + 20 + 8 + 4 * (number - 1)
+}
+
 /// Which of stacks and strings are listed, and how many of each are lost.
 fn listed(trace: &Trace) -> (bool, usize, bool, u64) {
     let has = |part| trace.damaged.iter().any(|d| d.part == part);
@@ -60,13 +66,8 @@ fn a_file_that_ends_early_lists_the_strings_and_stacks_that_it_lacks() {
         (true, 5, true, 8)
     );
     assert_eq!(listed(&cut(stacks.start)), (false, 0, true, 8));
-    // A node has 16 bytes; they follow the counts.
-    let nodes = stacks.start + 8 + 16;
-    for (at, lost) in [
-        (nodes + 5 * 16, 3),
-        (nodes + 5 * 16 + 9, 3),
-        (stacks.end - 1, 1),
-    ] {
+    let nodes = |count| end_of_node(&stacks, count);
+    for (at, lost) in [(nodes(5), 3), (nodes(5) + 2, 3), (stacks.end - 1, 1)] {
         let trace = cut(at);
         assert_eq!(listed(&trace), (false, 0, true, lost), "{at}");
         // Nothing of it is taken for something else.
@@ -93,7 +94,7 @@ fn a_changed_byte_is_listed_and_the_stacks_before_it_are_read() {
     let stacks = section(&bytes, SectionKind::Stacks);
     let mut changed = bytes.clone();
     // The parent of the sixth node.
-    changed[stacks.start + 8 + 16 + 5 * 16 + 8] = 0x77;
+    changed[end_of_node(&stacks, 5)] = 0x77;
     assert_eq!(listed(&open(&changed)), (false, 0, true, 3));
     let strings = section(&bytes, SectionKind::Strings);
     let mut changed = bytes;
