@@ -80,6 +80,9 @@ pub struct Evidence {
     pub calls: Vec<ChainCall>,
     /// The program's innermost method among its callers and its chain, or else of the platform.
     pub method: String,
+    /// Whether a deeper call has no name, so that it may have been another method.
+    #[serde(skip)]
+    pub(crate) method_is_uncertain: bool,
     /// The part of the wait that the last one covers, 0 ..= 1.
     pub share: f64,
     /// Whether the last one sleeps or waits.
@@ -323,7 +326,7 @@ fn evidence_of(
     }
     let idle = any(known::is_idle);
     let last = path[path.len() - 1];
-    let telling = telling_method(trace, calls, &path);
+    let (telling, method_is_uncertain) = telling_method(trace, calls, &path);
     let waits = longest_gap(calls, last);
     let waits = (waits.0.max(gap.0), waits.1.min(gap.1));
     let is_most = waits.1.saturating_sub(waits.0) as f64 > length as f64 * DOMINANT;
@@ -373,6 +376,7 @@ fn evidence_of(
         callers: names(trace, calls, callers),
         calls: chain_calls(trace, calls, path, gap),
         method: telling,
+        method_is_uncertain,
         share: overlap(calls, last, gap) as f64 / length as f64,
         sleeps: method(last).is_some_and(known::sleeps_or_waits),
         idle,

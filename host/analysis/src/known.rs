@@ -11,12 +11,12 @@ pub(crate) fn is_message_loop(method: &Method) -> bool {
 
 /// Belongs to the machinery that runs messages: a thread that calls it has a looper.
 pub(crate) fn handles_messages(method: &Method) -> bool {
-    is_message_loop(method)
-        || matches!(
-            (method.class.as_str(), method.name.as_str()),
-            ("android.os.MessageQueue", "next" | "nativePollOnce")
-                | ("android.os.Handler", "dispatchMessage")
-        )
+    is_message_loop(method) || dispatches_message(method) || waits_for_messages(method)
+}
+
+/// Runs one message.
+pub(crate) fn dispatches_message(method: &Method) -> bool {
+    method.class == "android.os.Handler" && method.name == "dispatchMessage"
 }
 
 /// Waits for work, or for another thread. A thread in such a method holds up no other thread, unless it owns a lock.

@@ -111,8 +111,9 @@ pub(crate) fn names(trace: &Trace, calls: &Calls, path: &[usize]) -> Vec<String>
 }
 
 /// The method that says best what the thread did in these calls: the program's innermost one; without any, the
-/// innermost one that does not wait, if possible one with a name.
-pub(crate) fn telling_method(trace: &Trace, calls: &Calls, path: &[usize]) -> String {
+/// innermost one that does not wait, if possible one with a name. And whether it may be another one, because a deeper
+/// call has no name.
+pub(crate) fn telling_method(trace: &Trace, calls: &Calls, path: &[usize]) -> (String, bool) {
     let method = |&&i: &&usize| trace.methods.get(calls.method[i]);
     let inner = || path.iter().rev();
     let own = inner().find(|i| method(i).is_some_and(|m| m.is_named() && !known::is_platform(m)));
@@ -120,8 +121,10 @@ pub(crate) fn telling_method(trace: &Trace, calls: &Calls, path: &[usize]) -> St
     let waits = |i: &&usize| method(i).is_some_and(known::sleeps_or_waits);
     let found = own.or_else(|| inner().find(|i| is_named(i) && !waits(i)));
     let found = found.or_else(|| inner().find(|i| !waits(i)));
-    let found = found.or(path.last()).copied();
-    found.map_or_else(String::new, |i| {
-        trace.methods.name(calls.method[i]).into_owned()
-    })
+    let Some(&found) = found.or(path.last()) else {
+        return (String::new(), false);
+    };
+    let uncertain = inner().take_while(|&&i| i != found).any(|i| !is_named(&i));
+    let name = trace.methods.name(calls.method[found]).into_owned();
+    (name, uncertain)
 }

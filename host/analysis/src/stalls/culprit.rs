@@ -49,7 +49,7 @@ pub(super) fn chain(trace: &Trace, thread: &Thread, own: &Own, head: usize, spen
     let suspect = evidence
         .first()
         .filter(|e| culprit_reason == Reason::NotRecorded && e.ended_together.is_some())
-        .filter(|e| has_name(&e.method))
+        .filter(|e| is_certain(e))
         .map(|e| (e.method.clone(), e.thread.clone()));
     let mut path_to_head = calls.path_to(head);
     path_to_head.pop();
@@ -118,16 +118,17 @@ fn culprit(recorded: &Recorded, evidence: &[Evidence]) -> (Option<(String, Strin
     match thread {
         Some(e) if e.lock_owner.is_some() => (None, waited),
         // A thread that waited for work had nothing to do with the wait for most of the time.
-        Some(e) if !e.idle && !has_name(&e.method) => (None, unnamed),
+        Some(e) if !e.idle && !is_certain(e) => (None, unnamed),
         Some(e) if !e.idle => (Some((e.method.clone(), e.thread.clone())), known),
         _ if traced => (None, unclear),
         _ => (None, not_traced),
     }
 }
 
-/// Whether this is the name of a method, rather than its address or a remark that it is not recorded.
-fn has_name(method: &str) -> bool {
-    !method.starts_with('<')
+/// Whether the method is known by its name, rather than by its address or a remark that it is not recorded, and no
+/// deeper call without a name may be the one.
+fn is_certain(evidence: &Evidence) -> bool {
+    !evidence.method.starts_with('<') && !evidence.method_is_uncertain
 }
 
 /// The kind of a wait of which neither the owner of a lock nor a waker is recorded.

@@ -95,13 +95,16 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
 ///
 /// A looper runs messages through `Handler.dispatchMessage`, which may have been inlined into it. So its messages
 /// are all the calls it makes, except the wait for the next one. In a ring that has wrapped around, the
-/// looper itself isn't known any more: then messages are the outermost calls.
+/// looper itself isn't known any more: then messages are the outermost calls. A call without a name that dispatches
+/// messages, and is in no message, is taken for a looper.
 fn heads(trace: &Trace, calls: &Calls) -> (Vec<usize>, bool) {
     let marked = |is: fn(&Method) -> bool| -> Vec<bool> {
         trace.methods.iter().map(|(_, m)| is(m)).collect()
     };
-    let (looper, idle, message) = (
+    let (looper, dispatch, named, idle, message) = (
         marked(|m| known::is_message_loop(m) || known::is_task_loop(m)),
+        marked(known::dispatches_message),
+        marked(Method::is_named),
         marked(known::waits_for_work),
         marked(known::handles_messages),
     );
@@ -111,10 +114,24 @@ fn heads(trace: &Trace, calls: &Calls) -> (Vec<usize>, bool) {
             .copied()
             .unwrap_or(false)
     };
+    // Whether a call is a looper or a dispatched message, or inside one.
+    let mut in_message = vec![false; calls.len()];
+    // Messages that a call without a name dispatches.
+    let mut dispatched = vec![false; calls.len()];
+    for i in 0..calls.len() {
+        let caller = calls.parent_of(i).filter(|&caller| !in_message[caller]);
+        let is_dispatch = has(&dispatch, i);
+        dispatched[i] = is_dispatch && caller.is_some_and(|caller| !has(&named, caller));
+        let called_in_one = caller.is_none() && calls.parent_of(i).is_some();
+        in_message[i] = called_in_one || is_dispatch || has(&looper, i);
+    }
     // Loopers can be nested; a call above one isn't a message.
     let mut above_looper = vec![false; calls.len()];
-    for i in (0..calls.len()).filter(|&i| has(&looper, i)) {
-        let mut above = Some(i);
+    for i in 0..calls.len() {
+        let mut above = match dispatched[i] {
+            true => calls.parent_of(i),
+            false => Some(i).filter(|&i| has(&looper, i)),
+        };
         while let Some(caller) = above.filter(|&caller| !above_looper[caller]) {
             above_looper[caller] = true;
             above = calls.parent_of(caller);
@@ -122,7 +139,7 @@ fn heads(trace: &Trace, calls: &Calls) -> (Vec<usize>, bool) {
     }
     let is_head = |i: usize| {
         let called_by_looper = calls.parent_of(i).is_none_or(|parent| has(&looper, parent));
-        called_by_looper && !above_looper[i] && !has(&idle, i)
+        (called_by_looper || dispatched[i]) && !above_looper[i] && !has(&idle, i)
     };
     let heads = (0..calls.len()).filter(|&i| is_head(i)).collect();
     let messages = (0..calls.len()).any(|i| has(&message, i));

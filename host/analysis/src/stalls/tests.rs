@@ -473,6 +473,56 @@ fn a_method_without_a_name_is_no_culprit() {
     );
 }
 
+/// The deepest named method did not hold the lock itself: a call below it did, whose name is missing.
+#[test]
+fn a_method_above_a_nameless_call_is_no_culprit() {
+    let owned_in = |owns_lock: bool| {
+        let trace = waits(|s| {
+            let dispatch = s.method("android.os.Handler.dispatchMessage", "()V");
+            let save = s.method("c.Store.save", "()V");
+            let owner = s.thread(3, "owner");
+            s.at(owner, 0)
+                .enter(dispatch)
+                .enter(save)
+                .call(0x600e_5a70, 500_000_010)
+                .exit()
+                .exit();
+            if owns_lock {
+                lock_wait(s, 3);
+            }
+        });
+        first(&trace)
+    };
+    let known = owned_in(true);
+    let nothing = (None, Reason::OwnerUnnamed);
+    assert_eq!((known.culprit, known.culprit_reason), nothing);
+    assert_eq!(owned_in(false).suspect, None);
+}
+
+/// In a damaged ring the looper may have no name.
+#[test]
+fn messages_that_a_nameless_call_dispatches_are_messages() {
+    let mut s = Script::new("p");
+    let dispatch = s.method("android.os.Handler.dispatchMessage", "()V");
+    let work = s.method("a.A.work", "()V");
+    let main = s.thread(1, "main");
+    // Two calls whose entries are not in the ring, and a message in the inner one.
+    let mut r = s.at(main, 0);
+    r.call(work, 100);
+    r.after(10).enter(dispatch).after(5).enter(0x600e_5a70);
+    // A message in a message is part of it.
+    r.call(dispatch, 300_000_000).exit().exit();
+    r.after(20_000_000).call(dispatch, 200).exit().exit();
+    let trace = decode(&s);
+    let found = ask(&trace, 3, STALL_NS);
+    assert!(found.messages);
+    assert_eq!(found.chains.len(), 1);
+    let chain = &found.chains[0];
+    assert_eq!(chain.calls[0].method, "android.os.Handler.dispatchMessage");
+    assert_eq!(chain.held_ns, 300_000_005);
+    assert_eq!(chain.callers.len(), 2);
+}
+
 #[test]
 fn a_damaged_ring_without_a_stall_does_not_tell() {
     let mut trace = message(&[("a.A.work", 1_000)]);
