@@ -104,16 +104,16 @@ pub struct Evidence {
 }
 
 /// A thread that an event names by its id.
-struct Named {
-    thread: Option<String>,
+pub(crate) struct Named {
+    pub(crate) thread: Option<String>,
     key: Option<ThreadKey>,
-    traced: bool,
-    missing: Option<Missing>,
+    pub(crate) traced: bool,
+    pub(crate) missing: Option<Missing>,
 }
 
 /// The thread that had the id `tid` at `at_ns`. The kernel gives ids of ended threads to new ones, so the trace
 /// may hold several threads of that id: without a `key` it is not certain which one is meant.
-fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
+pub(crate) fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
     let alive = |t: &&Thread| t.tid == tid && t.end_ns >= at_ns;
     let mut found: Vec<&Thread> = trace.threads.iter().filter(alive).collect();
     if found.len() > 1 {
@@ -124,7 +124,7 @@ fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
             thread: Some(thread.name.clone()),
             key: Some(thread.key),
             traced: true,
-            missing: ring_is_damaged(trace, thread.key).then_some(Missing::RingDamaged),
+            missing: ring_is_damaged(trace, thread).then_some(Missing::RingDamaged),
         };
     }
     let damaged = trace.damaged.iter().find_map(|d| match &d.part {
@@ -158,12 +158,15 @@ fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
     }
 }
 
-/// Whether a part of this thread's ring is damaged.
-pub(crate) fn ring_is_damaged(trace: &Trace, key: ThreadKey) -> bool {
-    trace
-        .damaged
-        .iter()
-        .any(|d| matches!(&d.part, DamagedPart::Ring { thread, .. } if *thread == key))
+/// Whether a part of this thread's ring, or of one of its rings, is damaged.
+pub(crate) fn ring_is_damaged(trace: &Trace, thread: &Thread) -> bool {
+    let is_its = |key: &ThreadKey| {
+        *key == thread.key
+            || key.process == thread.key.process
+                && thread.parts.iter().any(|part| part.ring == key.ring)
+    };
+    let mut damaged = trace.damaged.iter();
+    damaged.any(|d| matches!(&d.part, DamagedPart::Ring { thread, .. } if is_its(thread)))
 }
 
 /// The wait that a thread recorded in a gap between its calls.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
-use hindsight_decoder::{Damage, DamagedPart, Trace};
+use hindsight_decoder::{Damage, DamagedPart, ThreadKey, Trace};
 use serde::Serialize;
 
 use crate::page::Page;
@@ -63,17 +63,22 @@ impl From<&Damage> for DamageReport {
                 kept_slots,
                 slots,
             } => {
-                report.ring = Some(thread.ring);
+                report.ring = ring(*thread);
                 report.tid = *tid;
                 report.thread.clone_from(name);
                 report.kept_slots = Some(*kept_slots);
                 report.slots = *slots;
             }
-            DamagedPart::Anchors { thread } => report.ring = Some(thread.ring),
+            DamagedPart::Anchors { thread } => report.ring = ring(*thread),
             _ => {}
         }
         report
     }
+}
+
+/// The ring of a thread, which may be only in the file that this one was converted from.
+fn ring(thread: ThreadKey) -> Option<u32> {
+    (thread != ThreadKey::NOT_IN_FILE).then_some(thread.ring)
 }
 
 impl fmt::Display for DamageReport {

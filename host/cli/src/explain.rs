@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::page::Palette;
 use crate::told::account;
+use crate::unknown::{not_traced, several, unclear};
 use crate::words::{count, counted, duration, shorten, wrap};
 
 /// How a text is laid out.
@@ -629,22 +630,6 @@ fn conclusion(chain: &Chain) -> Option<String> {
     let culprit = chain.culprit.as_ref();
     let culprit = culprit.map(|(method, thread)| format!("{method}, on thread \"{thread}\""));
     let culprit = culprit.unwrap_or_else(|| "unknown".to_owned());
-    let not_traced = |role: &str, name: &str, missing: Option<Missing>| {
-        match missing {
-        Some(Missing::RingDamaged) => {
-            format!("{name} {role}, and its ring is damaged: its calls cannot be read.")
-        }
-        Some(Missing::FileDamaged) => format!(
-            "{name} {role}, and is not in the part of the file that could be read."
-        ),
-        Some(Missing::Converted) => format!(
-            "{name} {role}, and is not in this file. The file was converted: ask the original file, which may have it."
-        ),
-        None => format!(
-            "{name} {role}, and is not in the trace: to learn what it did, trace it, too (trace=all)."
-        ),
-    }
-    };
     let idle = chain.evidence.first().is_some_and(|e| e.idle);
     let waited = |role: &str, name: &str, tid: u32| {
         let itself = chain.evidence.first().and_then(|e| e.lock_owner.as_ref());
@@ -655,17 +640,14 @@ fn conclusion(chain: &Chain) -> Option<String> {
             "{name} {role}, but waited for a lock itself{whose}. For more: hindsight why --thread {tid}"
         )
     };
-    let unclear = |role: &str,
-                   name: &str,
-                   ring: Option<u32>,
-                   tid: u32,
-                   missing: Option<Missing>| match ring {
-        None => format!("{role} has the id {tid}, as several threads of the trace had."),
-        Some(_) if missing == Some(Missing::RingDamaged) => {
-            format!("{name} {role}, but its ring is damaged, and the rest has no call that lasted most of the wait.")
+    let unclear = |role: &str, name: &str, missing: Option<Missing>| match idle {
+        true if missing != Some(Missing::RingDamaged) => {
+            format!("{name} {role}, but waited for work for most of that time.")
         }
-        Some(_) if idle => format!("{name} {role}, but waited for work for most of that time."),
-        Some(_) => format!("{name} {role}, but made no call that lasted most of the wait."),
+        _ => {
+            let nothing = ("made", "no call that lasted most of the wait");
+            unclear(role, name, nothing, missing)
+        }
     };
     let text = match chain.culprit_reason {
         Reason::LockOwner => format!("{culprit}, which owned the lock."),
@@ -694,28 +676,26 @@ fn conclusion(chain: &Chain) -> Option<String> {
             let tid = waker.map_or(0, |w| w.tid);
             format!("unknown: {}", waited("ended the wait", &waker_name, tid))
         }
-        Reason::OwnerUnclear => {
-            let (ring, tid) = owner.map_or((None, 0), |o| (o.ring, o.tid));
-            let role = match ring {
-                None => "the owner of the lock",
-                Some(_) => "owned the lock when the wait began",
-            };
-            format!(
+        Reason::OwnerUnclear => match owner {
+            Some(owner) if owner.ring.is_some() => {
+                let role = "owned the lock when the wait began";
+                format!("unknown: {}", unclear(role, &owner_name, owner.missing))
+            }
+            owner => format!(
                 "unknown: {}",
-                unclear(role, &owner_name, ring, tid, owner.and_then(|o| o.missing))
-            )
-        }
-        Reason::WakerUnclear => {
-            let (ring, tid) = waker.map_or((None, 0), |w| (w.ring, w.tid));
-            let role = match ring {
-                None => "the thread that ended the wait",
-                Some(_) => "ended the wait",
-            };
-            format!(
+                several("the owner of the lock", owner.map_or(0, |o| o.tid))
+            ),
+        },
+        Reason::WakerUnclear => match waker {
+            Some(waker) if waker.ring.is_some() => {
+                let why = unclear("ended the wait", &waker_name, waker.missing);
+                format!("unknown: {why}")
+            }
+            waker => format!(
                 "unknown: {}",
-                unclear(role, &waker_name, ring, tid, waker.and_then(|w| w.missing))
-            )
-        }
+                several("the thread that ended the wait", waker.map_or(0, |w| w.tid))
+            ),
+        },
         Reason::Slept => {
             // The call that slept in its callees, for most of the sleep.
             let slept = |c: &&ChainCall| c.own && (c.ns - c.self_ns.min(c.ns)) * 2 > chain.slept_ns;

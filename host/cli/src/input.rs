@@ -27,6 +27,24 @@ impl Input {
     }
 }
 
+/// Refuses folders, pipes and devices.
+pub(crate) fn ensure_file(file: &Path) -> Result<()> {
+    let at = file.display();
+    ensure!(
+        !file.is_dir(),
+        "{at} is a folder, and this command reads files"
+    );
+    let is_other = match std::fs::metadata(file) {
+        Ok(facts) => !facts.is_file(),
+        Err(_) => file == Path::new("-"),
+    };
+    ensure!(
+        !is_other,
+        "{at}: pipes and devices are not read: save the data to a file, and name the file"
+    );
+    Ok(())
+}
+
 /// How traces are read.
 #[derive(Args, Default)]
 #[command(next_help_heading = "Reading")]
@@ -45,19 +63,12 @@ pub(crate) struct Reading {
 impl Reading {
     /// Decodes a file; shows a spinner if that takes long.
     pub(crate) fn read(&self, file: &Path) -> Result<Trace> {
-        let at = file.display();
         ensure!(
             !file.is_dir(),
-            "{at} is a folder, and this command reads files: name a file in it (hindsight diff takes folders)"
+            "{} is a folder, and this command reads files: name a file in it (hindsight diff takes folders)",
+            file.display()
         );
-        let is_pipe = match std::fs::metadata(file) {
-            Ok(facts) => !facts.is_file(),
-            Err(_) => file == Path::new("-"),
-        };
-        ensure!(
-            !is_pipe,
-            "{at}: pipes are not read: save the trace to a file, and name the file"
-        );
+        ensure_file(file)?;
         let _spinner = progress::spinner(format!("decoding {}", file.display()));
         let options = OpenOptions {
             strict: self.strict,
@@ -75,6 +86,7 @@ impl Reading {
         let mapping = match self.parsed.get() {
             Some(mapping) => mapping,
             None => {
+                ensure_file(file)?;
                 let mapping = Mapping::read(file)?;
                 self.parsed.get_or_init(|| mapping)
             }

@@ -20,6 +20,7 @@ mod select;
 mod summary;
 mod told;
 mod top;
+mod unknown;
 mod why;
 mod words;
 

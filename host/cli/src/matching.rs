@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::batch::Failure;
 use crate::damage::{self, DamageReport};
-use crate::input::Reading;
+use crate::input::{ensure_file, Reading};
 use crate::output::{unless_closed, write_json};
 use crate::page::{Look, Page};
 use crate::progress;
@@ -114,6 +114,7 @@ fn report(file: &Path, arguments: &Arguments, signatures: &[Signature]) -> Repor
 }
 
 fn read_signatures(file: &Path) -> Result<Vec<Signature>> {
+    ensure_file(file)?;
     let cannot = || format!("cannot read {}", file.display());
     let length = std::fs::metadata(file).with_context(cannot)?.len();
     anyhow::ensure!(

@@ -20,7 +20,7 @@ use clap::Args;
 use hindsight_export::Format;
 use tiny_http::{Header, Method, Request, Response, Server, StatusCode};
 
-use crate::input::Input;
+use crate::input::{ensure_file, Input};
 use crate::output::OutputError;
 use crate::select::Select;
 use crate::{damage, progress};
@@ -135,6 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// The trace in a format that Perfetto reads, and its length in bytes. Perfetto's own formats are served as they are.
 fn perfetto_trace(arguments: &Arguments) -> Result<(File, u64)> {
     let path = &arguments.input.file;
+    ensure_file(path)?;
     let cannot_read = || format!("cannot open {}", path.display());
     let is_foreign = {
         let mut start = [0; 1];

@@ -103,14 +103,18 @@ fn summary(file: &Path, arguments: &Arguments) -> Result<Summary> {
         file.display(),
         words::bytes(MAX_BYTES)
     );
+    // A newer schema may lack fields of this one.
+    let schema = serde_json::from_str::<serde_json::Value>(&json).ok();
+    let schema = schema.and_then(|json| Some(json.get("schema")?.as_str()?.to_owned()));
+    if let Some(schema) = schema {
+        ensure!(
+            schema == SUMMARY_SCHEMA,
+            "{}: its schema is {schema:?}; this program reads {SUMMARY_SCHEMA:?}",
+            file.display()
+        );
+    }
     let summary: Summary = serde_json::from_str(&json)
         .with_context(|| format!("{}: neither a trace nor a summary", file.display()))?;
-    ensure!(
-        summary.schema == SUMMARY_SCHEMA,
-        "{}: its schema is {:?}; this program reads {SUMMARY_SCHEMA:?}",
-        file.display(),
-        summary.schema
-    );
     ensure!(
         arguments.select.is_everything(),
         "{}: no part of a summary can be selected: leave out --thread, --from, --to and --depth",

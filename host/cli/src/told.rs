@@ -3,6 +3,7 @@
 
 use hindsight_analysis::{Party, Reason, SpanKind, Told, ToldWait, Used, WaitTotal};
 
+use crate::unknown::{not_traced, several, unclear};
 use crate::words::{bytes, count, counted, duration};
 
 /// What is said about a stall, in this order.
@@ -41,7 +42,7 @@ pub(crate) fn account(told: &Told, thread: &str, end: &str, window: bool) -> Acc
     if let Some(wait) = &told.wait {
         paragraphs.push(longest(wait));
         let other = wait.owner.as_ref().or(wait.waker.as_ref());
-        paragraphs.extend(other.filter(|p| p.thread.is_some()).map(meanwhile));
+        paragraphs.extend(other.filter(|p| p.ring.is_some()).map(meanwhile));
     }
     Account {
         headline,
@@ -198,6 +199,9 @@ fn longest(wait: &ToldWait) -> String {
 /// What the owner or waker did.
 fn meanwhile(party: &Party) -> String {
     let doing = match &party.doing[..] {
+        [] if party.missing.is_some() => {
+            "has no task or message then in the part of its ring that could be read".to_owned()
+        }
         [] => "recorded no task or message then".to_owned(),
         doing => format!("was in {}", doing.join(" → ")),
     };
@@ -218,31 +222,44 @@ fn meanwhile(party: &Party) -> String {
 fn named(party: &Party) -> String {
     match &party.thread {
         Some(name) => format!("thread \"{name}\" (tid {})", party.tid),
-        None => format!("thread {}, which is not in the file,", party.tid),
+        None => format!("thread {}", party.tid),
+    }
+}
+
+/// What the party of this reason did for the wait.
+fn role(reason: Reason) -> &'static str {
+    match reason {
+        Reason::WakerNotTraced | Reason::WakerUnclear | Reason::WakerUnnamed => "ended the wait",
+        _ => "held the lock when the wait began",
     }
 }
 
 fn conclusion(told: &Told) -> Option<String> {
     let wait = told.wait.as_ref();
     let party = wait.and_then(|w| w.owner.as_ref().or(w.waker.as_ref()));
-    let name = party.map_or_else(String::new, |p| match &p.thread {
-        Some(name) => format!("thread \"{name}\""),
-        None => format!("thread {}", p.tid),
-    });
-    let tid = party.map_or(0, |p| p.tid);
+    let name = party.map_or_else(String::new, named);
+    let (tid, missing) = party.map_or((0, None), |p| (p.tid, p.missing));
+    let is_one = party.is_some_and(|p| p.ring.is_some());
     let culprit = told.culprit.as_ref();
     let culprit = culprit.map(|(what, thread)| format!("{what}, on thread \"{thread}\""));
     let culprit = culprit.unwrap_or_default();
-    Some(match told.culprit_reason {
+    let reason = told.culprit_reason;
+    let role = role(reason);
+    Some(match reason {
         Reason::LockOwner => format!("Culprit: {culprit}, which held the lock."),
         Reason::Waker => format!("Culprit: {culprit}, which ended the wait."),
-        Reason::OwnerNotTraced => format!("Culprit: {name} held the lock, and is not in the file."),
-        Reason::WakerNotTraced => format!("Culprit: {name} ended the wait, and is not in the file."),
-        Reason::OwnerUnclear | Reason::OwnerUnnamed => {
-            format!("Culprit: {name}, which held the lock. It recorded no task or message then.")
+        Reason::OwnerNotTraced | Reason::WakerNotTraced => {
+            format!("Culprit: unknown: {}", not_traced(role, &name, missing))
         }
-        Reason::WakerUnclear | Reason::WakerUnnamed => {
-            format!("Culprit: {name}, which ended the wait. It recorded no task or message then.")
+        Reason::OwnerUnclear | Reason::OwnerUnnamed if !is_one => {
+            format!("Culprit: unknown: {}", several("the owner of the lock", tid))
+        }
+        Reason::WakerUnclear | Reason::WakerUnnamed if !is_one => {
+            format!("Culprit: unknown: {}", several("the thread that ended the wait", tid))
+        }
+        Reason::OwnerUnclear | Reason::OwnerUnnamed | Reason::WakerUnclear | Reason::WakerUnnamed => {
+            let why = unclear(role, &name, ("recorded", "no task or message then"), missing);
+            format!("Culprit: unknown: {why}")
         }
         Reason::OwnerWaited => format!(
             "Culprit: unknown: {name} held the lock, but waited for a lock itself. For more: hindsight why --thread {tid}"

@@ -810,5 +810,18 @@ fn times_outside_of_the_trace_are_named_as_they_were_asked_for() {
     f.hindsight(&["top", "-"])
         .assert()
         .failure()
-        .stderr(predicate::str::contains("-: pipes are not read"));
+        .stderr(predicate::str::contains(
+            "-: pipes and devices are not read",
+        ));
+    for command in [["top", "--mapping"], ["match", "--signatures"]] {
+        f.hindsight(&[command[0], "t.hindsight", command[1], "."])
+            .assert()
+            .failure()
+            .stderr(predicate::str::contains(". is a folder"));
+    }
+    std::fs::write(f.file("s.json"), r#"{"schema":"hindsight.summary/9"}"#).unwrap();
+    f.hindsight(&["summary", "s.json"])
+        .assert()
+        .failure()
+        .stderr(predicate::str::contains("its schema is"));
 }

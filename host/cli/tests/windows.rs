@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use hindsight_analysis::{parse_signatures, stalls, top, By, Question, Selection, Summary, Window};
 use hindsight_decoder::{Extension, Trace};
 use hindsight_export::{write_file, Format};
-use hindsight_testkit::{Script, SCENES};
+use hindsight_testkit::{events_only, stall, Script, SCENES};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 
@@ -45,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-fn record(threads: Vec<Vec<Step>>) -> Trace {
+fn record(threads: Vec<Vec<Step>>) -> Vec<u8> {
     let mut script = Script::new("p");
     let methods = METHODS.map(|m| script.method(m, "()V"));
     for (i, steps) in threads.into_iter().enumerate() {
@@ -62,7 +62,11 @@ fn record(threads: Vec<Vec<Step>>) -> Trace {
             };
         }
     }
-    Trace::decode(Path::new("whole"), &script.encode()).unwrap()
+    script.encode()
+}
+
+fn decode(bytes: &[u8]) -> Trace {
+    Trace::decode(Path::new("whole"), bytes).unwrap()
 }
 
 const SIGNATURES: &str = r#"
@@ -128,7 +132,7 @@ proptest! {
         from in 0.0f64..1.0,
         length in 0.0f64..1.0,
     ) {
-        let whole = record(threads);
+        let whole = decode(&record(threads));
         let span = (whole.end_ns() - whole.start_ns()) as f64;
         let from_ns = whole.start_ns() + (span * from) as u64;
         let to_ns = from_ns + (span * length) as u64 + 1;
@@ -138,6 +142,61 @@ proptest! {
         };
         let part = selection.apply(whole);
         prop_assert_eq!(answers(&convert(&part)), answers(&part));
+    }
+
+    #[test]
+    fn a_damaged_file_answers_as_its_conversion_does(
+        threads in prop::collection::vec(steps(), 1..4),
+        at in 0.0f64..1.0,
+        bit in prop::option::of(0u32..8),
+    ) {
+        let mut bytes = record(threads);
+        damage(&mut bytes, at, bit);
+        if let Ok(trace) = Trace::decode(Path::new("damaged"), &bytes) {
+            prop_assert_eq!(answers_of_part(&convert(&trace)), answers_of_part(&trace));
+        }
+    }
+}
+
+/// Changes a bit of a file, or cuts it off, at this part of its length.
+fn damage(bytes: &mut Vec<u8>, at: f64, bit: Option<u32>) {
+    let at = ((bytes.len() - 1) as f64 * at) as usize;
+    match bit {
+        Some(bit) => bytes[at] ^= 1 << bit,
+        None => bytes.truncate(at),
+    }
+}
+
+/// The answers to all questions, without the numbers of rings, as a converted file has only the rings that could be read.
+fn answers_of_part(trace: &Trace) -> Value {
+    let mut answers = answers(trace);
+    forget(&mut answers, "ring");
+    answers
+}
+
+/// The same of each scene with calls and of one with events only, damaged all over.
+#[test]
+fn damaged_scenes_answer_as_their_conversions_do() {
+    for (name, script) in [("stall", stall()), ("events-only", events_only())] {
+        let sound = script.encode();
+        let mut told = 0;
+        for i in 0..48 {
+            let mut bytes = sound.clone();
+            let at = f64::from(i) / 48.0 + 0.001;
+            damage(&mut bytes, at, (i % 3 == 0).then_some(i as u32 % 8));
+            let Ok(trace) = Trace::decode(Path::new(name), &bytes) else {
+                continue;
+            };
+            let converted = convert(&trace);
+            assert_eq!(converted.damaged.len(), trace.damaged.len(), "{name} {at}");
+            assert_eq!(
+                answers_of_part(&converted),
+                answers_of_part(&trace),
+                "{name} {at}"
+            );
+            told += 1;
+        }
+        assert!(told > 30, "{told}");
     }
 }
 

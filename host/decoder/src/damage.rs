@@ -5,6 +5,12 @@ use std::fmt;
 
 use crate::key::ThreadKey;
 
+/// A thread of which neither the name nor the ring is known.
+pub(crate) const UNKNOWN: &str = "an unknown thread";
+
+/// The anchors of a thread whose ring is not known.
+pub(crate) const UNKNOWN_ANCHORS: &str = "the anchors of an unknown ring";
+
 /// A damaged part of a file: what of it is missing from the trace, and why.
 ///
 /// `Display` gives one line: the part, the reason, and what was kept.
@@ -75,8 +81,12 @@ impl fmt::Display for DamagedPart {
                 thread, tid, name, ..
             } => match (name, tid) {
                 (Some(name), Some(tid)) => write!(f, "thread \"{name}\" (tid {tid})"),
+                _ if *thread == ThreadKey::NOT_IN_FILE => f.write_str(UNKNOWN),
                 _ => write!(f, "the thread of ring {}", thread.ring),
             },
+            DamagedPart::Anchors { thread } if *thread == ThreadKey::NOT_IN_FILE => {
+                f.write_str(UNKNOWN_ANCHORS)
+            }
             DamagedPart::Anchors { thread } => write!(f, "the anchors of ring {}", thread.ring),
             DamagedPart::Symbols => f.write_str("the methods' names"),
             DamagedPart::Clocks => f.write_str("the clocks, by which all times are shown"),
@@ -97,6 +107,14 @@ impl fmt::Display for Damage {
             DamagedPart::Ring { kept_slots: 0, .. } => {
                 f.write_str("; nothing of it is in the trace")
             }
+            DamagedPart::Ring {
+                kept_slots,
+                slots: Some(slots),
+                ..
+            } if kept_slots == slots => write!(
+                f,
+                "; all of its {slots} slots are in the trace, but single ones may be wrong"
+            ),
             DamagedPart::Ring {
                 kept_slots,
                 slots: Some(slots),

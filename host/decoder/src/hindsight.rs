@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use crate::clock::Clock;
 use crate::damage::{Damage, DamagedPart};
 use crate::error::Error;
+use crate::inherited;
 use crate::key::ThreadKey;
 use crate::methods::Merger;
 use crate::model::{levels, Mode, ThreadEvent, Trace};
@@ -170,6 +171,9 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         let sampled = threads.par_iter_mut().filter(|t| t.mode != Mode::Calls);
         sampled.for_each(|thread| sampler.add_to(thread));
     }
+    let mut losses = losses.unwrap_or_default();
+    let mut damaged = findings.damaged;
+    damaged.extend(inherited::take(&mut losses, &threads));
     Ok(Trace {
         process,
         clock,
@@ -177,8 +181,8 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         strings,
         stacks,
         threads,
-        losses: losses.unwrap_or_default(),
-        damaged: findings.damaged,
+        losses,
+        damaged,
         file_bytes: bytes.len() as u64,
     })
 }

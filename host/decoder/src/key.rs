@@ -12,3 +12,11 @@ pub struct ThreadKey {
     /// Index of the ring in its file; for imported formats, the thread's place.
     pub ring: u32,
 }
+
+impl ThreadKey {
+    /// A thread that is not in the file, but was in the one that the file was converted from.
+    pub const NOT_IN_FILE: ThreadKey = ThreadKey {
+        process: 0,
+        ring: u32::MAX,
+    };
+}

@@ -50,6 +50,7 @@ mod file;
 mod full_time;
 mod hindsight;
 pub mod import;
+mod inherited;
 mod key;
 mod mapping;
 mod methods;
@@ -75,6 +76,7 @@ pub use hindsight_trace_format::container::{
 };
 pub use hindsight_trace_format::slot::Extension;
 pub use import::{art_trace, hubble, nanoscope};
+pub use inherited::losses_of;
 pub use key::ThreadKey;
 pub use mapping::{Deobfuscated, Mapping};
 pub use methods::{Method, MethodId, Methods};

@@ -32,8 +32,8 @@ pub struct Trace {
     pub threads: Vec<Thread>,
     /// Data that the writer of the file lost, by its own account.
     pub losses: Losses,
-    /// Damaged parts of the file, in its order; empty for a sound file. Threads whose rings could not be read at
-    /// all are only here.
+    /// Damaged parts of the file, in its order, and of the file that it was converted from; empty for a sound file.
+    /// Threads whose rings could not be read at all are only here.
     pub damaged: Vec<Damage>,
     /// Size of the file, bytes.
     pub file_bytes: u64,

@@ -2,10 +2,11 @@
 //! The sound part of a damaged ring.
 //!
 //! A ring with a wrong checksum is read from its newest slot backwards up to the first event that makes no sense. Of
-//! a ring that the end of the file cuts off, the newest part is read if it is there; else, in the first lap, the oldest.
+//! a ring that the end of the file cuts off, the newest part is read if it is there; else, in the first lap, the oldest,
+//! up to the newest slot that is certainly the end of an event.
 
 use hashbrown::HashMap;
-use hindsight_trace_format::container::{Anchor, RingHeader, RingParts, SymbolTable};
+use hindsight_trace_format::container::{Anchor, RingHeader, RingMode, RingParts, SymbolTable};
 use hindsight_trace_format::reverse::{EventRef, Slots};
 use hindsight_trace_format::ring::Position;
 use hindsight_trace_format::slot::{Event, Extension, SLOT_BYTES};
@@ -66,11 +67,12 @@ fn sound_slots(
     anchors.extend(full_time::anchors(slots, first));
     let mut timeline = Timeline::new(header, &anchors);
     let names = Names::of(slots, symbols);
+    let events_only = is_events_only(header, slots);
     let (mut sound, mut wrong_times, mut newer) = (0, 0, None);
     // The last event with a right time, and the one after it.
     let (mut last, mut after_last) = (None, header.stopped_counter as u32);
     for event in slots.events() {
-        if !makes_sense(&event, newer, &names) {
+        if !makes_sense(&event, newer, &names) || events_only && is_of_call(&event) {
             break;
         }
         let counter = event.counter();
@@ -165,6 +167,19 @@ fn makes_sense(event: &EventRef<'_>, newer: Option<Event>, names: &Names<'_, '_>
     }
 }
 
+/// Whether only events are recorded in this ring: its header says so, and so do its newest events, or else the header is
+/// wrong.
+fn is_events_only(header: &RingHeader, slots: Slots<'_>) -> bool {
+    let newest = || slots.events().take(EVENTS_AT_END);
+    let of_calls = newest().filter(is_of_call).count();
+    header.mode == RingMode::Events && of_calls * 2 <= newest().count()
+}
+
+/// Whether an event is the entry or exit of a call.
+fn is_of_call(event: &EventRef<'_>) -> bool {
+    !matches!(event.event(), Event::Extension { .. })
+}
+
 /// The oldest part of a ring in its first lap, whose newest part is not in the file.
 fn oldest_part<'a>(header: &RingHeader, raw: &'a [u8]) -> (RingHeader, Slots<'a>) {
     let part = |slots: usize| {
@@ -174,11 +189,7 @@ fn oldest_part<'a>(header: &RingHeader, raw: &'a [u8]) -> (RingHeader, Slots<'a>
         };
         Slots::new(&raw[..slots * SLOT_BYTES], position)
     };
-    // The file may end in the middle of an event: then the slots at the end are payload.
-    let slots = raw.len() / SLOT_BYTES;
-    let ends = slots.saturating_sub(EVENT_SLOTS - 1)..=slots;
-    let end = ends.rev().min_by_key(|&end| oddities(part(end)));
-    let slots = part(end.unwrap_or(0));
+    let slots = part(certain_end(header, raw.len() / SLOT_BYTES, part));
 
     // From the start, times follow each other; the time of the last one takes the place of the ring's end.
     let (mut oldest, mut span) = (None, 0_u64);
@@ -217,16 +228,45 @@ fn oldest_part<'a>(header: &RingHeader, raw: &'a [u8]) -> (RingHeader, Slots<'a>
     (header, slots)
 }
 
-/// How many of the newest events are unknown, or seem to be far apart.
-fn oddities(slots: Slots<'_>) -> usize {
+/// How many of the first `slots` slots of a ring end with an event for certain.
+///
+/// The file may end in the middle of an event: then the slots at the end are payload, which may look like events. So each of
+/// the last slots is tried as the newest event. Those that lead to the fewest oddities disagree about the newest events only,
+/// and what they agree about is certain.
+fn certain_end<'a>(header: &RingHeader, slots: usize, part: impl Fn(usize) -> Slots<'a>) -> usize {
+    let events_only = header.mode == RingMode::Events;
+    let ends = slots.saturating_sub(EVENT_SLOTS - 1)..=slots;
+    let tried: Vec<_> = ends
+        .map(|end| (oddities(part(end), events_only), end))
+        .collect();
+    let fewest = tried.iter().map(|&(odd, _)| odd).min();
+    let mut certain: Option<Vec<usize>> = None;
+    for &(_, end) in tried.iter().filter(|&&(odd, _)| Some(odd) == fewest) {
+        let events = part(end).events().take(2 * EVENTS_AT_END);
+        let ends: Vec<usize> = events.map(|event| event.index + 1).collect();
+        certain = Some(match certain {
+            Some(agreed) => agreed
+                .into_iter()
+                .filter(|end| ends.contains(end))
+                .collect(),
+            None => ends,
+        });
+    }
+    let newest = certain.and_then(|ends| ends.into_iter().max());
+    newest.unwrap_or(0)
+}
+
+/// How many of the newest events are unknown or of another mode, or seem to be far apart.
+fn oddities(slots: Slots<'_>, events_only: bool) -> usize {
     let mut newer: Option<u32> = None;
     let mut odd = 0;
     for event in slots.events().take(EVENTS_AT_END) {
-        if let Event::Extension { number } = event.event() {
-            odd += usize::from(Extension::from_number(number).is_none());
-        }
+        odd += usize::from(match event.event() {
+            Event::Extension { number } => Extension::from_number(number).is_none(),
+            _ => events_only,
+        });
         let gap = newer.map_or(0, |newer| newer.wrapping_sub(event.counter()));
-        odd += usize::from(gap > u32::MAX / 2);
+        odd += usize::from((u32::MAX / 2..u32::MAX - SKEW).contains(&gap));
         newer = Some(event.counter());
     }
     odd

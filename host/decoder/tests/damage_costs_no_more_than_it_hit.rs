@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
-use hindsight_decoder::{DamagedPart, Error, Flags, OpenOptions, Thread, Trace};
+use hindsight_decoder::{DamagedPart, Error, Extension, Flags, Mode, OpenOptions, Thread, Trace};
 use hindsight_testkit::{damaged_ring, repeated_tid, stall, Script, EPOCH};
 use hindsight_trace_format::container::{Reader, SectionKind, HEADER_BYTES, MAGIC};
 
@@ -39,18 +39,57 @@ fn demo_like() -> Script {
             r.anchor();
         }
     }
+    add_events_only(&mut s, wait, get);
     s
+}
+
+/// A thread that records events only: messages, waits with their stacks, and pauses.
+fn add_events_only(s: &mut Script, wait: u64, get: u64) {
+    let name = s.string("notes loaded");
+    let stacks = [s.stack(&[(get, 1), (wait, 2)]), s.stack(&[(get, 5)])];
+    let thread = s.events_thread(4_304, "events", 9);
+    let mut r = s.at(thread, 3_000);
+    for i in 0..60 {
+        let wait = [("kind", i % 5), ("number", i), ("object", 0x1a2b + i)];
+        r.event(
+            Extension::MessageDispatched,
+            &[("message", i), ("class", get), ("what", i)],
+        )
+        .after(700)
+        .event(
+            Extension::LockWait,
+            &[("held by", 4_200), ("lock", 0x70a0_1000)],
+        )
+        .event(Extension::WaitBegin, &wait)
+        .extension(Extension::Stack, &stacks[i as usize % 2])
+        .after(9_000 + 170_000_000 * u64::from(i % 20 == 0))
+        .event(Extension::WaitEnd, &wait[..2])
+        .event(Extension::UserMark, &[("name", name)])
+        .after(60)
+        .event(Extension::MessageDone, &[("message", i)])
+        .after(30_000);
+        if i % 20 == 0 {
+            r.anchor();
+        }
+    }
+}
+
+/// The events of a thread, without their times and methods, which may be lost with the anchors and the names.
+fn records(thread: &Thread) -> Vec<(Extension, [u64; 4])> {
+    let events = thread.events.iter();
+    events.map(|e| (e.kind, e.payload)).collect()
 }
 
 fn open(bytes: &[u8]) -> Result<Trace, Error> {
     Trace::decode(Path::new("trace"), bytes)
 }
 
-/// The contents of a thread's ring, with methods by address: ids and names depend on other sections.
+/// The contents of a thread's ring, with methods by address: ids and names depend on other sections, and so do the calls
+/// that are made of stacks.
 fn contents(trace: &Trace, thread: &Thread) -> impl PartialEq + std::fmt::Debug {
     let address = |id| trace.methods.get(id).map(|m| m.address);
-    let calls: Vec<_> = thread
-        .calls
+    let exact = thread.calls.exact();
+    let calls: Vec<_> = exact
         .iter()
         .map(|c| {
             (
@@ -66,7 +105,10 @@ fn contents(trace: &Trace, thread: &Thread) -> impl PartialEq + std::fmt::Debug 
     let identity = (thread.tid, thread.name.clone(), thread.key);
     let mut stats = thread.stats;
     stats.unnamed_entries = 0;
-    (identity, calls, thread.events.clone(), stats, thread.end_ns)
+    (stats.stacks, stats.lost_stacks) = (0, 0);
+    let times: Vec<u64> = thread.events.iter().map(|e| e.at_ns).collect();
+    let events = (times, records(thread));
+    (identity, calls, events, stats, thread.end_ns)
 }
 
 struct Sound {
@@ -309,6 +351,17 @@ fn a_missing_end_costs_what_was_there() {
         for thread in &trace.threads {
             let before = sound.trace.thread(thread.key).unwrap();
             assert!(thread.stats.trace_points <= before.stats.trace_points);
+            assert!(
+                thread.mode != Mode::Events || thread.stats.trace_points == 0,
+                "{what}"
+            );
+            // The oldest events, or the newest.
+            let (kept, all) = (records(thread), records(before));
+            assert!(
+                all.starts_with(&kept) || all.ends_with(&kept),
+                "{what}: {} has other events",
+                thread.name
+            );
         }
         let strict =
             OpenOptions { strict: true }.decode(Path::new("trace"), &sound.bytes[..length]);

@@ -9,7 +9,9 @@ use std::io::{self, BufWriter, Seek, Write};
 
 use hashbrown::{HashMap, HashSet};
 use hindsight_decoder::catalogue::FieldKind;
-use hindsight_decoder::{Call, Extension, Flags, Frame, Method, Mode, Thread, ThreadEvent, Trace};
+use hindsight_decoder::{
+    losses_of, Call, Extension, Flags, Frame, Method, Mode, Thread, ThreadEvent, Trace,
+};
 use hindsight_trace_format::container::{
     Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, RingMode, SectionKind, StackGeneration,
     StackNode, Stacks, Symbol, Symbols, Writer,
@@ -110,10 +112,7 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
     }
     // Parts that are damaged in the original are losses of the new file.
     let mut losses = trace.losses.clone();
-    let damaged = trace.damaged.iter();
-    losses
-        .counts
-        .extend(damaged.map(|d| (format!("damaged: {d}"), 1)));
+    losses.counts.extend(losses_of(&trace.damaged));
     writer.section(SectionKind::Losses, 0, &[&losses.encode()])
 }
 

@@ -2,7 +2,7 @@
 //! Names of methods and threads, and the notes about missing data, as the formats show them.
 
 use hashbrown::{HashMap, HashSet};
-use hindsight_decoder::{Call, Flags, Method, MethodId, Methods, Thread, Trace};
+use hindsight_decoder::{losses_of, Call, Flags, Method, MethodId, Methods, Thread, Trace};
 
 /// The names of all methods by their ids. The last one is for calls whose entry was not recorded.
 pub(crate) fn method_names(trace: &Trace) -> Vec<String> {
@@ -116,8 +116,7 @@ pub(crate) fn unique_threads(threads: &[Thread]) -> Vec<(u32, String)> {
 pub(crate) fn missing(trace: &Trace) -> Vec<(String, u64)> {
     let lost = trace.losses.counts.iter();
     let lost = lost.map(|(what, count)| (what.clone(), *count));
-    let damaged = trace.damaged.iter().map(|d| (format!("damaged: {d}"), 1));
-    let missing = lost.chain(damaged);
+    let missing = lost.chain(losses_of(&trace.damaged));
     missing.filter(|(_, count)| *count > 0).collect()
 }
 

@@ -66,7 +66,14 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
     match kind {
         SectionKind::Process => ProcessFacts::read(&mut d).map(drop).ok()?,
         SectionKind::Clocks => Clocks::read(&mut d).map(drop).ok()?,
-        SectionKind::Losses => Losses::read(&mut d).map(drop).ok()?,
+        SectionKind::Losses => {
+            let losses = Losses::read(&mut d).ok()?;
+            // The end of another section must not pass for a loss.
+            let is_text = |s: &String| !s.is_empty() && !s.contains('\0');
+            if !losses.counts.iter().all(|(reason, _)| is_text(reason)) {
+                return None;
+            }
+        }
         SectionKind::Ring => {
             let (header, raw) = Ring::decode_header(bytes).ok()?;
             let header_bytes = bytes.len() - raw.len();

@@ -68,7 +68,7 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
     if let Some((head, spent)) = other.filter(|_| !found) {
         chains.push(chain(trace, thread, &own, head, spent));
     }
-    let damaged = ring_is_damaged(trace, thread.key);
+    let damaged = ring_is_damaged(trace, thread);
     const CUT: u8 = Flags::OPEN_START.0 | Flags::OPEN_END.0;
     Stalls {
         tid: thread.tid,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::callees::{Callee, Others};
 use crate::events::{SpanKind, Used};
-use crate::evidence::{Evidence, LockOwner, Waker};
+use crate::evidence::{Evidence, LockOwner, Missing, Waker};
 use crate::path::ChainCall;
 
 /// From this duration on a message is a stall unless asked otherwise, ns.
@@ -138,6 +138,12 @@ pub struct Party {
     pub ring: Option<u32>,
     /// Its name, where the file has it.
     pub thread: Option<String>,
+    /// Whether a thread of this id is in the trace.
+    #[serde(skip)]
+    pub traced: bool,
+    /// Why events of it may be missing, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
     /// What it was doing then: tasks, messages and marked work, outermost first.
     pub doing: Vec<String>,
     /// Its own waits meanwhile, by kind.

@@ -13,7 +13,7 @@ use super::spent::is_most;
 use crate::events::{
     pairs, spans, End, FieldValue, Fields, Pair, PairKind, Resources, Span, SpanKind, Spans,
 };
-use crate::evidence::ring_is_damaged;
+use crate::evidence::{named, ring_is_damaged, Missing};
 
 /// Index of the kind of waits for a lock, and of sleeps, in the catalogue.
 const LOCK: u64 = 0;
@@ -53,7 +53,7 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
         .take(question.limit);
     let facts = Facts::new(trace, thread, &own);
     let told: Vec<Told> = stalls.map(|head| facts.told(&head)).collect();
-    let damaged = ring_is_damaged(trace, thread.key);
+    let damaged = ring_is_damaged(trace, thread);
     let found = !told.is_empty();
     let recorded = own.spans.iter().any(|span| !is_life(thread, span));
     let waited_for_work = longest_ns.is_none() && is_idle(thread, &own, &used);
@@ -286,9 +286,13 @@ impl<'a> Facts<'a> {
         for span in &spans.spans {
             let is_work = !matches!(span.kind, SpanKind::Wait | SpanKind::Checkpoint);
             if is_work && span.start_ns <= at_ns && at_ns <= span.end_ns {
-                let name = self.name(thread, span);
-                let text = format!("{} {name}", span.kind.name());
-                doing.push(text.trim_end().to_owned());
+                let (kind, name) = (span.kind.name(), self.name(thread, span));
+                let has_class = matches!(span.kind, SpanKind::Message | SpanKind::Task);
+                doing.push(match name.is_empty() {
+                    false => format!("{kind} {name}"),
+                    true if has_class => format!("a {kind} of unknown class"),
+                    true => kind.to_owned(),
+                });
             }
         }
         let waits = meanwhile.map_or_else(Vec::new, |within| {
@@ -299,6 +303,8 @@ impl<'a> Facts<'a> {
             tid: thread.tid,
             ring: Some(thread.key.ring),
             thread: Some(thread.name.clone()),
+            traced: true,
+            missing: ring_is_damaged(self.trace, thread).then_some(Missing::RingDamaged),
             doing,
             waits,
             used: meanwhile.and_then(|(from, to)| Resources::of(thread).used(from, to)),
@@ -322,14 +328,19 @@ impl<'a> Facts<'a> {
         Some(match found {
             (Some(thread), None) => self.party(thread, at_ns, Some(meanwhile)),
             // Several threads had the id: it is not certain which one is meant.
-            _ => Party {
-                tid,
-                ring: None,
-                thread: None,
-                doing: Vec::new(),
-                waits: Vec::new(),
-                used: None,
-            },
+            (several, _) => {
+                let named = named(self.trace, tid, at_ns);
+                Party {
+                    tid,
+                    ring: None,
+                    thread: named.thread.filter(|_| several.is_none()),
+                    traced: several.is_some(),
+                    missing: named.missing,
+                    doing: Vec::new(),
+                    waits: Vec::new(),
+                    used: None,
+                }
+            }
         })
     }
 
@@ -405,8 +416,10 @@ fn culprit(wait: &ToldWait) -> (Option<(String, String)>, Reason) {
         (None, None) => return (None, Reason::NotRecorded),
     };
     let [known, waited, unclear, not_traced] = reasons;
-    let Some(thread) = party.thread.clone() else {
-        return (None, not_traced);
+    let thread = match (party.ring, &party.thread) {
+        (Some(_), Some(thread)) => thread.clone(),
+        _ if party.traced => return (None, unclear),
+        _ => return (None, not_traced),
     };
     let waits_for_lock = |w: &&WaitTotal| w.kind == "lock" && is_most(w.ns, wait.ns);
     if party.waits.iter().any(|w| waits_for_lock(&w)) {
