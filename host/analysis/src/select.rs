@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A part of a trace: some threads, some time, the outermost calls.
 
-use crate::events::spans;
+use crate::events::{spans, Span, Spans};
 use hindsight_decoder::{
     Calls, Extension, Flags, MethodId, Stacks, Thread, ThreadEvent, ThreadKey, Trace, DEPTH_FACT,
     NO_PARENT,
@@ -25,6 +25,17 @@ impl Window {
     #[inline]
     pub fn meets(&self, start_ns: u64, end_ns: u64) -> bool {
         start_ns < self.to_ns && (end_ns > self.from_ns || start_ns >= self.from_ns)
+    }
+
+    /// Whether an event of a thread, by its index, belongs to it: it happened then, or it began what was still going on when
+    /// the window began. The owner of a lock is named before the wait for it.
+    pub fn has_event(&self, thread: &Thread, spans: &Spans, event: usize) -> bool {
+        let Some(found) = thread.events.get(event) else {
+            return false;
+        };
+        let begin = event + usize::from(found.kind == Extension::LockWait);
+        let goes_on = |s: &Span| s.start_ns < self.from_ns && s.end_ns > self.from_ns;
+        self.meets(found.at_ns, found.at_ns) || spans.begun_by(begin).is_some_and(goes_on)
     }
 }
 

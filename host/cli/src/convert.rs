@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, ensure, Context, Result};
 use clap::Args;
-use hindsight_decoder::Consent;
-use hindsight_export::Format;
+use hindsight_decoder::{Consent, Flags};
+use hindsight_export::{Format, Written};
 
 use crate::input::Input;
 use crate::select::Select;
@@ -56,14 +56,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let ring = folder.path().join("part.hindsight");
         hindsight_export::write_file(&trace, format, &ring)?;
-        hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
+        let bytes = hindsight_decoder::hubble::write(&ring, tid, &to.with_extension(""))?;
         drop(spinner);
-        if trace.threads.len() > 1 {
-            say_one_thread();
-        }
+        let thread = thread.context("there is no thread to write")?;
+        export::say(
+            to,
+            &Written {
+                // Calls made of stacks go with the stacks.
+                calls: thread.calls.exact().len() as u64,
+                bytes,
+                ..Written::of_one(&trace, thread)
+            },
+        );
         if !trace.strings.strings.is_empty() || !trace.stacks.is_empty() {
             anstream::eprintln!(
-                "note: this format has no place for strings and stacks, which are left out"
+                "note: this format has no place for strings and stacks, which are left out, and so are calls made of stacks"
             );
         }
         return Ok(());
@@ -71,16 +78,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let written = hindsight_export::write_file(&trace, format, to)?;
     drop(spinner);
     export::say(to, &written);
-    if format == Format::Nanoscope && trace.threads.len() > 1 {
-        say_one_thread();
+    let goes_on = Flags::SAMPLED.with(Flags::OPEN_START);
+    let mut flags = trace.threads.iter().flat_map(|t| &t.calls.flags);
+    if format == Format::Hindsight && flags.any(|f| f.contains(goes_on)) {
+        anstream::eprintln!(
+            "note: calls made of stacks go on over the part's beginning: of a method, the part may count one more than the original does"
+        );
     }
     Ok(())
-}
-
-fn say_one_thread() {
-    anstream::eprintln!(
-        "note: this format holds one thread, the others are left out: choose a thread with --thread"
-    );
 }
 
 /// Whether both paths lead to the same existing file.

@@ -10,7 +10,7 @@ use hindsight_analysis::{
     pairs, spans, End, FieldValue, Fields, PairKind, Pairs, SpanKind, Spans, Unmatched, Window,
 };
 use hindsight_decoder::catalogue::Category;
-use hindsight_decoder::{Extension, Thread, ThreadEvent, ThreadKey, Trace};
+use hindsight_decoder::{Thread, ThreadEvent, ThreadKey, Trace};
 use serde::Serialize;
 use serde_json::{json, Map, Value};
 
@@ -175,14 +175,9 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         threads.is_none_or(|keys| keys.contains(&thread.key))
     };
     let window: Option<Window> = selection.window;
-    let in_window = |at_ns: u64| window.is_none_or(|w| w.meets(at_ns, at_ns));
-    // What was going on when the selected time began; the owner of a lock is named before the wait for it.
-    let goes_on = |row: Row| {
-        let kind = trace.threads[row.thread].events[row.event].kind;
-        let event = row.event + usize::from(kind == Extension::LockWait);
-        let span = facts.spans[row.thread].begun_by(event);
-        let from_ns = window.map_or(0, |w| w.from_ns);
-        span.is_some_and(|s| s.start_ns < from_ns && s.end_ns > from_ns)
+    let is_in_window = |row: Row| {
+        let (thread, spans) = (&trace.threads[row.thread], &facts.spans[row.thread]);
+        window.is_none_or(|w| w.has_event(thread, spans, row.event))
     };
     let mut rows: Vec<Row> = Vec::new();
     for (thread, t) in trace
@@ -195,7 +190,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
             let wanted = &arguments.category;
             let is_wanted = wanted.is_empty() || wanted.contains(&e.spec().category);
             let row = Row { thread, event };
-            if is_wanted && (in_window(e.at_ns) || goes_on(row)) {
+            if is_wanted && is_in_window(row) {
                 rows.push(row);
             }
         }
@@ -394,11 +389,11 @@ fn write(
                 hindsight_analysis::PairSide::To => ("effect", "effects"),
             };
             let ends = counted(u.count, ends.0, ends.1);
-            format!("{}: {ends}: {}", u.kind.name(), u.why.words())
+            format!("{}, {ends} ({})", u.kind.name(), u.why.words())
         });
         let parts: Vec<_> = parts.collect();
         page.dim(&format!(
-            "In the whole trace, without the other end: {}",
+            "Events of the whole trace without the other end of their pair: {}.",
             parts.join("; ")
         ))?;
     }

@@ -298,7 +298,7 @@ impl Text {
         });
         // ART records a wait after it has tried to get the lock for a while.
         let recorded = match chain.last.recorded_wait_ns.map(duration) {
-            Some(wait) if wait != gap => format!("was recorded, {wait} before the end"),
+            Some(wait) if wait != gap => format!("was recorded, {wait} before it ended"),
             _ => "began".to_owned(),
         };
         let what = match (&chain.lock_owner, &chain.waker) {

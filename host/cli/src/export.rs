@@ -79,7 +79,12 @@ struct Report {
     threads: u64,
     calls: u64,
     calls_deeper_than_a_track: u64,
+    /// Too deep for the format, or of threads that are left out.
     calls_left_out: u64,
+    threads_left_out: u64,
+    events_left_out: u64,
+    /// Made of stacks, and not told from exact ones.
+    unmarked_sampled_calls: u64,
     chains: u64,
     bytes: u64,
 }
@@ -141,22 +146,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             format_name(format)
         );
         let written = hindsight_export::write(&trace, format, &mut out);
-        return match written {
-            Err(hindsight_export::Error::Write(e)) => Err(OutputError(e).into()),
-            written => Ok(written.map(drop)?),
-        };
+        let written = written.map_err(|e| match e {
+            hindsight_export::Error::Write(e) => OutputError(e).into(),
+            other => anyhow::Error::from(other),
+        })?;
+        note_differences(&written);
+        return Ok(());
     }
     let spinner = progress::spinner(format!("writing {}", output.display()));
     let written = hindsight_export::write_file(&trace, format, &output)?;
     drop(spinner);
     if arguments.json {
+        note_differences(&written);
         return write_json(&Report {
             output,
             format: format_name(format),
             threads: written.threads,
             calls: written.calls,
             calls_deeper_than_a_track: written.deep_calls,
-            calls_left_out: written.left_out_calls,
+            calls_left_out: written.left_out_calls + written.calls_of_left_out_threads,
+            threads_left_out: written.left_out_threads,
+            events_left_out: written.left_out_events,
+            unmarked_sampled_calls: written.unmarked_sampled_calls,
             chains: written.chains,
             bytes: written.bytes,
         });
@@ -178,11 +189,31 @@ pub(crate) fn say(output: &Path, written: &Written) {
         },
         words::bytes(written.bytes)
     );
-    note_deep_calls(written);
+    note_differences(written);
 }
 
-/// A note if calls are missing, or on tracks of their own.
-pub(crate) fn note_deep_calls(written: &Written) {
+/// Notes on standard error if data of the trace is missing or not marked, or calls are on tracks of their own.
+pub(crate) fn note_differences(written: &Written) {
+    if written.left_out_threads > 0 {
+        let (others, calls) = (written.left_out_threads, written.calls_of_left_out_threads);
+        anstream::eprintln!(
+            "note: this format holds one thread, which --thread chooses; left out: {} with {}",
+            words::counted(others, "other thread", "other threads"),
+            words::counted(calls, "call", "calls")
+        );
+    }
+    if written.left_out_events > 0 {
+        anstream::eprintln!(
+            "note: this format has no events other than calls: {} of the thread are left out, and with them the stalls that they tell of",
+            words::count(written.left_out_events)
+        );
+    }
+    if written.unmarked_sampled_calls > 0 {
+        anstream::eprintln!(
+            "note: {} of the calls are made of stacks, so their times are not exact; this format cannot mark them",
+            words::count(written.unmarked_sampled_calls)
+        );
+    }
     if written.left_out_calls > 0 {
         anstream::eprintln!(
             "note: {} calls are deeper than {MAX_LEVELS} levels: they are left out, and their time counts as time of their callers",

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
+use hindsight_analysis::{spans, Spans};
 use hindsight_decoder::{Mode, Stats, Thread, ThreadKey, Trace};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -53,6 +54,9 @@ struct Report {
     /// The stretch between --from and --to, ns after the beginning of the trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     window_ns: Option<(u64, u64)>,
+    /// Whether a window or a number of levels is selected.
+    #[serde(skip)]
+    is_part: bool,
     points: u64,
     methods: usize,
     threads: Vec<ThreadReport>,
@@ -146,6 +150,15 @@ impl Short {
     }
 }
 
+/// Facts of a thread from before a part of it is selected.
+#[derive(Default)]
+struct Whole {
+    span_ns: u64,
+    short: Option<Short>,
+    /// Number of events of the selected time, as `hindsight events` lists them.
+    selected_events: usize,
+}
+
 #[derive(Serialize)]
 struct Loss {
     what: String,
@@ -214,9 +227,17 @@ fn losses(trace: &Trace) -> Vec<Loss> {
 fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
     let (start_ns, end_ns) = (trace.start_ns(), trace.end_ns());
     let selection = arguments.select.selection(&trace, &arguments.input.file)?;
-    let of_ring = |t: &Thread| (t.key, (t.end_ns - t.start_ns, Short::of(&trace, t)));
-    let mut whole: HashMap<ThreadKey, (u64, Option<Short>)> =
-        trace.threads.iter().map(of_ring).collect();
+    let of_thread = |t: &Thread| {
+        let has = |spans: &Spans, i| selection.window.is_none_or(|w| w.has_event(t, spans, i));
+        let spans = spans(t);
+        let whole = Whole {
+            span_ns: t.end_ns - t.start_ns,
+            short: Short::of(&trace, t),
+            selected_events: (0..t.events.len()).filter(|&i| has(&spans, i)).count(),
+        };
+        (t.key, whole)
+    };
+    let mut whole: HashMap<ThreadKey, Whole> = trace.threads.iter().map(of_thread).collect();
     let main = trace.main_thread().map(|t| t.key);
     let damaged = damage::reports(&trace);
     let all_losses = losses(&trace);
@@ -229,21 +250,21 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
         .threads
         .iter()
         .map(|t| (t, whole.remove(&t.key).unwrap_or_default()))
-        .map(|(t, (span_ns, short))| ThreadReport {
+        .map(|(t, whole)| ThreadReport {
             tid: t.tid,
             ring: t.key.ring,
             name: t.name.clone(),
             main: Some(t.key) == main,
             points: t.stats.trace_points,
-            span_ns,
+            span_ns: whole.span_ns,
             calls: t.calls.len() as u64,
             levels: t.calls.depth.iter().max().map_or(0, |d| d + 1),
             mode: t.mode.name(),
-            events: t.events.len() as u64,
+            events: whole.selected_events as u64,
             ring_bytes: t.ring_bytes,
             ring_used_bytes: t.stats.slots * 8,
             overwritten_slots: t.stats.overwritten_slots,
-            short,
+            short: whole.short,
         })
         .collect();
     Ok(Report {
@@ -262,6 +283,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
         window_ns: selection
             .window
             .map(|w| (w.from_ns - start_ns, w.to_ns.min(end_ns) - start_ns)),
+        is_part: selection.window.is_some() || selection.depth.is_some(),
         points: threads.iter().map(|t| t.points).sum(),
         methods: trace.methods.len(),
         threads,
@@ -397,6 +419,13 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     }
     columns.push(column("ring used", Kind::Text));
     page.table(&columns, &rows)?;
+    if r.is_part {
+        let events = if modes { ", and events" } else { "" };
+        let and = if modes { "," } else { " and" };
+        page.dim(&format!(
+            "The numbers of calls{and} levels{events} are of the selected part, all others of the whole recording."
+        ))?;
+    }
     for thread in &r.threads {
         write_short(page, thread)?;
     }

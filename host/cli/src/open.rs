@@ -158,7 +158,7 @@ fn perfetto_trace(arguments: &Arguments) -> Result<(File, u64)> {
     let written = hindsight_export::write(&trace, Format::Perfetto, &mut out)?;
     let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.seek(SeekFrom::Start(0))?;
-    crate::export::note_deep_calls(&written);
+    crate::export::note_differences(&written);
     Ok((file, written.bytes))
 }
 

@@ -29,11 +29,11 @@ pub(crate) fn account(told: &Told, thread: &str, end: &str, window: bool) -> Acc
         None => "All of the recorded time".to_owned(),
     };
     let headline = match (told.what, told.still_running) {
-        (None, _) => format!("{what} of {thread} is {held}; no message or task begins in it:"),
-        (_, true) => format!("{what} had run for {held} on {thread} at {end}:"),
+        (None, _) => format!("{what} of {thread} is {held}; no message or task begins in it."),
+        (_, true) => format!("{what} had run for {held} on {thread} at {end}."),
         (_, false) => {
             let before = duration(told.ended_before_ns);
-            format!("{what} took {held} on {thread}, until {before} before {end}:")
+            format!("{what} took {held} on {thread}, until {before} before {end}.")
         }
     };
     let mut paragraphs = Vec::new();

@@ -104,3 +104,71 @@ fn a_match_does_not_take_the_times_of_stacks_for_times_of_calls() {
         )),
     );
 }
+
+/// `export` and `convert` say the same about a format of one thread.
+#[test]
+fn a_format_of_one_thread_says_what_it_lacks() {
+    let folder = folder();
+    let one = "note: this format holds one thread, which --thread chooses; left out: 1 other thread with 0 calls";
+    let sampled = "note: 1 of the calls are made of stacks";
+    let nanoscope = ["stacks.hindsight", "-o", "o.nanoscope.txt"];
+    let export = |extra: &[&str]| {
+        let arguments = [&["export"], &nanoscope[..], extra].concat();
+        let output = hindsight(&folder, &arguments).assert().success();
+        output.stderr(predicate::str::contains(one).and(predicate::str::contains(sampled)))
+    };
+    export(&[]);
+    let json = export(&["--json"]).get_output().stdout.clone();
+    let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(report["threads_left_out"], 1);
+    assert_eq!(report["events_left_out"], 2);
+    assert_eq!(report["unmarked_sampled_calls"], 1);
+    let convert = |to: &str| hindsight(&folder, &["convert", "stacks.hindsight", to]).assert();
+    convert("c.nanoscope.txt")
+        .success()
+        .stderr(predicate::str::contains(one).and(predicate::str::contains(sampled)));
+    convert("c.ring").success().stderr(
+        predicate::str::contains("c.ring: 0 calls of 1 thread,")
+            .and(predicate::str::contains(one))
+            .and(predicate::str::contains("so are calls made of stacks")),
+    );
+}
+
+/// `info` counts the events of a part that `events` lists, also the ones that are moved to its beginning, and whatever the
+/// depth.
+#[test]
+fn info_counts_the_events_that_are_listed() {
+    let folder = folder();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let output = hindsight(&folder, arguments).assert().success();
+        serde_json::from_slice(&output.get_output().stdout).unwrap()
+    };
+    let mut counts = Vec::new();
+    for file in ["events.hindsight", "stacks.hindsight", "calls.hindsight"] {
+        for part in [
+            &["--from", "100ms", "--to", "300ms"][..],
+            &["--from=-1ms"],
+            &[],
+        ] {
+            let listed = json(&[&["events", file, "--json", "-n", "100000"], part].concat());
+            let listed = listed["events"].as_array().unwrap();
+            for depth in [&[][..], &["--depth", "1"]] {
+                let info = json(&[&["info", file, "--json"], part, depth].concat());
+                for thread in info["threads"].as_array().unwrap() {
+                    let of_thread = listed
+                        .iter()
+                        .filter(|e| e["ring"] == thread["ring"])
+                        .count();
+                    assert_eq!(thread["events"], of_thread, "{file} {part:?} {depth:?}");
+                    counts.push(of_thread);
+                }
+            }
+        }
+    }
+    assert!(counts.iter().any(|&n| n > 1));
+    hindsight(&folder, &["info", "events.hindsight", "--from", "1ms"])
+        .assert()
+        .stdout(predicate::str::contains(
+            "are of the selected part, all others of the whole recording.",
+        ));
+}

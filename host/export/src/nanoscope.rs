@@ -28,11 +28,7 @@ pub(crate) fn write(trace: &Trace, thread: &Thread, out: &mut dyn Write) -> io::
         };
         out.write_all(line.as_bytes())
     })?;
-    Ok(Written {
-        threads: 1,
-        calls: thread.calls.len() as u64,
-        ..Written::default()
-    })
+    Ok(Written::of_one(trace, thread).without_events(thread))
 }
 
 #[cfg(test)]

@@ -183,10 +183,11 @@ fn mode(facts: &Facts<'_>) -> Result<RingMode, Error> {
     }
 }
 
-/// Writes a thread of a `.hindsight` file (the first, if `tid` is `None`) as the four files `base.ring`, ….
+/// Writes a thread of a `.hindsight` file (the first, if `tid` is `None`) as the four files `base.ring`, …. Returns their size
+/// together, bytes.
 ///
 /// Each file is written atomically; the ring comes last.
-pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<(), Error> {
+pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<u64, Error> {
     let bytes = file::read(hindsight)?;
     let format = |source| Error::Format {
         path: hindsight.to_owned(),
@@ -252,6 +253,7 @@ pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<(), Erro
         let names = names.map(one_line).join("\t");
         symbols += &format!("{:#x}\t{names}\n", symbol.address);
     }
+    let mut written = 0;
     for (extension, bytes) in [
         ("position", position.as_bytes()),
         ("clocks", clocks.as_bytes()),
@@ -259,8 +261,9 @@ pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<(), Erro
         ("ring", ring.raw),
     ] {
         replace(&with(base, extension), bytes)?;
+        written += bytes.len() as u64;
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Tabs and ends of lines separate fields.
