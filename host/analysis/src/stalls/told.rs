@@ -472,6 +472,38 @@ mod tests {
         assert_eq!(told.culprit_reason, Reason::LockOwner);
     }
 
+    /// A file that ends early, anywhere: what is not known is not said to be nothing.
+    #[test]
+    fn of_an_owner_whose_recording_is_damaged_that_is_said() {
+        let bytes = events_only().encode();
+        let (mut reasons, mut culprits) = (Vec::new(), Vec::new());
+        for end in (0..bytes.len()).step_by(8) {
+            let Ok(trace) = Trace::decode("t".as_ref(), &bytes[..end]) else {
+                continue;
+            };
+            let Some(main) = trace.main_thread() else {
+                continue;
+            };
+            let found = stalls(&trace, main, &Question::default());
+            let Some(told) = found.told.first() else {
+                assert!(found.stall.is_none() || !found.damaged, "{end}");
+                continue;
+            };
+            culprits.extend(told.culprit.as_ref().map(|(what, _)| what.clone()));
+            let wait = told.wait.as_ref();
+            let owner = wait.and_then(|w| w.owner.as_ref());
+            if let (None, Some(owner)) = (&told.culprit, owner) {
+                reasons.push((told.culprit_reason, owner.missing));
+            }
+        }
+        assert!(reasons.contains(&(Reason::OwnerNotTraced, Some(Missing::FileDamaged))));
+        assert!(reasons.contains(&(Reason::OwnerUnclear, Some(Missing::RingDamaged))));
+        assert!(reasons.iter().all(|(_, missing)| missing.is_some()));
+        assert!(culprits
+            .iter()
+            .any(|what| what == "a task of unknown class"));
+    }
+
     /// A message of 500 ms, in which the thread does this.
     fn message(record: impl FnOnce(&mut hindsight_testkit::Recorder<'_>)) -> Told {
         let mut s = Script::new("p");
