@@ -8,7 +8,7 @@ use hindsight_decoder::{MethodId, Mode, Thread, Trace};
 use serde::{Deserialize, Serialize};
 
 use crate::events::SpanKind;
-use crate::stalls::{stalls, Chain, Question, Told, STALL_NS};
+use crate::stalls::{stalls, Chain, EventStall, Question, STALL_NS};
 
 /// The `schema` of a [`Summary`].
 pub const SUMMARY_SCHEMA: &str = "hindsight-summary/1";
@@ -278,7 +278,9 @@ fn stalls_of(trace: &Trace, thread: &Thread) -> Vec<Stall> {
         return Vec::new();
     }
     let of_calls = found.chains.iter().map(of_calls);
-    of_calls.chain(found.told.iter().map(of_events)).collect()
+    of_calls
+        .chain(found.event_stalls.iter().map(of_events))
+        .collect()
 }
 
 fn of_calls(chain: &Chain) -> Stall {
@@ -295,7 +297,7 @@ fn of_calls(chain: &Chain) -> Stall {
     }
 }
 
-fn of_events(stall: &Told) -> Stall {
+fn of_events(stall: &EventStall) -> Stall {
     let what = stall.what.map(|kind| match kind {
         SpanKind::Message | SpanKind::Task => work(kind, &stall.name),
         _ => kind.name().to_owned(),

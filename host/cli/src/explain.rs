@@ -4,13 +4,13 @@
 use std::fmt::{Result, Write};
 
 use hindsight_analysis::{
-    Activity, Callee, Chain, ChainCall, Evidence, Missing, Others, Reason, Stalls, Told,
+    Activity, Callee, Chain, ChainCall, EventStall, Evidence, Missing, Others, Reason, Stalls,
 };
 use hindsight_decoder::Methods;
 use unicode_width::UnicodeWidthStr;
 
+use crate::event_stall::account;
 use crate::page::Palette;
-use crate::told::account;
 use crate::unknown::{not_traced, several, unclear};
 use crate::words::{count, counted, duration, shorten, wrap};
 
@@ -103,9 +103,9 @@ impl Text {
         if stalls.stall != Some(true) {
             return self.no_stall(stalls);
         }
-        for (i, told) in stalls.told.iter().enumerate() {
+        for (i, stall) in stalls.event_stalls.iter().enumerate() {
             self.separate(i)?;
-            self.told(stalls, told)?;
+            self.event_stall(stalls, stall)?;
         }
         for (i, chain) in stalls.chains.iter().enumerate() {
             self.separate(i)?;
@@ -126,14 +126,14 @@ impl Text {
         Ok(())
     }
 
-    fn told(&mut self, stalls: &Stalls, told: &Told) -> Result {
+    fn event_stall(&mut self, stalls: &Stalls, stall: &EventStall) -> Result {
         let strong = self.layout.palette.strong;
         let end = match self.layout.window {
             true => "the end of the selected time",
             false => "the end of its recording",
         };
         let account = account(
-            told,
+            stall,
             &named(&stalls.thread, stalls.tid),
             end,
             self.layout.window,

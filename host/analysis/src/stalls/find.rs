@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use hindsight_decoder::{Calls, Flags, Method, Thread, Trace};
 
 use super::culprit::chain;
+use super::event_stalls::event_stalls;
 use super::model::{Activity, Question, Stalls, RECENT_NS};
 use super::spent::Spent;
-use super::told::told;
 use crate::events::Own;
 use crate::evidence::ring_is_damaged;
 use crate::known;
@@ -19,8 +19,8 @@ use crate::known;
 /// Where the thread has a looper, a stall is a message of [`Question::stall_ns`] or more; otherwise an outermost call
 /// of that length in which the thread was not busy itself. Waiting for work is no stall.
 pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
-    if let Some(told) = told(trace, thread, question) {
-        return told;
+    if let Some(found) = event_stalls(trace, thread, question) {
+        return found;
     }
     let calls = &thread.calls;
     let own = Own::of(thread);
@@ -86,7 +86,7 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         waited_for_work: longest.is_none() && !calls.is_empty(),
         nothing_recorded: calls.is_empty(),
         chains,
-        told: Vec::new(),
+        event_stalls: Vec::new(),
     }
 }
 

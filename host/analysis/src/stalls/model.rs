@@ -58,7 +58,7 @@ pub struct Stalls {
     pub stall_ns: u64,
     /// Whether the thread runs messages; otherwise it is asked about its outermost calls.
     pub messages: bool,
-    /// Whether the thread recorded events only: then stalls are [`Stalls::told`].
+    /// Whether the thread recorded events only: then stalls are [`Stalls::event_stalls`].
     pub events_only: bool,
     /// The longest message, or outermost call, that did not wait for work, ns.
     pub longest_ns: Option<u64>,
@@ -73,13 +73,13 @@ pub struct Stalls {
     /// be explained, if the thread was busy in it, or if there are no names.
     pub chains: Vec<Chain>,
     /// The stalls of a thread that records events only, the most telling one first; then there are no chains.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<Told>,
+    #[serde(rename = "told", skip_serializing_if = "Vec::is_empty")]
+    pub event_stalls: Vec<EventStall>,
 }
 
 /// A stall of a thread that records events only: all of it is recorded, nothing is concluded from times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct EventStall {
     /// What took the time; `None`: nothing that has a beginning is recorded, and this is about all of the thread's time.
     pub what: Option<SpanKind>,
     /// The class of the message or task, or the name that the program gave it; may be empty.
@@ -109,7 +109,7 @@ pub struct Told {
     /// Its waits, by kind; the longest time first.
     pub waits: Vec<WaitTotal>,
     /// The longest wait, if it is most of the time.
-    pub wait: Option<ToldWait>,
+    pub wait: Option<EventWait>,
     /// The thread's activity in that time.
     pub activity: Activity,
     /// What held it up, and its thread.
@@ -154,7 +154,7 @@ pub struct Party {
 
 /// A wait of the stalled thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ToldWait {
+pub struct EventWait {
     /// `lock`, `object`, `sleep`, `park`, `gc` or `poll`.
     pub kind: String,
     /// How long it took, ns.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use hindsight_decoder::{Extension, Mode, Thread, Trace};
 
 use super::model::{
-    Activity, Party, Question, Reason, Stalls, Told, ToldWait, WaitTotal, RECENT_NS,
+    Activity, EventStall, EventWait, Party, Question, Reason, Stalls, WaitTotal, RECENT_NS,
 };
 use super::spent::is_most;
 use crate::events::{
@@ -23,7 +23,7 @@ const THREAD: u64 = 1;
 
 /// The stalls of a thread that records events only. `None` if it records calls, or if its stacks tell more than its events,
 /// which are no message, task or wait.
-pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Option<Stalls> {
+pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) -> Option<Stalls> {
     if thread.mode != Mode::Events {
         return None;
     }
@@ -52,9 +52,9 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
         .filter(|head| head.duration_ns() >= question.stall_ns)
         .take(question.limit);
     let facts = Facts::new(trace, thread, &own);
-    let told: Vec<Told> = stalls.map(|head| facts.told(&head)).collect();
+    let event_stalls: Vec<EventStall> = stalls.map(|head| facts.stall(&head)).collect();
     let damaged = ring_is_damaged(trace, thread);
-    let found = !told.is_empty();
+    let found = !event_stalls.is_empty();
     let recorded = own.spans.iter().any(|span| !is_life(thread, span));
     let waited_for_work = longest_ns.is_none() && is_idle(thread, &own, &used);
     let nothing_recorded = !recorded && !found && !waited_for_work && thread.calls.is_empty();
@@ -74,7 +74,7 @@ pub(super) fn told(trace: &Trace, thread: &Thread, question: &Question) -> Optio
         waited_for_work,
         nothing_recorded,
         chains: Vec::new(),
-        told,
+        event_stalls,
     })
 }
 
@@ -183,7 +183,7 @@ impl<'a> Facts<'a> {
         Some((thread, pair.from.event))
     }
 
-    fn told(&self, head: &Span) -> Told {
+    fn stall(&self, head: &Span) -> EventStall {
         let (thread, length) = (self.thread, head.duration_ns());
         let span = (head.start_ns, head.end_ns);
         let begin = thread.events.get(head.begin);
@@ -214,7 +214,7 @@ impl<'a> Facts<'a> {
             (None, Activity::Busy) => (None, Reason::Busy),
             _ => (None, Reason::NotRecorded),
         };
-        Told {
+        EventStall {
             what: begin.map(|_| head.kind),
             name: begin.map_or_else(String::new, |_| self.name(thread, head)),
             code: begin
@@ -344,7 +344,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    fn wait(&self, wait: &Span, within: (u64, u64)) -> ToldWait {
+    fn wait(&self, wait: &Span, within: (u64, u64)) -> EventWait {
         let events = &self.thread.events;
         let begin = &events[wait.begin];
         let span = (wait.start_ns.max(within.0), wait.end_ns.min(within.1));
@@ -365,7 +365,7 @@ impl<'a> Facts<'a> {
                 .filter(|e| e.kind == Extension::WokenBy)
                 .and_then(|e| self.by_tid(e.get("by"), e.at_ns, span)),
         };
-        ToldWait {
+        EventWait {
             kind: self.text(self.thread, wait.begin, "kind"),
             ns: span.1 - span.0,
             result: wait.end.map(|e| self.text(self.thread, e, "result")),
@@ -393,7 +393,7 @@ fn total(waits: &[&Span], within: (u64, u64)) -> u64 {
 }
 
 /// What held the thread up, and why that is known; or why nothing is.
-fn culprit(wait: &ToldWait) -> (Option<(String, String)>, Reason) {
+fn culprit(wait: &EventWait) -> (Option<(String, String)>, Reason) {
     let (party, reasons) = match (&wait.owner, &wait.waker) {
         (Some(owner), _) => (
             owner,
@@ -449,16 +449,16 @@ mod tests {
     fn the_owner_the_sender_and_the_cpu_time_are_named_from_events_alone() {
         let found = ask(&events_only());
         assert_eq!(found.stall, Some(true));
-        let told = &found.told[0];
-        assert_eq!(told.what, Some(SpanKind::Message));
-        assert_eq!(told.name, "com.example.notes.NoteListScreen");
-        assert_eq!(told.code, Some(2));
-        assert_eq!(told.waited_ns, STALL_NS);
-        let sender = told.sender.as_ref().unwrap();
+        let stall = &found.event_stalls[0];
+        assert_eq!(stall.what, Some(SpanKind::Message));
+        assert_eq!(stall.name, "com.example.notes.NoteListScreen");
+        assert_eq!(stall.code, Some(2));
+        assert_eq!(stall.waited_ns, STALL_NS);
+        let sender = stall.sender.as_ref().unwrap();
         assert_eq!(sender.thread.as_deref(), Some("net"));
-        assert_eq!(told.sent_before_ns, Some(23_000));
-        assert_eq!(told.used.unwrap().cpu_ns, 720_000);
-        let wait = told.wait.as_ref().unwrap();
+        assert_eq!(stall.sent_before_ns, Some(23_000));
+        assert_eq!(stall.used.unwrap().cpu_ns, 720_000);
+        let wait = stall.wait.as_ref().unwrap();
         assert_eq!((wait.kind.as_str(), wait.ns), ("lock", STALL_NS));
         assert_eq!(wait.released_before_ns, Some(20_000));
         let owner = wait.owner.as_ref().unwrap();
@@ -468,8 +468,8 @@ mod tests {
             "task com.example.notes.SaveTask".to_owned(),
             "pool-1-thread-1".to_owned(),
         );
-        assert_eq!(told.culprit, Some(culprit));
-        assert_eq!(told.culprit_reason, Reason::LockOwner);
+        assert_eq!(stall.culprit, Some(culprit));
+        assert_eq!(stall.culprit_reason, Reason::LockOwner);
     }
 
     /// A file that ends early, anywhere: what is not known is not said to be nothing.
@@ -485,15 +485,15 @@ mod tests {
                 continue;
             };
             let found = stalls(&trace, main, &Question::default());
-            let Some(told) = found.told.first() else {
+            let Some(stall) = found.event_stalls.first() else {
                 assert!(found.stall.is_none() || !found.damaged, "{end}");
                 continue;
             };
-            culprits.extend(told.culprit.as_ref().map(|(what, _)| what.clone()));
-            let wait = told.wait.as_ref();
+            culprits.extend(stall.culprit.as_ref().map(|(what, _)| what.clone()));
+            let wait = stall.wait.as_ref();
             let owner = wait.and_then(|w| w.owner.as_ref());
-            if let (None, Some(owner)) = (&told.culprit, owner) {
-                reasons.push((told.culprit_reason, owner.missing));
+            if let (None, Some(owner)) = (&stall.culprit, owner) {
+                reasons.push((stall.culprit_reason, owner.missing));
             }
         }
         assert!(reasons.contains(&(Reason::OwnerNotTraced, Some(Missing::FileDamaged))));
@@ -505,7 +505,7 @@ mod tests {
     }
 
     /// A message of 500 ms, in which the thread does this.
-    fn message(record: impl FnOnce(&mut hindsight_testkit::Recorder<'_>)) -> Told {
+    fn message(record: impl FnOnce(&mut hindsight_testkit::Recorder<'_>)) -> EventStall {
         let mut s = Script::new("p");
         let main = s.events_thread(1, "main", 1);
         let mut r = s.at(main, 0);
@@ -514,7 +514,7 @@ mod tests {
         record(&mut r);
         r.at(500_000_000)
             .event(Extension::MessageDone, &[("message", 1)]);
-        ask(&s).told.remove(0)
+        ask(&s).event_stalls.remove(0)
     }
 
     #[test]
@@ -571,11 +571,14 @@ mod tests {
         };
         assert_eq!(life(1_000, 0).stall, Some(false));
         assert!(life(1_000, 0).waited_for_work);
-        assert_eq!(life(800_000_000, 0).told[0].activity, Activity::Busy);
+        assert_eq!(
+            life(800_000_000, 0).event_stalls[0].activity,
+            Activity::Busy
+        );
         // Its tasks count, one by one.
         let tasks = life(800_000_000, 2);
-        assert_eq!(tasks.told.len(), 1);
-        assert_eq!(tasks.told[0].held_ns, 120_000_000);
+        assert_eq!(tasks.event_stalls.len(), 1);
+        assert_eq!(tasks.event_stalls[0].held_ns, 120_000_000);
     }
 
     #[test]
@@ -619,9 +622,9 @@ mod tests {
             .event(Extension::WaitEnd, &[("kind", LOCK), ("number", 1)])
             .event(Extension::MessageDone, &[("message", 1)]);
         s.header(owner).stopped_counter = s.header(main).started_counter + 50;
-        let told = ask(&s).told.remove(0);
-        assert_eq!(told.culprit_reason, Reason::OwnerUnclear);
-        let party = told.wait.unwrap().owner.unwrap();
+        let stall = ask(&s).event_stalls.remove(0);
+        assert_eq!(stall.culprit_reason, Reason::OwnerUnclear);
+        let party = stall.wait.unwrap().owner.unwrap();
         assert_eq!(party.thread.as_deref(), Some("owner"));
     }
 
@@ -634,9 +637,9 @@ mod tests {
             .after(10)
             .event(Extension::WaitBegin, &[("kind", 3), ("number", 1)]);
         s.stop_at(900_000_000);
-        let told = ask(&s).told.remove(0);
-        assert!(told.still_running);
-        assert_eq!(told.wait.unwrap().result, None);
+        let stall = ask(&s).event_stalls.remove(0);
+        assert!(stall.still_running);
+        assert_eq!(stall.wait.unwrap().result, None);
         let mut s = Script::new("p");
         let main = s.events_thread(1, "main", 1);
         s.at(main, 0)
@@ -644,7 +647,7 @@ mod tests {
             .at(900_000_000)
             .event(Extension::WaitEnd, &[("kind", POLL), ("number", 1)]);
         let found = ask(&s);
-        assert_eq!((found.stall, found.told.len()), (Some(false), 0));
+        assert_eq!((found.stall, found.event_stalls.len()), (Some(false), 0));
         assert!(found.waited_for_work);
     }
 }

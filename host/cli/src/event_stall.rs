@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A stall of a thread that records events only, in words.
 
-use hindsight_analysis::{Party, Reason, SpanKind, Told, ToldWait, Used, WaitTotal};
+use hindsight_analysis::{EventStall, EventWait, Party, Reason, SpanKind, Used, WaitTotal};
 
 use crate::unknown::{not_traced, several, unclear};
 use crate::words::{bytes, count, counted, duration};
@@ -17,29 +17,29 @@ pub(crate) struct Account {
 }
 
 /// The account of a stall of `thread`. `end` names the end of the recorded time or, in a `window`, of the selected time.
-pub(crate) fn account(told: &Told, thread: &str, end: &str, window: bool) -> Account {
-    let at_least = match window && told.may_have_begun_before {
+pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, window: bool) -> Account {
+    let at_least = match window && stall.may_have_begun_before {
         true => "at least ",
         false => "",
     };
-    let held = format!("{at_least}{}", duration(told.held_ns));
-    let what = match told.what {
+    let held = format!("{at_least}{}", duration(stall.held_ns));
+    let what = match stall.what {
         Some(SpanKind::Message) => "One message".to_owned(),
         Some(kind) => format!("One {}", kind.name()),
         None => "All of the recorded time".to_owned(),
     };
-    let headline = match (told.what, told.still_running) {
+    let headline = match (stall.what, stall.still_running) {
         (None, _) => format!("{what} of {thread} is {held}; no message or task begins in it."),
         (_, true) => format!("{what} had run for {held} on {thread} at {end}."),
         (_, false) => {
-            let before = duration(told.ended_before_ns);
+            let before = duration(stall.ended_before_ns);
             format!("{what} took {held} on {thread}, until {before} before {end}.")
         }
     };
     let mut paragraphs = Vec::new();
-    paragraphs.extend(work(told));
-    paragraphs.push(time(told));
-    if let Some(wait) = &told.wait {
+    paragraphs.extend(work(stall));
+    paragraphs.push(time(stall));
+    if let Some(wait) = &stall.wait {
         paragraphs.push(longest(wait));
         let other = wait.owner.as_ref().or(wait.waker.as_ref());
         paragraphs.extend(other.filter(|p| p.ring.is_some()).map(meanwhile));
@@ -47,29 +47,29 @@ pub(crate) fn account(told: &Told, thread: &str, end: &str, window: bool) -> Acc
     Account {
         headline,
         paragraphs,
-        conclusion: conclusion(told),
+        conclusion: conclusion(stall),
     }
 }
 
 /// What the message or task was, and who sent it.
-fn work(told: &Told) -> Option<String> {
-    let kind = told.what?;
-    let mut text = match (kind, told.name.as_str()) {
+fn work(stall: &EventStall) -> Option<String> {
+    let kind = stall.what?;
+    let mut text = match (kind, stall.name.as_str()) {
         (_, "") => String::new(),
         (SpanKind::Message, class) => format!("The message was for {class}"),
         (SpanKind::Task, class) => format!("The task was a {class}"),
         (_, name) => format!("It was {name}"),
     };
-    if let Some(code) = told.code.filter(|_| !text.is_empty()) {
+    if let Some(code) = stall.code.filter(|_| !text.is_empty()) {
         text += &format!(" (what {})", count(code));
     }
-    let sent = told.sender.as_ref().zip(told.sent_before_ns);
+    let sent = stall.sender.as_ref().zip(stall.sent_before_ns);
     if let Some((sender, before)) = sent {
         let doing = match sender.doing.last() {
             Some(doing) => format!(", in {doing}"),
             None => String::new(),
         };
-        let delay = match told.delay_ns {
+        let delay = match stall.delay_ns {
             0 => String::new(),
             ns => format!(", with a delay of {}", duration(ns)),
         };
@@ -88,24 +88,24 @@ fn work(told: &Told) -> Option<String> {
 }
 
 /// Where the thread's time went.
-fn time(told: &Told) -> String {
-    let held = duration(told.held_ns);
-    let mut text = match told.waited_ns {
+fn time(stall: &EventStall) -> String {
+    let held = duration(stall.held_ns);
+    let mut text = match stall.waited_ns {
         0 => format!("The thread recorded no wait in the {held}"),
         waited => format!(
             "The thread waited for {} of the {held} ({})",
             duration(waited),
-            waits(&told.waits)
+            waits(&stall.waits)
         ),
     };
-    match told.used {
+    match stall.used {
         Some(used) => {
             text += &format!(", and used {} of CPU time.", duration(used.cpu_ns));
-            let rest = told
+            let rest = stall
                 .held_ns
-                .saturating_sub(told.waited_ns)
+                .saturating_sub(stall.waited_ns)
                 .saturating_sub(used.cpu_ns);
-            if rest * 10 > told.held_ns {
+            if rest * 10 > stall.held_ns {
                 text += &format!(
                     " For {} it did neither: it was ready to run, or waited for something that is not recorded.",
                     duration(rest)
@@ -164,7 +164,7 @@ fn waits(totals: &[WaitTotal]) -> String {
 }
 
 /// The wait that took most of the time.
-fn longest(wait: &ToldWait) -> String {
+fn longest(wait: &EventWait) -> String {
     let ns = duration(wait.ns);
     let object = match wait.object {
         0 => String::new(),
@@ -234,16 +234,16 @@ fn role(reason: Reason) -> &'static str {
     }
 }
 
-fn conclusion(told: &Told) -> Option<String> {
-    let wait = told.wait.as_ref();
+fn conclusion(stall: &EventStall) -> Option<String> {
+    let wait = stall.wait.as_ref();
     let party = wait.and_then(|w| w.owner.as_ref().or(w.waker.as_ref()));
     let name = party.map_or_else(String::new, named);
     let (tid, missing) = party.map_or((0, None), |p| (p.tid, p.missing));
     let is_one = party.is_some_and(|p| p.ring.is_some());
-    let culprit = told.culprit.as_ref();
+    let culprit = stall.culprit.as_ref();
     let culprit = culprit.map(|(what, thread)| format!("{what}, on thread \"{thread}\""));
     let culprit = culprit.unwrap_or_default();
-    let reason = told.culprit_reason;
+    let reason = stall.culprit_reason;
     let role = role(reason);
     Some(match reason {
         Reason::LockOwner => format!("Culprit: {culprit}, which held the lock."),
