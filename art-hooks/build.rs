@@ -6,6 +6,7 @@ fn main() {
     println!("cargo:rerun-if-changed=src/bridge.rs");
     println!("cargo:rerun-if-changed=src/lab.rs");
     println!("cargo:rerun-if-changed=include/hindsight/runtime/art_services.h");
+    println!("cargo:rerun-if-changed=include/hindsight/runtime/rules.h");
     println!("cargo:rerun-if-env-changed=HINDSIGHT_BRIDGE_SOURCES_ONLY");
     let mut bridge = match std::env::var_os("CARGO_FEATURE_LAB") {
         Some(_) => cxx_build::bridges(["src/bridge.rs", "src/lab.rs"]),

@@ -7,6 +7,7 @@ use hindsight_codegen_aarch64::Aarch64;
 use hindsight_codegen_core::StubSite;
 use hindsight_codegen_thumb2::Thumb2;
 use hindsight_codegen_x86_64::X86_64;
+use hindsight_runtime::rules::{Identity, NumberedRule, RuleReport, RuleState, Target};
 use hindsight_runtime::{Host, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 
@@ -81,6 +82,33 @@ pub(crate) mod ffi {
         entry_slot: isize,
     }
 
+    /// See `hindsight_runtime::rules::Rule`.
+    struct RuleSpec {
+        is_method: bool,
+        class_descriptor: String,
+        member: String,
+        /// Empty: any.
+        parameters: String,
+        /// 0: `this`; -1: none.
+        argument: i32,
+        reads: bool,
+        writes: bool,
+        number: u32,
+    }
+
+    /// See `hindsight_runtime::rules::RuleState`.
+    enum RuleState {
+        On,
+        Waits,
+        Failed,
+    }
+
+    /// See `hindsight_runtime::rules::RuleReport`.
+    struct RuleReport {
+        state: RuleState,
+        message: String,
+    }
+
     // C++ passes a string that may not be UTF-8 as bytes: `rust::Str` would end the process. Names of ART are modified
     // UTF-8.
     extern "Rust" {
@@ -122,6 +150,7 @@ pub(crate) mod ffi {
     unsafe extern "C++" {
         include!("hindsight/runtime/art_services.h");
         include!("hindsight/runtime/stack_requests.h");
+        include!("hindsight/runtime/rules.h");
 
         fn AttachControlThread() -> bool;
         fn DetachControlThread();
@@ -133,6 +162,8 @@ pub(crate) mod ffi {
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
         fn SetEventCategories(categories: u32);
+        fn SetRules(rules: &[RuleSpec]);
+        fn RuleReports() -> Vec<RuleReport>;
     }
 }
 
@@ -218,8 +249,61 @@ impl Host for Art {
         ffi::SetEventCategories(categories);
     }
 
+    fn set_rules(&self, rules: &[NumberedRule]) {
+        let specs: Vec<_> = rules.iter().map(rule_spec).collect();
+        ffi::SetRules(&specs);
+    }
+
+    fn rule_reports(&self) -> Vec<RuleReport> {
+        let reports = ffi::RuleReports();
+        reports.into_iter().map(rule_report).collect()
+    }
+
     fn log(&self, severity: Severity, message: &str) {
         log(severity, message);
+    }
+}
+
+fn rule_spec(rule: &NumberedRule) -> ffi::RuleSpec {
+    let NumberedRule { rule, number } = rule;
+    let mut spec = ffi::RuleSpec {
+        is_method: true,
+        class_descriptor: rule.class.clone(),
+        member: rule.member.clone(),
+        parameters: String::new(),
+        argument: -1,
+        reads: false,
+        writes: false,
+        number: *number,
+    };
+    match &rule.target {
+        Target::Method {
+            parameters,
+            identity,
+        } => {
+            spec.parameters = parameters.clone().unwrap_or_default();
+            spec.argument = match identity {
+                Identity::No => -1,
+                Identity::This => 0,
+                Identity::Argument(n) => (*n).into(),
+            };
+        }
+        Target::Field { reads, writes } => {
+            spec.is_method = false;
+            (spec.reads, spec.writes) = (*reads, *writes);
+        }
+    }
+    spec
+}
+
+fn rule_report(report: ffi::RuleReport) -> RuleReport {
+    RuleReport {
+        state: match report.state {
+            ffi::RuleState::On => RuleState::On,
+            ffi::RuleState::Waits => RuleState::Waits,
+            _ => RuleState::Failed,
+        },
+        message: report.message,
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) enum Command {
         categories: Categories,
         reply: Reply,
     },
+    /// Put the rules of a file into force; `None` ends all rules.
+    Rules { file: Option<PathBuf>, reply: Reply },
     /// Change the least times between two stacks of a thread.
     StackIntervals {
         intervals: StackIntervals,

@@ -250,6 +250,8 @@ pub struct Config {
     pub protocol: Protocol,
     /// `events=`, `event-ring=`, `event-rings=`, `event-spool=`.
     pub events: Events,
+    /// `rules=PATH`: the file with [rules](crate::rules); switches the events of their category on, too.
+    pub rules: Option<PathBuf>,
     /// `stack-table=`, `stack-interval=`, `stack-requests=`.
     pub stacks: Stacks,
 }
@@ -271,6 +273,7 @@ impl Default for Config {
             nanoscope: false,
             protocol: Protocol::Checkpoint,
             events: Events::default(),
+            rules: None,
             stacks: Stacks::default(),
         }
     }
@@ -283,7 +286,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules)")]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -422,6 +425,7 @@ impl Config {
                     config.events.categories = Categories::parse(value)
                         .ok_or_else(|| bad("events", value, &Categories::takes()))?;
                 }
+                "rules" => config.rules = Some(absolute("rules", value)?),
                 "event-ring" => config.events.geometry = geometry("event-ring", value)?,
                 "event-rings" => {
                     let number = value.parse().ok();
@@ -452,6 +456,9 @@ impl Config {
                 }
                 _ => return Err(ConfigError::UnknownKey(key.to_owned())),
             }
+        }
+        if config.rules.is_some() {
+            config.events.categories.0 |= Category::Rules.bit();
         }
         if config.protocol != Protocol::Checkpoint && config.events.categories != Categories(0) {
             return Err(ConfigError::Conflict("events", "protocol=lock-free"));
@@ -588,6 +595,7 @@ mod tests {
                     max_rings: 9,
                     spool: None,
                 },
+                rules: None,
                 stacks: Stacks {
                     table: 14,
                     intervals: StackIntervals {
@@ -635,6 +643,15 @@ mod tests {
         needs("check-balance=/c", "check-balance", balance, |c| {
             c != Config::default()
         });
+    }
+
+    #[test]
+    fn a_rules_file_switches_its_category_on() {
+        let config = Config::parse("events=waits,rules=/r").unwrap();
+        assert_eq!(config.rules, Some("/r".into()));
+        let both = Category::Waits.bit() | Category::Rules.bit();
+        assert_eq!(config.events.categories, Categories(both));
+        assert!(!config.is_off());
     }
 
     #[test]
@@ -695,7 +712,7 @@ mod tests {
             ),
             (
                 "events=waits+calls",
-                "'waits+calls' is no value for events: it takes off, all, or some of waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks, lifecycle with + between them",
+                "'waits+calls' is no value for events: it takes off, all, or some of waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks, lifecycle, rules with + between them",
             ),
             (
                 "event-spool=40",

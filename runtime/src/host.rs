@@ -3,6 +3,7 @@
 
 use hindsight_trace_format::container::Symbol;
 
+use crate::rules::{NumberedRule, RuleReport};
 use crate::thread::words::ThreadWords;
 
 /// How serious a log message is.
@@ -66,6 +67,14 @@ pub trait Host: Send + Sync + 'static {
     /// managed code now. Sets the elements of `are_running` that belong to such threads to 1. Waits for none of them.
     fn request_stacks(&self, tids: &[u32], are_running: &mut [u8]) {
         let _ = (tids, are_running);
+    }
+    /// Follows these rules from now on, instead of those before.
+    fn set_rules(&self, rules: &[NumberedRule]) {
+        let _ = rules;
+    }
+    /// How each rule of [`set_rules`](Self::set_rules) is followed now, in their order.
+    fn rule_reports(&self) -> Vec<RuleReport> {
+        Vec::new()
     }
     /// The process's name, and facts for the trace.
     fn identity(&self) -> ProcessIdentity;

@@ -25,6 +25,7 @@
 //! | `handshake` | how a thread agrees to a change of its ring |
 //! | `thread` | one thread's ring, cursor, words and anchors |
 //! | `clock` | the counter that trace points read |
+//! | `rules` | the rules file |
 //! | `host`, `command`, `config` | interfaces and plain data |
 //!
 //! Cargo features add parts that a phone does not need; builds for the lab have all of them:
@@ -52,6 +53,7 @@ mod models;
 mod names;
 mod recorder;
 mod registry;
+pub mod rules;
 mod session;
 pub mod stacks;
 mod sync;

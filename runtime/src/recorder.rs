@@ -12,7 +12,7 @@ use crate::clock;
 use crate::command::{Command, NanoscopeCommand, Reply, SnapshotOutcome};
 use crate::config::Config;
 use crate::control::socket::ControlSocket;
-use crate::control::{nanoscope, property, ControlThread};
+use crate::control::{nanoscope, property, rules, ControlThread};
 use crate::handshake::TracedThread;
 use crate::host::{Host, Severity};
 use crate::registry::Ended;
@@ -59,6 +59,7 @@ impl Recorder {
                     if ok {
                         // Before the first thread is traced.
                         control.announce_categories();
+                        rules::load_configured(&control);
                     }
                     let _ = attached.send(ok);
                     if ok {

@@ -19,6 +19,7 @@ use crate::host::Severity;
 use crate::journal::Journal;
 use crate::names::Names;
 use crate::registry::Registry;
+use crate::rules::Rules;
 use crate::stacks::ProcessStacks;
 use crate::sync::lock;
 use crate::thread::ring::{Ring, RingPool};
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     journal: Mutex<Journal>,
     /// Names of the program's own events.
     names: Mutex<Names>,
+    /// The rules in force.
+    rules: Mutex<Rules>,
     /// Class loaders unloaded so far whose methods could not be named.
     unnamed_loaders: AtomicU64,
     /// Threads that were to be traced from their start, when there was no room for a ring.
@@ -83,6 +86,7 @@ impl Session {
             registry: Registry::new(config.max_rings()),
             journal: Mutex::default(),
             names: Mutex::default(),
+            rules: Mutex::default(),
             unnamed_loaders: AtomicU64::new(0),
             refused_rings: AtomicU64::new(0),
             #[cfg(feature = "check-balance")]
@@ -201,6 +205,11 @@ impl Session {
     /// The names of the program's own events.
     pub(crate) fn names(&self) -> std::sync::MutexGuard<'_, Names> {
         lock(&self.names)
+    }
+
+    /// The rules in force.
+    pub(crate) fn rules(&self) -> std::sync::MutexGuard<'_, Rules> {
+        lock(&self.rules)
     }
 
     /// A class loader was unloaded whose methods could not be named.

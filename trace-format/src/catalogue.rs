@@ -37,11 +37,13 @@ pub enum Category {
     Marks = 10,
     /// The lifecycle of activities.
     Lifecycle = 11,
+    /// Calls of methods, and accesses to fields, that a rules file names.
+    Rules = 12,
 }
 
 impl Category {
     /// All categories, in the order of their bits.
-    pub const ALL: [Category; 12] = [
+    pub const ALL: [Category; 13] = [
         Category::Recording,
         Category::Waits,
         Category::Tasks,
@@ -54,6 +56,7 @@ impl Category {
         Category::Stacks,
         Category::Marks,
         Category::Lifecycle,
+        Category::Rules,
     ];
 
     /// The category's name in configurations and in commands.
@@ -71,6 +74,7 @@ impl Category {
             Category::Stacks => "stacks",
             Category::Marks => "marks",
             Category::Lifecycle => "lifecycle",
+            Category::Rules => "rules",
         }
     }
 
@@ -511,6 +515,23 @@ catalogue! {
     CallbackRun = 0x1b2, "frame callback runs", Frames, Boundary, Runtime,
         whole("callback", 0, Identity),
         whole("type", 1, Choice(FRAME_CALLBACKS));
+    /// A method that a rule names is entered. The object is the one of which the rule asks for the identity: `this` or an
+    /// argument; 0 for none, and while it is locked without its identity being known.
+    RuleBegin = 0x1c2, "rule begins", Rules, Boundary, Runtime,
+        whole("name", 0, String),
+        whole("object", 1, Identity);
+    /// The method is left, by its return or by an exception.
+    RuleEnd = 0x1ca, "rule ends", Rules, Boundary, Runtime,
+        whole("name", 0, String),
+        whole("object", 1, Identity);
+    /// A field that a rule names is read. The object is the one that has the field; 0 if the field is static.
+    FieldRead = 0x1d2, "field read", Rules, Connection, Runtime,
+        whole("name", 0, String),
+        whole("object", 1, Identity);
+    /// A field that a rule names is written. The value is not recorded.
+    FieldWritten = 0x1da, "field written", Rules, Connection, Runtime,
+        whole("name", 0, String),
+        whole("object", 1, Identity);
     /// An activity begins to be created, started …
     LifecycleBegin = 0x1e3, "lifecycle step begins", Lifecycle, Boundary, Runtime,
         whole("activity", 0, Identity),

@@ -16,6 +16,7 @@
 #include "hindsight/compat.h"
 #include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "hindsight/runtime/art_services.h"
+#include "hindsight/runtime/rules.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_point_form.h"
 #include "hindsight/runtime/trace_stubs.h"
@@ -122,6 +123,7 @@ void ThreadRenamed(Thread* thread, const char* name) {
 void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes) {
   ForgetKnownFrames();
   if (started.load(std::memory_order_acquire)) {
+    ForgetMethodsOf(methods);
     UnloadingLoader loader{methods, classes};
     bridge::class_loader_unloading(reinterpret_cast<size_t>(&loader));
   }

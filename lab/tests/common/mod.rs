@@ -76,10 +76,21 @@ impl Program {
         configuration: &str,
         change: impl FnOnce(&mut Command, &Path),
     ) -> Program {
+        Program::start_jar(&jar(name), main, arguments, configuration, change)
+    }
+
+    /// As [`start`](Self::start), with the program in this jar.
+    pub(crate) fn start_jar(
+        jar: &Path,
+        main: &str,
+        arguments: &str,
+        configuration: &str,
+        change: impl FnOnce(&mut Command, &Path),
+    ) -> Program {
         let folder = tempfile::tempdir().unwrap();
         let mut command = lab().dalvikvm_command();
         change(&mut command, folder.path());
-        command.arg("-cp").arg(jar(name)).arg(main);
+        command.arg("-cp").arg(jar).arg(main);
         command.args(arguments.split_whitespace());
         let path = folder.path().display();
         command.env(

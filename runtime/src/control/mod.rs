@@ -6,6 +6,7 @@ pub(crate) mod anchor_scheduler;
 pub(crate) mod nanoscope;
 pub(crate) mod property;
 pub(crate) mod retention;
+pub(crate) mod rules;
 pub(crate) mod snapshot;
 pub(crate) mod socket;
 mod stack_requests;
@@ -162,6 +163,9 @@ impl<'a> ControlThread<'a> {
                 let handshake = &mut *self.handshake;
                 retention::set_categories(self.session, handshake, categories.0);
                 let _ = reply.send(Ok(()));
+            }
+            Command::Rules { file, reply } => {
+                let _ = reply.send(rules::load(self.session, file.as_deref()));
             }
             Command::StackIntervals { intervals, reply } => {
                 self.session.stacks.set_intervals(intervals);

@@ -8,6 +8,7 @@
 //! | `foreground TID` | `ok`: as `start`, but also for a thread that is traced |
 //! | `max-rings N` | `ok` |
 //! | `events off\|all\|CATEGORY+…` | `ok`: all threads record these events from now on |
+//! | `rules PATH`, `rules off` | `ok`: the rules of the file are in force from now on, or none |
 //! | `stack-interval US` or `stack-interval MAIN/OTHERS` | `ok`: the least time between two stacks of a thread, µs |
 //! | `property dev.nanoscope=VALUE` | `ok`: as if the property had changed |
 //! | `status` | `ok JSON` |
@@ -201,6 +202,15 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
                 .ok_or_else(|| format!("'{argument}': events takes {}", Categories::takes()))?;
             ask(commands, |reply| Command::Events { categories, reply })?.map(|()| String::new())
         }
+        "rules" => {
+            let file = match argument {
+                "" => return Err("the file is missing: rules PATH, or rules off".into()),
+                "off" => None,
+                path if path.starts_with('/') => Some(PathBuf::from(path)),
+                path => return Err(format!("'{path}' is no absolute path")),
+            };
+            ask(commands, |reply| Command::Rules { file, reply })?.map(|()| String::new())
+        }
         "stack-interval" => {
             let intervals = StackIntervals::parse(argument).ok_or_else(|| {
                 let takes = StackIntervals::TAKES;
@@ -228,7 +238,7 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
         }
         "status" => ask(commands, |reply| Command::Status { reply }),
         _ => Err(format!(
-            "unknown command '{command}' (known: snapshot, start, stop, foreground, max-rings, property, status)"
+            "unknown command '{command}' (known: snapshot, start, stop, foreground, events, rules, stack-interval, max-rings, property, status)"
         )),
     }
 }

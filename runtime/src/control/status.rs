@@ -4,6 +4,7 @@
 use hindsight_trace_format::catalogue::Category;
 
 use crate::clock;
+use crate::control::rules;
 use crate::handshake::Handshake;
 use crate::histogram::Histogram;
 use crate::session::Session;
@@ -54,7 +55,7 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
             r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"#,
             r#""events":{{"categories":[{}],"threads":{},"refused":{},"ring_bytes":{},"#,
             r#""spooled_rings":{},"spooled_ms":{}}},"#,
-            r#""stacks":{{"main_interval_us":{},"interval_us":{},"taken":{},"lost":{},"bytes":{}}}}}"#
+            r#""stacks":{{"main_interval_us":{},"interval_us":{},"taken":{},"lost":{},"bytes":{}}},"rules":{}}}"#
         ),
         std::process::id(),
         threads.len(),
@@ -79,5 +80,6 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
         session.stacks.taken(),
         session.stacks.lost(),
         session.stacks.used_bytes(),
+        rules::status(session),
     )
 }

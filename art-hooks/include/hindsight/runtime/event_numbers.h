@@ -28,6 +28,7 @@ static constexpr uint32_t kCategoryResources = 1u << 8;
 static constexpr uint32_t kCategoryStacks = 1u << 9;
 static constexpr uint32_t kCategoryMarks = 1u << 10;
 static constexpr uint32_t kCategoryLifecycle = 1u << 11;
+static constexpr uint32_t kCategoryRules = 1u << 12;
 
 enum StartedReason : uint32_t {
   kStartedReasonConfiguration = 0u,
@@ -424,6 +425,31 @@ inline constexpr std::array<uint64_t, 3> PackCallbackPosted(uint64_t callback, u
 static constexpr uint32_t kCallbackRun = 0x1b2u;
 inline constexpr std::array<uint64_t, 2> PackCallbackRun(uint64_t callback, uint64_t type) {
   return {{callback, type}};
+}
+
+// A method that a rule names is entered. The object is the one of which the rule asks for the identity: `this` or
+// an argument; 0 for none, and while it is locked without its identity being known.
+static constexpr uint32_t kRuleBegin = 0x1c2u;
+inline constexpr std::array<uint64_t, 2> PackRuleBegin(uint64_t name, uint64_t object) {
+  return {{name, object}};
+}
+
+// The method is left, by its return or by an exception.
+static constexpr uint32_t kRuleEnd = 0x1cau;
+inline constexpr std::array<uint64_t, 2> PackRuleEnd(uint64_t name, uint64_t object) {
+  return {{name, object}};
+}
+
+// A field that a rule names is read. The object is the one that has the field; 0 if the field is static.
+static constexpr uint32_t kFieldRead = 0x1d2u;
+inline constexpr std::array<uint64_t, 2> PackFieldRead(uint64_t name, uint64_t object) {
+  return {{name, object}};
+}
+
+// A field that a rule names is written. The value is not recorded.
+static constexpr uint32_t kFieldWritten = 0x1dau;
+inline constexpr std::array<uint64_t, 2> PackFieldWritten(uint64_t name, uint64_t object) {
+  return {{name, object}};
 }
 
 // An activity begins to be created, started …

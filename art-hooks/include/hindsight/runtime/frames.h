@@ -9,6 +9,7 @@
 #include "base/locks.h"
 #include "base/macros.h"
 #include "hindsight/runtime/events.h"
+#include "hindsight/runtime/rule_calls.h"
 #include "thread.h"
 
 namespace art {
@@ -33,20 +34,28 @@ void RecordExit(Thread* self);
 class InterpretedFrame {
  public:
   ALWAYS_INLINE InterpretedFrame(Thread* self, ArtMethod* method, bool from_deoptimize)
+      REQUIRES_SHARED(Locks::mutator_lock_)
       : self_(from_deoptimize ? nullptr : self) {
-    if (self_ != nullptr && IsTraced(self_)) {
-      RecordEntry(self_, method);
+    if (self_ != nullptr) {
+      if (IsTraced(self_)) {
+        RecordEntry(self_, method);
+      }
+      rule_.Enter(self_, method);
     }
   }
 
   ALWAYS_INLINE ~InterpretedFrame() {
-    if (self_ != nullptr && IsTraced(self_)) {
-      RecordExit(self_);
+    if (self_ != nullptr) {
+      rule_.Leave(self_);
+      if (IsTraced(self_)) {
+        RecordExit(self_);
+      }
     }
   }
 
  private:
   Thread* const self_;
+  RuleCall rule_;
 
   DISALLOW_COPY_AND_ASSIGN(InterpretedFrame);
 };

@@ -47,14 +47,19 @@ inline void OsrCodeLeft(ShadowFrame* frame) { ShadowFrameFlags::SetExitElsewhere
 class InterpretedShadowFrame {
  public:
   ALWAYS_INLINE InterpretedShadowFrame(Thread* self, const ShadowFrame& frame, bool from_deoptimize)
+      REQUIRES_SHARED(Locks::mutator_lock_)
       : self_(from_deoptimize ? nullptr : self), frame_(frame) {
-    if (self_ != nullptr && IsTraced(self_)) {
-      RecordEntry(self_, frame_.GetMethod());
+    if (self_ != nullptr) {
+      if (IsTraced(self_)) {
+        RecordEntry(self_, frame_.GetMethod());
+      }
+      rule_.Enter(self_, frame_.GetMethod());
     }
   }
 
   ALWAYS_INLINE ~InterpretedShadowFrame() {
     if (self_ != nullptr) {
+      rule_.Leave(self_);
       ShadowFrameLeft(self_, frame_);
     }
   }
@@ -62,6 +67,7 @@ class InterpretedShadowFrame {
  private:
   Thread* const self_;
   const ShadowFrame& frame_;
+  RuleCall rule_;
 
   DISALLOW_COPY_AND_ASSIGN(InterpretedShadowFrame);
 };

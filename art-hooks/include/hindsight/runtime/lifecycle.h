@@ -9,12 +9,17 @@
 
 #include "base/locks.h"
 #include "base/macros.h"
+#include "obj_ptr.h"
 
 namespace art {
 
 class ClassTable;
 class LinearAlloc;
 class Thread;
+
+namespace mirror {
+class Class;
+}  // namespace mirror
 
 namespace hindsight {
 
@@ -39,6 +44,9 @@ void ThreadRenamed(Thread* thread, const char* name);
 // or another dead loader is swept yet, and no dead loader is freed yet.
 void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes)
     REQUIRES_SHARED(Locks::mutator_lock_);
+
+// ART has set the entry points of the static methods of this class, which is initialized now.
+void StaticMethodsLinked(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_);
 
 // The app's process came to the foreground, or left it.
 void SetForeground(bool foreground);

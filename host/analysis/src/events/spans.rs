@@ -34,6 +34,8 @@ pub enum SpanKind {
     Lifecycle,
     /// A piece of work that the program named.
     Marked,
+    /// It runs a method that a rule names.
+    Rule,
 }
 
 impl SpanKind {
@@ -52,6 +54,7 @@ impl SpanKind {
             SpanKind::Checkpoint => "checkpoint",
             SpanKind::Lifecycle => "lifecycle",
             SpanKind::Marked => "marked",
+            SpanKind::Rule => "rule",
         }
     }
 }
@@ -131,6 +134,8 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
         Extension::LifecycleEnd => (false, SpanKind::Lifecycle, lifecycle(event)),
         Extension::UserBegin => (true, SpanKind::Marked, id("name") << 32 ^ id("id")),
         Extension::UserEnd => (false, SpanKind::Marked, id("name") << 32 ^ id("id")),
+        Extension::RuleBegin => (true, SpanKind::Rule, id("name") << 32 ^ id("object")),
+        Extension::RuleEnd => (false, SpanKind::Rule, id("name") << 32 ^ id("object")),
         _ => return None,
     })
 }
@@ -408,6 +413,27 @@ mod tests {
                 (SpanKind::Task, 0, 30, true),
                 (SpanKind::Marked, 0, 20, true),
                 (SpanKind::Marked, 10, 40, true),
+            ]
+        );
+    }
+
+    #[test]
+    fn calls_of_a_rules_method_are_nested() {
+        let found = of(|r| {
+            let call = [("name", 1), ("object", 7)];
+            r.event(Extension::RuleBegin, &call)
+                .after(10)
+                .event(Extension::RuleBegin, &call)
+                .after(10)
+                .event(Extension::RuleEnd, &call)
+                .after(10)
+                .event(Extension::RuleEnd, &call);
+        });
+        assert_eq!(
+            found,
+            [
+                (SpanKind::Rule, 0, 30, true),
+                (SpanKind::Rule, 10, 20, true),
             ]
         );
     }

@@ -114,7 +114,13 @@ fn heads(thread: &Thread, own: &Spans, used: &Resources) -> Vec<Span> {
     if !messages.is_empty() {
         return messages;
     }
-    let is_work = |span: &Span| !matches!(span.kind, SpanKind::Wait | SpanKind::Checkpoint);
+    // A call that a rule names may be any method's, for instance of a queue.
+    let is_work = |span: &Span| {
+        !matches!(
+            span.kind,
+            SpanKind::Wait | SpanKind::Checkpoint | SpanKind::Rule
+        )
+    };
     let work = of(&|span| is_work(span) && !is_life(span));
     if !work.is_empty() {
         return work;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Puts the rules of a file into force, and tells their states.
+
+use std::path::Path;
+
+use hindsight_trace_format::catalogue::Category;
+
+use crate::host::Severity;
+use crate::rules::{self, NumberedRule, RuleReport, RuleState, Rules};
+use crate::session::Session;
+
+/// Puts the rules of this file into force, instead of those before; `None` ends all rules. A file that cannot be used changes
+/// nothing else than the status.
+///
+/// # Errors
+/// A message for the user: the file cannot be used, or some of its rules cannot be followed; the others are.
+pub(crate) fn load(session: &Session, file: Option<&Path>) -> Result<(), String> {
+    let mut new = Rules {
+        file: file.map(Path::to_owned),
+        ..Rules::default()
+    };
+    if let Some(file) = file {
+        if session.categories() & Category::Rules.bit() == 0 {
+            return Err("events of the category rules are off: switch them on first, for instance by 'events rules'".into());
+        }
+        let rules = rules::read(file).inspect_err(|e| session.rules().error.clone_from(e))?;
+        let mut names = session.names();
+        new.rules = (rules.into_iter())
+            .map(|rule| NumberedRule {
+                number: names.register(&rule.name),
+                rule,
+            })
+            .collect();
+    }
+    session.host.set_rules(&new.rules);
+    let reports = session.host.rule_reports();
+    let failed: Vec<_> = (new.rules.iter())
+        .zip(&reports)
+        .filter(|(_, report)| report.state == RuleState::Failed)
+        .map(|(rule, report)| message(file, rule, report))
+        .collect();
+    *session.rules() = new;
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(failed.join("; "))
+}
+
+/// As [`load`], at the start: an error is logged.
+pub(crate) fn load_configured(session: &Session) {
+    let Some(file) = &session.config.rules else {
+        return;
+    };
+    if let Err(message) = load(session, Some(file)) {
+        let message = format!("rules: {message}");
+        session.host.log(Severity::Error, &message);
+    }
+}
+
+/// What the runtime says about a rule, with its place in the file.
+fn message(file: Option<&Path>, rule: &NumberedRule, report: &RuleReport) -> String {
+    let file = file.unwrap_or(Path::new("rules"));
+    format!("{}:{}: {}", file.display(), rule.rule.line, report.message)
+}
+
+/// The rules as JSON, for the status.
+pub(crate) fn status(session: &Session) -> String {
+    let rules = session.rules();
+    let reports = session.host.rule_reports();
+    let each: Vec<_> = (rules.rules.iter())
+        .zip(&reports)
+        .map(|(rule, report)| {
+            format!(
+                r#"{{"line":{},"name":{},"state":"{}","message":{}}}"#,
+                rule.rule.line,
+                json_string(&rule.rule.name),
+                report.state.name(),
+                json_string(&report.message)
+            )
+        })
+        .collect();
+    let file = rules.file.as_ref().map_or("null".into(), |file| {
+        json_string(&file.display().to_string())
+    });
+    format!(
+        r#"{{"file":{file},"error":{},"rules":[{}]}}"#,
+        json_string(&rules.error),
+        each.join(",")
+    )
+}
+
+/// A text as a JSON string.
+fn json_string(text: &str) -> String {
+    let mut json = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            c if c.is_control() => json.push_str(&format!("\\u{:04x}", c as u32)),
+            c => json.push(c),
+        }
+    }
+    json + "\""
+}
