@@ -193,7 +193,7 @@ mod tests {
             let mut losses = Losses {
                 counts: losses_of(&[damage]),
             };
-            let [found] = &take(&mut losses, &[thread.clone()])[..] else {
+            let [found] = &take(&mut losses, std::slice::from_ref(&thread))[..] else {
                 panic!("{part:?}")
             };
             assert!(losses.counts.is_empty());
@@ -213,9 +213,12 @@ mod tests {
             );
             // A second conversion adds nothing.
             let mut losses = Losses {
-                counts: losses_of(&[found.clone()]),
+                counts: losses_of(std::slice::from_ref(found)),
             };
-            assert_eq!(take(&mut losses, &[thread.clone()]), [found.clone()]);
+            assert_eq!(
+                take(&mut losses, std::slice::from_ref(&thread)),
+                std::slice::from_ref(found)
+            );
         }
     }
 

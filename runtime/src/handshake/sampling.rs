@@ -85,14 +85,13 @@ impl Sampling {
         if self.asked.load(Ordering::Relaxed) != NOT_ASKED {
             return true;
         }
-        let interval = self.stacks.interval(self.is_main);
-        // SAFETY: the caller is the thread, which may record.
-        if !force
-            && !unsafe { self.own() }
-                .sampler
-                .is_due(clock::counter(), interval)
-        {
-            return false;
+        if !force {
+            let interval = self.stacks.interval(self.is_main);
+            // SAFETY: the caller is the thread, which may record.
+            let own = unsafe { self.own() };
+            if !own.sampler.is_due(clock::counter(), interval) {
+                return false;
+            }
         }
         self.asked.store(reason, Ordering::Relaxed);
         true

@@ -127,8 +127,8 @@ fn heads(trace: &Trace, calls: &Calls) -> (Vec<usize>, bool) {
     }
     // Loopers can be nested; a call above one isn't a message.
     let mut above_looper = vec![false; calls.len()];
-    for i in 0..calls.len() {
-        let mut above = match dispatched[i] {
+    for (i, is_dispatched) in dispatched.iter().enumerate() {
+        let mut above = match is_dispatched {
             true => calls.parent_of(i),
             false => Some(i).filter(|&i| has(&looper, i)),
         };
