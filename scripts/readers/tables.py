@@ -14,6 +14,10 @@ from pathlib import Path
 import duckdb
 
 CHECKS_FAILED = 3
+COSTS = (
+    "woken_by UINTEGER, block_ns BIGINT, cpu_ns BIGINT, allocated_objects BIGINT, allocated_bytes BIGINT, "
+    "minor_faults BIGINT, major_faults BIGINT, voluntary_switches BIGINT, involuntary_switches BIGINT"
+)
 TYPES = {
     "trace": "process VARCHAR, pid UINTEGER, uid UINTEGER, isa VARCHAR, reason VARCHAR, raised_by UINTEGER, "
     "taken_boottime_ns BIGINT, taken_monotonic_ns BIGINT, taken_realtime_ns BIGINT, start_ns BIGINT, end_ns BIGINT",
@@ -23,11 +27,12 @@ TYPES = {
     "source_file VARCHAR, address UBIGINT",
     "slices": "slice BIGINT, thread UINTEGER, start_ns BIGINT, duration_ns BIGINT, self_ns BIGINT, method UINTEGER, "
     "depth UINTEGER, parent BIGINT, open_start BOOLEAN, open_end BOOLEAN, by_exception BOOLEAN, native BOOLEAN, "
-    "sampled BOOLEAN, start_error_ns BIGINT, end_error_ns BIGINT",
+    "sampled BOOLEAN, start_error_ns BIGINT, end_error_ns BIGINT, " + COSTS + ", calls_made BIGINT, self_cpu_ns BIGINT",
     "missing": "what VARCHAR, count BIGINT",
     "events": "thread UINTEGER, event BIGINT, at_ns BIGINT, kind VARCHAR, category VARCHAR, a UBIGINT, b UBIGINT, "
     "c UBIGINT, d UBIGINT, fields VARCHAR",
-    "spans": "thread UINTEGER, kind VARCHAR, begin_event BIGINT, end_event BIGINT, start_ns BIGINT, duration_ns BIGINT",
+    "spans": "thread UINTEGER, kind VARCHAR, begin_event BIGINT, end_event BIGINT, start_ns BIGINT, duration_ns BIGINT, "
+    + COSTS,
     "pairs": "kind VARCHAR, from_thread UINTEGER, from_event BIGINT, to_thread UINTEGER, to_event BIGINT",
 }
 SLICES = """
