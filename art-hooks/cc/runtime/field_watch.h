@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accesses to the fields that rules name, as events. ART calls a listener for accesses by the interpreter, by JNI and by
-// reflection.
+// Accesses to the fields that rules name, as events. ART calls a listener for accesses by the interpreter and by JNI, not
+// for those by reflection.
 
 #ifndef HINDSIGHT_ART_HOOKS_CC_RUNTIME_FIELD_WATCH_H_
 #define HINDSIGHT_ART_HOOKS_CC_RUNTIME_FIELD_WATCH_H_

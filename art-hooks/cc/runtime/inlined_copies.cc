@@ -266,8 +266,15 @@ std::vector<InlinedCopies::Sought> InlinedCopies::Look(const std::vector<Sought>
       Uses uses(dex_file, method.GetIndex());
       const Sought* called = nullptr;
       const Sought* accessed = nullptr;
-      for (const DexInstructionPcPair& pair : code) {
-        const Use use = uses.Of(pair.Inst());
+      // The code of a class that was never loaded has not been verified: an instruction may not fit in it.
+      SafeDexInstructionIterator next(code.begin(), code.end());
+      while (next < code.end()) {
+        const Instruction& instruction = next.Inst();
+        ++next;
+        if (next.IsErrorState()) {
+          break;
+        }
+        const Use use = uses.Of(instruction);
         const Sought* callee = At(methods, use.method);
         const Sought* field = At(fields, use.field);
         called = callee != nullptr ? callee : called;

@@ -3,7 +3,8 @@
 // Which methods' compiled code may contain what rules name: a copy of an inlined method, or an access to a field.
 //
 // Compiled code does not say this itself: code of an inlined method without a call or a check leaves no trace in the stack
-// maps. So this looks through the dex code that the compilers had. What it finds may be too much, never too little.
+// maps. So this looks through the dex code that the compilers had. What it finds may be too much. It may be too little where a
+// method's callers are in a dex file that was looked through before the method's own (docs/events.md, Rules).
 
 #ifndef HINDSIGHT_ART_HOOKS_CC_RUNTIME_INLINED_COPIES_H_
 #define HINDSIGHT_ART_HOOKS_CC_RUNTIME_INLINED_COPIES_H_

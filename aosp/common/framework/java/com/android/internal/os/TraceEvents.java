@@ -14,8 +14,9 @@ import dalvik.annotation.optimization.FastNative;
  * <pre>if (TraceEvents.frames) TraceEvents.frameCallbacks(callbackType);</pre>
  *
  * <p>ART registers the natives when it starts, and then sets the fields. On an ART without Hindsight the fields stay
- * false, and nothing is called. The natives take no lock, run no managed code and allocate nothing; they record nothing
- * on a thread without a ring.
+ * false, and nothing is called. The natives run no managed code and allocate no object; they record nothing on a
+ * thread without a ring. Where a stack is due, a message's begin walks it, and a transaction asks for a checkpoint, which
+ * takes a lock of ART.
  */
 public final class TraceEvents {
     // No field has an initial value: a class with an initializer would be tested for being initialized at every use.
