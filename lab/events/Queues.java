@@ -147,8 +147,10 @@ final class Queues {
                 while (!put(item)) {
                     pause(1 + dice.below(5));
                 }
-                // DelayQueue and LinkedTransferQueue do not say what was removed from them.
-                boolean mayBeRemoved = !(queue instanceof DelayQueue || queue instanceof LinkedTransferQueue);
+                // DelayQueue and LinkedTransferQueue do not say what was removed from them. LinkedBlockingDeque removes an
+                // element at one of its ends by taking it, and says so.
+                boolean mayBeRemoved = !(queue instanceof DelayQueue || queue instanceof LinkedTransferQueue
+                        || queue instanceof LinkedBlockingDeque);
                 if (mayBeRemoved && dice.below(5) == 0 && queue.remove(item)) {
                     wroteCancelled(item);
                     finish(0);
