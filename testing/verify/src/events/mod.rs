@@ -52,7 +52,7 @@ const CONFIGURATIONS: [&str; 4] = [
     "events=all,trace=main,ring=24",
     "events=waits+tasks+messages+marks",
     // Rings that are put together again from the spool.
-    "events=all,event-ring=14",
+    "events=all,event-ring=13",
 ];
 
 /// The sums over all programs.
