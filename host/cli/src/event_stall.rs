@@ -58,6 +58,9 @@ fn work(stall: &EventStall) -> Option<String> {
         (_, "") => String::new(),
         (SpanKind::Message, class) => format!("The message was for {class}"),
         (SpanKind::Task, class) => format!("The task was a {class}"),
+        (SpanKind::Frame | SpanKind::FrameCallbacks, class) => {
+            format!("Most of it was the callback {class}")
+        }
         (_, name) => format!("It was {name}"),
     };
     if let Some(code) = stall.code.filter(|_| !text.is_empty()) {
@@ -73,10 +76,12 @@ fn work(stall: &EventStall) -> Option<String> {
             0 => String::new(),
             ns => format!(", with a delay of {}", duration(ns)),
         };
-        let subject = if text.is_empty() {
-            "It was"
-        } else {
-            "; it was"
+        let subject = match (kind, text.is_empty()) {
+            (_, false) => "; it was",
+            (SpanKind::Frame | SpanKind::FrameCallbacks, true) => {
+                "Most of it was a callback that was"
+            }
+            (_, true) => "It was",
         };
         text += &format!(
             "{subject} sent by {}{doing} {} before it began{delay}",

@@ -31,7 +31,7 @@ const TO: &str = "Only events before this time, written as for --from";
 #[command(mut_arg("from", |arg| arg.help(FROM)), mut_arg("to", |arg| arg.help(TO)))]
 pub(crate) struct Arguments {
     /// Only events of this category: waits, tasks, messages, frames, input, binder, runtime, resources, stacks, marks,
-    /// lifecycle or recording; may be given several times, or as a list with commas
+    /// lifecycle, rules or recording; may be given several times, or as a list with commas
     #[arg(long, short, value_name = "CATEGORY", value_delimiter = ',', value_parser = category)]
     category: Vec<Category>,
     /// The number of events to show

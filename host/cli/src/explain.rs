@@ -361,7 +361,13 @@ impl Text {
                     computed.unwrap_or_default()
                 ),
                 Activity::Unknown | Activity::Idle => {
-                    format!("{method} called nothing for {gap}: it waited, or computed.")
+                    let advice = match chain.cost_recorded {
+                        true => "",
+                        false => " (events=waits+resources records it)",
+                    };
+                    format!(
+                        "{method} called nothing for {gap}. Whether it waited or computed is not recorded{advice}."
+                    )
                 }
             },
         };

@@ -63,6 +63,7 @@ pub(super) fn chain(trace: &Trace, thread: &Thread, own: &Own, head: usize, spen
         waited_ns: spent.waited_ns,
         slept_ns: spent.slept_ns,
         used: spent.used,
+        cost_recorded: !own.waits.is_empty() || !own.resources.is_empty(),
         began_before: calls.flags[head].contains(Flags::OPEN_START),
         still_running: calls.flags[head].contains(Flags::OPEN_END),
         ended_before_ns: thread.end_ns - whole.1,

@@ -20,6 +20,15 @@ const LOCK: u64 = 0;
 const SLEEP: u64 = 2;
 /// Index of the kind of tasks that are the life of a thread.
 const THREAD: u64 = 1;
+/// The pairs of work and what sent it.
+const SENDS: [PairKind; 6] = [
+    PairKind::Message,
+    PairKind::Task,
+    PairKind::Post,
+    PairKind::Callback,
+    PairKind::Traversal,
+    PairKind::Transaction,
+];
 
 /// The stalls of a thread that records events only. `None` if it records calls, or if its stacks tell more than its events,
 /// which are no message, task or wait.
@@ -189,12 +198,37 @@ impl<'a> Facts<'a> {
         Some((thread, pair.from.event))
     }
 
+    /// The event that begins the work of a span: of a frame, the callback that took most of it, if one did.
+    fn work(&self, head: &Span) -> usize {
+        if !matches!(head.kind, SpanKind::Frame | SpanKind::FrameCallbacks) {
+            return head.begin;
+        }
+        let events = &self.thread.events;
+        let mut ends_ns = head.end_ns;
+        for at in (head.begin + 1..head.end.unwrap_or(events.len())).rev() {
+            let event = &events[at];
+            if !matches!(
+                event.kind,
+                Extension::CallbackRun | Extension::FrameCallbacks
+            ) {
+                continue;
+            }
+            let ns = ends_ns.saturating_sub(event.at_ns);
+            if event.kind == Extension::CallbackRun && is_most(ns, head.duration_ns()) {
+                return at;
+            }
+            ends_ns = event.at_ns;
+        }
+        head.begin
+    }
+
     fn stall(&self, head: &Span) -> EventStall {
         let (thread, length) = (self.thread, head.duration_ns());
         let span = (head.start_ns, head.end_ns);
         let begin = thread.events.get(head.begin);
-        let work = [PairKind::Message, PairKind::Task, PairKind::Post];
-        let sent = begin.and_then(|_| self.cause(head.begin, &work));
+        let work = self.work(head);
+        let sent = begin.and_then(|_| self.cause(work, &SENDS));
+        let began_ns = thread.events.get(work).map_or(span.0, |e| e.at_ns);
         let waits: Vec<&Span> = waits(self.own, span).collect();
         let waited_ns = total(&waits, span);
         let used = Resources::of(thread).used(span.0, span.1);
@@ -222,7 +256,10 @@ impl<'a> Facts<'a> {
         };
         EventStall {
             what: begin.map(|_| head.kind),
-            name: begin.map_or_else(String::new, |_| self.name(thread, head)),
+            name: match sent {
+                Some((sender, e)) if work != head.begin => self.name(sender, e),
+                _ => begin.map_or_else(String::new, |_| self.name(thread, work)),
+            },
             code: begin
                 .filter(|e| e.kind == Extension::MessageDispatched)
                 .map(|e| e.get("what")),
@@ -232,7 +269,7 @@ impl<'a> Facts<'a> {
             // Else its end is missing.
             still_running: head.end.is_none() && head.end_ns >= thread.end_ns,
             ended_before_ns: thread.end_ns.saturating_sub(span.1),
-            sent_before_ns: sent.map(|(t, e)| span.0.saturating_sub(t.events[e].at_ns)),
+            sent_before_ns: sent.map(|(t, e)| began_ns.saturating_sub(t.events[e].at_ns)),
             delay_ns: sent.map_or(0, |(t, e)| t.events[e].get("delay") * 1_000_000),
             sender: sent.map(|(t, e)| self.party(t, t.events[e].at_ns, None)),
             used,
@@ -245,9 +282,9 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The name of what a span does: a class, or the name that the program gave it; may be empty.
-    fn name(&self, thread: &Thread, span: &Span) -> String {
-        let event = &thread.events[span.begin];
+    /// The name of what an event begins: a class, or the name that the program gave it; may be empty.
+    fn name(&self, thread: &Thread, begin: usize) -> String {
+        let event = &thread.events[begin];
         let named = |name: &str| matches!(name, "class" | "name" | "rule" | "type");
         let mut fields = self.fields.of(event).filter(|(field, _)| named(field.name));
         match fields.next() {
@@ -292,7 +329,7 @@ impl<'a> Facts<'a> {
         for span in &spans.spans {
             let is_work = !matches!(span.kind, SpanKind::Wait | SpanKind::Checkpoint);
             if is_work && span.start_ns <= at_ns && at_ns <= span.end_ns {
-                let (kind, name) = (span.kind.name(), self.name(thread, span));
+                let (kind, name) = (span.kind.name(), self.name(thread, span.begin));
                 let has_class = matches!(span.kind, SpanKind::Message | SpanKind::Task);
                 doing.push(match name.is_empty() {
                     false => format!("{kind} {name}"),
@@ -438,222 +475,4 @@ fn culprit(wait: &EventWait) -> (Option<(String, String)>, Reason) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stalls::find::stalls;
-    use hindsight_testkit::{events_only, Script, STALL_NS};
-
-    const POLL: u64 = 5;
-
-    fn ask(script: &Script) -> Stalls {
-        let trace = Trace::decode("t".as_ref(), &script.encode()).unwrap();
-        let main = trace.main_thread().unwrap();
-        stalls(&trace, main, &Question::default())
-    }
-
-    #[test]
-    fn the_owner_the_sender_and_the_cpu_time_are_named_from_events_alone() {
-        let found = ask(&events_only());
-        assert_eq!(found.stall, Some(true));
-        let stall = &found.event_stalls[0];
-        assert_eq!(stall.what, Some(SpanKind::Message));
-        assert_eq!(stall.name, "com.example.notes.NoteListScreen");
-        assert_eq!(stall.code, Some(2));
-        assert_eq!(stall.waited_ns, STALL_NS);
-        let sender = stall.sender.as_ref().unwrap();
-        assert_eq!(sender.thread.as_deref(), Some("net"));
-        assert_eq!(stall.sent_before_ns, Some(23_000));
-        assert_eq!(stall.used.unwrap().cpu_ns, 720_000);
-        let wait = stall.wait.as_ref().unwrap();
-        assert_eq!((wait.kind.as_str(), wait.ns), ("lock", STALL_NS));
-        assert_eq!(wait.released_before_ns, Some(20_000));
-        let owner = wait.owner.as_ref().unwrap();
-        assert_eq!(owner.doing, ["task com.example.notes.SaveTask"]);
-        assert_eq!(owner.waits[0].kind, "sleep");
-        let culprit = (
-            "task com.example.notes.SaveTask".to_owned(),
-            "pool-1-thread-1".to_owned(),
-        );
-        assert_eq!(stall.culprit, Some(culprit));
-        assert_eq!(stall.culprit_reason, Reason::LockOwner);
-    }
-
-    /// A file that ends early, anywhere: what is not known is not said to be nothing.
-    #[test]
-    fn of_an_owner_whose_recording_is_damaged_that_is_said() {
-        let bytes = events_only().encode();
-        let (mut reasons, mut culprits) = (Vec::new(), Vec::new());
-        for end in (0..bytes.len()).step_by(8) {
-            let Ok(trace) = Trace::decode("t".as_ref(), &bytes[..end]) else {
-                continue;
-            };
-            let Some(main) = trace.main_thread() else {
-                continue;
-            };
-            let found = stalls(&trace, main, &Question::default());
-            let Some(stall) = found.event_stalls.first() else {
-                assert!(found.stall.is_none() || !found.damaged, "{end}");
-                continue;
-            };
-            culprits.extend(stall.culprit.as_ref().map(|(what, _)| what.clone()));
-            let wait = stall.wait.as_ref();
-            let owner = wait.and_then(|w| w.owner.as_ref());
-            if let (None, Some(owner)) = (&stall.culprit, owner) {
-                reasons.push((stall.culprit_reason, owner.missing));
-            }
-        }
-        assert!(reasons.contains(&(Reason::OwnerNotTraced, Some(Missing::FileDamaged))));
-        assert!(reasons.contains(&(Reason::OwnerUnclear, Some(Missing::RingDamaged))));
-        assert!(reasons.iter().all(|(_, missing)| missing.is_some()));
-        assert!(culprits
-            .iter()
-            .any(|what| what == "a task of unknown class"));
-    }
-
-    /// A message of 500 ms, in which the thread does this.
-    fn message(record: impl FnOnce(&mut hindsight_testkit::Recorder<'_>)) -> EventStall {
-        let mut s = Script::new("p");
-        let main = s.events_thread(1, "main", 1);
-        let mut r = s.at(main, 0);
-        r.event(Extension::MessageDispatched, &[("message", 1)])
-            .extension(Extension::ThreadCpuTime, &[0]);
-        record(&mut r);
-        r.at(500_000_000)
-            .event(Extension::MessageDone, &[("message", 1)]);
-        ask(&s).event_stalls.remove(0)
-    }
-
-    #[test]
-    fn what_the_events_do_not_tell_is_not_claimed() {
-        let unknown = message(|_| ());
-        assert_eq!(unknown.activity, Activity::Unknown);
-        assert_eq!(unknown.culprit_reason, Reason::NotRecorded);
-        let computes = message(|r| {
-            r.at(499_999_990)
-                .extension(Extension::ThreadCpuTime, &[400_000_000]);
-        });
-        assert_eq!(computes.activity, Activity::Busy);
-        assert_eq!(computes.culprit_reason, Reason::Busy);
-        let sleeps = message(|r| {
-            r.event(Extension::WaitBegin, &[("kind", SLEEP), ("number", 1)])
-                .at(499_000_000)
-                .event(Extension::WaitEnd, &[("kind", SLEEP), ("number", 1)]);
-        });
-        assert_eq!(sleeps.culprit_reason, Reason::Slept);
-        let lock = |owner: &[(&str, u64)]| {
-            message(|r| {
-                if !owner.is_empty() {
-                    r.event(Extension::LockWait, owner);
-                }
-                r.event(Extension::WaitBegin, &[("kind", LOCK), ("number", 1)])
-                    .at(499_000_000)
-                    .event(Extension::WaitEnd, &[("kind", LOCK), ("number", 1)]);
-            })
-        };
-        assert_eq!(lock(&[]).culprit_reason, Reason::NotRecorded);
-        let absent = lock(&[("held by", 9)]);
-        assert_eq!(absent.culprit_reason, Reason::OwnerNotTraced);
-        assert_eq!(absent.wait.unwrap().owner.unwrap().tid, 9);
-    }
-
-    #[test]
-    fn the_life_of_a_thread_is_no_stall_unless_it_computes() {
-        let life = |cpu_ns: u64, tasks: u64| {
-            let mut s = Script::new("p");
-            let main = s.events_thread(1, "main", 1);
-            let mut r = s.at(main, 0);
-            r.event(Extension::TaskBegin, &[("task", 1), ("kind", THREAD)])
-                .extension(Extension::ThreadCpuTime, &[0]);
-            for task in 0..tasks {
-                r.after(1_000)
-                    .event(Extension::TaskBegin, &[("task", 9 + task)])
-                    .after(120_000_000 * task)
-                    .event(Extension::TaskEnd, &[("task", 9 + task)]);
-            }
-            r.at(900_000_000)
-                .extension(Extension::ThreadCpuTime, &[cpu_ns]);
-            s.stop_at(900_000_010);
-            ask(&s)
-        };
-        assert_eq!(life(1_000, 0).stall, Some(false));
-        assert!(life(1_000, 0).waited_for_work);
-        assert_eq!(
-            life(800_000_000, 0).event_stalls[0].activity,
-            Activity::Busy
-        );
-        // Its tasks count, one by one.
-        let tasks = life(800_000_000, 2);
-        assert_eq!(tasks.event_stalls.len(), 1);
-        assert_eq!(tasks.event_stalls[0].held_ns, 120_000_000);
-    }
-
-    #[test]
-    fn of_a_thread_that_recorded_nothing_nothing_is_said() {
-        let lives = |record: fn(&mut hindsight_testkit::Recorder<'_>)| {
-            let mut s = Script::new("p");
-            let main = s.events_thread(1, "main", 1);
-            let mut r = s.at(main, 0);
-            r.extension(Extension::Started, &[0])
-                .event(Extension::TaskBegin, &[("task", 1), ("kind", THREAD)]);
-            record(&mut r);
-            s.stop_at(900_000_000);
-            let found = ask(&s);
-            (found.stall, found.waited_for_work, found.nothing_recorded)
-        };
-        assert_eq!(lives(|_| ()), (None, false, true));
-        let waits = lives(|r| {
-            r.event(Extension::WaitBegin, &[("number", 1), ("kind", 1)]);
-        });
-        assert_eq!(waits, (Some(false), true, false));
-        let hardly_waits = lives(|r| {
-            r.event(Extension::WaitBegin, &[("number", 1), ("kind", 1)])
-                .after(10)
-                .event(Extension::WaitEnd, &[("number", 1), ("kind", 1)]);
-        });
-        assert_eq!(hardly_waits, (Some(false), false, false));
-    }
-
-    #[test]
-    fn an_owner_whose_recording_ends_before_the_wait_is_named() {
-        let mut s = Script::new("p");
-        let main = s.events_thread(1, "main", 1);
-        let owner = s.events_thread(2, "owner", 2);
-        s.at(owner, 10).event(Extension::WaitEnd, &[("number", 1)]);
-        s.at(main, 100)
-            .event(Extension::MessageDispatched, &[("message", 1)])
-            .after(10)
-            .event(Extension::LockWait, &[("held by", 2), ("lock", 7)])
-            .event(Extension::WaitBegin, &[("kind", LOCK), ("number", 1)])
-            .after(500_000_000)
-            .event(Extension::WaitEnd, &[("kind", LOCK), ("number", 1)])
-            .event(Extension::MessageDone, &[("message", 1)]);
-        s.header(owner).stopped_counter = s.header(main).started_counter + 50;
-        let stall = ask(&s).event_stalls.remove(0);
-        assert_eq!(stall.culprit_reason, Reason::OwnerUnclear);
-        let party = stall.wait.unwrap().owner.unwrap();
-        assert_eq!(party.thread.as_deref(), Some("owner"));
-    }
-
-    #[test]
-    fn a_message_that_goes_on_is_a_stall_and_waiting_for_work_is_none() {
-        let mut s = Script::new("p");
-        let main = s.events_thread(1, "main", 1);
-        s.at(main, 0)
-            .event(Extension::MessageDispatched, &[("message", 1)])
-            .after(10)
-            .event(Extension::WaitBegin, &[("kind", 3), ("number", 1)]);
-        s.stop_at(900_000_000);
-        let stall = ask(&s).event_stalls.remove(0);
-        assert!(stall.still_running);
-        assert_eq!(stall.wait.unwrap().result, None);
-        let mut s = Script::new("p");
-        let main = s.events_thread(1, "main", 1);
-        s.at(main, 0)
-            .event(Extension::WaitBegin, &[("kind", POLL), ("number", 1)])
-            .at(900_000_000)
-            .event(Extension::WaitEnd, &[("kind", POLL), ("number", 1)]);
-        let found = ask(&s);
-        assert_eq!((found.stall, found.event_stalls.len()), (Some(false), 0));
-        assert!(found.waited_for_work);
-    }
-}
+mod tests;

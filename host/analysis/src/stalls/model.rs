@@ -193,6 +193,9 @@ pub struct Chain {
     /// What the thread used in that time, if its counters were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<Used>,
+    /// Whether the thread recorded waits or readings of its counters at all.
+    #[serde(skip)]
+    pub cost_recorded: bool,
     /// Whether it had begun before the ring's oldest event, or before the selected time.
     pub began_before: bool,
     /// Whether it continued when the ring was taken, or after the selected time.
