@@ -564,6 +564,18 @@ mod tests {
     }
 
     #[test]
+    fn the_property_that_a_device_sets_is_understood() {
+        const SCRIPT: &str = include_str!("../../aosp/common/hindsight.rc");
+        let set = SCRIPT
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("setprop persist.hindsight.trace "));
+        let config = Config::parse(set.unwrap()).unwrap();
+        assert_eq!(config.threads, ThreadSelection::Main);
+        assert_eq!(config.events.categories, Categories(all_categories()));
+        assert_eq!(config.directory, PathBuf::from("/data/misc/trace"));
+    }
+
+    #[test]
     fn there_are_two_rings_unless_all_threads_are_traced() {
         let max_rings = |text| Config::parse(text).unwrap().max_rings();
         assert_eq!(max_rings("trace=main"), Some(2));

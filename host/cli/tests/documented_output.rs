@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The guide shows the real output of the commands: each `console` block of `docs/reading-traces.md` is run. With
-//! `UPDATE_DOCS=1` the guide is corrected instead.
+//! The documents show the real output of the commands: each `console` block of `docs/reading-traces.md` and
+//! `docs/events.md` is run. With `UPDATE_DOCS=1` the documents are corrected instead.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use assert_cmd::Command;
-use hindsight_testkit::{recorded_owner, Script};
+use hindsight_testkit::{events_only, recorded_owner, Script};
 
-const GUIDE: &str = concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/reading-traces.md");
+/// Each document, and how many commands it has at least.
+const DOCUMENTS: [(&str, usize); 2] = [
+    (
+        concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/reading-traces.md"),
+        6,
+    ),
+    (concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/events.md"), 2),
+];
 const SIGNATURES: &str = concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/signatures.md");
 
 /// Forty frames, in which a row takes at least `row_ns` to bind.
@@ -58,9 +65,11 @@ fn scrolling(run: u64, row_ns: u64, with_log: bool) -> Script {
 }
 
 fn write_scenes(folder: &Path) {
-    recorded_owner()
-        .write(&folder.join("demo.hindsight"))
-        .unwrap();
+    for (name, scene) in [("demo", recorded_owner()), ("events", events_only())] {
+        scene
+            .write(&folder.join(format!("{name}.hindsight")))
+            .unwrap();
+    }
     let signatures = std::fs::read_to_string(SIGNATURES).unwrap();
     let toml = signatures.split("```toml\n").nth(1).unwrap();
     let toml = toml.split("```").next().unwrap();
@@ -94,13 +103,19 @@ fn run(folder: &Path, command: &str) -> String {
 }
 
 #[test]
-fn the_guide_shows_what_the_commands_print() {
+fn documents_show_what_the_commands_print() {
     let folder = tempfile::tempdir().unwrap();
     write_scenes(folder.path());
-    let guide = std::fs::read_to_string(GUIDE).unwrap();
+    for (document, commands) in DOCUMENTS {
+        check(folder.path(), document, commands);
+    }
+}
+
+fn check(folder: &Path, document: &str, least_commands: usize) {
+    let shown = std::fs::read_to_string(document).unwrap();
     let mut expected = String::new();
     let mut commands = 0;
-    for (i, part) in guide.split("```").enumerate() {
+    for (i, part) in shown.split("```").enumerate() {
         if i > 0 {
             expected += "```";
         }
@@ -112,17 +127,20 @@ fn the_guide_shows_what_the_commands_print() {
         for command in block.lines().filter_map(|l| l.strip_prefix("$ ")) {
             assert!(command.starts_with("hindsight "), "{command}");
             commands += 1;
-            write!(expected, "$ {command}\n{}", run(folder.path(), command)).unwrap();
+            write!(expected, "$ {command}\n{}", run(folder, command)).unwrap();
         }
     }
-    assert!(commands >= 6, "only {commands} commands in the guide");
+    assert!(
+        commands >= least_commands,
+        "only {commands} commands in {document}"
+    );
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(GUIDE, expected).unwrap();
+        std::fs::write(document, expected).unwrap();
     } else {
-        let different = guide.lines().zip(expected.lines()).find(|(a, b)| a != b);
+        let different = shown.lines().zip(expected.lines()).find(|(a, b)| a != b);
         assert!(
-            guide == expected,
-            "docs/reading-traces.md is out of date, at {different:?}: look at what changed, then run with UPDATE_DOCS=1"
+            shown == expected,
+            "{document} is out of date, at {different:?}: look at what changed, then run with UPDATE_DOCS=1"
         );
     }
 }
