@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.Method;
 
-/** Runs the main method of a class several times. Arguments: how often, the class. Only the first run prints. */
+/**
+ * Runs the main method of a class several times.
+ *
+ * <p>{@code TIMES CLASS}: this often. Only the first run prints.
+ *
+ * <p>{@code asked CLASS}: prints {@code ready}, then reads lines with a number, runs the method this often, and prints
+ * {@code done}, until its input ends. The runs print nothing.
+ */
 public final class Repeat {
     private Repeat() {}
 
     public static void main(String[] arguments) throws Exception {
-        int times = Integer.parseInt(arguments[0]);
         Method main = Class.forName(arguments[1]).getMethod("main", String[].class);
+        PrintStream output = System.out;
         PrintStream nowhere = new PrintStream(new OutputStream() {
             @Override
             public void write(int b) {}
@@ -18,10 +27,24 @@ public final class Repeat {
             @Override
             public void write(byte[] bytes, int from, int count) {}
         });
-        for (int i = 0; i < times; i++) {
+        if (arguments[0].equals("asked")) {
+            System.setOut(nowhere);
+            output.println("ready");
+            BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+            for (String line = input.readLine(); line != null; line = input.readLine()) {
+                run(main, Long.parseLong(line), nowhere);
+                output.println("done");
+            }
+        } else {
+            run(main, Long.parseLong(arguments[0]), nowhere);
+        }
+    }
+
+    private static void run(Method main, long times, PrintStream after) throws Exception {
+        for (long i = 0; i < times; i++) {
             main.invoke(null, (Object) new String[0]);
             System.out.flush();
-            System.setOut(nowhere);
+            System.setOut(after);
         }
     }
 }

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{build, BuildOptions, Isa, JavaLibrary, Lab, Variant};
 use hindsight_trace_format::container::Reader;
 use serde::Deserialize;
+
+use crate::process::{ControlSocket, Process};
 
 /// Rounds of a start, two snapshots and a stop for each thread.
 const ROUNDS: usize = 250;
@@ -130,7 +130,7 @@ fn measure(
         "HINDSIGHT",
         format!("trace=off,ring={LOG2_RING},dir={path},socket={path}/socket,protocol={protocol}"),
     );
-    let mut program = Program::start(command)?;
+    let mut program = Process::start(command)?;
     program.line()?;
     let fifo = folder.join("fifo");
     let made = Command::new("mkfifo").arg(&fifo).status();
@@ -141,31 +141,21 @@ fn measure(
     // For reading and writing, so that the other end exists as long as this one is open.
     let other_end = fs::OpenOptions::new().read(true).write(true).open(&fifo)?;
     let tid = program.ask(&format!("thread {kind} subject {}", fifo.display()))?;
-    let mut socket = BufReader::new(UnixStream::connect(folder.join("socket"))?);
-    let mut ask = |command: &str| -> Result<String> {
-        writeln!(socket.get_mut(), "{command}")?;
-        let mut answer = String::new();
-        socket.read_line(&mut answer)?;
-        let answer = answer.trim_end();
-        let rest = answer
-            .strip_prefix("ok")
-            .with_context(|| format!("{command}: {answer}"))?;
-        Ok(rest.trim_start().to_owned())
-    };
+    let mut socket = ControlSocket::connect(&folder.join("socket"))?;
     let mut gaps = Vec::new();
     for _ in 0..ROUNDS {
-        ask(&format!("start {tid}"))?;
+        socket.ask(&format!("start {tid}"))?;
         let mut files = Vec::new();
         for _ in 0..2 {
-            files.push(ask("snapshot bench")?);
+            files.push(socket.ask("snapshot bench")?);
         }
-        ask(&format!("stop {tid}"))?;
+        socket.ask(&format!("stop {tid}"))?;
         gaps.extend(pause(&files[0], &files[1])?);
         for file in files {
             fs::remove_file(file)?;
         }
     }
-    let status: Status = serde_json::from_str(&ask("status")?)?;
+    let status: Status = serde_json::from_str(&socket.ask("status")?)?;
     drop(other_end);
     program.end()?;
     ensure!(
@@ -196,52 +186,4 @@ fn pause(before: &str, after: &str) -> Result<Option<f64>> {
     let per_second = after.clocks()?.ticks_per_second;
     ensure!(per_second != 0, "the rate of the counter is not known");
     Ok(Some(f64::from(ticks) * 1e9 / per_second as f64))
-}
-
-struct Program {
-    process: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Program {
-    fn start(mut command: Command) -> Result<Self> {
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot run {:?}", command.get_program()))?;
-        Ok(Program {
-            input: process.stdin.take(),
-            output: BufReader::new(process.stdout.take().context("no standard output")?),
-            process,
-        })
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        ensure!(line.ends_with('\n'), "the measured program ended too early");
-        Ok(line.trim_end().to_owned())
-    }
-
-    fn ask(&mut self, line: &str) -> Result<String> {
-        writeln!(self.input.as_mut().context("no standard input")?, "{line}")?;
-        self.line()
-    }
-
-    fn end(&mut self) -> Result<()> {
-        drop(self.input.take());
-        let status = self.process.wait()?;
-        ensure!(status.success(), "the measured program failed: {status}");
-        Ok(())
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Still running only after an error.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

@@ -7,6 +7,7 @@ mod events;
 mod floor;
 mod host;
 mod machine;
+mod process;
 mod sequences;
 mod statistics;
 mod subject;

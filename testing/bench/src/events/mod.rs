@@ -15,14 +15,14 @@ use hindsight_trace_format::catalogue::Extension;
 use hindsight_trace_format::container::{Reader, SectionKind};
 use hindsight_verify::debian;
 
-use crate::statistics::{interval_of_median, median};
+use crate::statistics::median;
+use program::Program;
+
+mod program;
+mod switched;
 
 type Metrics = BTreeMap<String, f64>;
 
-/// Pairs of runs of a program, with events and without.
-const ROUNDS: usize = 15;
-/// CPU time of a run to aim at, seconds. Startup takes a part of it.
-const RUN_SECONDS: f64 = 1.5;
 /// The names of the programs' metrics, and the drivers in `lab/oracle/debian`.
 const PROGRAMS: [(&str, &str); 4] = [
     ("rhino", "RhinoScript"),
@@ -299,100 +299,5 @@ impl Samples {
             }
         }
         Ok(samples)
-    }
-}
-
-/// A program of Debian's, compiled.
-struct Program<'a> {
-    subject: &'a Subject,
-    jar: PathBuf,
-    class: String,
-}
-
-impl Program<'_> {
-    fn compile<'a>(subject: &'a Subject, jar: &Path, class: &str) -> Result<Program<'a>> {
-        let copy = subject.folder.join(class).with_extension("jar");
-        fs::copy(jar, &copy).with_context(|| format!("{}", jar.display()))?;
-        subject.compile_ahead(&copy)?;
-        Ok(Program {
-            subject,
-            jar: copy,
-            class: class.to_owned(),
-        })
-    }
-
-    /// CPU time of a run of the program this often, seconds.
-    fn run(&self, times: u32, configuration: &str) -> Result<f64> {
-        let class_path = [self.jar.as_path(), self.subject.own.as_path()];
-        let log = fs::File::create(self.subject.folder.join("log.txt"))?;
-        let child = self
-            .subject
-            .command(&class_path, configuration)
-            .arg("Repeat")
-            .arg(times.to_string())
-            .arg(&self.class)
-            .current_dir(&self.subject.folder)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .context("cannot run dalvikvm")?;
-        let pid = i32::try_from(child.id())?;
-        let mut status = 0;
-        // SAFETY: zeros are a valid value of this plain data.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointers are to local variables, and nobody else waits for the child.
-        let waited = unsafe { libc::wait4(pid, &mut status, 0, &mut usage) };
-        ensure!(waited == pid, "cannot wait for dalvikvm");
-        if status != 0 {
-            let said = fs::read_to_string(self.subject.folder.join("log.txt")).unwrap_or_default();
-            bail!("it ends with status {status}:\n{}", said.trim_end());
-        }
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Ok(seconds(usage.ru_utime) + seconds(usage.ru_stime))
-    }
-
-    /// How much more CPU time it takes with all events than without, %.
-    fn cost(&self, name: &str) -> Result<Vec<(String, f64)>> {
-        let (once, more) = (self.run(1, "")?, self.run(6, "")?);
-        let each = ((more - once) / 5.0).max(1e-3);
-        let times = ((RUN_SECONDS - once) / each).clamp(1.0, 1000.0) as u32;
-        let mut costs = Vec::new();
-        for round in 0..ROUNDS {
-            let (off, on) = if round % 2 == 0 {
-                let off = self.run(times, "")?;
-                (off, self.run(times, "events=all")?)
-            } else {
-                let on = self.run(times, "events=all")?;
-                (self.run(times, "")?, on)
-            };
-            costs.push((on / off - 1.0) * 100.0);
-        }
-        let (low, high) = interval_of_median(&costs);
-        let key = format!("program_{name}_pct");
-        Ok(vec![
-            (format!("{key}_low"), low),
-            (format!("{key}_high"), high),
-            (key, median(costs)),
-        ])
-    }
-
-    /// Bytes in the file for each stack, after the table has merged what they have in common.
-    fn bytes_per_sample(&self) -> Result<Vec<(String, f64)>> {
-        // A program of one thread, which seldom waits: checkpoints take most stacks.
-        self.run(
-            1000,
-            "events=all,stack-interval=100,event-spool=26,snapshot-at-exit=yes",
-        )?;
-        let samples = Samples::read(&self.subject.trace()?)?;
-        ensure!(
-            samples.stacks >= 100,
-            "only {} stacks are recorded",
-            samples.stacks
-        );
-        Ok(vec![(
-            "bytes_per_sample_rhino".to_owned(),
-            samples.bytes as f64 / samples.stacks as f64,
-        )])
     }
 }
