@@ -64,6 +64,11 @@ class MethodFinder final : public ClassVisitor {
   }
 
   bool operator()(ObjPtr<mirror::Class> klass) override REQUIRES_SHARED(Locks::mutator_lock_) {
+    // The methods of a class that is being loaded are not complete. None of them has run, but their memory may be that of
+    // methods that have, of a loader that is unloaded.
+    if (!klass->IsResolved()) {
+      return true;
+    }
     for (; klass != nullptr; klass = ReplacedBy(klass)) {
       FindIn(klass);
     }

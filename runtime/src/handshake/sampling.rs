@@ -24,6 +24,8 @@ pub(crate) struct Sampling {
     is_main: bool,
     /// The control thread has asked the thread for a stack, and the thread has not answered yet.
     requested: AtomicBool,
+    /// The thread has taken a stack since the control thread last wanted to ask it.
+    has_taken: AtomicBool,
     /// The reason of the thread's next stack, which is taken whenever the last one was; or `NOT_ASKED`. The thread itself
     /// asks, in any state.
     asked: AtomicU8,
@@ -50,6 +52,7 @@ impl Sampling {
             stacks,
             is_main,
             requested: AtomicBool::new(false),
+            has_taken: AtomicBool::new(false),
             asked: AtomicU8::new(NOT_ASKED),
             own: UnsafeCell::default(),
         }
@@ -65,9 +68,11 @@ impl Sampling {
 }
 
 impl Sampling {
-    /// The control thread asks the thread for a stack. False if it has done so before, and the thread has not answered yet.
+    /// The control thread asks the thread for a stack. False if the thread has taken one since the last call, or has not
+    /// answered an earlier request yet.
     pub(crate) fn request(&self) -> bool {
-        !self.requested.swap(true, Ordering::Relaxed)
+        !self.has_taken.swap(false, Ordering::Relaxed)
+            && !self.requested.swap(true, Ordering::Relaxed)
     }
 
     /// The thread has answered the request for a stack, or could not be asked.
@@ -126,6 +131,7 @@ impl Sampling {
             debug_assert!(false, "no reason for a stack: {reason}");
             return;
         }
+        self.has_taken.store(true, Ordering::Relaxed);
         // SAFETY: the caller is the thread.
         let own = unsafe { self.own() };
         if reason != WAIT_BEGINS {
