@@ -222,8 +222,8 @@ impl Field {
 /// The kinds of waits, of `WaitBegin` and `WaitEnd`.
 pub const WAIT_KINDS: &[&str] = &["lock", "object", "sleep", "park", "gc", "poll"];
 /// How a wait ended.
-pub const WAIT_RESULTS: &[&str] = &["signalled", "timed out", "interrupted", "not needed"];
-/// The kinds of tasks.
+pub const WAIT_RESULTS: &[&str] = &["signalled", "timed out", "interrupted"];
+/// The kinds of tasks. `queue item` is in the identities of queues' elements; no task has it.
 pub const TASK_KINDS: &[&str] = &[
     "executor",
     "thread",
@@ -231,7 +231,6 @@ pub const TASK_KINDS: &[&str] = &[
     "timer",
     "queue item",
     "async task",
-    "program",
 ];
 /// Types of the callbacks of a frame, as in `android.view.Choreographer`.
 pub const FRAME_CALLBACKS: &[&str] = &[
@@ -349,7 +348,7 @@ catalogue! {
     /// CPU time of the thread so far.
     ThreadCpuTime = 0x059, "CPU time", Resources, Semantics, Runtime,
         whole("CPU time", 0, Nanoseconds);
-    /// Objects and bytes that the thread has allocated so far.
+    /// Objects and bytes that the thread has allocated so far in its allocation buffers. Large objects are not counted.
     Allocations = 0x062, "allocations", Resources, Semantics, Runtime,
         whole("objects", 0, Count),
         whole("bytes", 1, Bytes);
@@ -387,11 +386,13 @@ catalogue! {
     Wakes = 0x0a1, "wakes", Waits, Connection, Runtime,
         part("thread", 0, 0, 32, Tid),
         part("wait", 0, 32, 32, Number);
-    /// This thread releases a lock that others wait for.
+    /// This thread releases a monitor. `waiters` is the number of threads that wait for the lock, or in `Object.wait` for a
+    /// notification.
     Released = 0x0aa, "releases a lock", Waits, Connection, Runtime,
         whole("lock", 0, Identity),
         whole("waiters", 1, Number);
-    /// A task is handed to another thread, to run after the delay. The class is the task's.
+    /// A task is handed to another thread, to run after the delay. The class is the task's. No task has the kind `queue
+    /// item`.
     TaskSubmitted = 0x0b3, "task submitted", Tasks, Connection, Runtime,
         whole("task", 0, Identity),
         whole("class", 1, Class),
@@ -444,7 +445,7 @@ catalogue! {
     InputEnd = 0x119, "input finished", Input, Boundary, Runtime,
         part("sequence", 0, 0, 32, Number),
         part("handled", 0, 32, 1, Flag);
-    /// A transaction is sent to another process, or a reply is awaited if it is not one-way.
+    /// A transaction is sent to another process. Unless it is one-way, the thread waits for the reply.
     BinderSend = 0x122, "transaction sent", Binder, Connection, Runtime,
         whole("transaction", 0, Identity),
         part("code", 1, 0, 32, Number),
@@ -452,7 +453,7 @@ catalogue! {
     /// The transaction has returned to its sender.
     BinderReply = 0x129, "transaction returned", Binder, Connection, Runtime,
         whole("transaction", 0, Identity);
-    /// This thread begins to serve a transaction.
+    /// This thread begins to serve a transaction. Its identity is 0 on a phone, where binder does not pass it on.
     BinderServe = 0x133, "transaction served", Binder, Boundary, Runtime,
         whole("transaction", 0, Identity),
         part("code", 1, 0, 32, Number),
@@ -470,15 +471,15 @@ catalogue! {
     Uncaught = 0x151, "uncaught exception", Runtime, Semantics, Runtime,
         whole("class", 0, Class);
     /// The program begins a piece of work of its own. `id` connects it with a `Post`.
-    UserBegin = 0x15a, "begins", Marks, Boundary, Runtime,
+    UserBegin = 0x15a, "work begins", Marks, Boundary, Runtime,
         whole("name", 0, String),
         whole("id", 1, Identity);
     /// The program ends the piece of work.
-    UserEnd = 0x162, "ends", Marks, Boundary, Runtime,
+    UserEnd = 0x162, "work ends", Marks, Boundary, Runtime,
         whole("name", 0, String),
         whole("id", 1, Identity);
     /// The program hands work to another thread.
-    UserPost = 0x16a, "posts", Marks, Connection, Runtime,
+    UserPost = 0x16a, "work posted", Marks, Connection, Runtime,
         whole("name", 0, String),
         whole("id", 1, Identity);
     /// A stack of this thread, taken now: the number of its innermost node in the file's table of stacks. `reason` says

@@ -536,7 +536,7 @@ mod tests {
         let extras = &extras(&trace)[0];
         assert_eq!(extras.slices.len(), 1);
         let names: Vec<&str> = extras.instants.iter().map(|i| i.name.as_str()).collect();
-        assert_eq!(names, ["begins", "ends"]);
+        assert_eq!(names, ["work begins", "work ends"]);
     }
 
     #[test]

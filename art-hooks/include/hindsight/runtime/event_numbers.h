@@ -48,7 +48,6 @@ enum WaitResult : uint32_t {
   kWaitResultSignalled = 0u,
   kWaitResultTimedOut = 1u,
   kWaitResultInterrupted = 2u,
-  kWaitResultNotNeeded = 3u,
 };
 
 enum TaskKind : uint32_t {
@@ -58,7 +57,6 @@ enum TaskKind : uint32_t {
   kTaskKindTimer = 3u,
   kTaskKindQueueItem = 4u,
   kTaskKindAsyncTask = 5u,
-  kTaskKindProgram = 6u,
 };
 
 enum FrameCallback : uint32_t {
@@ -165,7 +163,8 @@ inline constexpr std::array<uint64_t, 1> PackThreadCpuTime(uint64_t cpu_time) {
   return {{cpu_time}};
 }
 
-// Objects and bytes that the thread has allocated so far.
+// Objects and bytes that the thread has allocated so far in its allocation buffers. Large objects are not
+// counted.
 static constexpr uint32_t kAllocations = 0x062u;
 inline constexpr std::array<uint64_t, 2> PackAllocations(uint64_t objects, uint64_t bytes) {
   return {{objects, bytes}};
@@ -221,13 +220,15 @@ inline constexpr std::array<uint64_t, 1> PackWakes(uint64_t thread, uint64_t wai
   return {{(thread & 0xffffffffu) | ((wait & 0xffffffffu) << 32)}};
 }
 
-// This thread releases a lock that others wait for.
+// This thread releases a monitor. `waiters` is the number of threads that wait for the lock, or in `Object.wait`
+// for a notification.
 static constexpr uint32_t kReleased = 0x0aau;
 inline constexpr std::array<uint64_t, 2> PackReleased(uint64_t lock, uint64_t waiters) {
   return {{lock, waiters}};
 }
 
-// A task is handed to another thread, to run after the delay. The class is the task's.
+// A task is handed to another thread, to run after the delay. The class is the task's. No task has the kind
+// `queue item`.
 static constexpr uint32_t kTaskSubmitted = 0x0b3u;
 inline constexpr std::array<uint64_t, 3> PackTaskSubmitted(uint64_t task,
                                                            uint64_t klass,
@@ -318,7 +319,7 @@ inline constexpr std::array<uint64_t, 1> PackInputEnd(uint64_t sequence, uint64_
   return {{(sequence & 0xffffffffu) | ((handled & 0x1u) << 32)}};
 }
 
-// A transaction is sent to another process, or a reply is awaited if it is not one-way.
+// A transaction is sent to another process. Unless it is one-way, the thread waits for the reply.
 static constexpr uint32_t kBinderSend = 0x122u;
 inline constexpr std::array<uint64_t, 2> PackBinderSend(uint64_t transaction, uint64_t code, uint64_t one_way) {
   return {{transaction, (code & 0xffffffffu) | ((one_way & 0x1u) << 32)}};
@@ -330,7 +331,7 @@ inline constexpr std::array<uint64_t, 1> PackBinderReply(uint64_t transaction) {
   return {{transaction}};
 }
 
-// This thread begins to serve a transaction.
+// This thread begins to serve a transaction. Its identity is 0 on a phone, where binder does not pass it on.
 static constexpr uint32_t kBinderServe = 0x133u;
 inline constexpr std::array<uint64_t, 3> PackBinderServe(uint64_t transaction,
                                                          uint64_t code,
