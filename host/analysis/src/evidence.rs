@@ -178,7 +178,7 @@ pub(crate) struct Recorded {
     waker_key: Option<ThreadKey>,
     /// How often a wait for a lock began in this wait. Each time, the lock may have had another owner.
     pub(crate) lock_waits: u64,
-    /// The kind of the wait, by its index in the catalogue, if both of its ends are recorded.
+    /// The kind of the wait, as [`Waiting`](crate::events::Waiting) has it, if both of its ends are recorded.
     pub(crate) kind: Option<u64>,
     /// The recorded part of the wait, which is most of the gap.
     pub(crate) span: Option<(u64, u64)>,
@@ -288,7 +288,7 @@ pub(crate) fn evidence(
 }
 
 /// The outermost call that covers most of `span`.
-fn outermost(calls: &Calls, span: (u64, u64)) -> Option<usize> {
+pub(crate) fn outermost(calls: &Calls, span: (u64, u64)) -> Option<usize> {
     // Starts are sorted: from the last outermost call that began inside, go back to one that ended before.
     let mut after = calls.start_ns.partition_point(|&start| start < span.1);
     let mut found: Option<usize> = None;

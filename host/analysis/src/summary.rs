@@ -305,8 +305,12 @@ fn of_events(stall: &EventStall) -> Stall {
     let known = |doing: &str| {
         let (kind, class) = doing.split_once(' ').unwrap_or((doing, ""));
         let mut kinds = [SpanKind::Message, SpanKind::Task].into_iter();
-        let kind = kinds.find(|k| k.name() == kind);
-        kind.map_or_else(|| UNNAMED.to_owned(), |kind| work(kind, class))
+        match kinds.find(|k| k.name() == kind) {
+            Some(kind) => work(kind, class),
+            // A method: what the program names comes after the kind of work.
+            None if is_class(doing) => doing.to_owned(),
+            None => UNNAMED.to_owned(),
+        }
     };
     Stall {
         chain: what.into_iter().collect(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A stall of a thread that records events only, in words.
 
-use hindsight_analysis::{EventStall, EventWait, Party, Reason, SpanKind, Used, WaitTotal};
+use hindsight_analysis::{EventStall, EventWait, Party, Place, Reason, SpanKind, Used, WaitTotal};
 
 use crate::unknown::{not_traced, several, unclear};
 use crate::words::{bytes, count, counted, duration};
@@ -40,9 +40,15 @@ pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, window: bool)
     paragraphs.extend(work(stall));
     paragraphs.push(time(stall));
     if let Some(wait) = &stall.wait {
-        paragraphs.push(longest(wait));
+        let place = stall.place.as_ref();
+        let place = place.map(|p| format!(" Meanwhile it was in {}.", calls(p)));
+        paragraphs.push(longest(wait) + &place.unwrap_or_default());
         let other = wait.owner.as_ref().or(wait.waker.as_ref());
-        paragraphs.extend(other.filter(|p| p.ring.is_some()).map(meanwhile));
+        let other = other.filter(|p| p.ring.is_some());
+        paragraphs.extend(other.map(|party| meanwhile(party, wait)));
+    } else if let Some(place) = &stall.place {
+        let ns = duration(place.ns);
+        paragraphs.push(format!("For {ns} of that time it was in {}.", calls(place)));
     }
     Account {
         headline,
@@ -68,10 +74,13 @@ fn work(stall: &EventStall) -> Option<String> {
     }
     let sent = stall.sender.as_ref().zip(stall.sent_before_ns);
     if let Some((sender, before)) = sent {
-        let doing = match sender.doing.last() {
+        let mut doing = match sender.doing.last() {
             Some(doing) => format!(", in {doing}"),
             None => String::new(),
         };
+        if let Some(place) = &sender.place {
+            doing += &format!(", from {},", place.method);
+        }
         let delay = match stall.delay_ns {
             0 => String::new(),
             ns => format!(", with a delay of {}", duration(ns)),
@@ -132,17 +141,29 @@ fn others(used: &Used) -> String {
             bytes(used.bytes)
         ),
     };
-    format!(
-        "{allocated}, gave up the processor {}, lost it {}, and had {} ({} from disk)",
-        counted(used.voluntary_switches, "time", "times"),
-        counted(used.involuntary_switches, "time", "times"),
-        counted(
-            used.minor_faults + used.major_faults,
-            "page fault",
-            "page faults"
-        ),
-        count(used.major_faults)
-    )
+    let faults = used.minor_faults + used.major_faults;
+    let times =
+        |what: &str, n: u64| (n > 0).then(|| format!("{what} {}", counted(n, "time", "times")));
+    let had = (faults > 0).then(|| {
+        let disk = match used.major_faults {
+            0 => String::new(),
+            n => format!(" ({} from disk)", count(n)),
+        };
+        format!("had {}{disk}", counted(faults, "page fault", "page faults"))
+    });
+    let parts: Vec<String> = [
+        Some(allocated),
+        times("gave up the processor", used.voluntary_switches),
+        times("lost the processor", used.involuntary_switches),
+        had,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match &parts[..] {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        _ => parts.concat(),
+    }
 }
 
 /// `702 ms for locks, 3.00 ms for the garbage collector`
@@ -160,6 +181,8 @@ fn waits(totals: &[WaitTotal]) -> String {
                 ("park", n) => format!("parked, {} times", count(n)),
                 ("gc", _) => "for the garbage collector".to_owned(),
                 ("poll", _) => "for work".to_owned(),
+                ("transaction", 1) => "for the reply to a transaction".to_owned(),
+                ("transaction", n) => format!("for replies to transactions, {} times", count(n)),
                 (kind, _) => kind.to_owned(),
             };
             format!("{} {what}", duration(total.ns))
@@ -181,6 +204,7 @@ fn longest(wait: &EventWait) -> String {
         "sleep" => format!("It slept {ns}"),
         "park" => format!("It was parked for {ns}{object}"),
         "gc" => format!("It waited {ns} for the garbage collector"),
+        "transaction" => return transaction(wait),
         _ => format!("It waited {ns}"),
     };
     if let Some(owner) = &wait.owner {
@@ -201,8 +225,36 @@ fn longest(wait: &EventWait) -> String {
     text + "."
 }
 
-/// What the owner or waker did.
-fn meanwhile(party: &Party) -> String {
+/// A wait for the reply to a transaction.
+fn transaction(wait: &EventWait) -> String {
+    let code = wait
+        .code
+        .map_or_else(String::new, |code| format!(" (code {code})"));
+    let server = match (&wait.waker, wait.served_ns) {
+        (Some(server), Some(ns)) => {
+            format!(", which {} served for {}", named(server), duration(ns))
+        }
+        _ => "; the thread that served it is not recorded".to_owned(),
+    };
+    let going_on = match wait.result {
+        Some(_) => "",
+        None => "; it had not returned",
+    };
+    let ns = duration(wait.ns);
+    format!("It waited {ns} for the reply to a transaction{code}{server}{going_on}.")
+}
+
+/// `com.example.A.f → com.example.B.g`, the innermost calls last.
+fn calls(place: &Place) -> String {
+    /// More of them do not fit into a sentence.
+    const MOST: usize = 5;
+    let inner = place.calls.len().saturating_sub(MOST);
+    let more = if inner > 0 { "… → " } else { "" };
+    format!("{more}{}", place.calls[inner..].join(" → "))
+}
+
+/// What the owner, the waker or the server did.
+fn meanwhile(party: &Party, wait: &EventWait) -> String {
     let doing = match &party.doing[..] {
         [] if party.missing.is_some() => {
             "has no task or message then in the part of its ring that could be read".to_owned()
@@ -218,9 +270,25 @@ fn meanwhile(party: &Party) -> String {
         Some(used) => format!("; it used {} of CPU time", duration(used.cpu_ns)),
         None => String::new(),
     };
+    let long = match &party.place_meanwhile {
+        Some(place) => format!(
+            "; for {} of the wait in {}",
+            duration(place.ns),
+            calls(place)
+        ),
+        None => String::new(),
+    };
+    let did = match wait.owner {
+        Some(_) => "released the lock",
+        None => "ended the wait",
+    };
+    let place = match &party.place {
+        Some(place) => format!(" It {did} in {}.", calls(place)),
+        None => String::new(),
+    };
     let name = named(party);
     let upper = name[..1].to_uppercase() + &name[1..];
-    format!("{upper} {doing}{waited}{used}.")
+    format!("{upper} {doing}{long}{waited}{used}.{place}")
 }
 
 /// `thread "main" (tid 4200)`
@@ -232,8 +300,9 @@ fn named(party: &Party) -> String {
 }
 
 /// What the party of this reason did for the wait.
-fn role(reason: Reason) -> &'static str {
+fn role(reason: Reason, wait: Option<&EventWait>) -> &'static str {
     match reason {
+        _ if wait.is_some_and(|w| w.served_ns.is_some()) => "served the transaction",
         Reason::WakerNotTraced | Reason::WakerUnclear | Reason::WakerUnnamed => "ended the wait",
         _ => "held the lock when the wait began",
     }
@@ -249,9 +318,12 @@ fn conclusion(stall: &EventStall) -> Option<String> {
     let culprit = culprit.map(|(what, thread)| format!("{what}, on thread \"{thread}\""));
     let culprit = culprit.unwrap_or_default();
     let reason = stall.culprit_reason;
-    let role = role(reason);
+    let role = role(reason, wait);
     Some(match reason {
         Reason::LockOwner => format!("Culprit: {culprit}, which held the lock."),
+        Reason::Waker if wait.is_some_and(|w| w.served_ns.is_some()) => {
+            format!("Culprit: {culprit}, which served the transaction.")
+        }
         Reason::Waker => format!("Culprit: {culprit}, which ended the wait."),
         Reason::OwnerNotTraced | Reason::WakerNotTraced => {
             format!("Culprit: unknown: {}", not_traced(role, &name, missing))
@@ -270,7 +342,7 @@ fn conclusion(stall: &EventStall) -> Option<String> {
             "Culprit: unknown: {name} held the lock, but waited for a lock itself. For more: hindsight why --thread {tid}"
         ),
         Reason::WakerWaited => format!(
-            "Culprit: unknown: {name} ended the wait, but waited for a lock itself. For more: hindsight why --thread {tid}"
+            "Culprit: unknown: {name} {role}, but waited for a lock itself. For more: hindsight why --thread {tid}"
         ),
         Reason::Slept => "No other thread held it up: it slept for a time that it chose.".to_owned(),
         Reason::Busy => "No other thread held it up: it computed for most of the time.".to_owned(),

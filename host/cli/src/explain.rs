@@ -318,6 +318,9 @@ impl Text {
                     Some("sleep") => format!("slept for {wait}"),
                     Some("park") => format!("was parked for {wait}"),
                     Some("gc") => format!("waited for the garbage collector for {wait}"),
+                    Some("transaction") => {
+                        format!("waited for the reply to a transaction for {wait}")
+                    }
                     _ => format!("waited for {wait}"),
                 };
                 format!("{method} called nothing for {gap}: the thread {what}.")

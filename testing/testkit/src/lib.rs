@@ -29,8 +29,8 @@ mod workload;
 pub use art_trace::{ArtEvent, ArtFile, ArtLayout};
 pub use scenes::{
     busy, cpu_bound, cut_file, damaged_ring, events_only, lock_chain, many_short_messages,
-    no_stall, recorded_owner, repeated_tid, stall, untraced_owner, wrapped, Scene, SCENES,
-    STALL_NS,
+    no_stall, recorded_owner, repeated_tid, stall, transaction, untraced_owner, wrapped, Scene,
+    SCENES, STALL_NS,
 };
 pub use workload::Workload;
 

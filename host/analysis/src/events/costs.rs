@@ -8,7 +8,8 @@ use hindsight_decoder::{Calls, Extension, Thread, ThreadKey, Trace};
 
 use super::pairs::{pairs, End, PairKind};
 use super::resources::{Resources, Used};
-use super::spans::{spans, SpanKind};
+use super::spans::spans;
+use super::waiting::waiting;
 
 /// Calls that took less have no costs: the readings of a thread's counters are farther apart, ns.
 pub const LEAST_CALL_NS: u64 = 1_000_000;
@@ -59,7 +60,9 @@ pub fn costs(trace: &Trace) -> Vec<Costs> {
     let places: HashMap<ThreadKey, usize> = trace.threads.iter().map(|t| t.key).zip(0..).collect();
     let mut wakers: HashMap<End, usize> = HashMap::new();
     for pair in pairs(trace).pairs {
-        if let (PairKind::Wake, Some(&waker)) = (pair.kind, places.get(&pair.from.thread)) {
+        // A reply ends the wait for it.
+        let ends_wait = matches!(pair.kind, PairKind::Wake | PairKind::Reply);
+        if let Some(&waker) = places.get(&pair.from.thread).filter(|_| ends_wait) {
             wakers.insert(pair.to, waker);
         }
     }
@@ -72,8 +75,15 @@ pub fn costs(trace: &Trace) -> Vec<Costs> {
             })
             .copied();
         // Some threads are only told who woke them.
+        // The waits in a transaction have wakers of their own.
+        let is_wait = thread.events[end].kind == Extension::WaitEnd;
         known.or_else(|| {
-            let mut inside = thread.events.get(begin..end)?.iter().rev();
+            let mut inside = thread
+                .events
+                .get(begin..end)
+                .filter(|_| is_wait)?
+                .iter()
+                .rev();
             let told = inside.find(|e| e.kind == Extension::WokenBy)?;
             let waker = trace.thread_at(told.get("by") as u32, told.at_ns)?;
             places.get(&waker.key).copied()
@@ -81,14 +91,16 @@ pub fn costs(trace: &Trace) -> Vec<Costs> {
     };
     let of = |thread: &Thread| {
         let mut waits: Vec<Wait> = Vec::new();
-        for span in spans(thread).spans {
+        let spans = spans(thread);
+        for wait in waiting(thread, &spans) {
             let last = waits
                 .last()
                 .map_or((0, 0), |w| (w.span.1, w.before_ns + (w.span.1 - w.span.0)));
-            if span.kind == SpanKind::Wait && span.start_ns >= last.0 {
+            if wait.span.0 >= last.0 {
+                let of = &spans.spans[wait.of];
                 waits.push(Wait {
-                    span: (span.start_ns, span.end_ns),
-                    woken_by: span.end.and_then(|end| waker(thread, span.begin, end)),
+                    span: wait.span,
+                    woken_by: of.end.and_then(|end| waker(thread, of.begin, end)),
                     before_ns: last.1,
                 });
             }

@@ -7,10 +7,12 @@ mod own;
 mod pairs;
 mod resources;
 mod spans;
+mod waiting;
 
 pub use costs::{costs, Cost, Costs, Own as OwnCost, LEAST_CALL_NS};
 pub use fields::{FieldValue, Fields};
-pub(crate) use own::{Own, OwnWait};
+pub(crate) use own::Own;
 pub use pairs::{pairs, End, Pair, PairKind, Pairs, Side, Unmatched, Why};
 pub use resources::{Resources, Used};
 pub use spans::{spans, Span, SpanKind, Spans};
+pub(crate) use waiting::{waiting, Waiting};

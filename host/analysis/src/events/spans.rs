@@ -260,10 +260,11 @@ const POLL: u64 = 5;
 
 /// The latest times at which spans may have ended whose ends are missing, for instance because the file is damaged.
 ///
-/// A thread is in one wait at a time, except that other code may run, and wait, while a looper polls. A looper dispatches
+/// A thread is in one wait or transaction at a time, except that other code may run, and wait, while a looper polls. (It
+/// may serve another transaction in a transaction; one whose end is missing is taken to end there.) A looper dispatches
 /// one message after the other: a loop inside a message's dispatch is so rare that a missing end is more likely.
 struct Limits {
-    /// For each event, the time of the next one, itself excluded, that ends all waits but polls.
+    /// For each event, the time of the next one, itself excluded, that ends all waits but polls, and transactions.
     wait: Vec<u64>,
     /// The same, for polls and for messages.
     loops: Vec<u64>,
@@ -295,6 +296,7 @@ impl Limits {
     fn of_span(&self, thread: &Thread, span: &Span) -> u64 {
         let limits = match span.kind {
             SpanKind::Wait if thread.events[span.begin].get("kind") != POLL => &self.wait,
+            SpanKind::Transaction => &self.wait,
             SpanKind::Wait | SpanKind::Message => &self.loops,
             _ => return u64::MAX,
         };

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A chain of calls, and the thread that it waited for.
 
-use hindsight_decoder::catalogue::WAIT_KINDS;
 use hindsight_decoder::{Flags, Thread, Trace};
 
 use super::model::{Activity, Chain, LastCall, Reason};
 use super::spent::{is_most, Place, Spent};
 use crate::callees::callees;
-use crate::events::{Own, OwnWait};
+use crate::events::{Own, Waiting};
 use crate::evidence::{evidence, Evidence, Recorded};
 use crate::known;
 use crate::path::{chain_calls, names};
@@ -134,7 +133,6 @@ fn is_certain(evidence: &Evidence) -> bool {
 
 /// The kind of a wait of which neither the owner of a lock nor a waker is recorded.
 fn kind(recorded: &Recorded) -> Option<String> {
-    let kind = recorded.kind.filter(|&kind| kind != OwnWait::LOCK)?;
-    let name = WAIT_KINDS.get(usize::try_from(kind).ok()?)?;
-    Some((*name).to_owned())
+    let kind = recorded.kind.filter(|&kind| kind != Waiting::LOCK)?;
+    Waiting::name(kind).map(str::to_owned)
 }

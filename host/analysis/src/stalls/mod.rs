@@ -3,9 +3,11 @@
 
 mod culprit;
 mod event_stalls;
+mod facts;
 mod find;
 mod model;
 mod spent;
+mod stacks;
 #[cfg(test)]
 mod tests;
 
@@ -14,3 +16,4 @@ pub use model::{
     Activity, Chain, EventStall, EventWait, LastCall, Party, Question, Reason, Stalls, WaitTotal,
     STALL_NS,
 };
+pub use stacks::Place;

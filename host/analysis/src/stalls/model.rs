@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::stacks::Place;
 use crate::callees::{Callee, Others};
 use crate::events::{SpanKind, Used};
 use crate::evidence::{Evidence, LockOwner, Missing, Waker};
@@ -110,6 +111,9 @@ pub struct EventStall {
     pub waits: Vec<WaitTotal>,
     /// The longest wait, if it is most of the time.
     pub wait: Option<EventWait>,
+    /// Where the thread was in that wait or, without one, for most of the time, as its stacks or calls show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The thread's activity in that time.
     pub activity: Activity,
     /// What held it up, and its thread.
@@ -121,7 +125,7 @@ pub struct EventStall {
 /// The waits of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WaitTotal {
-    /// `lock`, `object`, `sleep`, `park`, `gc` or `poll`.
+    /// `lock`, `object`, `sleep`, `park`, `gc`, `poll`, or `transaction` for the reply to one.
     pub kind: String,
     /// How many.
     pub count: u64,
@@ -150,25 +154,38 @@ pub struct Party {
     pub waits: Vec<WaitTotal>,
     /// What it used meanwhile.
     pub used: Option<Used>,
+    /// Where it was when it released the lock, ended the wait or sent the work, as its stacks or calls show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// Where it was for most of the wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place_meanwhile: Option<Place>,
 }
 
 /// A wait of the stalled thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventWait {
-    /// `lock`, `object`, `sleep`, `park`, `gc` or `poll`.
+    /// `lock`, `object`, `sleep`, `park`, `gc`, `poll`, or `transaction` for the reply to one.
     pub kind: String,
     /// How long it took, ns.
     pub ns: u64,
-    /// How it ended; `None` if its end is not recorded.
+    /// How it ended: `signalled`, `timed out`, `interrupted` or, of a transaction, `returned`; `None` if its end is not
+    /// recorded.
     pub result: Option<String>,
     /// Identity of the lock or object; 0 if there is none.
     pub object: u64,
+    /// The code of the transaction that was waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<u64>,
     /// The thread that held the lock when the wait began.
     pub owner: Option<Party>,
     /// How long before the wait's end that thread released it, ns, if exactly one release is recorded.
     pub released_before_ns: Option<u64>,
-    /// The thread that ended the wait.
+    /// The thread that ended the wait, or that served the transaction.
     pub waker: Option<Party>,
+    /// For how much of the wait that thread served the transaction, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_ns: Option<u64>,
 }
 
 /// A chain of calls.
@@ -281,8 +298,8 @@ pub struct LastCall {
     pub recorded_wait_ns: Option<u64>,
     /// How often a wait for a lock began in the recorded wait.
     pub lock_waits: u64,
-    /// What that wait was for, if both of its ends are recorded and it was not for a lock: `object`, `sleep`, `park`, `gc` or
-    /// `poll`.
+    /// What that wait was for, if both of its ends are recorded and it was not for a lock: `object`, `sleep`, `park`, `gc`,
+    /// `poll` or `transaction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_kind: Option<String>,
     /// Whether the method is one that sleeps or waits.

@@ -7,6 +7,7 @@
 mod events;
 mod imperfect;
 mod notes;
+mod transaction;
 
 pub use events::events_only;
 pub use imperfect::{
@@ -14,6 +15,7 @@ pub use imperfect::{
     untraced_owner, wrapped,
 };
 pub use notes::{recorded_owner, stall, STALL_NS};
+pub use transaction::transaction;
 
 use crate::Script;
 
@@ -21,7 +23,7 @@ use crate::Script;
 pub type Scene = fn() -> Vec<u8>;
 
 /// All scenes, by name.
-pub const SCENES: [(&str, Scene); 13] = [
+pub const SCENES: [(&str, Scene); 14] = [
     ("stall", || stall().encode()),
     ("recorded-owner", || recorded_owner().encode()),
     ("wrapped", || wrapped().encode()),
@@ -34,6 +36,7 @@ pub const SCENES: [(&str, Scene); 13] = [
     ("damaged-ring", damaged_ring),
     ("cut-file", cut_file),
     ("events-only", || events_only().encode()),
+    ("transaction", || transaction().encode()),
     ("busy", || busy(18, 2, 500, 40).encode()),
 ];
 

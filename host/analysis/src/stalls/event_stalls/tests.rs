@@ -2,10 +2,15 @@
 //! Tests of stalls of threads that record events only.
 
 use super::*;
+use crate::evidence::Missing;
 use crate::stalls::find::stalls;
-use hindsight_testkit::{events_only, Recorder, Script, STALL_NS};
+use crate::stalls::model::{Activity, Reason};
+use hindsight_decoder::Extension;
+use hindsight_testkit::{events_only, transaction, Recorder, Script, STALL_NS};
 
-const POLL: u64 = 5;
+const LOCK: u64 = Waiting::LOCK;
+const SLEEP: u64 = Waiting::SLEEP;
+const POLL: u64 = Waiting::POLL;
 
 fn ask(script: &Script) -> Stalls {
     let trace = Trace::decode("t".as_ref(), &script.encode()).unwrap();
@@ -278,4 +283,167 @@ fn a_long_frame_was_sent_by_who_posted_the_callback_that_took_most_of_it() {
     assert_eq!(frame(300_000_000, 10), by_other);
     // Other callbacks took most of the time.
     assert_eq!(frame(10, 300_000_000), None);
+}
+
+#[test]
+fn a_transaction_that_does_not_return_is_a_wait_for_who_serves_it() {
+    const MS: u64 = 1_000_000;
+    let found = ask(&transaction());
+    let stall = &found.event_stalls[0];
+    assert_eq!(stall.activity, Activity::Waited);
+    assert_eq!(stall.waited_ns, 480 * MS);
+    assert_eq!(stall.waits[0].kind, "transaction");
+    let place = stall.place.as_ref().unwrap();
+    assert_eq!(place.method, "com.example.notes.NoteListScreen.openNote");
+    assert_eq!(place.calls[0], "android.os.Handler.dispatchMessage");
+    let sender = stall.sender.as_ref().unwrap().place.as_ref().unwrap();
+    assert_eq!(sender.method, "com.example.notes.Connection.deliver");
+    let wait = stall.wait.as_ref().unwrap();
+    assert_eq!((wait.kind.as_str(), wait.code), ("transaction", Some(5)));
+    assert_eq!(wait.result.as_deref(), Some("returned"));
+    assert_eq!(wait.served_ns, Some(470 * MS));
+    let culprit = (
+        "com.example.notes.NoteTable.read".to_owned(),
+        "Binder:4200_1".to_owned(),
+    );
+    assert_eq!(stall.culprit, Some(culprit));
+    assert_eq!(stall.culprit_reason, Reason::Waker);
+}
+
+/// A transaction of another process has no other end here.
+#[test]
+fn a_transaction_whose_server_is_not_recorded_is_a_wait_without_a_culprit() {
+    let stall = message(|r| {
+        r.event(Extension::BinderSend, &[("code", 5)])
+            .at(480_000_000)
+            .event(Extension::BinderReply, &[]);
+    });
+    assert_eq!(stall.activity, Activity::Waited);
+    assert_eq!(stall.culprit_reason, Reason::NotRecorded);
+    let wait = stall.wait.unwrap();
+    assert_eq!(
+        (wait.kind.as_str(), wait.waker, wait.served_ns),
+        ("transaction", None, None)
+    );
+}
+
+/// Main waits for a lock that `owner` holds, and releases with or without a stack; the owner's stacks, at these times, are of
+/// these methods.
+fn owned(stacks: &[(u64, &str)], released: bool) -> EventStall {
+    let mut s = Script::new("p");
+    let looper = s.method("android.os.Looper.loop", "()V");
+    let main = s.events_thread(1, "main", 1);
+    let owner = s.events_thread(2, "owner", 2);
+    let mut at: Vec<(u64, [u64; 2])> = Vec::new();
+    let mut methods: Vec<(&str, u64)> = Vec::new();
+    for (ns, name) in stacks {
+        let known = methods.iter().find(|(n, _)| n == name).map(|(_, m)| *m);
+        let method = known.unwrap_or_else(|| s.method(name, "()V"));
+        methods.push((name, method));
+        let [node, _] = s.stack(&[(looper, 1), (method, 2)]);
+        at.push((*ns, [node, 0]));
+    }
+    let mut r = s.at(owner, 0);
+    let before = at.partition_point(|(ns, _)| *ns < 10);
+    for (i, (ns, stack)) in at.iter().enumerate() {
+        if i == before {
+            r.at(10)
+                .event(Extension::MessageDispatched, &[("message", 9)]);
+        }
+        r.at(*ns).extension(Extension::Stack, stack);
+    }
+    r.at(500_000_000);
+    if released {
+        r.event(Extension::Released, &[("lock", 7), ("waiters", 1)]);
+    }
+    r.event(Extension::MessageDone, &[("message", 9)]);
+    s.at(main, 100)
+        .event(Extension::MessageDispatched, &[("message", 1)])
+        .event(Extension::LockWait, &[("held by", 2), ("lock", 7)])
+        .event(Extension::WaitBegin, &[("kind", LOCK), ("number", 1)])
+        .at(500_000_100)
+        .event(Extension::WaitEnd, &[("kind", LOCK), ("number", 1)])
+        .event(Extension::MessageDone, &[("message", 1)]);
+    s.stop_at(900_000_000);
+    ask(&s).event_stalls.remove(0)
+}
+
+#[test]
+fn the_culprit_is_the_method_that_the_owners_stacks_show_for_most_of_the_wait() {
+    let culprit = |stacks: &[(u64, &str)]| owned(stacks, true).culprit.unwrap().0;
+    let save = "com.example.Store.save";
+    assert_eq!(culprit(&[(1_000, save), (400_000_000, save)]), save);
+    let task = "a message of unknown class";
+    // Too short a part of the wait, two methods, or one of the platform.
+    assert_eq!(culprit(&[(1_000, save), (200_000_000, save)]), task);
+    assert_eq!(
+        culprit(&[(1_000, save), (400_000_000, "com.example.Store.load")]),
+        task
+    );
+    let sleep = "java.lang.Thread.sleep";
+    assert_eq!(culprit(&[(1_000, sleep), (400_000_000, sleep)]), task);
+    // Whether it went on since the message before is not known.
+    assert_eq!(culprit(&[(5, save), (400_000_000, save)]), task);
+}
+
+#[test]
+fn where_a_busy_stall_was_its_stacks_tell() {
+    let mut s = Script::new("p");
+    let names = [
+        "android.os.Looper.loop",
+        "com.example.A.handle",
+        "com.example.B.draw",
+    ];
+    let [looper, handle, draw] = names.map(|name| s.method(name, "()V"));
+    let main = s.events_thread(1, "main", 1);
+    let draws = s.stack(&[(looper, 1), (handle, 2), (draw, 3)]);
+    s.at(main, 10)
+        .event(Extension::MessageDispatched, &[("message", 1)])
+        .extension(Extension::ThreadCpuTime, &[0])
+        .at(50_000_000)
+        .extension(Extension::Stack, &draws)
+        .at(450_000_000)
+        .extension(Extension::Stack, &draws)
+        .at(500_000_000)
+        .extension(Extension::ThreadCpuTime, &[490_000_000])
+        .event(Extension::MessageDone, &[("message", 1)]);
+    let stall = ask(&s).event_stalls.remove(0);
+    assert_eq!(stall.culprit_reason, Reason::Busy);
+    let place = stall.place.unwrap();
+    assert_eq!(
+        (place.method.as_str(), place.ns / 1_000_000),
+        (names[2], 400)
+    );
+    assert_eq!(place.calls, &names[1..]);
+}
+
+/// A stack is taken when a wake-up is recorded; others are at other times.
+#[test]
+fn the_waker_is_where_its_stack_at_the_wake_up_says() {
+    let culprit = |reason: u64| {
+        let mut s = Script::new("p");
+        let done = s.method("com.example.Loader.done", "()V");
+        let main = s.events_thread(1, "main", 1);
+        let waker = s.events_thread(2, "waker", 2);
+        let [node, _] = s.stack(&[(done, 1)]);
+        s.at(main, 100)
+            .event(Extension::MessageDispatched, &[("message", 1)])
+            .event(Extension::WaitBegin, &[("kind", 1), ("number", 3)])
+            .at(500_000_000)
+            .event(Extension::WokenBy, &[("by", 2)])
+            .event(Extension::WaitEnd, &[("kind", 1), ("number", 3)])
+            .event(Extension::MessageDone, &[("message", 1)]);
+        s.at(waker, 400_000_000)
+            .event(Extension::TaskBegin, &[("task", 5)])
+            .at(499_999_000)
+            .event(Extension::Wakes, &[("thread", 1), ("wait", 3)])
+            .after(50)
+            .extension(Extension::Stack, &[node, reason])
+            .after(50)
+            .event(Extension::TaskEnd, &[("task", 5)]);
+        s.stop_at(900_000_000);
+        ask(&s).event_stalls.remove(0).culprit.unwrap().0
+    };
+    assert_eq!(culprit(4), "com.example.Loader.done");
+    assert_eq!(culprit(2), "a task of unknown class");
 }
