@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{bail, ensure, Context as _, Result};
-use hindsight_lab::{BootJar, Isa, JavaLibrary, Lab, Release, Variant};
+use hindsight_lab::{BootJar, Execution, Framework, Isa, JavaLibrary, Lab, Release, Variant};
 use hindsight_trace_format::catalogue::Extension;
 use hindsight_trace_format::container::{Reader, SectionKind};
 use hindsight_verify::debian;
@@ -69,6 +69,7 @@ pub(super) fn bench(checkout: &Path) -> Result<Metrics> {
         }
         optional(&mut metrics, name, program.cost(name));
     }
+    optional(&mut metrics, "messages", subject.storm(checkout));
     Ok(metrics)
 }
 
@@ -211,6 +212,24 @@ impl Subject {
             ("stack32_new_us".to_owned(), of(0)),
             ("stack32_same_us".to_owned(), of(1)),
         ])
+    }
+
+    /// 100,000 messages a second.
+    fn storm(&self, checkout: &Path) -> Result<Vec<(String, f64)>> {
+        /// `PER_MILLISECOND` in the program.
+        const MESSAGES: f64 = 100.0;
+        let framework = Framework::build(&self.lab, &|step| eprintln!("bench: building {step}"))?;
+        let app = framework.compile_app("bench", &checkout.join("lab/bench"))?;
+        let mut command = framework.app_command(&app, "MessageStorm", Execution::Aot);
+        let (folder, socket) = (self.folder.display(), self.folder.join("storm-socket"));
+        command.env(
+            "HINDSIGHT",
+            format!("events=off,socket={},dir={folder}", socket.display()),
+        );
+        let cost = switched::cost(command, &socket)?;
+        let mut metrics = cost.metrics("storm");
+        metrics.push(("storm_ns_per_message".to_owned(), cost.ns() / MESSAGES));
+        Ok(metrics)
     }
 
     /// Memory that a process with 50 threads needs more with events than without.

@@ -63,7 +63,7 @@ impl Program<'_> {
         let mut command = self.command(&configuration);
         let log = fs::File::create(self.subject.folder.join("log.txt"))?;
         command.args(["asked", &self.class]).stderr(log);
-        switched::cost(command, &socket, name)
+        Ok(switched::cost(command, &socket)?.metrics(name))
     }
 
     /// Bytes in the file for each stack, after the table has merged what they have in common.

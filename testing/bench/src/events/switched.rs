@@ -13,11 +13,11 @@ use crate::process::{ControlSocket, Process};
 use crate::statistics::{interval_of_median, median};
 
 /// Pairs of rounds, with events and without.
-const PAIRS: usize = 81;
+const PAIRS: usize = 301;
 /// CPU time of a round to aim at, seconds.
-const ROUND_SECONDS: f64 = 0.2;
+const ROUND_SECONDS: f64 = 0.1;
 /// Work before the first round, in rounds.
-const WARM_UP: f64 = 5.0;
+const WARM_UP: f64 = 10.0;
 
 /// A program that prints a line when it is ready, and answers the line N when it has done its work N times.
 struct Switched {
@@ -32,6 +32,22 @@ impl Switched {
         Ok((self.process.cpu_time()? - before).as_secs_f64())
     }
 
+    /// Works for some rounds. Returns how often a round does the work.
+    fn warm_up(&mut self) -> Result<u64> {
+        let mut times = 1;
+        loop {
+            let seconds = self.work(times)?;
+            if seconds >= ROUND_SECONDS / 2.0 {
+                let each = seconds / times as f64;
+                self.work((WARM_UP * ROUND_SECONDS / each) as u64)?;
+                let each = self.work(times)? / times as f64;
+                return Ok(((ROUND_SECONDS / each) as u64).max(1));
+            }
+            ensure!(times < 1 << 40, "its work takes no CPU time");
+            times *= 2;
+        }
+    }
+
     /// CPU time in seconds of this work with all events, or without.
     fn round(&mut self, events: &str, times: u64) -> Result<f64> {
         self.socket.ask(&format!("events {events}"))?;
@@ -41,29 +57,44 @@ impl Switched {
     }
 }
 
-/// How much more CPU time the program takes with all events than without, in percent. Its configuration must have the control
-/// socket at `socket`.
-pub(super) fn cost(command: Command, socket: &Path, name: &str) -> Result<Vec<(String, f64)>> {
+/// What events cost a program.
+pub(super) struct Cost {
+    /// How much more CPU time it takes with all events than without, in percent; each of a pair of rounds.
+    percent: Vec<f64>,
+    /// Additional CPU time of the work that is done once for each 1 in a line, ns; each of a pair of rounds.
+    ns: Vec<f64>,
+}
+
+impl Cost {
+    /// `program_NAME_pct`, with its interval.
+    pub(super) fn metrics(&self, name: &str) -> Vec<(String, f64)> {
+        let (low, high) = interval_of_median(&self.percent);
+        let key = format!("program_{name}_pct");
+        vec![
+            (format!("{key}_low"), low),
+            (format!("{key}_high"), high),
+            (key, median(self.percent.iter().copied())),
+        ]
+    }
+
+    pub(super) fn ns(&self) -> f64 {
+        median(self.ns.iter().copied())
+    }
+}
+
+/// Measures a program. Its configuration must have the control socket at `socket`.
+pub(super) fn cost(command: Command, socket: &Path) -> Result<Cost> {
     let mut process = Process::start(command)?;
     process.line()?;
     let mut program = Switched {
         process,
         socket: ControlSocket::connect(socket)?,
     };
-    let mut times = 1;
-    loop {
-        let seconds = program.work(times)?;
-        if seconds >= ROUND_SECONDS / 2.0 {
-            let each = seconds / times as f64;
-            program.work((WARM_UP * ROUND_SECONDS / each) as u64)?;
-            let each = program.work(times)? / times as f64;
-            times = ((ROUND_SECONDS / each) as u64).max(1);
-            break;
-        }
-        ensure!(times < 1 << 40, "its work takes no CPU time");
-        times *= 2;
-    }
-    let mut costs = Vec::new();
+    let times = program.warm_up()?;
+    let mut cost = Cost {
+        percent: Vec::new(),
+        ns: Vec::new(),
+    };
     for pair in 0..PAIRS {
         let (off, on) = if pair % 2 == 0 {
             let off = program.round("off", times)?;
@@ -72,14 +103,9 @@ pub(super) fn cost(command: Command, socket: &Path, name: &str) -> Result<Vec<(S
             let on = program.round("all", times)?;
             (program.round("off", times)?, on)
         };
-        costs.push((on / off - 1.0) * 100.0);
+        cost.percent.push((on / off - 1.0) * 100.0);
+        cost.ns.push((on - off) * 1e9 / times as f64);
     }
     program.process.end()?;
-    let (low, high) = interval_of_median(&costs);
-    let key = format!("program_{name}_pct");
-    Ok(vec![
-        (format!("{key}_low"), low),
-        (format!("{key}_high"), high),
-        (key, median(costs)),
-    ])
+    Ok(cost)
 }
