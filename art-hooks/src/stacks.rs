@@ -6,6 +6,9 @@
 use hindsight_runtime::stacks::{Frame, MAX_FRAMES};
 use hindsight_runtime::TracedThread;
 
+/// `HINDSIGHT_NO_REASON`.
+const NO_REASON: u32 = u32::MAX;
+
 // As the header says.
 const _: () = assert!(MAX_FRAMES == 256 && size_of::<Frame>() == 16);
 
@@ -52,4 +55,20 @@ unsafe extern "C" fn hindsight_ask_for_stack(
     let reason = u8::try_from(reason).unwrap_or(u8::MAX);
     // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
     u32::from(unsafe { (*state).ask_for_stack(reason, force != 0) })
+}
+
+/// # Safety
+/// As `hindsight_begin_stack`.
+#[no_mangle]
+unsafe extern "C" fn hindsight_stack_is_coming(state: *const TracedThread) {
+    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).stack_is_coming() }
+}
+
+/// # Safety
+/// As `hindsight_begin_stack`.
+#[no_mangle]
+unsafe extern "C" fn hindsight_stack_asked_for(state: *const TracedThread) -> u32 {
+    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    unsafe { (*state).stack_asked_for() }.map_or(NO_REASON, u32::from)
 }

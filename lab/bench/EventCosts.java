@@ -7,15 +7,16 @@ import java.util.Random;
 /**
  * What `cargo xtask bench events` measures in Java.
  *
- * <p>{@code stacks}: prints the time of a stack of 32 frames, in nanoseconds: of calls that end with a new stack, with the
- * same stack again, and with none.
+ * <p>{@code stacks}: prints the time of calls, the innermost of which asks for a stack of 32 frames, in nanoseconds. Four
+ * numbers: along a new path, the stack is taken; along the same path again, it is taken; and along such paths, it is not due.
  *
  * <p>{@code threads N}: starts N threads, which wait and wake each other, prints {@code ready}, and ends when its input does.
  */
 public final class EventCosts {
     private static final int ROUNDS = 41;
     private static final int STACKS = 500;
-    private static final int CALLS = 30;
+    /** With the callers of these calls, and the methods that take the stack, there are 32 frames. */
+    private static final int CALLS = 27;
     private static int sink;
 
     private EventCosts() {}
@@ -37,11 +38,12 @@ public final class EventCosts {
                 path[1] = random.nextLong();
             }
             StringBuilder line = new StringBuilder("ns");
-            for (int what = 0; what < 3; what++) {
+            for (int what = 0; what < 4; what++) {
+                boolean isNew = what % 2 == 0;
                 long begin = System.nanoTime();
                 for (long[] path : paths) {
-                    // The first one differs from the others by the caller's dex pc near the root.
-                    down(CALLS, what == 1 ? 0 : path[0], what == 1 ? 0 : path[1], what != 2);
+                    // A new path differs from all others near the outermost frame.
+                    down(CALLS, isNew ? path[0] : 0, isNew ? path[1] : 0, what < 2);
                 }
                 line.append(' ').append((System.nanoTime() - begin) / STACKS);
             }
@@ -50,39 +52,37 @@ public final class EventCosts {
     }
 
     /** Calls itself from eight places, as the path says. */
-    private static void down(int calls, long path, long next, boolean sample) {
+    private static void down(int calls, long path, long next, boolean force) {
         if (calls == 0) {
-            if (sample) {
-                Events.sample(true);
-            }
+            Events.sample(force);
             sink++;
             return;
         }
         long rest = path >>> 3 | next << 61;
         switch ((int) path & 7) {
             case 0:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
             case 1:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
             case 2:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
             case 3:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
             case 4:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
             case 5:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
             case 6:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
             default:
-                down(calls - 1, rest, next >>> 3, sample);
+                down(calls - 1, rest, next >>> 3, force);
                 break;
         }
         sink++;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import dalvik.system.PathClassLoader;
+
 import java.util.Random;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.LongUnaryOperator;
 
 /**
  * A tree of calls that computes, waits and allocates at random: {@code RandomWork KIND SEED}. Calls last from some
@@ -125,6 +128,9 @@ public final class RandomWork {
       case "changing":
         change(ms);
         break;
+      case "unloading":
+        useAndUnload(ms);
+        break;
       case "computing":
         compute(ms);
         break;
@@ -216,6 +222,88 @@ public final class RandomWork {
       default:
         return new Shape();
     }
+  }
+
+  /**
+   * Runs code of a class loader that is unloaded soon. The memory of its methods, and of the code that the JIT compiles for
+   * them, is used again for those of another one.
+   */
+  private void useAndUnload(int ms) {
+    results += fromNewLoader().applyAsLong(ms);
+    if (leaves % 5 == 4) {
+      Runtime.getRuntime().gc();
+    }
+  }
+
+  private LongUnaryOperator fromNewLoader() {
+    try {
+      ClassLoader loader = new PathClassLoader(
+          System.getProperty("java.class.path"), ClassLoader.getSystemClassLoader().getParent());
+      // Not always the same one first: methods at the same address differ.
+      Class<?> other = loader.loadClass((leaves % 2 == 0 ? Left.class : Right.class).getName());
+      other.getDeclaredConstructor().newInstance();
+      Class<?> visitor = loader.loadClass(Visitor.class.getName());
+      return (LongUnaryOperator) visitor.getDeclaredConstructor().newInstance();
+    } catch (ReflectiveOperationException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  /** Its code is unloaded. */
+  public static final class Visitor implements LongUnaryOperator {
+    private Object kept;
+
+    public Visitor() {}
+
+    @Override
+    public long applyAsLong(long ms) {
+      long end = System.nanoTime() + ms * 1_000_000L;
+      long result = 0;
+      while (System.nanoTime() < end) {
+        result += forth(12);
+      }
+      sleep(1);
+      return result;
+    }
+
+    private long forth(int depth) {
+      return depth == 0 ? end() : back(depth - 1) + 1;
+    }
+
+    private long back(int depth) {
+      return depth == 0 ? end() : forth(depth - 1) * 3;
+    }
+
+    private long end() {
+      kept = new int[64];
+      return loop(50);
+    }
+  }
+
+  /** Takes place before the methods of {@link Visitor}. */
+  public static final class Left {
+    public Left() {
+      first();
+    }
+
+    private void first() {}
+  }
+
+  /** Takes more place. */
+  public static final class Right {
+    public Right() {
+      first();
+    }
+
+    private void first() {
+      second();
+    }
+
+    private void second() {
+      third();
+    }
+
+    private void third() {}
   }
 
   private Shape shape = new Shape();

@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use common::{native_library, open, traces, until, Program, Socket};
@@ -161,15 +162,16 @@ fn an_idle_process_stays_idle() {
     let pid = program.pid();
     let sleeps = || control_thread_sleeps(pid);
     // With a thread that runs, it wakes up for each request.
-    let before = sleeps();
-    until("requests", || sleeps() >= before + 20);
+    const REQUESTS: u64 = 20;
+    let (before, since) = (sleeps(), Instant::now());
+    until("requests", || sleeps() >= before + REQUESTS);
+    let busy = since.elapsed();
     program.number("join busy");
-    let elapsed = |since: Instant| since.elapsed().as_millis() as u64;
-    // Other threads of the runtime may still compile.
+    // At most a fifth as often. Other threads of the runtime may still compile.
     let quiet = || {
         let (before, since) = (sleeps(), Instant::now());
-        until("two seconds", || elapsed(since) >= 2000);
-        sleeps() - before <= elapsed(since) / 100
+        until("five times as long", || since.elapsed() >= busy * 5);
+        sleeps() - before <= REQUESTS
     };
     until("the process is quiet", quiet);
     socket.ok("status");
@@ -189,11 +191,17 @@ fn stacks(file: &Path) -> Vec<(&'static str, Vec<String>)> {
     for index in reader.ring_indices() {
         let ring = reader.ring(index).unwrap().unwrap();
         for event in ring.slots().events() {
-            if event.slot.low() != Extension::Stack.number() {
+            if event.slot.low() != Extension::PackedStack.number() {
                 continue;
             }
             let payload: Vec<u64> = event.payloads().collect();
-            let field = |name| Extension::Stack.spec().field(name).unwrap().get(&payload);
+            let field = |name| {
+                Extension::PackedStack
+                    .spec()
+                    .field(name)
+                    .unwrap()
+                    .get(&payload)
+            };
             let generation = table.generation(field("generation") as u32).unwrap();
             let frames = generation.frames(field("node") as u32);
             let frames = frames.map(|f| names.get(&f.method).cloned().unwrap_or_default());
@@ -211,23 +219,39 @@ fn stacks_are_taken_at_each_kind_of_place() {
     let library = native_library(folder.path(), "paths");
     let configuration = "events=stacks+waits,stack-interval=0,stack-table=22,event-spool=26";
     let library = library.display().to_string();
-    let mut program = Program::start("points", "Points", &library, configuration, |_, _| {});
+    let small_heap = |command: &mut Command, _: &Path| {
+        command.arg("-Xmx16m");
+    };
+    let mut program = Program::start("points", "Points", &library, configuration, small_heap);
     assert_eq!(program.line(), "done");
-    program.socket().ok("snapshot points");
-    let folder = program.finish();
-    let stacks = stacks(&traces(folder.path())[0]);
+    let mut socket = program.socket();
+    socket.ok("snapshot points");
+    let points = stacks(&traces(program.folder())[0]);
     for (reason, method) in [
         ("library load", "Points.load"),
         ("allocation", "Points.allocate"),
-        ("gc wait", "Points.collect"),
+        ("gc wait", "Points.exhaust"),
         ("native call", "Points.collect"),
+        ("wait begins", "Points.main"),
         ("wait ends", "Points.main"),
+        ("wakes", "Points.wake"),
     ] {
         let is_in = |frames: &[String]| frames.iter().any(|name| name.ends_with(method));
-        let of: Vec<_> = stacks.iter().filter(|(r, _)| *r == reason).collect();
+        let of: Vec<_> = points.iter().filter(|(r, _)| *r == reason).collect();
         assert!(
             of.iter().any(|(_, frames)| is_in(frames)),
             "{reason} {method}: {of:#?}"
         );
     }
+    until("a stack of a loop", || {
+        let before = traces(program.folder());
+        socket.ok("snapshot loop");
+        let mut all = traces(program.folder());
+        all.retain(|file| !before.contains(file));
+        let is_in = |(reason, frames): &(&str, Vec<String>)| {
+            *reason == "checkpoint" && frames.iter().any(|name| name.ends_with("Points.loop"))
+        };
+        stacks(&all[0]).iter().any(is_in)
+    });
+    program.finish();
 }

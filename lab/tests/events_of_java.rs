@@ -4,14 +4,16 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::OnceLock;
 
 use hindsight_lab::{App, Execution, Framework, Isa, Lab, Parts, Release, Variant};
-use hindsight_trace_format::catalogue::{FieldKind, Spec, LIFECYCLE_STEPS, TASK_KINDS};
+use hindsight_trace_format::catalogue::{
+    FieldKind, Spec, LIFECYCLE_STEPS, STACK_REASONS, TASK_KINDS,
+};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::slot::Event;
 
@@ -86,6 +88,14 @@ impl Events {
 
     fn of(&self, event: &str) -> Vec<&Recorded> {
         self.0.iter().filter(|e| e.event == event).collect()
+    }
+
+    /// Where stacks were taken.
+    fn reasons_of_stacks(&self) -> BTreeSet<&'static str> {
+        let stacks = self.of("PackedStack").into_iter();
+        stacks
+            .map(|stack| STACK_REASONS[stack.field("reason") as usize])
+            .collect()
     }
 
     /// The events of this name whose class is this one of the test's.
@@ -165,7 +175,10 @@ fn a_transaction_has_one_identity_in_both_processes() {
             .args(arguments)
             .env(
                 "HINDSIGHT",
-                format!("trace=off,events=binder,dir={}", folder.path().display()),
+                format!(
+                    "trace=off,events=binder+stacks,stack-interval=0,dir={}",
+                    folder.path().display()
+                ),
             )
             .stdout(Stdio::piped())
             .spawn()
@@ -201,6 +214,20 @@ fn a_transaction_has_one_identity_in_both_processes() {
         assert_eq!(served[i].field("code"), send.field("code"));
         assert_eq!(served[i].field("one-way"), send.field("one-way"));
         assert_eq!(served[i].field("from process"), client_pid);
+    }
+    assert!(client.reasons_of_stacks().contains("transaction"));
+    assert!(server.reasons_of_stacks().contains("transaction"));
+}
+
+/// The test of `events.rs` has the places without the framework.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn stacks_are_taken_of_messages_and_for_programs() {
+    let (framework, app) = built();
+    let traced = "trace=off,stack-interval=0,event-spool=26";
+    let reasons = run(framework, app, Execution::Jit, traced).reasons_of_stacks();
+    for reason in ["message", "program"] {
+        assert!(reasons.contains(reason), "{reason}: {reasons:?}");
     }
 }
 
@@ -266,6 +293,11 @@ fn check_tasks(events: &Events) {
             .any(|c| c.field("task") == task.field("task"))
     };
     assert!(is_cancelled(removed[0]));
+    // A task that runs goes on.
+    let late = events.tasks("CancelledLate", 1);
+    assert!(!is_cancelled(late[0]));
+    let early = events.of_class("TaskSubmitted", "CancelledEarly");
+    assert!(is_cancelled(early[0]));
 
     // The first alarm is cancelled.
     let alarms = events.of_class("TaskSubmitted", "Alarm");
@@ -428,5 +460,5 @@ fn check_program(events: &Events) {
     }
     assert_eq!(events.of("UserBegin")[0].field("id"), 7);
     // Events.sample(), with reason "program".
-    assert!(events.of("Stack").iter().any(|e| e.field("reason") == 7));
+    assert!(events.reasons_of_stacks().contains("program"));
 }

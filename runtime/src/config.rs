@@ -164,6 +164,8 @@ impl Events {
 const DEFAULT_STACK_TABLE: u32 = 21;
 /// log2 of the bytes that the table of stacks may have.
 const STACK_TABLE: std::ops::RangeInclusive<u32> = 14..=28;
+/// The most bytes that the table of stacks may have.
+pub(crate) const MAX_STACK_TABLE_BYTES: usize = 1 << *STACK_TABLE.end();
 
 /// The configuration of stacks, which are one of the categories of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,6 +49,9 @@ impl Recorder {
         }
         let session = Arc::new(Session::new(config, host));
         let (commands, receiver) = mpsc::channel();
+        // Before the control thread, which sleeps, and other threads, which wake it.
+        let waking = commands.clone();
+        (session.stacks.quiet()).set_wake(move || drop(waking.send(Command::ThreadRuns)));
         let (attached, is_attached) = mpsc::channel();
         let control = Arc::clone(&session);
         let control_thread =
@@ -71,8 +74,6 @@ impl Recorder {
             let _ = control_thread.join();
             return Err(io::Error::other("the control thread could not be attached"));
         }
-        let waking = commands.clone();
-        (session.stacks.quiet()).set_wake(move || drop(waking.send(Command::ThreadRuns)));
         let socket = session.config.socket.as_ref().and_then(|path| {
             ControlSocket::listen(path, commands.clone())
                 .inspect_err(|e| {
@@ -308,12 +309,15 @@ impl Recorder {
     }
 
     /// An exception of this class, which nothing caught, ends the thread with this kernel id. Takes a snapshot with the
-    /// reason `crash: CLASS` if that is configured, and waits at most `patience` for it. A second call does nothing: a
-    /// process may live on without the thread, and lose many of them.
+    /// reason `crash: CLASS` if that is configured, and waits at most `patience` for it. Only one crash of a process is saved:
+    /// it may live on without the thread, and lose many of them.
     pub fn crashed(&self, exception: &str, tid: u32, patience: Duration) {
         if self.session.config.snapshot_at_crash && !self.crashed.swap(true, Ordering::AcqRel) {
-            // What becomes of it is logged; nobody is there to react.
-            let _ = self.snapshot(format!("crash: {exception}"), tid, patience);
+            // What becomes of it is logged; nobody is there to react. If it failed, the next crash is saved instead.
+            let outcome = self.snapshot(format!("crash: {exception}"), tid, patience);
+            if matches!(outcome, SnapshotOutcome::Failed(_)) {
+                self.crashed.store(false, Ordering::Release);
+            }
         }
     }
 

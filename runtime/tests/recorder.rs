@@ -610,3 +610,29 @@ fn a_snapshot_in_a_folder_that_cannot_be_read_succeeds() {
     assert!(output.contains("1 passed"), "{output}");
     assert_eq!(files(&folder).len(), 1);
 }
+
+/// Only one crash is saved, the first one for which there is a file.
+#[test]
+fn a_crash_that_cannot_be_saved_leaves_room_for_the_next_one() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("traces");
+    let configuration = format!(
+        "trace=all,ring=12,snapshot-at-crash=yes,dir={}",
+        folder.display()
+    );
+    let (recorder, world) = start(&configuration);
+    std::fs::write(&folder, "in the way").unwrap();
+    Managed::run(&recorder, &world, |thread| {
+        let mut crash = |class| thread.native(|| recorder.crashed(class, 0, PATIENCE));
+        crash("a.First");
+        std::fs::remove_file(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        crash("a.Second");
+        crash("a.Third");
+    });
+    let files = files(&folder);
+    assert_eq!(files.len(), 1, "{files:?}");
+    let bytes = std::fs::read(&files[0]).unwrap();
+    let process = Reader::new(&bytes).unwrap().process().unwrap();
+    assert_eq!(process.reason, "crash: a.Second");
+}

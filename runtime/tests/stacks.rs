@@ -22,6 +22,11 @@ fn start(folder: &Path, more: &str) -> (Recorder, Arc<World>) {
 
 /// Takes the thread's stack, given innermost first. False if none was wanted.
 fn take(thread: &TracedThread, methods: &[u64], force: bool) -> bool {
+    take_for(thread, methods, force, ALLOCATION)
+}
+
+/// As [`take`], for this reason.
+fn take_for(thread: &TracedThread, methods: &[u64], force: bool, reason: u8) -> bool {
     // SAFETY: the caller is the thread.
     let frames = unsafe { thread.begin_stack(force) };
     if frames.is_null() {
@@ -34,9 +39,15 @@ fn take(thread: &TracedThread, methods: &[u64], force: bool) -> bool {
         frame.dex_pc = 7;
     }
     // SAFETY: the caller is the thread.
-    unsafe { thread.end_stack(2, methods.len(), false) };
+    unsafe { thread.end_stack(reason, methods.len(), false) };
     true
 }
+
+/// Indices in `STACK_REASONS`.
+const WAIT_ENDS: u8 = 1;
+const ALLOCATION: u8 = 2;
+const GC_WAIT: u8 = 8;
+const TRANSACTION: u8 = 9;
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -65,8 +76,8 @@ fn recorded(bytes: &[u8]) -> (Vec<Recorded>, Stacks) {
             let payload: Vec<u64> = event.payloads().collect();
             let field = |name| spec.field(name).unwrap().get(&payload);
             events.push(match spec.extension {
-                Extension::Stack => {
-                    assert_eq!(field("reason"), 2);
+                Extension::PackedStack => {
+                    assert_eq!(field("reason"), u64::from(ALLOCATION));
                     let generation = stacks.generation(field("generation") as u32).unwrap();
                     let frames = generation.frames(field("node") as u32);
                     Recorded::Stack(frames.map(|f| f.method).collect())
@@ -187,26 +198,39 @@ fn a_stack_that_was_asked_for_is_the_next_one() {
             // SAFETY: this is the thread.
             unsafe { thread.state().ask_for_stack(reason, force) }
         };
-        assert!(ask(thread, 2, false), "the first one");
-        assert!(ask(thread, 8, true));
-        assert!(take(thread.state(), &[A], false));
-        assert!(!ask(thread, 9, false), "too soon");
-        assert!(!take(thread.state(), &[A], false));
-        assert!(ask(thread, 10, true));
-        assert!(take(thread.state(), &[B], false));
-        assert!(!take(thread.state(), &[B], false));
+        let asked_for = |thread: &Managed<'_>| thread.state().stack_asked_for();
+        assert_eq!(asked_for(thread), None);
+        // It waits for the collector, to allocate. Only then can it take its stack at its next safepoint.
+        assert!(ask(thread, GC_WAIT, true), "the first one");
+        assert!(ask(thread, ALLOCATION, false));
+        thread.state().stack_is_coming();
+        assert!(!ask(thread, TRANSACTION, true), "one is coming");
+        assert_eq!(asked_for(thread), Some(GC_WAIT));
+        assert!(take_for(thread.state(), &[A], true, GC_WAIT));
+        assert!(!ask(thread, TRANSACTION, false), "too soon");
+        assert!(!take_for(thread.state(), &[A], false, WAIT_ENDS));
+        // A stack that is taken earlier has its own reason, and takes the place of the one that is asked for.
+        assert!(ask(thread, GC_WAIT, true));
+        assert!(take_for(thread.state(), &[B], false, WAIT_ENDS));
+        assert!(!take_for(thread.state(), &[B], false, WAIT_ENDS));
+        assert_eq!(asked_for(thread), None);
+        // Another request after it is for another place.
+        assert!(ask(thread, GC_WAIT, true), "none is coming any more");
+        assert!(ask(thread, TRANSACTION, true));
+        assert_eq!(asked_for(thread), Some(TRANSACTION));
+        assert!(!take_for(thread.state(), &[B], false, WAIT_ENDS));
         snapshot(thread, &recorder)
     });
     let reader = Reader::new(&bytes).unwrap();
     let ring = reader.ring(0).unwrap().unwrap();
     let reasons: Vec<u64> = (ring.slots().events())
-        .filter(|e| e.slot.low() == Extension::Stack.number())
+        .filter(|e| e.slot.low() == Extension::PackedStack.number())
         .map(|e| {
             let payload: Vec<u64> = e.payloads().collect();
-            let spec = Extension::Stack.spec();
+            let spec = Extension::PackedStack.spec();
             spec.field("reason").unwrap().get(&payload)
         })
         .collect();
-    // Newest first. The first request has its stack; the second one was for the same stack.
-    assert_eq!(reasons, [10, 2]);
+    // Newest first.
+    assert_eq!(reasons, [WAIT_ENDS, GC_WAIT].map(u64::from));
 }

@@ -483,7 +483,7 @@ catalogue! {
         whole("name", 0, String),
         whole("id", 1, Identity);
     /// A stack of this thread, taken now: the number of its innermost node in the file's table of stacks. `reason` says
-    /// where it was taken.
+    /// where it was taken. Earlier versions of the runtime wrote it in this form.
     Stack = 0x172, "stack", Stacks, Semantics, Runtime,
         part("node", 0, 0, 32, Number),
         part("generation", 0, 32, 32, Number),
@@ -542,7 +542,16 @@ catalogue! {
     LifecycleEnd = 0x1ea, "lifecycle step ends", Lifecycle, Boundary, Runtime,
         whole("activity", 0, Identity),
         part("step", 1, 0, 8, Choice(LIFECYCLE_STEPS));
+    /// A `Stack` in one payload slot, as the runtime writes it. Readers show it as a `Stack`.
+    PackedStack = 0x1f1, "packed stack", Stacks, Semantics, Runtime,
+        part("node", 0, 0, STACK_NODE_BITS, Number),
+        part("generation", 0, 24, 32, Number),
+        part("reason", 0, 56, 7, Choice(STACK_REASONS)),
+        part("cut", 0, 63, 1, Flag);
 }
+
+/// The bits of a node's number in [`Extension::PackedStack`].
+pub const STACK_NODE_BITS: u8 = 24;
 
 /// Where a stack was taken.
 pub const STACK_REASONS: &[&str] = &[
@@ -573,6 +582,23 @@ impl Extension {
     /// The extension with this number, or `None` if it is a newer writer's.
     pub fn from_number(number: u32) -> Option<Self> {
         Spec::from_number(number).map(|s| s.extension)
+    }
+
+    /// The event in the form that readers use: a `PackedStack` as a `Stack`. `payload` has its slots, and zeros.
+    pub fn unpacked(self, payload: [u64; 4]) -> (Self, [u64; 4]) {
+        if self != Extension::PackedStack {
+            return (self, payload);
+        }
+        let mut unpacked = [0; 4];
+        for (from, to) in self
+            .spec()
+            .fields
+            .iter()
+            .zip(Extension::Stack.spec().fields)
+        {
+            to.set(&mut unpacked, from.get(&payload));
+        }
+        (Extension::Stack, unpacked)
     }
 
     /// Its entry in the catalogue.
@@ -630,6 +656,28 @@ mod tests {
                 assert_eq!(field.get(&[]), 0);
             }
         }
+    }
+
+    #[test]
+    fn a_packed_stack_is_a_stack() {
+        let numbers = [
+            ("node", 0xff_fffe),
+            ("generation", u64::from(u32::MAX - 1)),
+            ("reason", 10),
+            ("cut", 1),
+        ];
+        for (name, number) in numbers {
+            let mut packed = [0; 4];
+            let field = |kind: Extension| kind.spec().field(name).unwrap();
+            field(Extension::PackedStack).set(&mut packed, number);
+            let (kind, payload) = Extension::PackedStack.unpacked(packed);
+            assert_eq!(kind, Extension::Stack);
+            let mut expected = [0; 4];
+            field(Extension::Stack).set(&mut expected, number);
+            assert_eq!(payload, expected, "{name}");
+        }
+        let other = (Extension::Stack, [1, 2, 3, 4]);
+        assert_eq!(Extension::Stack.unpacked([1, 2, 3, 4]), other);
     }
 
     #[test]

@@ -64,6 +64,9 @@ void NativeUncaught(JNIEnv* env, jclass, jobject exception) {
   ScopedFastNativeObjectAccess soa(env);
   Thread* self = soa.Self();
   ObjPtr<mirror::Object> object = soa.Decode<mirror::Object>(exception);
+  if (object == nullptr) {
+    return;
+  }
   if (Records(self, kCategoryRuntime)) {
     Record(self, kUncaught, PackUncaught(ClassOf(object)));
   }

@@ -176,7 +176,7 @@ FrameList WalkWithArt(Thread* self, const CodeVersions& versions, HindsightFrame
 FrameList Walk(Thread* self, HindsightFrame* frames) REQUIRES_SHARED(Locks::mutator_lock_) {
   const CodeVersions versions = CurrentCode();
   FrameList known{frames, 0u, false};
-  if (!WalkKnownFrames(self, versions, &known)) {
+  if (WalksWithArtOnly() || !WalkKnownFrames(self, versions, &known)) {
     CountWalk(/* with_art= */ true);
     return WalkWithArt(self, versions, frames);
   }
@@ -207,20 +207,40 @@ class StackRequest final : public Closure {
 class OwnRequest final : public Closure {
  public:
   void Run(Thread* thread) override NO_THREAD_SAFETY_ANALYSIS {
-    if (thread == Thread::Current() && thread->GetHindsightWords()->state != nullptr) {
-      SampleStack(thread, kStackReasonCheckpoint);
+    void* state = thread->GetHindsightWords()->state;
+    if (state == nullptr) {
+      return;
+    }
+    const uint32_t reason = hindsight_stack_asked_for(state);
+    if (reason != HINDSIGHT_NO_REASON && thread == Thread::Current()) {
+      SampleStack(thread, static_cast<StackReason>(reason), /* force= */ true);
     }
   }
 };
 
+// Never deleted: threads may run until the process ends.
+StackRequest* TheRequest() {
+  static StackRequest* const request = new StackRequest();
+  return request;
+}
+
+OwnRequest* TheOwnRequest() {
+  static OwnRequest* const request = new OwnRequest();
+  return request;
+}
+
 }  // namespace
 
+bool IsStackRequest(const Closure* work) { return work == TheRequest() || work == TheOwnRequest(); }
+
 void TakeStackSoon(Thread* self, StackReason reason, bool force) {
-  static OwnRequest request;
-  if (hindsight_ask_for_stack(self->GetHindsightWords()->state, reason, force ? 1u : 0u) != 0u &&
+  void* state = self->GetHindsightWords()->state;
+  if (hindsight_ask_for_stack(state, reason, force ? 1u : 0u) != 0u &&
       self->GetState() == ThreadState::kRunnable) {
     MutexLock suspend_count(self, *Locks::thread_suspend_count_lock_);
-    self->RequestCheckpoint(&request);
+    if (self->RequestCheckpoint(TheOwnRequest())) {
+      hindsight_stack_is_coming(state);
+    }
   }
 }
 
@@ -241,7 +261,6 @@ void TakeStack(Thread* self, StackReason reason, bool force) {
 }
 
 void RequestStacks(rust::Slice<const uint32_t> tids, rust::Slice<uint8_t> are_running) {
-  static StackRequest request;
   Thread* self = Thread::Current();
   MutexLock thread_list(self, *Locks::thread_list_lock_);
   for (Thread* thread : Runtime::Current()->GetThreadList()->GetList()) {
@@ -252,7 +271,7 @@ void RequestStacks(rust::Slice<const uint32_t> tids, rust::Slice<uint8_t> are_ru
     }
     MutexLock suspend_count(self, *Locks::thread_suspend_count_lock_);
     // Fails unless the thread is Runnable.
-    if (thread->RequestCheckpoint(&request)) {
+    if (thread->RequestCheckpoint(TheRequest())) {
       are_running[place - tids.data()] = 1u;
     }
   }

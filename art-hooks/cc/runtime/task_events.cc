@@ -40,12 +40,17 @@ constexpr Wrapper kWrappers[] = {
     {"Ljava/util/concurrent/CompletableFuture$AsyncRun;", "fn", "Ljava/lang/Runnable;"},
 };
 
+// The index of FutureTask in kWrappers.
+constexpr int kFutureTask = 0;
+
 // What was found of kWrappers: the classes by their numbers, since classes may move. Written by PrepareTaskEvents() only.
 struct {
   uint64_t classes[arraysize(kWrappers)];
   MemberOffset fields[arraysize(kWrappers)] = {
       MemberOffset(0), MemberOffset(0), MemberOffset(0), MemberOffset(0),
       MemberOffset(0), MemberOffset(0), MemberOffset(0), MemberOffset(0)};
+  // FutureTask.runner: the thread that runs the task now.
+  MemberOffset runner = MemberOffset(0);
   MemberOffset thread_id = MemberOffset(0);
   MemberOffset thread_target = MemberOffset(0);
 } found;
@@ -65,6 +70,12 @@ int WrapperOf(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_)
     klass = klass->GetSuperClass();
   }
   return -1;
+}
+
+// Whether a thread runs the task now, as far as the task says so.
+bool Runs(ObjPtr<mirror::Object> task) REQUIRES_SHARED(Locks::mutator_lock_) {
+  return found.runner.Uint32Value() != 0u && WrapperOf(task->GetClass()) == kFutureTask &&
+         task->GetFieldObjectVolatile<mirror::Object>(found.runner) != nullptr;
 }
 
 // The class of what the task runs, in the end.
@@ -155,6 +166,8 @@ void PrepareTaskEvents(JNIEnv* env) {
     found.fields[i] =
         OffsetOf(env, wrapper.descriptor, wrapper.field, wrapper.type, &found.classes[i]);
   }
+  found.runner =
+      OffsetOf(env, kWrappers[kFutureTask].descriptor, "runner", "Ljava/lang/Thread;", nullptr);
   found.thread_id = OffsetOf(env, "Ljava/lang/Thread;", "tid", "J", nullptr);
   found.thread_target =
       OffsetOf(env, "Ljava/lang/Thread;", "target", "Ljava/lang/Runnable;", nullptr);
@@ -190,7 +203,8 @@ void TaskEnd(Thread* self, uint32_t kind, ObjPtr<mirror::Object> task) {
 }
 
 void TaskCancelled(Thread* self, uint32_t kind, ObjPtr<mirror::Object> task) {
-  if (Records(self, kCategoryTasks)) {
+  // FutureTask.cancel() also ends the wait for a task that runs.
+  if (Records(self, kCategoryTasks) && !Runs(task)) {
     Record(self, kCancelled, PackCancelled(TaskIdentity(kind, task)));
   }
 }

@@ -72,7 +72,7 @@ GcWait::~GcWait() {
   if (number_ != 0u && Records(self_, kCategoryWaits)) {
     RecordInAnyState(self_, kWaitEnd, PackWaitEnd(kWaitKindGc, kWaitResultSignalled, number_));
   }
-  // The stack cannot be walked here, and is the same when the thread goes on.
+  // The stack cannot be walked here. It is the same when the thread gets memory, and asks for a stack again.
   SampleStackSoon(self_, kStackReasonGcWait, /* force= */ true);
 }
 

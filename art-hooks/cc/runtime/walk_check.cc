@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +25,14 @@ std::atomic<uint64_t> different(0u);
 bool ChecksWalks() {
   static const bool checks = getenv("HINDSIGHT_CHECK_STACKS") != nullptr;
   return checks;
+}
+
+bool WalksWithArtOnly() {
+  static const bool with_art = []() {
+    const char* value = getenv("HINDSIGHT_CHECK_STACKS");
+    return value != nullptr && strcmp(value, "art") == 0;
+  }();
+  return with_art;
 }
 
 void CountWalk(bool with_art) {

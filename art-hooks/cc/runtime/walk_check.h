@@ -4,6 +4,8 @@
 // stack is walked in both ways, and the end of tracing prints to stderr:
 //
 //   hindsight: stacks: N walks over known frames, N with ART, N different
+//
+// With the value "art", all stacks are walked by ART.
 
 #ifndef HINDSIGHT_RUNTIME_WALK_CHECK_H_
 #define HINDSIGHT_RUNTIME_WALK_CHECK_H_
@@ -19,6 +21,9 @@ namespace hindsight {
 // Whether stacks are checked.
 bool ChecksWalks();
 
+// Whether ART is to walk all stacks.
+bool WalksWithArtOnly();
+
 // Counts a stack.
 void CountWalk(bool with_art);
 
@@ -30,6 +35,7 @@ void ReportWalks();
 
 #else
 
+constexpr bool WalksWithArtOnly() { return false; }
 inline void CountWalk(bool) {}
 inline void ReportWalks() {}
 

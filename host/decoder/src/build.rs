@@ -363,6 +363,7 @@ impl<'a, 'b> Builder<'a, 'b> {
                 _ => match Extension::from_number(low) {
                     Some(kind) => {
                         let payload = [payload(0), payload(1), payload(2), payload(3)];
+                        let (kind, payload) = kind.unpacked(payload);
                         let method = named_method(kind, &payload);
                         let method = method.map_or(MethodId::NOT_RECORDED, |address| {
                             MethodId(self.resolver.resolve(address, scratch.ticks[place]).0)

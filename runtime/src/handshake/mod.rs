@@ -138,8 +138,8 @@ impl TracedThread {
         }
     }
 
-    /// The thread asks for its next stack, where it cannot be walked: that one is taken whenever the last one was, for this
-    /// reason. False if none is wanted: without `force` the last one must be older than the configured interval.
+    /// The thread asks for a stack where it cannot be walked: its next one is taken whenever the last one was. False if none is
+    /// wanted, because one is coming or, without `force`, the last one is not older than the configured interval.
     ///
     /// # Safety
     /// Called by the thread itself; without `force`, in a state in which it may record.
@@ -150,6 +150,19 @@ impl TracedThread {
             Some(sampling) => unsafe { sampling.ask(reason, force) },
             None => false,
         }
+    }
+
+    /// The thread, which has asked for a stack, will call [`stack_asked_for`](Self::stack_asked_for) at its next safepoint.
+    pub fn stack_is_coming(&self) {
+        if let Some(sampling) = &self.sampling {
+            sampling.set_coming();
+        }
+    }
+
+    /// The reason of the stack that the thread has asked for; `None` if it has taken a stack since. It is not asked for any
+    /// more.
+    pub fn stack_asked_for(&self) -> Option<u8> {
+        self.sampling.as_ref().and_then(Sampling::take_asked)
     }
 
     /// Memory for the [`MAX_FRAMES`](crate::stacks::MAX_FRAMES) innermost frames of the thread, if its stack is wanted now;

@@ -5,15 +5,19 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Arc;
 
-use hindsight_trace_format::catalogue::STACK_REASONS;
+use hindsight_trace_format::catalogue::{STACK_NODE_BITS, STACK_REASONS};
 use hindsight_trace_format::slot::Extension;
 
 use crate::clock;
-use crate::stacks::{Again, Frame, ProcessStacks, Sampler};
+use crate::config;
+use crate::stacks::{Again, Frame, ProcessStacks, Sample, Sampler};
 use crate::thread::trace::ThreadTrace;
 
 /// The index in [`STACK_REASONS`] of the one after which the thread does not run.
 const WAIT_BEGINS: u8 = 0;
+
+/// The index of the one that a thread asks for where it allocates.
+const ALLOCATION: u8 = 2;
 
 /// No stack was asked for.
 const NOT_ASKED: u8 = u8::MAX;
@@ -26,9 +30,11 @@ pub(crate) struct Sampling {
     requested: AtomicBool,
     /// The thread has taken a stack since the control thread last wanted to ask it.
     has_taken: AtomicBool,
-    /// The reason of the thread's next stack, which is taken whenever the last one was; or `NOT_ASKED`. The thread itself
-    /// asks, in any state.
+    /// The thread has asked for a stack, for this reason; or `NOT_ASKED`. Its next stack is taken whenever the last one was.
+    /// The thread itself asks, in any state.
     asked: AtomicU8,
+    /// The thread will take the stack that it has asked for at its next safepoint, if it takes none until then.
+    is_coming: AtomicBool,
     own: UnsafeCell<Own>,
 }
 
@@ -54,6 +60,7 @@ impl Sampling {
             requested: AtomicBool::new(false),
             has_taken: AtomicBool::new(false),
             asked: AtomicU8::new(NOT_ASKED),
+            is_coming: AtomicBool::new(false),
             own: UnsafeCell::default(),
         }
     }
@@ -66,6 +73,19 @@ impl Sampling {
         unsafe { &mut *self.own.get() }
     }
 }
+
+/// The payload of [`Extension::PackedStack`].
+fn pack(sample: Sample) -> u64 {
+    u64::from(sample.node)
+        | u64::from(sample.generation) << 24
+        | u64::from(sample.reason) << 56
+        | u64::from(sample.cut) << 63
+}
+
+// The largest table has fewer nodes in a generation, and the reasons fit.
+const _: () = assert!(
+    config::MAX_STACK_TABLE_BYTES / 16 <= 1 << STACK_NODE_BITS && STACK_REASONS.len() <= 1 << 7
+);
 
 impl Sampling {
     /// The control thread asks the thread for a stack. False if the thread has taken one since the last call, or has not
@@ -80,15 +100,21 @@ impl Sampling {
         self.requested.store(false, Ordering::Relaxed);
     }
 
-    /// The thread asks for its next stack, where it cannot be walked: it is taken whenever the last one was, for this
-    /// reason, or an earlier one for which none was taken yet. False without `force`, if the last one is not old enough.
+    /// The thread asks for a stack where it cannot be walked: its next one is taken whenever the last one was. False if it is
+    /// coming already, or, without `force`, if the last one is not old enough.
     ///
     /// # Safety
     /// Called by the thread itself; without `force`, in a state in which it may record.
     #[inline]
     pub(crate) unsafe fn ask(&self, reason: u8, force: bool) -> bool {
-        if self.asked.load(Ordering::Relaxed) != NOT_ASKED {
-            return true;
+        let asked = self.asked.load(Ordering::Relaxed);
+        if asked != NOT_ASKED {
+            let is_coming = self.is_coming.load(Ordering::Relaxed);
+            // A thread that waits for the collector allocates then: it is at the same place.
+            if !is_coming && reason != ALLOCATION {
+                self.asked.store(reason, Ordering::Relaxed);
+            }
+            return !is_coming;
         }
         if !force {
             let interval = self.stacks.interval(self.is_main);
@@ -99,7 +125,19 @@ impl Sampling {
             }
         }
         self.asked.store(reason, Ordering::Relaxed);
-        true
+        !self.is_coming.load(Ordering::Relaxed)
+    }
+
+    /// The thread will call [`take_asked`](Self::take_asked) at its next safepoint.
+    pub(crate) fn set_coming(&self) {
+        self.is_coming.store(true, Ordering::Relaxed);
+    }
+
+    /// The thread is at a safepoint: the reason of the stack that it has asked for. `None` if it has taken a stack since.
+    pub(crate) fn take_asked(&self) -> Option<u8> {
+        self.is_coming.store(false, Ordering::Relaxed);
+        let asked = self.asked.swap(NOT_ASKED, Ordering::Relaxed);
+        (asked != NOT_ASKED).then_some(asked)
     }
 
     /// Memory for the thread's frames, if its stack is wanted now; else null.
@@ -123,10 +161,8 @@ impl Sampling {
     /// # Safety
     /// Called by the thread itself, which may record; `trace` is its trace.
     pub(crate) unsafe fn end(&self, trace: &ThreadTrace, reason: u8, count: usize, cut: bool) {
-        let reason = match self.asked.swap(NOT_ASKED, Ordering::Relaxed) {
-            NOT_ASKED => reason,
-            asked => asked,
-        };
+        // This one takes the place of one that was asked for. Other things may have happened since: it has its own reason.
+        self.asked.store(NOT_ASKED, Ordering::Relaxed);
         if usize::from(reason) >= STACK_REASONS.len() {
             debug_assert!(false, "no reason for a stack: {reason}");
             return;
@@ -148,12 +184,8 @@ impl Sampling {
         let Some(sample) = record.sample else {
             return;
         };
-        let payload = [
-            u64::from(sample.node) | u64::from(sample.generation) << 32,
-            u64::from(sample.reason) | u64::from(sample.cut) << 8,
-        ];
         // SAFETY: the caller is the thread, which may record.
-        unsafe { trace.record_event(Extension::Stack.number(), &payload) };
+        unsafe { trace.record_event(Extension::PackedStack.number(), &[pack(sample)]) };
         // SAFETY: the caller is the thread, which has not retired.
         own.place = Some(unsafe { trace.place() });
     }

@@ -23,7 +23,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 use quiet::Quiet;
 use sampler::Record;
-pub(crate) use sampler::{Again, Sampler};
+pub(crate) use sampler::{Again, Sample, Sampler};
 pub use sampler::{Frame, MAX_FRAMES};
 pub(crate) use table::method_addresses;
 pub(crate) use table::StackTable;

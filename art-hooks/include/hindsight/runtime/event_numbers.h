@@ -380,7 +380,7 @@ inline constexpr std::array<uint64_t, 2> PackUserPost(uint64_t name, uint64_t id
 }
 
 // A stack of this thread, taken now: the number of its innermost node in the file's table of stacks. `reason`
-// says where it was taken.
+// says where it was taken. Earlier versions of the runtime wrote it in this form.
 static constexpr uint32_t kStack = 0x172u;
 inline constexpr std::array<uint64_t, 2> PackStack(uint64_t node,
                                                    uint64_t generation,
@@ -463,6 +463,15 @@ inline constexpr std::array<uint64_t, 3> PackLifecycleBegin(uint64_t activity, u
 static constexpr uint32_t kLifecycleEnd = 0x1eau;
 inline constexpr std::array<uint64_t, 2> PackLifecycleEnd(uint64_t activity, uint64_t step) {
   return {{activity, (step & 0xffu)}};
+}
+
+// A `Stack` in one payload slot, as the runtime writes it. Readers show it as a `Stack`.
+static constexpr uint32_t kPackedStack = 0x1f1u;
+inline constexpr std::array<uint64_t, 1> PackPackedStack(uint64_t node,
+                                                         uint64_t generation,
+                                                         uint64_t reason,
+                                                         uint64_t cut) {
+  return {{(node & 0xffffffu) | ((generation & 0xffffffffu) << 24) | ((reason & 0x7fu) << 56) | ((cut & 0x1u) << 63)}};
 }
 
 }  // namespace hindsight

@@ -80,11 +80,15 @@ ALWAYS_INLINE inline void RecordResources(Thread* self) {
   }
 }
 
-// RAII scope of work that the runtime does on `thread`. If another thread does it on its behalf, nothing is recorded.
+// Whether this is one of Hindsight's requests for a stack.
+bool IsStackRequest(const Closure* work);
+
+// RAII scope of work that the runtime does on `thread`. If another thread does it on its behalf, or the work is to take a
+// stack, nothing is recorded.
 class CheckpointScope {
  public:
-  ALWAYS_INLINE explicit CheckpointScope(Thread* thread)
-      : thread_(Records(thread, kCategoryRuntime) ? Begin(thread) : nullptr) {}
+  ALWAYS_INLINE CheckpointScope(Thread* thread, const Closure* work)
+      : thread_(Records(thread, kCategoryRuntime) ? Begin(thread, work) : nullptr) {}
 
   ALWAYS_INLINE ~CheckpointScope() {
     // The work may have been to turn events off.
@@ -94,8 +98,9 @@ class CheckpointScope {
   }
 
  private:
-  static Thread* Begin(Thread* thread) {
-    if (thread != Thread::Current() || thread->GetState() != ThreadState::kRunnable) {
+  static Thread* Begin(Thread* thread, const Closure* work) {
+    if (thread != Thread::Current() || thread->GetState() != ThreadState::kRunnable ||
+        IsStackRequest(work)) {
       return nullptr;
     }
     Record(thread, kCheckpointBegin);

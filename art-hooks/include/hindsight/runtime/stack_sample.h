@@ -16,8 +16,8 @@ namespace hindsight {
 // JIT's code, so the thread must hold no lock that is acquired after that one.
 void TakeStack(Thread* self, StackReason reason, bool force) REQUIRES_SHARED(Locks::mutator_lock_);
 
-// As TakeStack, if `self` records stacks. `self` is Runnable, and its managed frames are complete: it came from managed
-// code by a runtime method or a native method, or runs the interpreter.
+// As TakeStack, if `self` records stacks. `self` is Runnable, and its managed frames are all linked to it: it came from
+// managed code by a runtime method or a native method, or runs the interpreter.
 ALWAYS_INLINE inline void SampleStack(Thread* self, StackReason reason, bool force = false)
     REQUIRES_SHARED(Locks::mutator_lock_) {
   if (Records(self, kCategoryStacks)) {
@@ -25,8 +25,10 @@ ALWAYS_INLINE inline void SampleStack(Thread* self, StackReason reason, bool for
   }
 }
 
-// As TakeStack, where the stack cannot be walked: it is taken at the thread's next safepoint, or, if the thread is not
-// Runnable, at its next hook. The thread may hold any locks but those of the thread list.
+// As TakeStack, where the stack cannot be walked. If the thread is Runnable, it takes its stack at its next safepoint, for this
+// reason. If it takes another stack earlier, or is not Runnable, the next stack of any hook takes this one's place: it is taken
+// even if it is not due, for its own reason. Allocates nothing unless ART has another request for the thread. The thread may
+// hold any locks but those of the thread list.
 void TakeStackSoon(Thread* self, StackReason reason, bool force);
 
 // As TakeStackSoon, if `self` records stacks. Without `force`, it is Runnable.

@@ -30,9 +30,18 @@ HindsightFrame* hindsight_begin_stack(const void* state, uint32_t force);
 // memory. `cut` is not 0 if there were more. `reason`: a StackReason.
 void hindsight_end_stack(const void* state, uint32_t reason, uint32_t count, uint32_t cut);
 
-// The calling thread's next stack is taken whenever the last one was, and has this reason. Returns 0 if none is wanted: unless
-// `force` is not 0, the last one must be older than the configured interval. With `force`, the thread may be in any state.
+// The calling thread asks for a stack: its next one is taken whenever the last one was. Returns 0 if none is wanted, because
+// the last one is not older than the configured interval (not with `force`), or if one that was asked for is coming. With
+// `force`, the thread may be in any state.
 uint32_t hindsight_ask_for_stack(const void* state, uint32_t reason, uint32_t force);
+
+// The calling thread will call hindsight_stack_asked_for() at its next safepoint.
+void hindsight_stack_is_coming(const void* state);
+
+// The reason of the stack that the calling thread has asked for, or HINDSIGHT_NO_REASON if it has taken a stack since. It is
+// not asked for any more.
+#define HINDSIGHT_NO_REASON UINT32_MAX
+uint32_t hindsight_stack_asked_for(const void* state);
 
 // The calling thread answers a request for its stack.
 void hindsight_stack_request_done(const void* state);

@@ -24,6 +24,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.Future;
 import java.util.concurrent.RecursiveTask;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -49,7 +50,7 @@ public final class EventsTest {
     }
 
     /** Work that waits until it may end. */
-    static final class Held implements Runnable {
+    static class Held implements Runnable {
         final CountDownLatch begun = new CountDownLatch(1);
         final CountDownLatch end = new CountDownLatch(1);
 
@@ -61,6 +62,17 @@ public final class EventsTest {
             } catch (InterruptedException e) {
                 throw new AssertionError(e);
             }
+        }
+    }
+
+    /** Work that is cancelled while it runs. */
+    static final class CancelledLate extends Held {}
+
+    /** Work that is cancelled before it runs. */
+    static final class CancelledEarly implements Runnable {
+        @Override
+        public void run() {
+            throw new AssertionError();
         }
     }
 
@@ -180,6 +192,12 @@ public final class EventsTest {
         one.execute(removed);
         check(one.remove(removed));
         held.end.countDown();
+        CancelledLate late = new CancelledLate();
+        Future<?> running = one.submit(late);
+        late.begun.await();
+        Future<?> queued = one.submit(new CancelledEarly());
+        check(queued.cancel(false) && running.cancel(false));
+        late.end.countDown();
         one.shutdown();
         one.awaitTermination(1, TimeUnit.HOURS);
 

@@ -31,6 +31,17 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("gson", "GsonTree"),
 ];
 
+/// The code of the frames of a stack, and who walks them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    /// Compiled ahead of time.
+    Ahead,
+    /// Compiled by the JIT.
+    Jit,
+    /// Compiled ahead of time; ART walks all stacks, as it does those with frames that are not known.
+    WalkedByArt,
+}
+
 /// Everything that the measurements in the lab need.
 struct Subject {
     lab: Lab,
@@ -47,7 +58,9 @@ pub(super) fn bench(checkout: &Path) -> Result<Metrics> {
     let lab = Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight)?;
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let subject = Subject::compile(lab, checkout, scratch.path())?;
-    optional(&mut metrics, "stacks of 32 frames", subject.stacks());
+    for code in [Code::Ahead, Code::Jit, Code::WalkedByArt] {
+        optional(&mut metrics, "stacks of 32 frames", subject.stacks(code));
+    }
     optional(&mut metrics, "memory of 50 threads", subject.memory());
     let folder = checkout.join("target/bench/events");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -181,11 +194,30 @@ impl Subject {
         Ok(())
     }
 
-    /// Stacks of 32 frames, new ones and the same again, with ART's walk.
-    fn stacks(&self) -> Result<Vec<(String, f64)>> {
-        self.compile_ahead(&self.own)?;
-        let output = self
-            .command(&[&self.own], "events=stacks+marks,snapshot-at-exit=yes")
+    /// Stacks of 32 frames, new ones and the same again: how much longer it takes than to ask for one that is not due.
+    fn stacks(&self, code: Code) -> Result<Vec<(String, f64)>> {
+        let jar = match code {
+            Code::Jit => self.folder.join("jit.jar"),
+            Code::Ahead | Code::WalkedByArt => self.own.clone(),
+        };
+        let configuration = "events=stacks+marks,stack-interval=3600000000,snapshot-at-exit=yes";
+        let mut command = self.command(&[&jar], configuration);
+        let name = match code {
+            Code::Ahead => "",
+            Code::Jit => {
+                fs::copy(&self.own, &jar)?;
+                command.args(["-Xusejit:true", "-Xjitthreshold:100"]);
+                "_jit"
+            }
+            Code::WalkedByArt => {
+                command.env("HINDSIGHT_CHECK_STACKS", "art");
+                "_art"
+            }
+        };
+        if code == Code::Ahead {
+            self.compile_ahead(&self.own)?;
+        }
+        let output = command
             .args(["EventCosts", "stacks"])
             .output()
             .context("cannot run dalvikvm")?;
@@ -198,7 +230,7 @@ impl Subject {
         let rounds: Vec<Vec<f64>> = (text.lines())
             .filter_map(|line| line.strip_prefix("ns "))
             .map(|line| line.split(' ').filter_map(|n| n.parse().ok()).collect())
-            .filter(|round: &Vec<f64>| round.len() == 3)
+            .filter(|round: &Vec<f64>| round.len() == 4)
             .collect();
         let taken = self.trace().and_then(|file| Samples::read(&file))?;
         let expected = (2 * rounds.len()) as u64 * 500;
@@ -207,10 +239,10 @@ impl Subject {
             "{} stacks are recorded: this ART takes none",
             taken.stacks
         );
-        let of = |what: usize| median(rounds.iter().map(|r| (r[what] - r[2]) / 1e3));
+        let of = |what: usize| median(rounds.iter().map(|r| (r[what] - r[what + 2]) / 1e3));
         Ok(vec![
-            ("stack32_new_us".to_owned(), of(0)),
-            ("stack32_same_us".to_owned(), of(1)),
+            (format!("stack32_new{name}_us"), of(0)),
+            (format!("stack32_same{name}_us"), of(1)),
         ])
     }
 
@@ -308,7 +340,7 @@ impl Samples {
             for event in ring.slots().events() {
                 let number = event.slot.low();
                 let words = hindsight_trace_format::slot::payload_slots(number) as u64 + 1;
-                if number == Extension::Stack.number() {
+                if number == Extension::PackedStack.number() {
                     samples.stacks += 1;
                     samples.bytes += 8 * words;
                 } else if number == Extension::StackAgain.number() {

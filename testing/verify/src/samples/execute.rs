@@ -104,7 +104,13 @@ pub(super) fn execute(lab: &Lab, program: &Program<'_>, folder: &Path) -> Result
     let mut command = lab.dalvikvm_command_with(&image);
     match program.mode {
         Mode::Interpreter => command.arg("-Xint"),
-        Mode::Jit => command.args(["-Xusejit:true", "-Xjitthreshold:100"]),
+        Mode::Jit => {
+            if program.kind == "unloading" {
+                // The JIT collects its code.
+                command.args(["-Xjitinitialsize:64K", "-Xjitmaxsize:128K"]);
+            }
+            command.args(["-Xusejit:true", "-Xjitthreshold:100"])
+        }
         Mode::Aot => {
             let oat = folder.join("oat").join(lab.isa().name());
             fs::create_dir_all(&oat)?;
