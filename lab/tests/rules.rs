@@ -176,7 +176,8 @@ fn rules_are_switched_while_their_methods_run() {
             }
             program.number("stop");
             // Some calls were seen, and none has only one end.
-            begins_in(&snapshot(&mut socket), false);
+            let seen = begins_in(&snapshot(&mut socket), false);
+            assert!(!seen.is_empty(), "{mode:?} {traced}");
             // The process has closed the connection if reading the file took long.
             let mut socket = program.socket();
             program.number("work 1 100");
@@ -186,6 +187,35 @@ fn rules_are_switched_while_their_methods_run() {
             assert_eq!(begins(&snapshot(&mut socket)), expected(done), "{mode:?}");
             program.finish();
         }
+    }
+}
+
+/// Class loaders whose methods have rules are unloaded while rules begin and end.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn rules_are_switched_while_class_loaders_are_unloaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules_file(
+        folder.path(),
+        "method Rules$Late.count identity=argument-1 name=late\nfield Rules$Late.counted name=counted\n",
+    );
+    let on = format!("rules {}", rules.display());
+    for mode in [Mode::Interpreter, Mode::Jit, Mode::Aot] {
+        let (mut program, mut socket) = start(mode, "trace=off,events=rules,max-rings=500", None);
+        program.send("churn 40");
+        for _ in 0..40 {
+            socket.ok(&on);
+            socket.ok("rules off");
+        }
+        assert!(program.line().parse::<u64>().unwrap() > 0);
+        let mut socket = program.socket();
+        begins_in(&snapshot(&mut socket), false);
+        socket.ok(&on);
+        assert!(program.number("churn 8") > 0);
+        let expected = BTreeMap::from([("late".to_owned(), 80)]);
+        assert_eq!(begins(&snapshot(&mut socket)), expected, "{mode:?}");
+        socket.ok("rules off");
+        program.finish();
     }
 }
 
@@ -243,7 +273,7 @@ fn a_rule_that_cannot_be_followed_is_an_error_that_says_why() {
         ),
         (
             "method Rules$Worker.join",
-            "error RULES:1: Rules$Worker has no method join; it inherits that of java.lang.Thread: name this class",
+            "error RULES:1: Rules$Worker has no method join; its superclass java.lang.Thread has one: name java.lang.Thread in the rule",
         ),
         (
             "method java.lang.Object.notify",

@@ -32,7 +32,7 @@ class FieldWatch final : public instrumentation::InstrumentationListener {
     Locks::mutator_lock_->AssertSharedHeld(self);
     const RuleField* rule = Find(self, field);
     if (rule != nullptr && rule->reads) {
-      Record(self, kFieldRead, PackFieldRead(rule->name, IdentityOf(object.Get())));
+      Record(self, kFieldRead, PackFieldRead(rule->name, IdentityOfLocked(self, object.Get())));
     }
   }
 
@@ -45,7 +45,7 @@ class FieldWatch final : public instrumentation::InstrumentationListener {
                     const JValue& value ATTRIBUTE_UNUSED) override REQUIRES_SHARED(Locks::mutator_lock_) {
     const RuleField* rule = Find(self, field);
     if (rule != nullptr && rule->writes) {
-      Record(self, kFieldWritten, PackFieldWritten(rule->name, IdentityOf(object.Get())));
+      Record(self, kFieldWritten, PackFieldWritten(rule->name, IdentityOfLocked(self, object.Get())));
     }
   }
 

@@ -3,7 +3,10 @@
 #include "inlined_copies.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
+#include "android-base/logging.h"
 #include "dex/class_accessor-inl.h"
 #include "dex/code_item_accessors-inl.h"
 #include "dex/dex_file-inl.h"
@@ -26,9 +29,14 @@ constexpr size_t kMaxInlinedCodeUnits = 32u;
 // Inlined methods in inlined methods are looked for up to this depth. The inliner's budget ends before.
 constexpr size_t kMaxDepth = 16u;
 
-// Whether the compilers may inline this code. They inline neither large methods nor ones with a catch block.
+// No more methods are sought: a rule for a method that very much calls, such as Object's constructor, must not fill the
+// memory.
+constexpr size_t kMaxSought = 20000u;
+
+// Whether the compilers may inline this code. They inline no large methods, and before Android 14 none with a catch block.
 bool IsInlinable(const CodeItemDataAccessor& code) {
-  return code.InsnsSizeInCodeUnits() <= kMaxInlinedCodeUnits && code.TriesSize() == 0u;
+  return code.InsnsSizeInCodeUnits() <= kMaxInlinedCodeUnits &&
+         (HINDSIGHT_ART >= 14 || code.TriesSize() == 0u);
 }
 
 constexpr uint32_t kNoIndex = 0xffffffffu;
@@ -108,99 +116,135 @@ InlinedCopies::InlinedCopies(const std::vector<Rule>& rules) {
   for (size_t i = 0u; i != rules.size(); ++i) {
     const Rule& rule = rules[i];
     sought_.push_back(
-        {i, rule.klass, rule.member, rule.parameters, rule.is_method, rule.reads, rule.writes});
+        {i, rule.klass, rule.member, rule.parameters, rule.is_method, rule.reads, rule.writes, nullptr});
   }
 }
 
-void InlinedCopies::Add(const DexFile& dex_file) {
-  Looked& looked = looked_[&dex_file];
-  looked = {dex_file.GetLocationChecksum(), {}};
-  AddHierarchy(dex_file);
+void InlinedCopies::Add(const std::vector<LoadedDexFiles>& loaded) {
+  std::lock_guard<std::mutex> lock(looking_);
+  ForgetOwned();
+  std::vector<Looking> looking = Unknown(loaded);
   std::vector<Sought> sought = sought_;
-  auto is_never_inlined = [&](const Sought& one) { return one.is_method && IsNeverInlined(one, dex_file); };
+  auto is_never_inlined = [&](const Sought& one) { return one.is_method && IsNeverInlined(one, looking); };
   sought.erase(std::remove_if(sought.begin(), sought.end(), is_never_inlined), sought.end());
+  // What was found in one dex file is looked for in all of them.
   for (size_t depth = 0u; !sought.empty() && depth != kMaxDepth; ++depth) {
-    sought = Look(sought, dex_file, &looked);
-    // In dex files that were compiled together with this one, they may be inlined, too.
-    sought_.insert(sought_.end(), sought.begin(), sought.end());
+    std::vector<Sought> inlinable;
+    for (const Looking& one : looking) {
+      Look(sought, one, &inlinable);
+    }
+    if (sought_.size() + inlinable.size() > kMaxSought) {
+      LOG(WARNING) << "hindsight: rules: too much code contains their methods; events may be missing";
+      break;
+    }
+    sought_.insert(sought_.end(), inlinable.begin(), inlinable.end());
+    sought = std::move(inlinable);
+  }
+  related_.clear();
+  std::lock_guard<std::mutex> results(results_);
+  for (Looking& one : looking) {
+    looked_[one.dex_file] = {one.owner, one.dex_file->GetLocationChecksum(), std::move(one.methods)};
   }
 }
 
-bool InlinedCopies::Knows(const DexFile& dex_file) const {
+std::shared_ptr<const InlinedCopies::Methods> InlinedCopies::Find(const DexFile& dex_file) const {
+  std::lock_guard<std::mutex> lock(results_);
   auto it = looked_.find(&dex_file);
-  return it != looked_.end() && it->second.checksum == dex_file.GetLocationChecksum();
+  // Another dex file may have been at its address.
+  const bool is_known = it != looked_.end() && it->second.checksum == dex_file.GetLocationChecksum();
+  return is_known ? it->second.methods : nullptr;
 }
 
-const InlinedCopies::Contents* InlinedCopies::Find(const DexFile& dex_file, uint32_t method_index) const {
-  auto looked = looked_.find(&dex_file);
-  if (looked == looked_.end()) {
-    return nullptr;
+void InlinedCopies::Forget(const void* owner) {
+  std::lock_guard<std::mutex> lock(results_);
+  bool is_owner = false;
+  for (auto it = looked_.begin(); it != looked_.end();) {
+    const bool is_freed = it->second.owner == owner;
+    is_owner = is_owner || is_freed;
+    it = is_freed ? looked_.erase(it) : std::next(it);
   }
-  auto it = looked->second.methods.find(method_index);
-  return it != looked->second.methods.end() ? &it->second : nullptr;
-}
-
-void InlinedCopies::AddHierarchy(const DexFile& dex_file) {
-  for (ClassAccessor accessor : dex_file.GetClasses()) {
-    const dex::ClassDef& definition = accessor.GetClassDef();
-    std::vector<std::string>& supertypes = supertypes_[accessor.GetDescriptor()];
-    supertypes.clear();
-    if (definition.superclass_idx_.IsValid()) {
-      supertypes.push_back(dex_file.StringByTypeIdx(definition.superclass_idx_));
-    }
-    const dex::TypeList* interfaces = dex_file.GetInterfacesList(definition);
-    for (size_t i = 0u; interfaces != nullptr && i != interfaces->Size(); ++i) {
-      supertypes.push_back(dex_file.StringByTypeIdx(interfaces->GetTypeItem(i).type_idx_));
-    }
+  if (is_owner) {
+    freed_.push_back(owner);
   }
 }
 
-bool InlinedCopies::HasAncestor(const std::string& klass, const std::string& ancestor) const {
-  // A damaged dex file may have a class that is its own ancestor.
-  std::vector<std::string> found = {klass};
-  for (size_t i = 0u; i != found.size(); ++i) {
-    if (found[i] == ancestor) {
-      return true;
+void InlinedCopies::ForgetOwned() {
+  std::vector<const void*> freed;
+  {
+    std::lock_guard<std::mutex> lock(results_);
+    freed.swap(freed_);
+  }
+  for (const void* owner : freed) {
+    relations_.Forget(owner);
+    auto is_owned = [&](const Sought& one) { return one.owner == owner; };
+    sought_.erase(std::remove_if(sought_.begin(), sought_.end(), is_owned), sought_.end());
+  }
+}
+
+std::vector<InlinedCopies::Looking> InlinedCopies::Unknown(const std::vector<LoadedDexFiles>& loaded) {
+  std::vector<Looking> unknown;
+  for (const LoadedDexFiles& of : loaded) {
+    std::vector<const DexFile*> dex_files;
+    for (const DexFile* dex_file : of.dex_files) {
+      if (Find(*dex_file) == nullptr) {
+        dex_files.push_back(dex_file);
+        unknown.push_back({of.owner, dex_file, std::make_shared<Methods>()});
+      }
     }
-    auto it = supertypes_.find(found[i]);
-    if (it == supertypes_.end()) {
+    if (!dex_files.empty()) {
+      relations_.Add(of.owner, dex_files);
+    }
+  }
+  return unknown;
+}
+
+const TypeRelations::Types& InlinedCopies::RelatedTo(const Sought& sought) {
+  auto it = related_.find(sought.klass);
+  if (it == related_.end()) {
+    // A bound of the memory.
+    if (related_.size() == 1000u) {
+      related_.clear();
+    }
+    it = related_.emplace(sought.klass, relations_.RelatedTo(sought.klass)).first;
+  }
+  return it->second;
+}
+
+bool InlinedCopies::MayBe(const Sought& sought, const char* klass) {
+  if (sought.klass == klass) {
+    return true;
+  }
+  // Constructors are not inherited.
+  return sought.name != "<init>" && RelatedTo(sought).count(TypeRelations::Hash(klass)) != 0u;
+}
+
+bool InlinedCopies::IsNeverInlined(const Sought& sought, const std::vector<Looking>& dex_files) {
+  bool is_known = false;
+  for (const Looking& looking : dex_files) {
+    const DexFile& dex_file = *looking.dex_file;
+    const dex::TypeId* type = dex_file.FindTypeId(sought.klass.c_str());
+    const dex::ClassDef* definition =
+        type != nullptr ? dex_file.FindClassDef(dex_file.GetIndexForTypeId(*type)) : nullptr;
+    if (definition == nullptr) {
       continue;
     }
-    for (const std::string& supertype : it->second) {
-      if (std::find(found.begin(), found.end(), supertype) == found.end()) {
-        found.push_back(supertype);
+    is_known = true;
+    ClassAccessor accessor(dex_file, *definition);
+    for (const ClassAccessor::Method& method : accessor.GetMethods()) {
+      const dex::MethodId& id = dex_file.GetMethodId(method.GetIndex());
+      const std::string signature = dex_file.GetMethodSignature(id).ToString();
+      const bool is_same = sought.name == dex_file.GetMethodName(id) &&
+                           signature.compare(0u, sought.parameters.size(), sought.parameters) == 0;
+      if (is_same && method.GetCodeItem() != nullptr && IsInlinable(method.GetInstructionsAndData())) {
+        return false;
       }
     }
   }
-  return false;
-}
-
-bool InlinedCopies::IsRelated(const std::string& a, const std::string& b) const {
-  return HasAncestor(a, b) || HasAncestor(b, a);
-}
-
-bool InlinedCopies::IsNeverInlined(const Sought& sought, const DexFile& dex_file) {
-  const dex::TypeId* type = dex_file.FindTypeId(sought.klass.c_str());
-  const dex::ClassDef* definition =
-      type != nullptr ? dex_file.FindClassDef(dex_file.GetIndexForTypeId(*type)) : nullptr;
-  if (definition == nullptr) {
-    return false;
-  }
-  ClassAccessor accessor(dex_file, *definition);
-  for (const ClassAccessor::Method& method : accessor.GetMethods()) {
-    const dex::MethodId& id = dex_file.GetMethodId(method.GetIndex());
-    const std::string signature = dex_file.GetMethodSignature(id).ToString();
-    const bool is_same = sought.name == dex_file.GetMethodName(id) &&
-                         signature.compare(0u, sought.parameters.size(), sought.parameters) == 0;
-    if (is_same && method.GetCodeItem() != nullptr && IsInlinable(method.GetInstructionsAndData())) {
-      return false;
-    }
-  }
-  return true;
+  return is_known;
 }
 
 InlinedCopies::Named InlinedCopies::NamedMethods(const std::vector<Sought>& sought,
-                                                 const DexFile& dex_file) const {
+                                                 const DexFile& dex_file) {
   std::unordered_multimap<std::string_view, const Sought*> by_name;
   for (const Sought& one : sought) {
     if (one.is_method) {
@@ -215,7 +259,7 @@ InlinedCopies::Named InlinedCopies::NamedMethods(const std::vector<Sought>& soug
       const Sought& one = *it->second;
       const std::string signature = dex_file.GetMethodSignature(id).ToString();
       if (signature.compare(0u, one.parameters.size(), one.parameters) == 0 &&
-          IsRelated(dex_file.GetMethodDeclaringClassDescriptor(id), one.klass)) {
+          MayBe(one, dex_file.GetMethodDeclaringClassDescriptor(id))) {
         named.resize(dex_file.NumMethodIds());
         named[i] = &one;
         break;
@@ -226,7 +270,7 @@ InlinedCopies::Named InlinedCopies::NamedMethods(const std::vector<Sought>& soug
 }
 
 InlinedCopies::Named InlinedCopies::NamedFields(const std::vector<Sought>& sought,
-                                                const DexFile& dex_file) const {
+                                                const DexFile& dex_file) {
   std::vector<const Sought*> fields;
   for (const Sought& one : sought) {
     if (!one.is_method) {
@@ -238,7 +282,7 @@ InlinedCopies::Named InlinedCopies::NamedFields(const std::vector<Sought>& sough
     const dex::FieldId& id = dex_file.GetFieldId(i);
     for (const Sought* one : fields) {
       if (one->name == dex_file.GetFieldName(id) &&
-          IsRelated(dex_file.GetFieldDeclaringClassDescriptor(id), one->klass)) {
+          MayBe(*one, dex_file.GetFieldDeclaringClassDescriptor(id))) {
         named.resize(dex_file.NumFieldIds());
         named[i] = one;
         break;
@@ -248,14 +292,14 @@ InlinedCopies::Named InlinedCopies::NamedFields(const std::vector<Sought>& sough
   return named;
 }
 
-std::vector<InlinedCopies::Sought> InlinedCopies::Look(const std::vector<Sought>& sought,
-                                                       const DexFile& dex_file,
-                                                       Looked* looked) const {
-  std::vector<Sought> inlinable;
+void InlinedCopies::Look(const std::vector<Sought>& sought,
+                         const Looking& looking,
+                         std::vector<Sought>* inlinable) {
+  const DexFile& dex_file = *looking.dex_file;
   const Named methods = NamedMethods(sought, dex_file);
   const Named fields = NamedFields(sought, dex_file);
   if (methods.empty() && fields.empty()) {
-    return inlinable;
+    return;
   }
   for (ClassAccessor accessor : dex_file.GetClasses()) {
     for (const ClassAccessor::Method& method : accessor.GetMethods()) {
@@ -286,21 +330,21 @@ std::vector<InlinedCopies::Sought> InlinedCopies::Look(const std::vector<Sought>
       if (found == nullptr) {
         continue;
       }
-      auto [it, is_new] = looked->methods.insert({method.GetIndex(), {accessed != nullptr, found->rule}});
+      auto [it, is_new] = looking.methods->insert({method.GetIndex(), {accessed != nullptr, found->rule}});
       it->second.is_access = it->second.is_access || accessed != nullptr;
       if (is_new && IsInlinable(code)) {
         const dex::MethodId& id = dex_file.GetMethodId(method.GetIndex());
-        inlinable.push_back({found->rule,
-                             accessor.GetDescriptor(),
-                             dex_file.GetMethodName(id),
-                             dex_file.GetMethodSignature(id).ToString(),
-                             /* is_method= */ true,
-                             /* reads= */ false,
-                             /* writes= */ false});
+        inlinable->push_back({found->rule,
+                              accessor.GetDescriptor(),
+                              dex_file.GetMethodName(id),
+                              dex_file.GetMethodSignature(id).ToString(),
+                              /* is_method= */ true,
+                              /* reads= */ false,
+                              /* writes= */ false,
+                              looking.owner});
       }
     }
   }
-  return inlinable;
 }
 
 }  // namespace hindsight

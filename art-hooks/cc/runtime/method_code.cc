@@ -72,6 +72,12 @@ void UseLinkedCode(ArtMethod* method) {
 #endif
 }
 
+bool IsInterpreted(ArtMethod* method) {
+  ClassLinker* linker = Runtime::Current()->GetClassLinker();
+  const void* code = method->GetEntryPointFromQuickCompiledCode();
+  return linker->IsQuickToInterpreterBridge(code) || linker->IsQuickResolutionStub(code);
+}
+
 bool ForbidCompilation(ArtMethod* method) {
   if (!method->IsCompilable()) {
     return false;
@@ -80,9 +86,10 @@ bool ForbidCompilation(ArtMethod* method) {
   return true;
 }
 
-void AllowCompilation(ArtMethod* method) {
-  // Meanwhile, the verifier may have found that the method cannot be compiled.
-  if (method->SkipAccessChecks()) {
+void AllowCompilation(ArtMethod* method, bool was_verified) {
+  // If the class was verified meanwhile, the verifier may have found, too, that the method cannot be compiled, and the flag does
+  // not tell. It has not if the method needs no access checks. Otherwise the method stays in the interpreter.
+  if (was_verified || method->SkipAccessChecks()) {
     method->SetAccessFlags(method->GetAccessFlags() & ~kAccCompileDontBother);
   }
 }

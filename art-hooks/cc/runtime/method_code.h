@@ -25,11 +25,14 @@ void UseInterpreterAfterLinking(ArtMethod* method) REQUIRES_SHARED(Locks::mutato
 // Calls execute the code that the method had when its class was linked. The JIT may compile it again.
 void UseLinkedCode(ArtMethod* method) REQUIRES(Locks::mutator_lock_);
 
+// Whether calls of the method are executed by the interpreter, or will be once its class is initialized.
+bool IsInterpreted(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_);
+
 // The JIT neither compiles nor inlines the method from now on. Returns whether it was allowed to before. Threads may run.
 bool ForbidCompilation(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_);
 
-// Undoes a ForbidCompilation() that returned true.
-void AllowCompilation(ArtMethod* method) REQUIRES(Locks::mutator_lock_);
+// Undoes a ForbidCompilation() that returned true. `was_verified`: the method's class was verified before that.
+void AllowCompilation(ArtMethod* method, bool was_verified) REQUIRES(Locks::mutator_lock_);
 
 }  // namespace hindsight
 }  // namespace art

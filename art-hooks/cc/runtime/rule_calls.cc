@@ -18,20 +18,6 @@ namespace {
 
 std::atomic<const RuleTable*> published(nullptr);
 
-// As IdentityOf(), but an object that this thread has locked gets a monitor for its hash: a method is often called while
-// its caller holds the lock of `this`. Never suspends the thread.
-uint32_t IdentityOfLocked(Thread* self, ObjPtr<mirror::Object> object)
-    REQUIRES_SHARED(Locks::mutator_lock_) {
-  const uint32_t identity = IdentityOf(object);
-  if (identity != 0u || object == nullptr) {
-    return identity;
-  }
-  const LockWord word = object->GetLockWord(/* as_volatile= */ false);
-  const bool is_own =
-      word.GetState() == LockWord::kThinLocked && word.ThinLockOwner() == self->GetThreadId();
-  return is_own ? static_cast<uint32_t>(object->IdentityHashCode()) : 0u;
-}
-
 }  // namespace
 
 RuleTable::RuleTable(std::vector<RuleMethod> methods, std::vector<RuleField> fields)
@@ -41,7 +27,7 @@ RuleTable::RuleTable(std::vector<RuleMethod> methods, std::vector<RuleField> fie
     size *= 2u;
   }
   mask_ = size - 1u;
-  slots_.resize(size, RuleMethod{nullptr, 0u, -1});
+  slots_.resize(size, RuleMethod{nullptr, 0u, 0u});
   for (const RuleMethod& method : methods) {
     size_t i = Hash(method.method) & mask_;
     while (slots_[i].method != nullptr) {
@@ -71,8 +57,11 @@ void RuleCall::Begin(Thread* self, ArtMethod* method) {
     return;
   }
   const ShadowFrame* frame = self->GetManagedStack()->GetTopShadowFrame();
-  if (rule->object_register >= 0 && frame != nullptr && frame->GetMethod() == method) {
-    object_ = IdentityOfLocked(self, frame->GetVRegReference(rule->object_register));
+  if (frame != nullptr && frame->GetMethod() == method) {
+    const size_t registers = frame->NumberOfVRegs();
+    if (rule->object_from_end != 0u && rule->object_from_end <= registers) {
+      object_ = IdentityOfLocked(self, frame->GetVRegReference(registers - rule->object_from_end));
+    }
   }
   name_ = rule->name;
   began_ = true;

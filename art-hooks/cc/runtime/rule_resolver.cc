@@ -2,10 +2,11 @@
 
 #include "rule_resolver.h"
 
+#include <algorithm>
+
 #include "art_field-inl.h"
 #include "art_method-inl.h"
 #include "base/casts.h"
-#include "dex/code_item_accessors-inl.h"
 #include "dex/descriptors_names.h"
 #include "mirror/class-inl.h"
 
@@ -39,31 +40,28 @@ std::string Obstacle(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) {
 
 // Finds the register that holds the object at the method's entry. Returns the reason why there is none, or an empty
 // string.
-std::string FindObject(const Rule& rule, ArtMethod* method, int32_t* object_register)
+std::string FindObject(const Rule& rule, ArtMethod* method, uint32_t* object_from_end)
     REQUIRES_SHARED(Locks::mutator_lock_) {
-  *object_register = -1;
+  *object_from_end = 0u;
   const bool has_this = !method->IsStatic();
   if (rule.argument < 0 || (rule.argument == 0 && !has_this)) {
     return "";
   }
-  CodeItemDataAccessor code(method->DexInstructionData());
-  int32_t found = code.RegistersSize() - code.InsSize();
-  if (rule.argument > 0) {
-    uint32_t length;
-    const char* shorty = method->GetShorty(&length);
-    const uint32_t argument = static_cast<uint32_t>(rule.argument);
-    if (argument >= length) {
-      return "has " + std::to_string(length - 1u) + " parameters";
-    }
-    if (shorty[argument] != 'L') {
-      return "has no object as argument " + std::to_string(argument);
-    }
-    found += has_this ? 1 : 0;
-    for (uint32_t i = 1u; i != argument; ++i) {
-      found += (shorty[i] == 'J' || shorty[i] == 'D') ? 2 : 1;
-    }
+  uint32_t length;
+  const char* shorty = method->GetShorty(&length);
+  const uint32_t argument = static_cast<uint32_t>(rule.argument);
+  if (argument >= length) {
+    return "has " + std::to_string(length - 1u) + " parameters";
   }
-  *object_register = found;
+  if (argument != 0u && shorty[argument] != 'L') {
+    return "has no object as argument " + std::to_string(argument);
+  }
+  // `this` is in front of the parameters.
+  uint32_t from_end = argument == 0u ? 1u : 0u;
+  for (uint32_t i = std::max(argument, 1u); i != length; ++i) {
+    from_end += (shorty[i] == 'J' || shorty[i] == 'D') ? 2u : 1u;
+  }
+  *object_from_end = from_end;
   return "";
 }
 
@@ -83,10 +81,10 @@ void ResolveMethod(const Rule& rule, ObjPtr<mirror::Class> klass, Resolved* reso
       others += (others.empty() ? "" : ", ") + method.GetSignature().ToString();
       continue;
     }
-    RuleMethod found{&method, rule.name, -1};
+    RuleMethod found{&method, rule.name, 0u};
     std::string error = Obstacle(&method);
     if (error.empty()) {
-      error = FindObject(rule, &method, &found.object_register);
+      error = FindObject(rule, &method, &found.object_from_end);
     }
     if (!error.empty()) {
       resolved->error = method.PrettyMethod() + " " + error;
@@ -106,7 +104,9 @@ void ResolveMethod(const Rule& rule, ObjPtr<mirror::Class> klass, Resolved* reso
   for (ObjPtr<mirror::Class> super = klass->GetSuperClass(); super != nullptr; super = super->GetSuperClass()) {
     for (ArtMethod& method : super->GetDeclaredMethods(kRuntimePointerSize)) {
       if (rule.member == method.GetName() && HasParameters(&method, rule.parameters)) {
-        resolved->error += "; it inherits that of " + super->PrettyDescriptor() + ": name this class";
+        const std::string name_of_super = super->PrettyDescriptor();
+        resolved->error +=
+            "; its superclass " + name_of_super + " has one: name " + name_of_super + " in the rule";
         return;
       }
     }

@@ -24,8 +24,9 @@ struct RuleMethod {
   ArtMethod* method;
   // The rule's name, as a number.
   uint32_t name;
-  // The register of the object whose identity the events have, when the method is entered; -1: none.
-  int32_t object_register;
+  // The register of the object whose identity the events have, when the method is entered: its distance from the end of
+  // the frame, where the arguments are. So it stays true if the class is redefined. 0: none.
+  uint32_t object_from_end;
 };
 
 // A field that a rule names.

@@ -10,6 +10,11 @@ use hindsight_decoder::{hubble, Extension, RingMode};
 use hindsight_testkit::{stall, ArtFile, ArtLayout, Script, Workload};
 use hindsight_trace_format::slot::payload_slots;
 
+/// A rules file with each form of a line.
+const RULES: &str =
+    "# rules\nmethod a.B$C.<init>(int[], a.B) identity=argument-2 name=new\nmethod a.B.run\n\
+    field a.B.done access=written\nfield a.B.size access=read name=size\n";
+
 const MAPPING: &str = "# compiler: R8\ncom.example.Store -> a:\n# {\"id\":\"sourceFile\",\"fileName\":\"S.java\"}\n    java.util.Map notes -> a\n    \
 1:3:com.example.Note find(int):30:32 -> a\n    4:4:void com.example.Lock.lock():99:99 -> a\n    4:4:com.example.Note find(int):33 -> a\n    \
 void save(com.example.Note[],long) -> b\ncom.example.Note -> a.b:\n    void <init>() -> <init>\n";
@@ -168,5 +173,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     put("mapping", "r8", MAPPING.as_bytes())?;
     put("signatures", "one", SIGNATURES.as_bytes())?;
+    put("rules", "each-form", RULES.as_bytes())?;
     Ok(())
 }

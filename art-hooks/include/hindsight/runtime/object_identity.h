@@ -11,6 +11,7 @@
 #include "mirror/class-inl.h"
 #include "mirror/object-inl.h"
 #include "monitor.h"
+#include "thread.h"
 
 namespace art {
 namespace hindsight {
@@ -38,6 +39,20 @@ inline uint32_t IdentityOf(ObjPtr<mirror::Object> object) REQUIRES_SHARED(Locks:
     }
   }
   return 0u;
+}
+
+// As IdentityOf(), but an object that this thread has locked gets a monitor for its hash. For programs' objects, whose
+// methods are often called, and whose fields are accessed, while the lock is held. Never suspends the thread.
+inline uint32_t IdentityOfLocked(Thread* self, ObjPtr<mirror::Object> object)
+    REQUIRES_SHARED(Locks::mutator_lock_) {
+  const uint32_t identity = IdentityOf(object);
+  if (identity != 0u || object == nullptr) {
+    return identity;
+  }
+  const LockWord word = object->GetLockWord(/* as_volatile= */ false);
+  const bool is_own =
+      word.GetState() == LockWord::kThinLocked && word.ThinLockOwner() == self->GetThreadId();
+  return is_own ? static_cast<uint32_t>(object->IdentityHashCode()) : 0u;
 }
 
 // A class, as the address of its first method, which does not move: readers know the method's name, and so the class's.

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import dalvik.system.PathClassLoader;
+
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.ref.WeakReference;
+import java.lang.reflect.Method;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -9,7 +13,8 @@ import java.util.List;
 /**
  * Calls the methods that a rules file names, a known number of times. Takes commands from standard input, one a line, and
  * answers each with one line: {@code work THREADS ITERATIONS} runs so many threads to their ends, {@code spin THREADS}
- * starts threads that go on until {@code stop}; the answers are the number of iterations.
+ * starts threads that go on until {@code stop}; the answers are the number of iterations. {@code churn LOADERS} calls
+ * Late.count() ten times in each of so many class loaders, which it drops.
  */
 public final class Rules {
     static volatile boolean ending;
@@ -36,6 +41,9 @@ public final class Rules {
                     Class<?> late = Class.forName("Rules$Lazy");
                     System.out.println(late.getDeclaredMethod("run", Object.class).invoke(null, command));
                     break;
+                case "churn":
+                    System.out.println(churn(Integer.parseInt(command[1])));
+                    break;
                 case "cost":
                     System.out.println(cost(Integer.parseInt(command[1])));
                     break;
@@ -44,6 +52,45 @@ public final class Rules {
                     System.out.println(join(spinning));
             }
         }
+    }
+
+    /**
+     * Calls Late.count() in so many class loaders, one after the other; those that are used no more are unloaded now and
+     * then. Returns the number of loaders that were seen to be unloaded.
+     */
+    private static int churn(int loaders) throws Exception {
+        List<WeakReference<ClassLoader>> dropped = new ArrayList<>();
+        for (int i = 0; i < loaders; i++) {
+            dropped.add(useLoader());
+            if (i % 4 == 3) {
+                Runtime.getRuntime().gc();
+            }
+        }
+        while (isAlive(dropped.get(0))) {
+            Runtime.getRuntime().gc();
+        }
+        int unloaded = 0;
+        for (WeakReference<ClassLoader> loader : dropped) {
+            unloaded += isAlive(loader) ? 0 : 1;
+        }
+        return unloaded;
+    }
+
+    /** As useLoader(), a method of its own, so that no register of the caller keeps the loader alive. */
+    private static boolean isAlive(WeakReference<ClassLoader> loader) {
+        return loader.get() != null;
+    }
+
+    private static WeakReference<ClassLoader> useLoader() throws Exception {
+        ClassLoader parent = ClassLoader.getSystemClassLoader().getParent();
+        ClassLoader loader = new PathClassLoader(System.getProperty("java.class.path"), parent);
+        Class<?> lazy = loader.loadClass("Rules$Lazy");
+        Method run = lazy.getDeclaredMethod("run", Object.class);
+        run.setAccessible(true);
+        for (int i = 0; i < 10; i++) {
+            run.invoke(null, loader);
+        }
+        return new WeakReference<>(loader);
     }
 
     private static List<Worker> start(int count, long iterations) {
@@ -86,7 +133,10 @@ public final class Rules {
 
     /** Is loaded when it is first used. */
     static final class Late {
+        static int counted;
+
         static int count(Object of) {
+            counted++;
             return of.hashCode() == 0 ? 1 : 2;
         }
     }
