@@ -138,6 +138,20 @@ impl Clock {
         self.converter().ns_at(ticks)
     }
 
+    /// The last reading of the counter at this time, CLOCK_BOOTTIME, ns; or an earlier time's, if there is none.
+    pub(crate) fn ticks_at(&self, ns: u64) -> u64 {
+        let (mut low, mut high) = (0, u64::MAX);
+        while low < high {
+            let middle = high - (high - low) / 2;
+            if self.to_ns(middle) <= ns {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        low
+    }
+
     /// Converts many ticks; fastest when they decrease.
     pub(crate) fn converter(&self) -> Converter<'_> {
         Converter {

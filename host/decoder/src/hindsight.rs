@@ -151,13 +151,8 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .iter()
         .map(|t| merger.merge(&t.methods, symbols.as_ref()))
         .collect();
-    let events = threads.iter().flat_map(|t| &t.thread.events);
-    let stacks = Stacks::new(
-        &stacks,
-        events.filter_map(ThreadEvent::stack),
-        symbols.as_ref(),
-        &mut merger,
-    );
+    let events = threads.iter_mut().flat_map(|t| &mut t.thread.events);
+    let stacks = Stacks::new(&stacks, events, symbols.as_ref(), &clock, &mut merger);
     let methods = merger.finish();
     let rings = threads
         .into_par_iter()

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stacks that events name, with methods in place of addresses.
 
-use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use hashbrown::{HashMap, HashSet};
 use hindsight_trace_format::container::{self, SymbolTable};
 
+use crate::clock::Clock;
 use crate::methods::{Merger, MethodId, Resolver};
+use crate::model::ThreadEvent;
 
 /// Most frames of a stack. Devices record no more; the outermost of a deeper stack are left out.
 pub const MAX_STACK_FRAMES: usize = 256;
@@ -14,7 +17,7 @@ pub const NO_DEX_PC: u32 = u32::MAX;
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The method. If its address had several names, the last one.
+    /// The method.
     pub method: MethodId,
     /// Index of the instruction in the method's dex code, or [`NO_DEX_PC`].
     pub dex_pc: u32,
@@ -43,48 +46,32 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// The stacks of a file, with the methods of those that are `used`.
-    pub(crate) fn new(
+    /// The stacks of a file, with the methods of those that `events` name. An address that several methods had stands for
+    /// the one of the event's time: where a node is of several methods so, the events name copies of it.
+    pub(crate) fn new<'e>(
         stacks: &container::Stacks,
-        used: impl Iterator<Item = StackId>,
+        events: impl Iterator<Item = &'e mut ThreadEvent>,
         symbols: Option<&SymbolTable<'_>>,
+        clock: &Clock,
         merger: &mut Merger,
     ) -> Self {
-        let mut generations: HashMap<u32, Vec<Node>> = HashMap::new();
-        for generation in &stacks.generations {
-            let nodes = generation.nodes.iter().map(|node| Node {
-                frame: Frame {
-                    method: MethodId::NOT_RECORDED,
-                    dex_pc: node.dex_pc,
-                },
-                parent: node.parent,
-            });
-            generations.insert(generation.number, nodes.collect());
-        }
-        let mut resolver = Resolver::new(symbols);
-        for stack in used {
-            let StackId {
-                generation,
-                node: mut number,
-            } = stack;
-            let named = stacks.generation(generation);
-            let (Some(named), Some(nodes)) = (named, generations.get_mut(&generation)) else {
+        let mut naming = Naming::new(stacks, symbols);
+        for event in events {
+            let Some(stack) = event.stack() else {
                 continue;
             };
-            // Up to a node that an earlier event named.
-            while let Some(node) = number
-                .checked_sub(1)
-                .and_then(|i| nodes.get_mut(i as usize))
-            {
-                if node.frame.method != MethodId::NOT_RECORDED {
-                    break;
-                }
-                let address = named.node(number).map_or(0, |node| node.method);
-                // The thread's ids, for now.
-                node.frame.method = MethodId(resolver.resolve(address, u64::MAX).0);
-                number = node.parent;
+            if naming.reused.is_empty() {
+                naming.name(stack);
+                continue;
             }
+            let node = naming.name_at(stack, clock.ticks_at(event.at_ns));
+            event.set("node", u64::from(node));
         }
+        let Naming {
+            mut generations,
+            resolver,
+            ..
+        } = naming;
         let ids = merger.merge(&resolver.into_keys(), symbols);
         for node in generations.values_mut().flatten() {
             let id = ids.get(node.frame.method.0 as usize);
@@ -135,5 +122,115 @@ impl Stacks {
             let nodes = self.generations[&number].iter();
             (number, nodes.map(|n| (n.frame, n.parent)).collect())
         })
+    }
+}
+
+/// The most copies of nodes: a damaged file's events may be of any time.
+const MOST_COPIES: usize = 1 << 20;
+
+/// Gives the nodes their methods.
+struct Naming<'s, 'a, 'b> {
+    stacks: &'s container::Stacks,
+    /// The methods have the resolver's ids.
+    generations: HashMap<u32, Vec<Node>>,
+    resolver: Resolver<'a, 'b>,
+    /// The addresses that several methods had: their class loaders were unloaded.
+    reused: HashSet<u64>,
+    /// The numbers of copies: by generation, number of the node, number of the parent, and method.
+    copies: HashMap<(u32, u32, u32, MethodId), u32>,
+}
+
+impl<'s, 'a, 'b> Naming<'s, 'a, 'b> {
+    fn new(stacks: &'s container::Stacks, symbols: Option<&'b SymbolTable<'a>>) -> Self {
+        let generations = stacks.generations.iter().map(|generation| {
+            let nodes = generation.nodes.iter().map(|node| Node {
+                frame: Frame {
+                    method: MethodId::NOT_RECORDED,
+                    dex_pc: node.dex_pc,
+                },
+                parent: node.parent,
+            });
+            (generation.number, nodes.collect())
+        });
+        // Sorted by their addresses.
+        let addresses = symbols.into_iter().flat_map(|table| table.iter());
+        let mut last = None;
+        let reused = addresses
+            .map(|symbol| symbol.address)
+            .filter(|address| last.replace(*address) == Some(*address));
+        Naming {
+            stacks,
+            generations: generations.collect(),
+            resolver: Resolver::new(symbols),
+            reused: reused.collect(),
+            copies: HashMap::new(),
+        }
+    }
+
+    /// Names the frames of a stack, up to a node that an earlier event named.
+    fn name(&mut self, stack: StackId) {
+        let file = self.stacks.generation(stack.generation);
+        let (Some(file), Some(nodes)) = (file, self.generations.get_mut(&stack.generation)) else {
+            return;
+        };
+        let mut number = stack.node;
+        while let Some(node) = number
+            .checked_sub(1)
+            .and_then(|i| nodes.get_mut(i as usize))
+        {
+            if node.frame.method != MethodId::NOT_RECORDED {
+                break;
+            }
+            let address = file.node(number).map_or(0, |node| node.method);
+            node.frame.method = MethodId(self.resolver.resolve(address, u64::MAX).0);
+            number = node.parent;
+        }
+    }
+
+    /// Names the frames of a stack that was taken at this counter. Returns the number of its node, which may be a copy's.
+    fn name_at(&mut self, stack: StackId, counter: u64) -> u32 {
+        let file = self.stacks.generation(stack.generation);
+        let (Some(file), Some(nodes)) = (file, self.generations.get_mut(&stack.generation)) else {
+            return stack.node;
+        };
+        let parent_of = |number: &u32| file.node(*number).map(|node| node.parent);
+        let numbers = std::iter::successors(Some(stack.node), parent_of);
+        let numbers = numbers.take_while(|number| file.node(*number).is_some());
+        let mut numbers: Vec<u32> = numbers.take(MAX_STACK_FRAMES).collect();
+        numbers.reverse();
+        let Some(mut parent) = numbers.first().and_then(parent_of) else {
+            return stack.node;
+        };
+        for number in numbers {
+            let address = file.node(number).map_or(0, |node| node.method);
+            let at = if self.reused.contains(&address) {
+                counter
+            } else {
+                u64::MAX
+            };
+            let method = MethodId(self.resolver.resolve(address, at).0);
+            let Some(node) = nodes.get_mut(number as usize - 1) else {
+                return stack.node;
+            };
+            let is_named = node.frame.method != MethodId::NOT_RECORDED;
+            if node.parent == parent && (!is_named || node.frame.method == method) {
+                node.frame.method = method;
+                parent = number;
+                continue;
+            }
+            let dex_pc = node.frame.dex_pc;
+            let key = (stack.generation, number, parent, method);
+            let copies = self.copies.len();
+            parent = match self.copies.entry(key) {
+                Entry::Occupied(copy) => *copy.get(),
+                Entry::Vacant(_) if copies == MOST_COPIES => return stack.node,
+                Entry::Vacant(place) => {
+                    let frame = Frame { method, dex_pc };
+                    nodes.push(Node { frame, parent });
+                    *place.insert(nodes.len() as u32)
+                }
+            };
+        }
+        parent
     }
 }

@@ -122,3 +122,39 @@ fn damaged_stacks_cost_the_sampled_calls_only() {
     assert!(trace.threads[0].calls.is_empty());
     assert_eq!(trace.threads[0].events.len(), 1);
 }
+
+#[test]
+fn an_address_that_is_used_again_is_the_method_of_its_time() {
+    let mut script = Script::new("test");
+    let [a, b, c] = ["A.a", "A.b", "A.c"].map(|name| script.method(name, "()V"));
+    script.reused_by(b, 5 * MS, "B.x");
+    script.reused_by(c, 7 * MS, "B.y");
+    let thread = script.events_thread(100, "main", 1);
+    let frames = [(a, 1), (b, 2), (c, 3)];
+    for at_ms in [1, 4, 6, 7, 8] {
+        take(&mut script, thread, at_ms, &frames);
+    }
+    // Its callers' nodes have copies by now, it has none.
+    take(&mut script, thread, 9, &frames[..1]);
+    script.stop_at(10 * MS);
+    let trace = decode(&script);
+    let stacks: Vec<_> = (trace.threads[0].events.iter())
+        .filter_map(|event| event.stack())
+        .collect();
+    let names: Vec<String> = (stacks.iter())
+        .map(|stack| {
+            let names = trace
+                .stacks
+                .frames(*stack)
+                .map(|f| trace.methods.name(f.method));
+            names.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let [old, between, new] = ["A.c A.b A.a", "A.c B.x A.a", "B.y B.x A.a"];
+    assert_eq!(names, [old, old, between, new, new, "A.a"]);
+    // Equal stacks have one name.
+    assert_eq!((stacks[0], stacks[3]), (stacks[1], stacks[4]));
+    for (frame, parent) in trace.stacks.generations().flat_map(|(_, nodes)| nodes) {
+        assert!(parent == 0 || frame.dex_pc > 1, "the outermost one");
+    }
+}

@@ -132,6 +132,15 @@ impl Script {
         address
     }
 
+    /// From this time on, the address is another method's: the class loader of the one before was unloaded.
+    pub fn reused_by(&mut self, address: u64, at_ns: u64, full_name: &str) {
+        self.method(full_name, "()V");
+        if let Some(symbol) = self.symbols.last_mut() {
+            symbol.address = address;
+            symbol.valid_from = EPOCH + at_ns;
+        }
+    }
+
     /// Adds a thread, whose recording begins at time 0.
     pub fn thread(&mut self, tid: u32, name: &str) -> ThreadIndex {
         self.threads.push(ThreadScript {

@@ -2,6 +2,7 @@
 //! Stacks, and the calls that are made of them.
 
 use super::*;
+use crate::clock::Clock;
 use crate::methods::{Merger, Method};
 use hindsight_trace_format::container::{self, StackGeneration, StackNode};
 
@@ -56,12 +57,9 @@ impl Script {
             generations: vec![self.generation.clone()],
         };
         let mut merger = Merger::default();
-        let stacks = Stacks::new(
-            &file,
-            self.events.iter().filter_map(ThreadEvent::stack),
-            None,
-            &mut merger,
-        );
+        let mut events = self.events.clone();
+        let clock = Clock::nanoseconds("test", 0);
+        let stacks = Stacks::new(&file, events.iter_mut(), None, &clock, &mut merger);
         let mut methods = Vec::new();
         for (_, method) in merger.finish().iter() {
             let letter = char::from((method.address - 0x1_0000) as u8);

@@ -50,6 +50,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
             "mixed",
             "deep",
             "changing",
+            "unloading",
         ] {
             let program = Program {
                 jar: &jar,
