@@ -211,13 +211,29 @@ fn stacks(file: &Path) -> Vec<(&'static str, Vec<String>)> {
     all
 }
 
+/// How often these events are in a file, one directly after the other.
+fn occurrences(file: &Path, events: &[Extension]) -> usize {
+    let newest_first: Vec<u32> = events.iter().rev().map(|e| e.number()).collect();
+    let bytes = std::fs::read(file).unwrap();
+    let reader = Reader::new(&bytes).unwrap();
+    let mut found = 0;
+    for index in reader.ring_indices() {
+        let ring = reader.ring(index).unwrap().unwrap();
+        let all: Vec<u32> = ring.slots().events().map(|e| e.slot.low()).collect();
+        let windows = all.windows(newest_first.len());
+        found += windows.filter(|w| **w == newest_first).count();
+    }
+    found
+}
+
 /// Each kind of place has stacks, and they show the method that was there.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn stacks_are_taken_at_each_kind_of_place() {
     let folder = tempfile::tempdir().unwrap();
     let library = native_library(folder.path(), "paths");
-    let configuration = "events=stacks+waits,stack-interval=0,stack-table=22,event-spool=26";
+    let configuration =
+        "events=stacks+waits+runtime,stack-interval=0,stack-table=22,event-spool=26";
     let library = library.display().to_string();
     let small_heap = |command: &mut Command, _: &Path| {
         command.arg("-Xmx16m");
@@ -226,7 +242,13 @@ fn stacks_are_taken_at_each_kind_of_place() {
     assert_eq!(program.line(), "done");
     let mut socket = program.socket();
     socket.ok("snapshot points");
-    let points = stacks(&traces(program.folder())[0]);
+    let file = &traces(program.folder())[0];
+    // Of the collector's requests, not of those for a stack.
+    use Extension::{CheckpointBegin, CheckpointEnd, PackedStack};
+    assert_ne!(occurrences(file, &[CheckpointBegin]), 0);
+    let of_stacks = [CheckpointBegin, PackedStack, CheckpointEnd];
+    assert_eq!(occurrences(file, &of_stacks), 0);
+    let points = stacks(file);
     for (reason, method) in [
         ("library load", "Points.load"),
         ("allocation", "Points.allocate"),

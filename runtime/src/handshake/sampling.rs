@@ -19,6 +19,9 @@ const WAIT_BEGINS: u8 = 0;
 /// The index of the one that a thread asks for where it allocates.
 const ALLOCATION: u8 = 2;
 
+/// The index of the one that the control thread asks for.
+const CHECKPOINT: u8 = 6;
+
 /// No stack was asked for.
 const NOT_ASKED: u8 = u8::MAX;
 
@@ -28,7 +31,7 @@ pub(crate) struct Sampling {
     is_main: bool,
     /// The control thread has asked the thread for a stack, and the thread has not answered yet.
     requested: AtomicBool,
-    /// The thread has taken a stack since the control thread last wanted to ask it.
+    /// The thread has taken a stack of its own accord since the control thread last wanted to ask it.
     has_taken: AtomicBool,
     /// The thread has asked for a stack, for this reason; or `NOT_ASKED`. Its next stack is taken whenever the last one was.
     /// The thread itself asks, in any state.
@@ -88,8 +91,8 @@ const _: () = assert!(
 );
 
 impl Sampling {
-    /// The control thread asks the thread for a stack. False if the thread has taken one since the last call, or has not
-    /// answered an earlier request yet.
+    /// The control thread asks the thread for a stack. False if the thread has taken one of its own accord since the last
+    /// call, or has not answered an earlier request yet.
     pub(crate) fn request(&self) -> bool {
         !self.has_taken.swap(false, Ordering::Relaxed)
             && !self.requested.swap(true, Ordering::Relaxed)
@@ -167,7 +170,10 @@ impl Sampling {
             debug_assert!(false, "no reason for a stack: {reason}");
             return;
         }
-        self.has_taken.store(true, Ordering::Relaxed);
+        // The stack that answers a request is no reason against the next request.
+        if reason != CHECKPOINT {
+            self.has_taken.store(true, Ordering::Relaxed);
+        }
         // SAFETY: the caller is the thread.
         let own = unsafe { self.own() };
         if reason != WAIT_BEGINS {
