@@ -3,9 +3,13 @@
 //!
 //! Nothing here panics or locks. A thread's first stack allocates the memory for its frames.
 
-use hindsight_runtime::stacks::{Frame, MAX_FRAMES};
+use hindsight_runtime::stacks::{Frame, Spacing, MAX_FRAMES};
 use hindsight_runtime::TracedThread;
 
+/// `HINDSIGHT_STACK_IF_DUE`.
+const STACK_IF_DUE: u32 = 0;
+/// `HINDSIGHT_STACK_OF_WAKE`.
+const STACK_OF_WAKE: u32 = 1;
 /// `HINDSIGHT_NO_REASON`.
 const NO_REASON: u32 = u32::MAX;
 
@@ -15,9 +19,14 @@ const _: () = assert!(MAX_FRAMES == 256 && size_of::<Frame>() == 16);
 /// # Safety
 /// `state` is what the calling thread's state word holds, and not null.
 #[no_mangle]
-unsafe extern "C" fn hindsight_begin_stack(state: *const TracedThread, force: u32) -> *mut Frame {
+unsafe extern "C" fn hindsight_begin_stack(state: *const TracedThread, how: u32) -> *mut Frame {
+    let spacing = match how {
+        STACK_IF_DUE => Spacing::Interval,
+        STACK_OF_WAKE => Spacing::Eighth,
+        _ => Spacing::None,
+    };
     // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
-    unsafe { (*state).begin_stack(force != 0) }
+    unsafe { (*state).begin_stack(spacing) }
 }
 
 /// # Safety

@@ -112,6 +112,47 @@ fn waits_have_two_ends_and_a_waker() {
     }
 }
 
+/// A thread that collects garbage says when it suspends all threads; another one, when it runs the collector's requests. What
+/// a thread has allocated is counted.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn collections_and_allocations_are_recorded() {
+    const ARRAYS: u64 = 50_000;
+    let (mut program, mut socket, _) = control("events=all");
+    program.number("thread busy busy");
+    program.number(&format!("thread collect collector {ARRAYS}"));
+    for calls in 1..=3 {
+        program.number("poke collector");
+        until("collected", || program.number("calls collector") == calls);
+    }
+    socket.ok("snapshot collections");
+    let folder = program.finish();
+    let trace = open(&traces(folder.path())[0]);
+    let count =
+        |thread: &Thread, kind: Extension| thread.events.iter().filter(|e| e.kind == kind).count();
+    let collector = thread(&trace, "collector");
+    let pauses = count(collector, Extension::GcPauseBegin);
+    assert!(pauses >= 3, "{pauses}");
+    assert_eq!(count(collector, Extension::GcPauseEnd), pauses);
+    let busy = thread(&trace, "busy");
+    let requests = count(busy, Extension::CheckpointBegin);
+    assert!(requests != 0);
+    assert_eq!(count(busy, Extension::CheckpointEnd), requests);
+
+    let most = |field: &str| {
+        let counted = fields(collector, Extension::Allocations, field);
+        assert!(counted.windows(2).all(|w| w[0] <= w[1]), "{counted:?}");
+        *counted.last().unwrap()
+    };
+    // An array has a header, and the thread makes some other objects.
+    let (objects, bytes) = (most("objects"), most("bytes"));
+    assert!(
+        (3 * ARRAYS..=3 * ARRAYS + 1000).contains(&objects),
+        "{objects}"
+    );
+    assert!((3000 * ARRAYS..=3100 * ARRAYS).contains(&bytes), "{bytes}");
+}
+
 /// Events are switched on and off from outside while threads wait.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]

@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use hindsight_runtime::stacks::Frame;
+use hindsight_runtime::stacks::{Frame, Spacing};
 use hindsight_runtime::{
     clock, Config, Host, ProcessIdentity, Recorder, Severity, ThreadWords, TracedThread,
 };
@@ -79,7 +79,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// Takes a stack of these frames.
 fn stack(thread: &TracedThread, frame: impl Fn(usize) -> u64) {
     // SAFETY: the caller is the thread.
-    let memory = unsafe { thread.begin_stack(true) };
+    let memory = unsafe { thread.begin_stack(Spacing::None) };
     if memory.is_null() {
         return;
     }
@@ -140,7 +140,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }),
             time(CALLS, |_| {
                 // SAFETY: this is the thread.
-                black_box(unsafe { thread.begin_stack(false) });
+                black_box(unsafe { thread.begin_stack(Spacing::Interval) });
             }),
             time(STACKS, |_| {
                 method += 1;

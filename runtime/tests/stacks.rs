@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{FakeHost, Managed, World};
+use hindsight_runtime::stacks::Spacing;
 use hindsight_runtime::{Config, Recorder, SnapshotOutcome, TracedThread};
 use hindsight_trace_format::catalogue::Spec;
 use hindsight_trace_format::container::{Reader, Stacks};
@@ -28,7 +29,13 @@ fn take(thread: &TracedThread, methods: &[u64], force: bool) -> bool {
 /// As [`take`], for this reason.
 fn take_for(thread: &TracedThread, methods: &[u64], force: bool, reason: u8) -> bool {
     // SAFETY: the caller is the thread.
-    let frames = unsafe { thread.begin_stack(force) };
+    let frames = unsafe {
+        thread.begin_stack(if force {
+            Spacing::None
+        } else {
+            Spacing::Interval
+        })
+    };
     if frames.is_null() {
         return false;
     }

@@ -548,6 +548,10 @@ catalogue! {
         part("generation", 0, 24, 32, Number),
         part("reason", 0, 56, 7, Choice(STACK_REASONS)),
         part("cut", 0, 63, 1, Flag);
+    /// A garbage collection on this thread suspends all threads: until it resumes them, none runs managed code.
+    GcPauseBegin = 0x1f8, "collection suspends all threads", Runtime, Boundary, Runtime;
+    /// The garbage collection resumes all threads.
+    GcPauseEnd = 0x200, "collection resumes all threads", Runtime, Boundary, Runtime;
 }
 
 /// The bits of a node's number in [`Extension::PackedStack`].

@@ -22,6 +22,7 @@
 #include "hindsight/runtime/trace_stubs.h"
 #include "hindsight/runtime/tracing_gate.h"
 #include "event_class.h"
+#include "gc_pauses.h"
 #include "hindsight_class.h"
 #include "known_frames.h"
 #include "nativehelper/scoped_local_ref.h"
@@ -86,6 +87,7 @@ void Start(JNIEnv* env) {
     }
     return;
   }
+  RecordGcPauses();
   started.store(true, std::memory_order_release);
   running.store(true, std::memory_order_release);
   ThreadStarted(Thread::Current());

@@ -252,7 +252,10 @@ void SampleAllocation(Thread* thread) {
 
 void TakeStack(Thread* self, StackReason reason, bool force) {
   void* state = self->GetHindsightWords()->state;
-  HindsightFrame* frames = hindsight_begin_stack(state, force ? 1u : 0u);
+  const uint32_t how = !force                     ? HINDSIGHT_STACK_IF_DUE :
+                       reason == kStackReasonWakes ? HINDSIGHT_STACK_OF_WAKE :
+                                                    HINDSIGHT_STACK_ALWAYS;
+  HindsightFrame* frames = hindsight_begin_stack(state, how);
   if (frames == nullptr) {
     return;
   }

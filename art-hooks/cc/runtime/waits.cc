@@ -10,6 +10,17 @@
 namespace art {
 namespace hindsight {
 
+namespace {
+
+// The stack of a thread that wakes others: it shows what they waited for.
+void SampleStackOfWake(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_) {
+  if (self->GetState() == ThreadState::kRunnable) {
+    SampleStack(self, kStackReasonWakes, /* force= */ true);
+  }
+}
+
+}  // namespace
+
 void RecordWaitBegin(
     Thread* self, uint32_t kind, uint32_t number, uint64_t object, uint64_t timeout_ns) {
   if (Records(self, kCategoryWaits)) {
@@ -88,10 +99,7 @@ void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
   if (Records(self, kCategoryWaits)) {
     RecordInAnyState(self, kWakes, PackWakes(thread->GetTid(), wait));
   }
-  // Always, whenever the last one was: it shows what the waiting thread waited for.
-  if (self->GetState() == ThreadState::kRunnable) {
-    SampleStack(self, kStackReasonWakes, /* force= */ true);
-  }
+  SampleStackOfWake(self);
 }
 
 void RecordNotified(Thread* self, Thread* first, bool all) {
@@ -111,6 +119,7 @@ void RecordReleased(Thread* self, const void* lock, size_t waiters) {
   if (waiters > itself) {
     const uint64_t number = reinterpret_cast<uintptr_t>(lock);
     RecordInAnyState(self, kReleased, PackReleased(number, waiters - itself));
+    SampleStackOfWake(self);
   }
 }
 

@@ -24,7 +24,7 @@ use crate::thread::taken::TakenRing;
 use crate::thread::trace::{Inner, StartReason, ThreadTrace};
 use crate::thread::words::{HookMode, ThreadWords};
 
-use crate::stacks::Frame;
+use crate::stacks::{Frame, Spacing};
 #[cfg(feature = "lock-free")]
 use request::Request;
 use sampling::Sampling;
@@ -166,15 +166,15 @@ impl TracedThread {
     }
 
     /// Memory for the [`MAX_FRAMES`](crate::stacks::MAX_FRAMES) innermost frames of the thread, if its stack is wanted now;
-    /// else null. The last stack must be older than the configured interval, unless `force` is set.
+    /// else null. The last stack must be as old as `spacing` says.
     ///
     /// # Safety
     /// Called by the thread itself. The memory is valid until its next stack, or its end.
     #[inline]
-    pub unsafe fn begin_stack(&self, force: bool) -> *mut Frame {
+    pub unsafe fn begin_stack(&self, spacing: Spacing) -> *mut Frame {
         match &self.sampling {
             // SAFETY: the caller is the thread.
-            Some(sampling) => unsafe { sampling.begin(force) },
+            Some(sampling) => unsafe { sampling.begin(spacing) },
             None => std::ptr::null_mut(),
         }
     }

@@ -10,7 +10,7 @@ use hindsight_trace_format::slot::Extension;
 
 use crate::clock;
 use crate::config;
-use crate::stacks::{Again, Frame, ProcessStacks, Sample, Sampler};
+use crate::stacks::{Again, Frame, ProcessStacks, Sample, Sampler, Spacing};
 use crate::thread::trace::ThreadTrace;
 
 /// The index in [`STACK_REASONS`] of the one after which the thread does not run.
@@ -148,12 +148,18 @@ impl Sampling {
     /// # Safety
     /// Called by the thread itself. The memory is valid until its next stack, or its end.
     #[inline]
-    pub(crate) unsafe fn begin(&self, force: bool) -> *mut Frame {
+    pub(crate) unsafe fn begin(&self, spacing: Spacing) -> *mut Frame {
         // SAFETY: the caller is the thread.
         let own = unsafe { self.own() };
         let now = clock::counter();
-        let force = force || self.asked.load(Ordering::Relaxed) != NOT_ASKED;
-        if !force && !own.sampler.is_due(now, self.stacks.interval(self.is_main)) {
+        let interval = self.stacks.interval(self.is_main);
+        let is_due = match spacing {
+            _ if self.asked.load(Ordering::Relaxed) != NOT_ASKED => true,
+            Spacing::Interval => own.sampler.is_due(now, interval),
+            Spacing::Eighth => own.sampler.is_due(now, interval / 8),
+            Spacing::None => true,
+        };
+        if !is_due {
             return std::ptr::null_mut();
         }
         own.sampler.begin(now).as_mut_ptr()

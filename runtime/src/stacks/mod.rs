@@ -31,6 +31,17 @@ pub(crate) use table::StackTable;
 /// The counter's rate until it is known, ticks per second.
 const PRESUMED_RATE: u64 = 1_000_000_000;
 
+/// How old a thread's last stack must be when it takes another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// As old as the configured interval.
+    Interval,
+    /// An eighth of it: stacks of threads that wake others. A storm of wake-ups is bounded in this way.
+    Eighth,
+    /// Of any age.
+    None,
+}
+
 /// The data that the stacks of all threads share.
 pub(crate) struct ProcessStacks {
     table: StackTable,

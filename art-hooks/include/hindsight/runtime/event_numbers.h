@@ -474,6 +474,12 @@ inline constexpr std::array<uint64_t, 1> PackPackedStack(uint64_t node,
   return {{(node & 0xffffffu) | ((generation & 0xffffffffu) << 24) | ((reason & 0x7fu) << 56) | ((cut & 0x1u) << 63)}};
 }
 
+// A garbage collection on this thread suspends all threads: until it resumes them, none runs managed code.
+static constexpr uint32_t kGcPauseBegin = 0x1f8u;
+
+// The garbage collection resumes all threads.
+static constexpr uint32_t kGcPauseEnd = 0x200u;
+
 }  // namespace hindsight
 }  // namespace art
 

@@ -22,9 +22,14 @@ struct HindsightFrame {
 // The number of frames that hindsight_begin_stack has memory for. In Rust: hindsight_runtime::stacks::MAX_FRAMES.
 #define HINDSIGHT_MAX_FRAMES 256u
 
-// Memory for the frames of the calling thread, innermost first, if its stack is wanted now; else null. The last stack must
-// be older than the configured interval, unless `force` is not 0. Memory is allocated the first time.
-HindsightFrame* hindsight_begin_stack(const void* state, uint32_t force);
+// How old the last stack must be: as old as the configured interval, an eighth of it, or of any age.
+#define HINDSIGHT_STACK_IF_DUE 0u
+#define HINDSIGHT_STACK_OF_WAKE 1u
+#define HINDSIGHT_STACK_ALWAYS 2u
+
+// Memory for the frames of the calling thread, innermost first, if its stack is wanted now; else null. Memory is allocated
+// the first time.
+HindsightFrame* hindsight_begin_stack(const void* state, uint32_t how);
 
 // Records the stack of the calling thread, which is Runnable: `count` frames were written to hindsight_begin_stack's
 // memory. `cut` is not 0 if there were more. `reason`: a StackReason.

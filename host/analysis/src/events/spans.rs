@@ -30,6 +30,8 @@ pub enum SpanKind {
     Service,
     /// It runs a request of the managed runtime.
     Checkpoint,
+    /// It has suspended all threads, for a garbage collection.
+    GcPause,
     /// It takes an activity through a step of its lifecycle.
     Lifecycle,
     /// A piece of work that the program named.
@@ -52,6 +54,7 @@ impl SpanKind {
             SpanKind::Transaction => "transaction",
             SpanKind::Service => "service",
             SpanKind::Checkpoint => "checkpoint",
+            SpanKind::GcPause => "collection pause",
             SpanKind::Lifecycle => "lifecycle",
             SpanKind::Marked => "marked",
             SpanKind::Rule => "rule",
@@ -130,6 +133,8 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
         Extension::BinderServed => (false, SpanKind::Service, id("transaction")),
         Extension::CheckpointBegin => (true, SpanKind::Checkpoint, 0),
         Extension::CheckpointEnd => (false, SpanKind::Checkpoint, 0),
+        Extension::GcPauseBegin => (true, SpanKind::GcPause, 0),
+        Extension::GcPauseEnd => (false, SpanKind::GcPause, 0),
         Extension::LifecycleBegin => (true, SpanKind::Lifecycle, lifecycle(event)),
         Extension::LifecycleEnd => (false, SpanKind::Lifecycle, lifecycle(event)),
         Extension::UserBegin => (true, SpanKind::Marked, id("name") << 32 ^ id("id")),
@@ -286,7 +291,8 @@ impl Limits {
                 loops = event.at_ns;
             }
             // A checkpoint may run at the end of a wait, before the wait's own end.
-            if bound(event).is_some_and(|(_, kind, _)| kind != SpanKind::Checkpoint) {
+            let is_of_runtime = |kind| matches!(kind, SpanKind::Checkpoint | SpanKind::GcPause);
+            if bound(event).is_some_and(|(_, kind, _)| !is_of_runtime(kind)) {
                 wait = event.at_ns;
             }
         }

@@ -111,7 +111,7 @@ fn heads(thread: &Thread, own: &Spans, used: &Resources) -> Vec<Span> {
     let is_work = |span: &Span| {
         !matches!(
             span.kind,
-            SpanKind::Wait | SpanKind::Checkpoint | SpanKind::Rule
+            SpanKind::Wait | SpanKind::Checkpoint | SpanKind::GcPause | SpanKind::Rule
         )
     };
     let work = of(&|span| is_work(span) && !is_life(span));

@@ -194,7 +194,10 @@ impl<'a> Facts<'a> {
         let mut doing: Vec<String> = Vec::new();
         let mut since_ns = 0;
         for span in &spans.spans {
-            let is_work = !matches!(span.kind, SpanKind::Wait | SpanKind::Checkpoint);
+            let is_work = !matches!(
+                span.kind,
+                SpanKind::Wait | SpanKind::Checkpoint | SpanKind::GcPause
+            );
             if is_work && span.start_ns <= at_ns && at_ns <= span.end_ns {
                 since_ns = span.start_ns;
                 let (kind, name) = (span.kind.name(), self.name(thread, span.begin));

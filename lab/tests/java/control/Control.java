@@ -73,6 +73,7 @@ public final class Control {
         private final String argument;
         private int tid;
         private int pokes;
+        private volatile byte[] last;
         volatile long calls;
 
         Subject(String kind, String name, String argument) {
@@ -125,6 +126,15 @@ public final class Control {
                     case "fill": // Each time it is poked calls step() ARGUMENT times.
                         while (awaitPoke()) {
                             call(Integer.parseInt(argument));
+                        }
+                        break;
+                    case "collect": // Each time it is poked makes ARGUMENT arrays of 1000 bytes, and collects them.
+                        while (awaitPoke()) {
+                            for (int i = 0; i < Integer.parseInt(argument); i++) {
+                                last = new byte[1000];
+                            }
+                            Runtime.getRuntime().gc();
+                            call(1);
                         }
                         break;
                     case "asleep":
