@@ -136,8 +136,9 @@ fn collections_and_allocations_are_recorded() {
     assert_eq!(count(collector, Extension::GcPauseEnd), pauses);
     let busy = thread(&trace, "busy");
     let requests = count(busy, Extension::CheckpointBegin);
-    assert!(requests != 0);
-    assert_eq!(count(busy, Extension::CheckpointEnd), requests);
+    // The last one is for the snapshot.
+    let ended = count(busy, Extension::CheckpointEnd);
+    assert!(ended != 0 && ended + 1 >= requests, "{requests} {ended}");
 
     let most = |field: &str| {
         let counted = fields(collector, Extension::Allocations, field);
