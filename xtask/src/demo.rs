@@ -12,6 +12,8 @@ use anyhow::{bail, ensure, Context as _, Result};
 use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Parts, Variant};
 use serde::Deserialize;
 
+mod events;
+
 /// The demo's program, below `lab/demo`.
 const MAIN_CLASS: &str = "com.example.notes.NotesApp";
 /// Lines of the program's output.
@@ -53,7 +55,8 @@ pub(crate) struct Options {
     /// Record events only, no calls: as on all threads of a phone.
     #[arg(long)]
     events: bool,
-    /// Compare the result with the app's source; fail if it differs.
+    /// Compare the result with the app's source; fail if it differs. With --events: the owner of the lock, the sender of the
+    /// message, the CPU time, and the methods that stacks show.
     #[arg(long)]
     check: bool,
     /// Folder for demo.hindsight and demo.pftrace.
@@ -128,7 +131,12 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
             .arg("--output")
             .arg(&perfetto),
     )?;
-    if options.check {
+    if options.check && options.events {
+        events::check(&why_as_json(&hindsight, &trace)?)?;
+        println!(
+            "demo: the owner of the lock, the sender of the message and the CPU time agree with the app's source"
+        );
+    } else if options.check {
         let chain = longest_chain(&hindsight, &trace)?;
         check(&chain)?;
         println!("demo: the result agrees with the app's source");
@@ -277,7 +285,8 @@ struct Evidence {
     ended_together: Option<usize>,
 }
 
-fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
+/// What `hindsight why --json` writes.
+fn why_as_json(hindsight: &Path, trace: &Path) -> Result<Vec<u8>> {
     let mut command = Command::new(hindsight);
     command.args(["why", "--json"]).arg(trace);
     let output = command
@@ -288,8 +297,12 @@ fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
         "{command:?} failed ({})",
         output.status
     );
-    let stalls: Stalls =
-        serde_json::from_slice(&output.stdout).context("hindsight why wrote other JSON")?;
+    Ok(output.stdout)
+}
+
+fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
+    let json = why_as_json(hindsight, trace)?;
+    let stalls: Stalls = serde_json::from_slice(&json).context("hindsight why wrote other JSON")?;
     stalls
         .chains
         .into_iter()
