@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::damage::{self, DamageReport};
+use crate::event_rate::{self, Rate};
 use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{column, Cell, Kind, Look, Page};
@@ -85,6 +86,9 @@ struct ThreadReport {
     ring_bytes: u64,
     ring_used_bytes: u64,
     overwritten_slots: u64,
+    /// Of a thread that recorded events only, and enough of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_rate: Option<Rate>,
     /// Of a full ring that covers less than a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     short: Option<Short>,
@@ -154,6 +158,7 @@ impl Short {
 #[derive(Default)]
 struct Whole {
     span_ns: u64,
+    event_rate: Option<Rate>,
     short: Option<Short>,
     /// Number of events of the selected time, as `hindsight events` lists them.
     selected_events: usize,
@@ -232,6 +237,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
         let spans = spans(t);
         let whole = Whole {
             span_ns: t.end_ns - t.start_ns,
+            event_rate: Rate::of(t),
             short: Short::of(&trace, t),
             selected_events: (0..t.events.len()).filter(|&i| has(&spans, i)).count(),
         };
@@ -264,6 +270,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
             ring_bytes: t.ring_bytes,
             ring_used_bytes: t.stats.slots * 8,
             overwritten_slots: t.stats.overwritten_slots,
+            event_rate: whole.event_rate,
             short: whole.short,
         })
         .collect();
@@ -426,6 +433,9 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
             "The numbers of calls{and} levels{events} are of the selected part, all others of the whole recording."
         ))?;
     }
+    let rates = r.threads.iter();
+    let rates = rates.filter_map(|t| Some((t.tid, &*t.name, t.event_rate.as_ref()?)));
+    event_rate::write(page, rates)?;
     for thread in &r.threads {
         write_short(page, thread)?;
     }
