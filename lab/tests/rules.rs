@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use common::{jar, lab, open, Program, Socket};
+use common::{jar, lab, open, tests_folder, Program, Socket};
 use hindsight_decoder::{Extension, Trace};
+use hindsight_lab::JavaLibrary;
 
 const RULES: &str = "\
 method Rules$Queue.put(int, java.lang.Object) identity=argument-2 name=put
@@ -37,21 +38,63 @@ fn compiled_jar() -> &'static Path {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("compiled.jar");
             std::fs::copy(jar("rules"), &path).unwrap();
-            let lab = lab();
-            let oat = folder.path().join("oat").join(lab.isa().name());
-            std::fs::create_dir_all(&oat).unwrap();
-            let status = lab
-                .dex2oat_command()
-                .arg(format!("--dex-file={}", path.display()))
-                .arg(format!("--oat-file={}/compiled.odex", oat.display()))
-                .args(["--compiler-filter=speed", "--class-loader-context=PCL[]"])
-                .args(["--host", "-j1"])
-                .status()
-                .unwrap();
-            assert!(status.success());
+            compile_ahead_of_time(folder.path());
             (folder, path)
         })
         .1
+}
+
+/// Compiles the folder's `compiled.jar`.
+fn compile_ahead_of_time(folder: &Path) {
+    let lab = lab();
+    let oat = folder.join("oat").join(lab.isa().name());
+    std::fs::create_dir_all(&oat).unwrap();
+    let status = lab
+        .dex2oat_command()
+        .arg(format!("--dex-file={}/compiled.jar", folder.display()))
+        .arg(format!("--oat-file={}/compiled.odex", oat.display()))
+        .args(["--compiler-filter=speed", "--class-loader-context=PCL[]"])
+        .args(["--host", "-j1"])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+/// The jar of `rules_chain` with two dex files, of which the second has the class `Chain$Middle`.
+fn chain_jar(folder: &Path) -> PathBuf {
+    let source = tests_folder().join("java/rules_chain/Chain.java");
+    let classes = folder.join("classes");
+    let sources = JavaLibrary {
+        sources: vec![source],
+        class_output: Some(classes.clone()),
+        ..JavaLibrary::default()
+    };
+    lab()
+        .compile_java(&sources, &folder.join("all.jar"))
+        .unwrap();
+    let second = folder.join("second");
+    std::fs::create_dir(&second).unwrap();
+    let middle = "Chain$Middle.class";
+    std::fs::rename(classes.join(middle), second.join(middle)).unwrap();
+    let jar = folder.join("compiled.jar");
+    for (classes, jar) in [(classes, &jar), (second, &folder.join("second.jar"))] {
+        let library = JavaLibrary {
+            class_jars: vec![classes],
+            ..JavaLibrary::default()
+        };
+        lab().compile_java(&library, jar).unwrap();
+    }
+    let run = |arguments: &[&str]| {
+        let status = Command::new("jar")
+            .args(arguments)
+            .current_dir(folder)
+            .status();
+        assert!(status.unwrap().success());
+    };
+    run(&["xf", "second.jar", "classes.dex"]);
+    std::fs::rename(folder.join("classes.dex"), folder.join("classes2.dex")).unwrap();
+    run(&["uf", "compiled.jar", "classes2.dex"]);
+    jar
 }
 
 /// Starts the program, with these rules if any.
@@ -190,6 +233,32 @@ fn rules_are_switched_while_their_methods_run() {
     }
 }
 
+/// A method of the first dex file is inlined into one of the second, and that one into one of the first.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn methods_inlined_over_several_dex_files_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules_file(folder.path(), "method Chain$First.first name=first\n");
+    let jar = chain_jar(folder.path());
+    compile_ahead_of_time(folder.path());
+    let configuration = format!("trace=off,events=rules,rules={}", rules.display());
+    for configuration in [&*configuration, "trace=off,events=rules"] {
+        let mut program = Program::start_jar(&jar, "Chain", "", configuration, |command, _| {
+            command.arg("-Xusejit:false");
+        });
+        assert_eq!(program.line(), "ready");
+        let mut socket = program.socket();
+        if !configuration.contains("rules=/") {
+            assert_eq!(program.number("100"), 100);
+            socket.ok(&format!("rules {}", rules.display()));
+        }
+        assert_eq!(program.number("100"), 100);
+        let expected = BTreeMap::from([("first".to_owned(), 100)]);
+        assert_eq!(begins(&snapshot(&mut socket)), expected, "{configuration}");
+        program.finish();
+    }
+}
+
 /// Class loaders whose methods have rules are unloaded while rules begin and end.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
@@ -242,7 +311,8 @@ fn accesses_to_a_field_are_recorded_once() {
         }
         let expected = [
             ((Extension::FieldRead, "done"), 2 * done),
-            ((Extension::FieldWritten, "done"), 3),
+            // At the end of each thread, the second time while it holds the lock of an object without a hash.
+            ((Extension::FieldWritten, "done"), 6),
             ((Extension::FieldWritten, "Rules$Queue.counted"), done),
         ];
         assert_eq!(counts, BTreeMap::from(expected), "{mode:?}");

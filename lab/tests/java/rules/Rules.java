@@ -202,6 +202,10 @@ public final class Rules {
                 iterations++;
             }
             queue.finish();
+            Queue locked = new Queue();
+            synchronized (locked) {
+                locked.finish();
+            }
         }
 
         private void iterate(Queue queue, ArrayDeque<Object> deque, long i) {
