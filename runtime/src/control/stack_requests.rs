@@ -135,7 +135,82 @@ fn process_cpu_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::Arc;
+
+    use hindsight_trace_format::container::Symbol;
+
     use super::*;
+    use crate::config::Config;
+    use crate::handshake::TracedThread;
+    use crate::host::{Host, ProcessIdentity, Severity};
+    use crate::stacks::Spacing;
+    use crate::thread::trace::StartReason;
+    use crate::thread::words::ThreadWords;
+
+    /// A managed runtime whose threads run all the time; counts the threads that are asked.
+    struct Running(Arc<AtomicUsize>);
+
+    impl Host for Running {
+        fn attach_control_thread(&self) -> bool {
+            true
+        }
+        fn detach_control_thread(&self) {}
+        fn run_at_safepoint(&self, _tid: u32, _action: &mut (dyn FnMut() + Send)) -> bool {
+            false
+        }
+        fn symbolize(&self, _addresses: &[u64], _named: &mut dyn FnMut(Symbol)) {}
+        fn identity(&self) -> ProcessIdentity {
+            ProcessIdentity::default()
+        }
+        fn log(&self, _severity: Severity, _message: &str) {}
+        fn request_stacks(&self, tids: &[u32], are_running: &mut [u8]) {
+            self.0.fetch_add(tids.len(), Ordering::Relaxed);
+            are_running.fill(1);
+        }
+    }
+
+    /// Index in `STACK_REASONS`.
+    const ALLOCATION: u8 = 2;
+    const CHECKPOINT: u8 = 6;
+
+    fn take_stack(thread: &TracedThread, reason: u8) {
+        // SAFETY: this test is the thread.
+        let frames = unsafe { thread.begin_stack(Spacing::None) };
+        // SAFETY: there is memory for at least one frame.
+        unsafe { (*frames).method = 0x7000_0000 };
+        // SAFETY: this test is the thread, and has written one frame.
+        unsafe { thread.end_stack(reason, 1, false) };
+    }
+
+    #[test]
+    fn a_thread_is_asked_each_time_unless_it_takes_stacks_itself() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let config = Config::parse("events=stacks,dir=/nonexistent").unwrap();
+        let session = Session::new(config, Box::new(Running(Arc::clone(&asked))));
+        let words = ThreadWords::new();
+        // SAFETY: this test is the thread, and the words outlive it.
+        let thread = Arc::new(unsafe { session.new_thread(1, "test", &words) });
+        let ring = session.events_ring().unwrap();
+        // SAFETY: this test is the thread.
+        unsafe { thread.begin(ring, StartReason::Configuration) }.unwrap();
+        session.registry.add(Arc::clone(&thread));
+        let requests = StackRequests::new(&session);
+        let is_asked = || {
+            let before = asked.load(Ordering::Relaxed);
+            requests.make();
+            asked.load(Ordering::Relaxed) != before
+        };
+        for _ in 0..3 {
+            assert!(is_asked());
+            assert!(!is_asked(), "no answer yet");
+            thread.stack_request_done();
+            take_stack(&thread, CHECKPOINT);
+        }
+        take_stack(&thread, ALLOCATION);
+        assert!(!is_asked(), "it takes stacks");
+        assert!(is_asked());
+    }
 
     #[test]
     fn a_process_that_hardly_runs_is_not_asked() {
