@@ -2,6 +2,8 @@
 
 import dalvik.system.PathClassLoader;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Random;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongUnaryOperator;
@@ -225,15 +227,21 @@ public final class RandomWork {
   }
 
   /**
-   * Runs code of a class loader that is unloaded soon. The memory of its methods, and of the code that the JIT compiles for
-   * them, is used again for those of another one.
+   * Runs code of a class loader that is unloaded later. The memory of its methods, and of the code that the JIT compiles for
+   * them, is used again for those of another one. Until then the code of many loaders fills the JIT's memory.
    */
   private void useAndUnload(int ms) {
-    results += fromNewLoader().applyAsLong(ms);
-    if (leaves % 5 == 4) {
+    LongUnaryOperator visitor = fromNewLoader();
+    loaded.add(visitor);
+    results += visitor.applyAsLong(ms);
+    if (loaded.size() == 30) {
+      loaded.clear();
       Runtime.getRuntime().gc();
     }
   }
+
+  /** What is in use of class loaders. */
+  private final List<Object> loaded = new ArrayList<>();
 
   private LongUnaryOperator fromNewLoader() {
     try {

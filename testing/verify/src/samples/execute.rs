@@ -107,7 +107,7 @@ pub(super) fn execute(lab: &Lab, program: &Program<'_>, folder: &Path) -> Result
         Mode::Jit => {
             if program.kind == "unloading" {
                 // The JIT collects its code.
-                command.args(["-Xjitinitialsize:64K", "-Xjitmaxsize:128K"]);
+                command.args(["-Xjitinitialsize:64K", "-Xjitmaxsize:64K"]);
             }
             command.args(["-Xusejit:true", "-Xjitthreshold:100"])
         }
