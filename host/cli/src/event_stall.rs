@@ -248,9 +248,12 @@ fn transaction(wait: &EventWait) -> String {
 fn calls(place: &Place) -> String {
     /// More of them do not fit into a sentence.
     const MOST: usize = 5;
-    let inner = place.calls.len().saturating_sub(MOST);
+    let mut calls = place.calls.clone();
+    // Methods of one name often call each other.
+    calls.dedup();
+    let inner = calls.len().saturating_sub(MOST);
     let more = if inner > 0 { "… → " } else { "" };
-    format!("{more}{}", place.calls[inner..].join(" → "))
+    format!("{more}{}", calls[inner..].join(" → "))
 }
 
 /// What the owner, the waker or the server did.
