@@ -151,8 +151,14 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .iter()
         .map(|t| merger.merge(&t.methods, symbols.as_ref()))
         .collect();
+    let events = threads.iter().flat_map(|t| &t.thread.events);
+    let used = events.filter_map(|event| Some((event.stack()?, event.at_ns)));
+    let (stacks, nodes) = Stacks::new(&stacks, used, symbols.as_ref(), &clock, &mut merger);
     let events = threads.iter_mut().flat_map(|t| &mut t.thread.events);
-    let stacks = Stacks::new(&stacks, events, symbols.as_ref(), &clock, &mut merger);
+    let of_stacks = events.filter(|event| event.stack().is_some());
+    for (event, node) in of_stacks.zip(nodes) {
+        event.set("node", u64::from(node));
+    }
     let methods = merger.finish();
     let rings = threads
         .into_par_iter()

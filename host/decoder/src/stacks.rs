@@ -7,7 +7,6 @@ use hindsight_trace_format::container::{self, SymbolTable};
 
 use crate::clock::Clock;
 use crate::methods::{Merger, MethodId, Resolver};
-use crate::model::ThreadEvent;
 
 /// Most frames of a stack. Devices record no more; the outermost of a deeper stack are left out.
 pub const MAX_STACK_FRAMES: usize = 256;
@@ -46,27 +45,25 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// The stacks of a file, with the methods of those that `events` name. An address that several methods had stands for
-    /// the one of the event's time: where a node is of several methods so, the events name copies of it.
-    pub(crate) fn new<'e>(
+    /// The stacks of a file, with the methods of those that are `used`, and when, CLOCK_BOOTTIME, ns. An address that several
+    /// methods had stands for the one of that time: where a node is of several methods so, it has copies. Returns the
+    /// number of the node of each of `used`, in their order.
+    pub(crate) fn new(
         stacks: &container::Stacks,
-        events: impl Iterator<Item = &'e mut ThreadEvent>,
+        used: impl Iterator<Item = (StackId, u64)>,
         symbols: Option<&SymbolTable<'_>>,
         clock: &Clock,
         merger: &mut Merger,
-    ) -> Self {
+    ) -> (Self, Vec<u32>) {
         let mut naming = Naming::new(stacks, symbols);
-        for event in events {
-            let Some(stack) = event.stack() else {
-                continue;
-            };
+        let name = |(stack, at_ns)| {
             if naming.reused.is_empty() {
-                naming.name(stack);
-                continue;
+                naming.name(stack)
+            } else {
+                naming.name_at(stack, clock.ticks_at(at_ns))
             }
-            let node = naming.name_at(stack, clock.ticks_at(event.at_ns));
-            event.set("node", u64::from(node));
-        }
+        };
+        let nodes = used.map(name).collect();
         let Naming {
             mut generations,
             resolver,
@@ -77,7 +74,7 @@ impl Stacks {
             let id = ids.get(node.frame.method.0 as usize);
             node.frame.method = id.copied().unwrap_or(MethodId::NOT_RECORDED);
         }
-        Stacks { generations }
+        (Stacks { generations }, nodes)
     }
 
     /// Whether there is no stack.
@@ -167,11 +164,11 @@ impl<'s, 'a, 'b> Naming<'s, 'a, 'b> {
         }
     }
 
-    /// Names the frames of a stack, up to a node that an earlier event named.
-    fn name(&mut self, stack: StackId) {
+    /// Names the frames of a stack, up to a node that an earlier event named. Returns the number of its node.
+    fn name(&mut self, stack: StackId) -> u32 {
         let file = self.stacks.generation(stack.generation);
         let (Some(file), Some(nodes)) = (file, self.generations.get_mut(&stack.generation)) else {
-            return;
+            return stack.node;
         };
         let mut number = stack.node;
         while let Some(node) = number
@@ -185,6 +182,7 @@ impl<'s, 'a, 'b> Naming<'s, 'a, 'b> {
             node.frame.method = MethodId(self.resolver.resolve(address, u64::MAX).0);
             number = node.parent;
         }
+        stack.node
     }
 
     /// Names the frames of a stack that was taken at this counter. Returns the number of its node, which may be a copy's.

@@ -57,9 +57,10 @@ impl Script {
             generations: vec![self.generation.clone()],
         };
         let mut merger = Merger::default();
-        let mut events = self.events.clone();
+        let events = self.events.iter();
+        let used = events.filter_map(|event| Some((event.stack()?, event.at_ns)));
         let clock = Clock::nanoseconds("test", 0);
-        let stacks = Stacks::new(&file, events.iter_mut(), None, &clock, &mut merger);
+        let (stacks, _) = Stacks::new(&file, used, None, &clock, &mut merger);
         let mut methods = Vec::new();
         for (_, method) in merger.finish().iter() {
             let letter = char::from((method.address - 0x1_0000) as u8);
