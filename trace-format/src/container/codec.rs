@@ -76,6 +76,11 @@ impl<'a> Decoder<'a> {
         self.bytes.len() - self.at
     }
 
+    /// Whether these bytes come next.
+    pub(super) fn is_next(&self, bytes: &[u8]) -> bool {
+        self.bytes[self.at..].starts_with(bytes)
+    }
+
     pub(super) fn error(&self, what: impl Into<String>) -> DecodeError {
         DecodeError {
             offset: self.at,

@@ -16,6 +16,10 @@ const LEAST_NODE_BYTES: usize = 3;
 const MOST_NODE_BYTES: usize = 2 * 5 + 2 * 10;
 /// Number of the generation, count of the nodes and their size.
 const GENERATION_BYTES: usize = 12;
+/// The size of a node in the earlier form of the table, which has nodes of one size.
+const EARLIER_NODE_BYTES: usize = 16;
+/// Follows that size. Nodes of today's form do not begin so: their first method would have the address 0.
+const EARLIER_PADDING: [u8; 4] = [0; 4];
 
 impl StackGeneration {
     /// The node with this number.
@@ -98,6 +102,14 @@ impl Stacks {
             let number = d.u32("the generation's number")?;
             let count_of_nodes = d.u32("the number of nodes")? as usize;
             let bytes = d.u32("the size of the nodes")? as usize;
+            if bytes == EARLIER_NODE_BYTES && d.is_next(&EARLIER_PADDING) {
+                d.take(EARLIER_PADDING.len(), "padding")?;
+                let mut nodes = Vec::new();
+                let decoded = decode_earlier_nodes(d, count_of_nodes, &mut nodes);
+                self.generations.push(StackGeneration { number, nodes });
+                decoded?;
+                continue;
+            }
             if bytes < count_of_nodes.saturating_mul(LEAST_NODE_BYTES)
                 || bytes > count_of_nodes.saturating_mul(MOST_NODE_BYTES)
             {
@@ -179,6 +191,30 @@ fn decode_nodes(bytes: &[u8], count: usize, nodes: &mut Vec<StackNode>) -> Resul
             method: methods[known],
             parent: parent as u32,
             dex_pc: dex_pc.wrapping_sub(1),
+        });
+    }
+    Ok(())
+}
+
+/// Adds the nodes of the earlier form to `nodes`, also those before the place of an error.
+fn decode_earlier_nodes(
+    d: &mut Decoder<'_>,
+    count: usize,
+    nodes: &mut Vec<StackNode>,
+) -> Result<(), DecodeError> {
+    nodes.reserve(count.min(d.remaining() / EARLIER_NODE_BYTES));
+    for number in 1..=count {
+        let method = d.u64("method")?;
+        let parent = d.u32("parent")?;
+        if parent as usize >= number {
+            return Err(d.error(format!(
+                "node {number} has the parent {parent}, which is no older"
+            )));
+        }
+        nodes.push(StackNode {
+            method,
+            parent,
+            dex_pc: d.u32("dex_pc")?,
         });
     }
     Ok(())
@@ -285,6 +321,27 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Stacks::decode(&bytes[..length]).is_err(), "{length}");
         }
+    }
+
+    #[test]
+    fn nodes_of_one_size_are_read() {
+        let mut e = Encoder::default();
+        for word in [1, 0, 7, 2, 16, 0] {
+            e.u32(word);
+        }
+        for (method, parent, dex_pc) in [(0xa000, 0, 3), (0xb000, 1, u32::MAX)] {
+            e.u64(method);
+            e.u32(parent);
+            e.u32(dex_pc);
+        }
+        let nodes = vec![node(0xa000, 0, 3), node(0xb000, 1, u32::MAX)];
+        let generation = StackGeneration { number: 7, nodes };
+        assert_eq!(Stacks::decode(&e.0).unwrap().generations, [generation]);
+        let cut = Stacks::decode_damaged(&e.0[..e.0.len() - 1]);
+        assert_eq!(cut.generations[0].nodes.len(), 1);
+        // A parent that is no older.
+        e.0[24 + 16 + 8] = 2;
+        assert!(Stacks::decode(&e.0).is_err());
     }
 
     #[test]
