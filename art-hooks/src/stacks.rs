@@ -45,10 +45,11 @@ unsafe extern "C" fn hindsight_end_stack(
 }
 
 /// # Safety
-/// As `hindsight_begin_stack`.
+/// As `hindsight_stack_asked_for`.
 #[no_mangle]
 unsafe extern "C" fn hindsight_stack_request_done(state: *const TracedThread) {
-    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    // SAFETY: ART's checkpoint runs on the thread itself, or while it is suspended; the runtime frees the state after the
+    // thread's end.
     unsafe { (*state).stack_request_done() }
 }
 
@@ -75,9 +76,10 @@ unsafe extern "C" fn hindsight_stack_is_coming(state: *const TracedThread) {
 }
 
 /// # Safety
-/// As `hindsight_begin_stack`.
+/// `state` is what a thread's state word holds, and not null. The thread is the caller, or is suspended and does not end.
 #[no_mangle]
 unsafe extern "C" fn hindsight_stack_asked_for(state: *const TracedThread) -> u32 {
-    // SAFETY: ART's hook passes the calling thread's own state, which the runtime frees after the thread's end.
+    // SAFETY: ART's checkpoint runs on the thread itself, or while it is suspended; the runtime frees the state after the
+    // thread's end.
     unsafe { (*state).stack_asked_for() }.map_or(NO_REASON, u32::from)
 }

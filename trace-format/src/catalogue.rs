@@ -470,7 +470,7 @@ catalogue! {
     /// An exception that nothing caught ends this thread.
     Uncaught = 0x151, "uncaught exception", Runtime, Semantics, Runtime,
         whole("class", 0, Class);
-    /// The program begins a piece of work of its own. `id` connects it with a `Post`.
+    /// The program begins a piece of work of its own. `id` connects it with a `work posted`.
     UserBegin = 0x15a, "work begins", Marks, Boundary, Runtime,
         whole("name", 0, String),
         whole("id", 1, Identity);
@@ -548,9 +548,9 @@ catalogue! {
         part("generation", 0, 24, 32, Number),
         part("reason", 0, 56, 7, Choice(STACK_REASONS)),
         part("cut", 0, 63, 1, Flag);
-    /// A garbage collection on this thread suspends all threads: until it resumes them, none runs managed code.
+    /// All threads are suspended now, for a garbage collection on this thread.
     GcPauseBegin = 0x1f8, "collection suspends all threads", Runtime, Boundary, Runtime;
-    /// The garbage collection resumes all threads.
+    /// The garbage collection resumes all threads. On Android 14 some run already.
     GcPauseEnd = 0x200, "collection resumes all threads", Runtime, Boundary, Runtime;
 }
 

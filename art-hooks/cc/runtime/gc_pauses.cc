@@ -34,7 +34,10 @@ class GcPauses final : public gc::GcPauseListener {
 
 void RecordGcPauses() {
   static GcPauses pauses;
-  Runtime::Current()->GetHeap()->SetGcPauseListener(&pauses);
+  gc::Heap* heap = Runtime::Current()->GetHeap();
+  if (heap->GetGcPauseListener() == nullptr) {
+    heap->SetGcPauseListener(&pauses);
+  }
 }
 
 }  // namespace hindsight

@@ -12,11 +12,26 @@ namespace hindsight {
 
 namespace {
 
-// The stack of a thread that wakes others: it shows what they waited for.
+// The stack of a thread that wakes others or releases a lock: it shows what they waited for.
 void SampleStackOfWake(Thread* self) REQUIRES_SHARED(Locks::mutator_lock_) {
   if (self->GetState() == ThreadState::kRunnable) {
     SampleStack(self, kStackReasonWakes, /* force= */ true);
   }
+}
+
+// `self`, the calling thread, ends the wait with this number of `thread`. False if it runs: its next park will not wait.
+bool RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
+  if (thread == self) {
+    return false;
+  }
+  if (CategoriesOf(thread) != 0u && wait != 0u) {
+    const uint32_t waker = PackWaker(self->GetTid(), wait);
+    __atomic_store_n(&thread->GetHindsightWords()->waker, waker, __ATOMIC_RELAXED);
+  }
+  if (Records(self, kCategoryWaits)) {
+    RecordInAnyState(self, kWakes, PackWakes(thread->GetTid(), wait));
+  }
+  return true;
 }
 
 }  // namespace
@@ -87,31 +102,33 @@ GcWait::~GcWait() {
   SampleStackSoon(self_, kStackReasonGcWait, /* force= */ true);
 }
 
-void RecordWakes(Thread* self, Thread* thread, uint32_t wait) {
-  if (thread == self) {
-    // It runs: its next park will not wait.
-    return;
+void RecordInterrupts(Thread* self, Thread* thread) {
+  if (RecordWakes(self, thread, WaitOf(thread))) {
+    // Not now: a walk may take locks that come before the mutex of a wait.
+    SampleStackSoon(self, kStackReasonWakes, /* force= */ true);
   }
-  if (CategoriesOf(thread) != 0u && wait != 0u) {
-    const uint32_t waker = PackWaker(self->GetTid(), wait);
-    __atomic_store_n(&thread->GetHindsightWords()->waker, waker, __ATOMIC_RELAXED);
+}
+
+void RecordUnparks(Thread* self, Thread* thread, uint32_t wait) {
+  if (RecordWakes(self, thread, wait)) {
+    SampleStackOfWake(self);
   }
-  if (Records(self, kCategoryWaits)) {
-    RecordInAnyState(self, kWakes, PackWakes(thread->GetTid(), wait));
-  }
-  SampleStackOfWake(self);
 }
 
 void RecordNotified(Thread* self, Thread* first, bool all) {
+  bool wakes = false;
   Thread* thread = first;
   do {
     // In the list are also threads that were interrupted, or whose time was up, until they own the monitor again.
     MutexLock wait(self, *thread->GetWaitMutex());
     if (thread->GetWaitMonitor() != nullptr) {
-      Wakes(self, thread);
+      wakes |= RecordWakes(self, thread, WaitOf(thread));
     }
     thread = thread->GetWaitNext();
   } while (all && thread != nullptr);
+  if (wakes) {
+    SampleStackOfWake(self);
+  }
 }
 
 void RecordReleased(Thread* self, const void* lock, size_t waiters) {

@@ -58,7 +58,7 @@ bool HasTracedFrames(const OatQuickMethodHeader* header) {
 
 // Calls `visit`, which returns whether to go on, with each class in `table`.
 template <typename ClassTable, typename Visitor>
-void VisitClassesWithoutReadBarrier(ClassTable* table, Visitor& visit) {
+void VisitClassesWithoutReadBarrier(ClassTable* table, Visitor& visit) NO_THREAD_SAFETY_ANALYSIS {
 #if HINDSIGHT_ART >= 14
   table->template Visit<kWithoutReadBarrier>(visit);
 #else

@@ -21,7 +21,8 @@ struct Full {
 /// The full rings of a process.
 ///
 /// A thread whose ring is full exchanges it here for an empty one: nothing is copied. If the lock is taken for more than a
-/// few microseconds, the thread's ring wraps instead, and its oldest events are overwritten.
+/// few microseconds, the thread's ring wraps instead, and its oldest events are overwritten. Once it has an empty ring, it
+/// waits for the lock to give the full one away: whoever holds it does so for less than a microsecond, unless preempted.
 pub(crate) struct Spool {
     capacity: usize,
     pool: RingPool,

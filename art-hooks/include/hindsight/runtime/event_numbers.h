@@ -361,7 +361,7 @@ inline constexpr std::array<uint64_t, 1> PackUncaught(uint64_t klass) {
   return {{klass}};
 }
 
-// The program begins a piece of work of its own. `id` connects it with a `Post`.
+// The program begins a piece of work of its own. `id` connects it with a `work posted`.
 static constexpr uint32_t kUserBegin = 0x15au;
 inline constexpr std::array<uint64_t, 2> PackUserBegin(uint64_t name, uint64_t id) {
   return {{name, id}};
@@ -474,10 +474,10 @@ inline constexpr std::array<uint64_t, 1> PackPackedStack(uint64_t node,
   return {{(node & 0xffffffu) | ((generation & 0xffffffffu) << 24) | ((reason & 0x7fu) << 56) | ((cut & 0x1u) << 63)}};
 }
 
-// A garbage collection on this thread suspends all threads: until it resumes them, none runs managed code.
+// All threads are suspended now, for a garbage collection on this thread.
 static constexpr uint32_t kGcPauseBegin = 0x1f8u;
 
-// The garbage collection resumes all threads.
+// The garbage collection resumes all threads. On Android 14 some run already.
 static constexpr uint32_t kGcPauseEnd = 0x200u;
 
 }  // namespace hindsight

@@ -201,19 +201,13 @@ ALWAYS_INLINE inline uint32_t WaitOf(Thread* thread) {
   return __atomic_load_n(&thread->GetHindsightWords()->wait_number, __ATOMIC_RELAXED);
 }
 
-// `self`, the calling thread, ends the wait with this number of `thread`, which cannot be deleted during the call. 0 is a
-// number that is not known.
-void RecordWakes(Thread* self, Thread* thread, uint32_t wait) NO_THREAD_SAFETY_ANALYSIS;
+// `self`, the calling thread, ends the wait of `thread`, which cannot leave it during the call: the mutex of its wait is held.
+void RecordInterrupts(Thread* self, Thread* thread) NO_THREAD_SAFETY_ANALYSIS;
 
-ALWAYS_INLINE inline void WakesFrom(Thread* self, Thread* thread, uint32_t wait) {
-  if (UNLIKELY(CategoriesOf(thread) != 0u) || Records(self, kCategoryWaits)) {
-    RecordWakes(self, thread, wait);
-  }
-}
-
-// As above, where `thread` cannot leave its wait during the call.
 ALWAYS_INLINE inline void Wakes(Thread* self, Thread* thread) {
-  WakesFrom(self, thread, WaitOf(thread));
+  if (UNLIKELY(CategoriesOf(thread) != 0u) || Records(self, kCategoryWaits)) {
+    RecordInterrupts(self, thread);
+  }
 }
 
 // `self`, the calling thread, owns a monitor and notifies `first`, the first thread that waits in it, or all of them: a list.
@@ -232,15 +226,21 @@ ALWAYS_INLINE inline void NotifiesAll(Thread* self, Thread* first) {
   }
 }
 
-// As Wakes(), where `thread` may have left the wait in which it was before the permit was given, and wait again. `before` is
-// WaitOf(thread) before that.
+// `self`, the calling thread, ends the wait with this number of `thread`, which cannot be deleted during the call. 0 is a
+// number that is not known.
+void RecordUnparks(Thread* self, Thread* thread, uint32_t wait) NO_THREAD_SAFETY_ANALYSIS;
+
+// As Wakes(), where no mutex is held: `thread` may have left the wait in which it was before the permit was given, and wait
+// again. `before` is WaitOf(thread) before that.
 ALWAYS_INLINE inline void Unparks(Thread* self, Thread* thread, uint32_t before) {
-  WakesFrom(self, thread, before == WaitOf(thread) ? before : 0u);
+  if (UNLIKELY(CategoriesOf(thread) != 0u) || Records(self, kCategoryWaits)) {
+    RecordUnparks(self, thread, before == WaitOf(thread) ? before : 0u);
+  }
 }
 
 // `self`, the calling thread, releases the monitor `lock`. `waiters` wait for it, or in it for a notification; the thread itself
 // is one of them if it releases the monitor because it begins to wait, which it does while it is not Runnable.
-void RecordReleased(Thread* self, const void* lock, size_t waiters);
+void RecordReleased(Thread* self, const void* lock, size_t waiters) NO_THREAD_SAFETY_ANALYSIS;
 
 ALWAYS_INLINE inline void Released(Thread* self, const void* lock, size_t waiters) {
   if (Records(self, kCategoryWaits) && waiters != 0u) {

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{ensure, Context as _, Result};
 
-use super::{switched, Samples, Subject};
+use super::lab_subject::{Samples, Subject};
+use super::switched;
 
 /// A program of Debian's, compiled.
 pub(super) struct Program<'a> {
