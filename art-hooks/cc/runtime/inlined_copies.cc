@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "android-base/logging.h"
 #include "dex/class_accessor-inl.h"
@@ -32,6 +33,9 @@ constexpr size_t kMaxDepth = 16u;
 // No more methods are sought: a rule for a method that very much calls, such as Object's constructor, must not fill the
 // memory.
 constexpr size_t kMaxSought = 20000u;
+
+// Bounds the memory for results of RelatedTo() at about 40 MB, while dex files are looked through.
+constexpr size_t kMaxRelatedTypes = 1000000u;
 
 // Whether the compilers may inline this code. They inline no large methods, and before Android 14 none with a catch block.
 bool IsInlinable(const CodeItemDataAccessor& code) {
@@ -134,13 +138,17 @@ void InlinedCopies::Add(const std::vector<LoadedDexFiles>& loaded) {
       Look(sought, one, &inlinable);
     }
     if (sought_.size() + inlinable.size() > kMaxSought) {
-      LOG(WARNING) << "hindsight: rules: too much code contains their methods; events may be missing";
+      if (!has_warned_) {
+        LOG(WARNING) << "hindsight: rules: too much code contains their methods; events may be missing";
+      }
+      has_warned_ = true;
       break;
     }
     sought_.insert(sought_.end(), inlinable.begin(), inlinable.end());
     sought = std::move(inlinable);
   }
   related_.clear();
+  related_types_ = 0u;
   std::lock_guard<std::mutex> results(results_);
   for (Looking& one : looking) {
     looked_[one.dex_file] = {one.owner, one.dex_file->GetLocationChecksum(), std::move(one.methods)};
@@ -201,11 +209,13 @@ std::vector<InlinedCopies::Looking> InlinedCopies::Unknown(const std::vector<Loa
 const TypeRelations::Types& InlinedCopies::RelatedTo(const Sought& sought) {
   auto it = related_.find(sought.klass);
   if (it == related_.end()) {
-    // A bound of the memory.
-    if (related_.size() == 1000u) {
+    TypeRelations::Types types = relations_.RelatedTo(sought.klass);
+    related_types_ += types.size();
+    if (related_types_ > kMaxRelatedTypes) {
       related_.clear();
+      related_types_ = types.size();
     }
-    it = related_.emplace(sought.klass, relations_.RelatedTo(sought.klass)).first;
+    it = related_.emplace(sought.klass, std::move(types)).first;
   }
   return it->second;
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/macros.h"
+#include "loaded_dex_files.h"
 #include "rule_resolver.h"
 #include "type_relations.h"
 
@@ -26,13 +27,6 @@ namespace art {
 class DexFile;
 
 namespace hindsight {
-
-// The dex files of a class loader.
-struct LoadedDexFiles {
-  // Stands for the class loader: nothing is read there. Null: the boot class path.
-  const void* owner;
-  std::vector<const DexFile*> dex_files;
-};
 
 class InlinedCopies {
  public:
@@ -108,12 +102,15 @@ class InlinedCopies {
   // Looks through all methods. Adds those found whose callers must be looked for, too, to `inlinable`.
   void Look(const std::vector<Sought>& sought, const Looking& looking, std::vector<Sought>* inlinable);
 
-  // Held while dex files are looked through. Only threads that are not runnable take it. Protects the first three.
+  // Held while dex files are looked through. Only threads that are not runnable take it. Protects the first five.
   std::mutex looking_;
   std::vector<Sought> sought_;
   TypeRelations relations_;
   // Results of RelatedTo(), while dex files are looked through.
   std::unordered_map<std::string, TypeRelations::Types> related_;
+  // The sum of their sizes.
+  size_t related_types_ = 0u;
+  bool has_warned_ = false;
 
   // Protects the rest. A thread that holds it passes no safepoint.
   mutable std::mutex results_;

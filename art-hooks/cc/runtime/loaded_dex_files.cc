@@ -7,6 +7,7 @@
 
 #include "class_linker.h"
 #include "class_loader_utils.h"
+#include "gc/scoped_gc_critical_section.h"
 #include "handle_scope-inl.h"
 #include "hindsight/compat.h"
 #include "mirror/class-inl.h"
@@ -26,17 +27,17 @@ void AddOnce(const DexFile* dex_file, std::vector<const DexFile*>* to) {
   }
 }
 
-// Adds the dex files of which the loader has not loaded a class yet, too: they were compiled together with the others.
-void AddDexFilesOf(Thread* self, Handle<mirror::ClassLoader> loader, std::vector<const DexFile*>* to)
+// What stands for a class loader.
+const void* OwnerOf(ObjPtr<mirror::ClassLoader> loader) REQUIRES_SHARED(Locks::mutator_lock_) {
+  return loader != nullptr ? loader->GetAllocator() : nullptr;
+}
+
+// The dex files that the class loader finds classes in.
+std::vector<const DexFile*> Searched(Thread* self, Handle<mirror::ClassLoader> loader)
     REQUIRES_SHARED(Locks::mutator_lock_) {
-  if (loader == nullptr) {
-    for (const DexFile* dex_file : Runtime::Current()->GetClassLinker()->GetBootClassPath()) {
-      AddOnce(dex_file, to);
-    }
-    return;
-  }
+  std::vector<const DexFile*> searched;
   auto add = [&](const DexFile* dex_file) {
-    AddOnce(dex_file, to);
+    AddOnce(dex_file, &searched);
     return true;
   };
 #if HINDSIGHT_ART >= 14
@@ -49,6 +50,27 @@ void AddDexFilesOf(Thread* self, Handle<mirror::ClassLoader> loader, std::vector
     VisitClassLoaderDexFiles(soa, loader, add);
   }
 #endif
+  return searched;
+}
+
+// Adds the dex files of which the loader has not loaded a class yet, too: they were compiled together with the others.
+// DexFile.close() frees dex files that are not registered.
+void AddDexFilesOf(Thread* self, Handle<mirror::ClassLoader> loader, std::vector<const DexFile*>* to)
+    REQUIRES_SHARED(Locks::mutator_lock_) {
+  ClassLinker* linker = Runtime::Current()->GetClassLinker();
+  if (loader == nullptr) {
+    for (const DexFile* dex_file : linker->GetBootClassPath()) {
+      AddOnce(dex_file, to);
+    }
+    return;
+  }
+  for (const DexFile* dex_file : Searched(self, loader)) {
+    if (linker->RegisterDexFile(*dex_file, loader.Get()) != nullptr) {
+      AddOnce(dex_file, to);
+    } else {
+      self->ClearException();
+    }
+  }
 }
 
 // Finds the class loaders that have loaded a class, and the dex files that their classes are from.
@@ -89,10 +111,6 @@ class LoaderFinder final : public ClassVisitor {
 
 }  // namespace
 
-const void* OwnerOf(ObjPtr<mirror::ClassLoader> loader) {
-  return loader != nullptr ? loader->GetAllocator() : nullptr;
-}
-
 LoadedDexFiles DexFilesWith(Thread* self, Handle<mirror::Class> klass) {
   StackHandleScope<1> handles(self);
   Handle<mirror::ClassLoader> loader = handles.NewHandle(klass->GetClassLoader());
@@ -103,7 +121,11 @@ LoadedDexFiles DexFilesWith(Thread* self, Handle<mirror::Class> klass) {
 
 std::vector<LoadedDexFiles> AllDexFiles(Thread* self, VariableSizedHandleScope* loaders) {
   LoaderFinder finder(loaders);
-  Runtime::Current()->GetClassLinker()->VisitClasses(&finder);
+  {
+    // As for names of methods (art_services.cc), no collection may run meanwhile.
+    gc::ScopedGCCriticalSection no_gc(self, gc::kGcCauseClassLinker, gc::kCollectorTypeClassLinker);
+    Runtime::Current()->GetClassLinker()->VisitClasses(&finder);
+  }
   std::vector<LoadedDexFiles> all;
   for (LoaderFinder::Found& found : finder.found) {
     AddDexFilesOf(self, found.loader, &found.loaded.dex_files);

@@ -9,11 +9,11 @@
 
 #include "base/locks.h"
 #include "handle.h"
-#include "inlined_copies.h"
 #include "obj_ptr.h"
 
 namespace art {
 
+class DexFile;
 class Thread;
 class VariableSizedHandleScope;
 
@@ -24,14 +24,23 @@ class ClassLoader;
 
 namespace hindsight {
 
-// What InlinedCopies calls the owner of the class loader's dex files. Null: the boot class path's.
-const void* OwnerOf(ObjPtr<mirror::ClassLoader> loader) REQUIRES_SHARED(Locks::mutator_lock_);
+// The dex files of a class loader.
+struct LoadedDexFiles {
+  // Stands for the class loader: nothing is read there. Null: the boot class path.
+  const void* owner;
+  std::vector<const DexFile*> dex_files;
+};
+
+// Both functions register the dex files with the class loader, as loading a class does. So the dex files stay mapped until
+// the class loader is unloaded, also if the program closes them, and no other class loader can load classes from them. Those
+// that are registered with another class loader are left out. Both functions may suspend the thread. No exception is pending
+// when they are called, nor when they return.
 
 // The dex files of the class loader of a class. They stay mapped as long as the class is not unloaded.
 LoadedDexFiles DexFilesWith(Thread* self, Handle<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_);
 
 // The dex files of the boot class path, and of all class loaders that have loaded a class. The class loaders get handles
-// in `loaders`: their dex files stay mapped as long as it exists. No collection runs.
+// in `loaders`: their dex files stay mapped as long as it exists.
 std::vector<LoadedDexFiles> AllDexFiles(Thread* self, VariableSizedHandleScope* loaders)
     REQUIRES_SHARED(Locks::mutator_lock_);
 

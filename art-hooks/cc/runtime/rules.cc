@@ -52,10 +52,16 @@ std::atomic<InForce*> in_force(nullptr);
 // Classes that are loaded while rules are in force.
 class LoadedClasses final : public ClassLoadCallback {
  public:
-  void ClassLoad(Handle<mirror::Class> klass ATTRIBUTE_UNUSED) override {}
+  // No other thread can use the class yet, so it may take long.
+  void ClassLoad(Handle<mirror::Class> klass) override REQUIRES_SHARED(Locks::mutator_lock_) {
+    if (IsOfProgram(klass.Get())) {
+      LookThroughCodeOf(klass);
+    }
+  }
 
   void ClassPrepare(Handle<mirror::Class> temporary ATTRIBUTE_UNUSED, Handle<mirror::Class> klass) override
       REQUIRES_SHARED(Locks::mutator_lock_) {
+    // If other rules have come into force since ClassLoad, it looks again.
     InForce* rules = IsOfProgram(klass.Get()) ? LookThroughCodeOf(klass) : nullptr;
     if (rules == nullptr) {
       return;
@@ -188,11 +194,7 @@ void LookThroughCode(InForce* rules) {
   Thread* self = Thread::Current();
   ScopedObjectAccess soa(self);
   VariableSizedHandleScope loaders(self);
-  std::vector<LoadedDexFiles> loaded;
-  {
-    gc::ScopedGCCriticalSection no_gc(self, gc::kGcCauseClassLinker, gc::kCollectorTypeClassLinker);
-    loaded = AllDexFiles(self, &loaders);
-  }
+  const std::vector<LoadedDexFiles> loaded = AllDexFiles(self, &loaders);
   // Nothing waits for this thread meanwhile. Only this thread ends the rules.
   ScopedThreadSuspension suspended(self, ThreadState::kNative);
   rules->copies->Add(loaded);
@@ -358,7 +360,7 @@ rust::Vec<bridge::RuleReport> RuleReports() {
   std::lock_guard<std::mutex> lock(rules->mutex);
   for (const Outcome& outcome : rules->outcomes) {
     const bridge::RuleState state = !outcome.error.empty() ? bridge::RuleState::Failed
-        : outcome.is_on                                    ? bridge::RuleState::On
+        : !outcome.members.empty()                         ? bridge::RuleState::On
                                                            : bridge::RuleState::Waits;
     reports.push_back({state, rust::String::lossy(Message(outcome))});
   }

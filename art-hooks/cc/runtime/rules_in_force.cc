@@ -28,9 +28,14 @@ std::vector<ArtMethod*> InForce::Add(size_t rule, Resolved resolved) {
     outcome.error = std::move(resolved.error);
     return {};
   }
-  outcome.is_on = true;
+  auto note = [&](void* member) {
+    if (std::find(outcome.members.begin(), outcome.members.end(), member) == outcome.members.end()) {
+      outcome.members.push_back(member);
+    }
+  };
   std::vector<ArtMethod*> added;
   for (const RuleMethod& method : resolved.methods) {
+    note(method.method);
     auto is_same = [&](const RuleMethod& other) { return other.method == method.method; };
     if (std::none_of(methods.begin(), methods.end(), is_same)) {
       methods.push_back(method);
@@ -38,6 +43,7 @@ std::vector<ArtMethod*> InForce::Add(size_t rule, Resolved resolved) {
     }
   }
   for (const RuleField& field : resolved.fields) {
+    note(field.field);
     auto is_same = [&](const RuleField& other) { return other.field == field.field; };
     if (std::none_of(fields.begin(), fields.end(), is_same)) {
       fields.push_back(field);
@@ -79,6 +85,11 @@ void InForce::Forget(LinearAlloc* freed) {
     forget(&resolved.fields, &RuleField::field);
   }
   forget(&found_copies, &Changed::method);
+  for (Outcome& outcome : outcomes) {
+    auto is_freed = [&](void* member) { return freed->Contains(member); };
+    std::vector<void*>& members = outcome.members;
+    members.erase(std::remove_if(members.begin(), members.end(), is_freed), members.end());
+  }
   const size_t before = methods.size() + fields.size();
   forget(&methods, &RuleMethod::method);
   forget(&fields, &RuleField::field);

@@ -49,7 +49,8 @@ struct Changed {
 
 // How a rule is followed.
 struct Outcome {
-  bool is_on = false;
+  // The methods and fields of classes that are not unloaded; the rule is on if there are any. Nothing is read there.
+  std::vector<void*> members;
   std::string error;
   // Frames that execute compiled code in which the rule's method may have been inlined, and the method of one of them.
   size_t running = 0u;

@@ -32,6 +32,8 @@ void TypeRelations::Add(const void* owner, const std::vector<const DexFile*>& de
   }
   std::sort(group.up.begin(), group.up.end());
   std::sort(group.down.begin(), group.down.end());
+  group.up.shrink_to_fit();
+  group.down.shrink_to_fit();
   groups_.push_back(std::move(group));
 }
 
