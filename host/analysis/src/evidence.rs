@@ -62,6 +62,8 @@ pub enum Missing {
     FileDamaged,
     /// The file was converted from another one, which may hold its calls.
     Converted,
+    /// Its ring does not reach back so far: newer events have overwritten them.
+    Overwritten,
 }
 
 /// Calls of another thread while the chain's last call waited.
@@ -111,6 +113,12 @@ pub(crate) struct Named {
     pub(crate) missing: Option<Missing>,
 }
 
+/// Whether the file was converted from another one, which may hold more.
+pub fn is_converted(trace: &Trace) -> bool {
+    let mut facts = trace.process.extra.iter();
+    facts.any(|(key, _)| key == CONVERTED)
+}
+
 /// The thread that had the id `tid` at `at_ns`. The kernel gives ids of ended threads to new ones, so the trace
 /// may hold several threads of that id: without a `key` it is not certain which one is meant.
 pub(crate) fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
@@ -140,15 +148,11 @@ pub(crate) fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
                 | DamagedPart::Bytes { .. }
         )
     };
-    let is_converted = || {
-        let mut facts = trace.process.extra.iter();
-        facts.any(|(key, _)| key == CONVERTED)
-    };
     let missing = match &damaged {
         _ if !found.is_empty() => None,
         Some(_) => Some(Missing::RingDamaged),
         None if trace.damaged.iter().any(|d| may_hold_ring(&d.part)) => Some(Missing::FileDamaged),
-        None => is_converted().then_some(Missing::Converted),
+        None => is_converted(trace).then_some(Missing::Converted),
     };
     Named {
         thread: damaged.flatten(),

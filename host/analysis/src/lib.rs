@@ -39,15 +39,15 @@ pub use events::{
     costs, pairs, spans, Cost, Costs, End, FieldValue, Fields, OwnCost, Pair, PairKind, Pairs,
     Resources, Side as PairSide, Span, SpanKind, Spans, Unmatched, Used, Why, LEAST_CALL_NS,
 };
-pub use evidence::{Evidence, LockOwner, Missing, Waker};
+pub use evidence::{is_converted, Evidence, LockOwner, Missing, Waker};
 pub use path::ChainCall;
 pub use select::{Selection, Window};
 pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError, Unknown,
 };
 pub use stalls::{
-    stalls, Activity, Chain, EventStall, EventWait, LastCall, Party, Place, Question, Reason,
-    Stalls, WaitTotal, STALL_NS,
+    stalls, Activity, Chain, EventStall, EventWait, GcPauses, Holder, LastCall, LongWait, Party,
+    Place, Question, Reason, Stalls, WaitTotal, STALL_NS,
 };
 pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};
 pub use time::parse_duration;

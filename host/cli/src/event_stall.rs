@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A stall of a thread that records events only, in words.
 
-use hindsight_analysis::{EventStall, EventWait, Party, Place, Reason, SpanKind, Used, WaitTotal};
+use hindsight_analysis::{
+    EventStall, EventWait, Holder, LongWait, Missing, Party, Place, Reason, SpanKind, Used,
+    WaitTotal,
+};
 
 use crate::unknown::{not_traced, several, unclear};
 use crate::words::{bytes, count, counted, duration};
@@ -16,9 +19,10 @@ pub(crate) struct Account {
     pub(crate) conclusion: Option<String>,
 }
 
-/// The account of a stall of `thread`. `end` names the end of the recorded time or, in a `window`, of the selected time.
-pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, window: bool) -> Account {
-    let at_least = match window && stall.may_have_begun_before {
+/// The account of a stall of `thread`. `end` names the end of the recorded or selected time;
+/// whether its beginning `is_cut`: what begins with it may have begun before.
+pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, is_cut: bool) -> Account {
+    let at_least = match is_cut && stall.may_have_begun_before {
         true => "at least ",
         false => "",
     };
@@ -42,7 +46,7 @@ pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, window: bool)
     if let Some(wait) = &stall.wait {
         let place = stall.place.as_ref();
         let place = place.map(|p| format!(" Meanwhile it was in {}.", calls(p)));
-        paragraphs.push(longest(wait) + &place.unwrap_or_default());
+        paragraphs.push(of_wait(wait) + &place.unwrap_or_default());
         let other = wait.owner.as_ref().or(wait.waker.as_ref());
         let other = other.filter(|p| p.ring.is_some());
         paragraphs.extend(other.map(|party| meanwhile(party, wait)));
@@ -50,6 +54,7 @@ pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, window: bool)
         let ns = duration(place.ns);
         paragraphs.push(format!("For {ns} of that time it was in {}.", calls(place)));
     }
+    paragraphs.extend(stall.long_waits.iter().map(long_wait));
     Account {
         headline,
         paragraphs,
@@ -115,10 +120,12 @@ fn time(stall: &EventStall) -> String {
     match stall.used {
         Some(used) => {
             text += &format!(", and used {} of CPU time.", duration(used.cpu_ns));
+            let paused: u64 = stall.gc_pauses.iter().map(|p| p.outside_waits_ns).sum();
             let rest = stall
                 .held_ns
                 .saturating_sub(stall.waited_ns)
-                .saturating_sub(used.cpu_ns);
+                .saturating_sub(used.cpu_ns)
+                .saturating_sub(paused);
             if rest * 10 > stall.held_ns {
                 text += &format!(
                     " For {} it did neither: it was ready to run, or waited for something that is not recorded.",
@@ -128,6 +135,18 @@ fn time(stall: &EventStall) -> String {
             text += &format!(" {}.", others(&used));
         }
         None => text += "; its CPU time was not read.",
+    }
+    for pauses in &stall.gc_pauses {
+        let often = match pauses.count {
+            1 => "a garbage collection".to_owned(),
+            n => format!("{} pauses of garbage collections", count(n)),
+        };
+        text += &format!(
+            " All threads were suspended for {} of the time, by {often} on thread \"{}\" (tid {}).",
+            duration(pauses.ns),
+            pauses.thread,
+            pauses.tid
+        );
     }
     text
 }
@@ -191,8 +210,8 @@ fn waits(totals: &[WaitTotal]) -> String {
     parts.join(", ")
 }
 
-/// The wait that took most of the time.
-fn longest(wait: &EventWait) -> String {
+/// A long wait.
+pub(crate) fn of_wait(wait: &EventWait) -> String {
     let ns = duration(wait.ns);
     let object = match wait.object {
         0 => String::new(),
@@ -202,7 +221,8 @@ fn longest(wait: &EventWait) -> String {
         "lock" => format!("It waited {ns} for the lock{object}"),
         "object" => format!("It waited {ns} in Object.wait on the object{object}"),
         "sleep" => format!("It slept {ns}"),
-        "park" => format!("It was parked for {ns}{object}"),
+        "park" if wait.object == 0 => format!("It was parked for {ns}"),
+        "park" => format!("It was parked for {ns} on the object{object}"),
         "gc" => format!("It waited {ns} for the garbage collector"),
         "transaction" => return transaction(wait),
         _ => format!("It waited {ns}"),
@@ -217,12 +237,51 @@ fn longest(wait: &EventWait) -> String {
     }
     match (&wait.waker, wait.result.as_deref()) {
         (_, None) => text += "; the wait had not ended",
+        (Some(waker), Some("interrupted")) => text += &format!("; {} interrupted it", named(waker)),
         (Some(waker), _) => text += &format!("; {} ended the wait", named(waker)),
         (None, Some("timed out")) if wait.kind != "sleep" => text += "; its time was over",
         (None, Some("interrupted")) => text += "; it was interrupted",
         _ => {}
     }
     text + "."
+}
+
+/// Waits for another thread, besides the one that took most of the time.
+fn long_wait(wait: &LongWait) -> String {
+    match wait.count {
+        0 | 1 => of_wait(&wait.longest),
+        n => format!(
+            "It waited {}, {} times, the longest time {}.",
+            wait_for(wait),
+            count(n),
+            duration(wait.longest.ns)
+        ),
+    }
+}
+
+/// `400 ms for locks that thread "pool-1" (tid 101) held`
+fn wait_for(wait: &LongWait) -> String {
+    let (is_one, longest) = (wait.count <= 1, &wait.longest);
+    let what = match (longest.kind.as_str(), is_one) {
+        ("lock", true) => "for a lock",
+        ("lock", false) => "for locks",
+        ("object", _) => "in Object.wait",
+        ("park", _) => "parked",
+        ("gc", _) => "for the garbage collector",
+        ("transaction", true) => "for the reply to a transaction",
+        ("transaction", false) => "for replies to transactions",
+        (kind, _) => kind,
+    };
+    let who = match (&longest.owner, &longest.waker, longest.served_ns) {
+        (Some(owner), ..) => format!(" that {} held", named(owner)),
+        (None, Some(server), Some(_)) => format!(", which {} served", named(server)),
+        (None, Some(waker), None) => format!(" until {} ended it", named(waker)),
+        (None, None, _) if longest.result.as_deref() == Some("timed out") => {
+            " until its time was over".to_owned()
+        }
+        (None, None, _) => String::new(),
+    };
+    format!("{} {what}{who}", duration(wait.ns))
 }
 
 /// A wait for the reply to a transaction.
@@ -259,6 +318,9 @@ fn calls(place: &Place) -> String {
 /// What the owner, the waker or the server did.
 fn meanwhile(party: &Party, wait: &EventWait) -> String {
     let doing = match &party.doing[..] {
+        [] if party.missing == Some(Missing::Overwritten) => {
+            "has nothing of that time left in its ring".to_owned()
+        }
         [] if party.missing.is_some() => {
             "has no task or message then in the part of its ring that could be read".to_owned()
         }
@@ -322,6 +384,9 @@ fn conclusion(stall: &EventStall) -> Option<String> {
     let culprit = culprit.unwrap_or_default();
     let reason = stall.culprit_reason;
     let role = role(reason, wait);
+    if !stall.circle.is_empty() {
+        return Some(deadlock(&stall.circle));
+    }
     Some(match reason {
         Reason::LockOwner => format!("Culprit: {culprit}, which held the lock."),
         Reason::Waker if wait.is_some_and(|w| w.served_ns.is_some()) => {
@@ -347,8 +412,76 @@ fn conclusion(stall: &EventStall) -> Option<String> {
         Reason::WakerWaited => format!(
             "Culprit: unknown: {name} {role}, but waited for a lock itself. For more: hindsight why --thread {tid}"
         ),
-        Reason::Slept => "No other thread held it up: it slept for a time that it chose.".to_owned(),
-        Reason::Busy => "No other thread held it up: it computed for most of the time.".to_owned(),
+        Reason::Slept => alone(stall, &slept(wait)),
+        Reason::Busy => alone(stall, "it computed for most of the time"),
+        Reason::Paused => {
+            let thread = stall.culprit.as_ref().map_or("", |(_, thread)| thread);
+            format!("Culprit: a garbage collection on thread \"{thread}\", which suspended all threads.")
+        }
+        Reason::NotRecorded if wait.is_none() => return several_waits(&stall.long_waits),
         Reason::NotRecorded => return None,
     })
+}
+
+/// That the thread slept, and until when.
+fn slept(wait: Option<&EventWait>) -> String {
+    let interrupted = wait.filter(|w| w.result.as_deref() == Some("interrupted"));
+    match interrupted.map(|w| &w.waker) {
+        None => "it slept for a time that it chose".to_owned(),
+        Some(None) => "it slept until it was interrupted".to_owned(),
+        Some(Some(waker)) => format!("it slept until {} interrupted it", named(waker)),
+    }
+}
+
+/// Of a thread that took most of the time itself.
+fn alone(stall: &EventStall, what: &str) -> String {
+    let upper = what[..1].to_uppercase() + &what[1..];
+    let paused: u64 = stall.gc_pauses.iter().map(|p| p.outside_waits_ns).sum();
+    let paused = (paused.saturating_mul(10) >= stall.held_ns).then(|| duration(paused));
+    match (list(&stall.long_waits), paused) {
+        (None, None) => format!("No other thread held it up: {what}."),
+        (None, Some(ns)) => format!("{upper}. But it was also suspended for {ns}."),
+        (Some(waits), None) => format!("{upper}. But it also waited {waits}."),
+        (Some(waits), Some(ns)) => {
+            format!("{upper}. But it also waited {waits}, and was suspended for {ns}.")
+        }
+    }
+}
+
+/// No wait took most of the time.
+fn several_waits(long_waits: &[LongWait]) -> Option<String> {
+    let waits = list(long_waits)?;
+    let parties = long_waits
+        .iter()
+        .filter_map(|w| w.longest.owner.as_ref().or(w.longest.waker.as_ref()));
+    let first = parties.filter(|p| p.ring.is_some()).map(|p| p.tid).next();
+    let more = first.map_or_else(String::new, |tid| {
+        format!(" For more: hindsight why --thread {tid}")
+    });
+    Some(format!(
+        "No wait took most of the time: it waited {waits}.{more}"
+    ))
+}
+
+/// `400 ms for a lock that … held, and 300 ms …`
+fn list(long_waits: &[LongWait]) -> Option<String> {
+    let waits: Vec<String> = long_waits.iter().map(wait_for).collect();
+    match &waits[..] {
+        [] => None,
+        [one] => Some(one.clone()),
+        [all @ .., last] => Some(format!("{}, and {last}", all.join(", "))),
+    }
+}
+
+/// Threads that wait for each other's locks.
+fn deadlock(circle: &[Holder]) -> String {
+    let names: Vec<String> = (circle
+        .iter()
+        .map(|t| format!("thread \"{}\" (tid {})", t.thread, t.tid)))
+    .collect();
+    match &names[..] {
+        [one] => format!("Deadlock: {one} waits for a lock that it holds itself."),
+        [a, b] => format!("Deadlock: {a} and {b} wait for each other's locks."),
+        all => format!("Deadlock: each of these threads waits for a lock that the next one holds, the last one for one of the first one: {}.", all.join(", ")),
+    }
 }

@@ -9,7 +9,7 @@ use hindsight_analysis::{
 use hindsight_decoder::Methods;
 use unicode_width::UnicodeWidthStr;
 
-use crate::event_stall::account;
+use crate::event_stall::{account, of_wait};
 use crate::page::Palette;
 use crate::unknown::{not_traced, several, unclear};
 use crate::words::{count, counted, duration, shorten, wrap};
@@ -27,6 +27,8 @@ pub(crate) struct Layout {
     pub(crate) full: bool,
     /// Whether only a part of the trace's time is asked about.
     pub(crate) window: bool,
+    /// Whether what begins with the trace may have begun before: only a part of its time is asked about, or was converted.
+    pub(crate) beginning_is_cut: bool,
     /// Whether the newest part of the thread's ring is missing from a damaged file.
     pub(crate) end_is_missing: bool,
 }
@@ -136,7 +138,7 @@ impl Text {
             stall,
             &named(&stalls.thread, stalls.tid),
             end,
-            self.layout.window,
+            self.layout.beginning_is_cut,
         );
         self.say(strong, &account.headline)?;
         for paragraph in account.paragraphs {
@@ -210,6 +212,11 @@ impl Text {
         };
         let what = format!("{no_stall}: the longest {unit} on {thread} took {at_least}{longest}.");
         self.say(strong, &what)?;
+        if let Some(wait) = &stalls.outside {
+            let waited = of_wait(wait);
+            let waited = waited.strip_prefix("It ").unwrap_or(&waited);
+            self.say("", &format!("But outside of its {unit}s it {waited}"))?;
+        }
         self.damaged(stalls)?;
         let dim = self.layout.palette.dim;
         self.say(
@@ -712,7 +719,7 @@ fn conclusion(chain: &Chain) -> Option<String> {
             let by = own.map_or_else(String::new, |c| format!(": {} made it sleep", c.method));
             return Some(format!("No other thread held it up{by}."));
         }
-        Reason::Busy => return None,
+        Reason::Busy | Reason::Paused => return None,
         Reason::NotRecorded => {
             if let Some((method, thread)) = &chain.suspect {
                 return Some(format!(

@@ -15,10 +15,19 @@ pub(crate) fn not_traced(role: &str, name: &str, missing: Option<Missing>) -> St
         Some(Missing::Converted) => format!(
             "{name} {role}, and is not in this file. The file was converted: ask the original file, which may have it."
         ),
+        Some(Missing::Overwritten) => overwritten(role, name),
         None => format!(
             "{name} {role}, and is not in the trace: to learn what it did, trace it, too (trace=all)."
         ),
     }
+}
+
+/// Of a thread whose ring does not hold that time.
+fn overwritten(role: &str, name: &str) -> String {
+    format!(
+        "{name} {role}, but its ring does not reach back so far. Record with larger rings (event-ring=) or a larger spool \
+         (event-spool=)."
+    )
 }
 
 /// Of an id that several threads had.
@@ -38,6 +47,7 @@ pub(crate) fn unclear(
         Some(Missing::RingDamaged) => {
             format!("{name} {role}, but its ring is damaged, and the rest has {nothing}.")
         }
+        Some(Missing::Overwritten) => overwritten(role, name),
         _ => format!("{name} {role}, but {did} {nothing}."),
     }
 }

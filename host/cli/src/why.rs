@@ -100,6 +100,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         depth,
         full: arguments.full,
         window: window.is_some(),
+        beginning_is_cut: window.is_some() || hindsight_analysis::is_converted(&trace),
         end_is_missing: thread.end_is_missing,
     };
     let damaged = damage::reports(&trace);

@@ -3,7 +3,7 @@
 
 use assert_cmd::Command;
 use hindsight_decoder::Extension;
-use hindsight_testkit::{events_only, stall, Script};
+use hindsight_testkit::{events_only, stall, Script, ThreadIndex};
 use predicates::prelude::*;
 use tempfile::TempDir;
 
@@ -171,4 +171,171 @@ fn info_counts_the_events_that_are_listed() {
         .stdout(predicate::str::contains(
             "are of the selected part, all others of the whole recording.",
         ));
+}
+
+/// A message of a second on the main thread, in which this happens, and a thread 7.
+fn message(record: impl FnOnce(&mut Script, [ThreadIndex; 2])) -> Script {
+    let mut s = Script::new("p");
+    let threads = [
+        s.events_thread(1, "main", 1),
+        s.events_thread(7, "worker", 2),
+    ];
+    s.at(threads[0], 0)
+        .event(Extension::MessageDispatched, &[("message", 1)]);
+    record(&mut s, threads);
+    s.at(threads[0], 1_000 * MS)
+        .event(Extension::MessageDone, &[("message", 1)]);
+    s
+}
+
+const MS: u64 = 1_000_000;
+/// Index of the kind of waits for a lock.
+const LOCK: u64 = 0;
+
+/// A wait of this kind and result of the thread, for thread 7.
+fn wait(s: &mut Script, t: ThreadIndex, kind: u64, result: u64, (from, to): (u64, u64)) {
+    const TIMED_OUT: u64 = 1;
+    let of = [("kind", kind), ("number", from), ("result", result)];
+    let mut r = s.at(t, from * MS);
+    if kind == LOCK {
+        r.event(Extension::LockWait, &[("held by", 7)]);
+    }
+    r.event(Extension::WaitBegin, &of[..2]).at(to * MS);
+    if kind != LOCK && result != TIMED_OUT {
+        r.event(Extension::WokenBy, &[("by", 7)]);
+    }
+    r.event(Extension::WaitEnd, &of);
+}
+
+fn why(script: &Script, says: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    script.write(&folder.path().join("t.hindsight")).unwrap();
+    hindsight(&folder, &["why", "t.hindsight"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains(says));
+}
+
+#[test]
+fn who_held_a_thread_up_for_a_part_of_its_time_is_said() {
+    const SLEEP: u64 = 2;
+    const INTERRUPTED: u64 = 2;
+    let alone = message(|s, [main, _]| wait(s, main, SLEEP, 1, (1, 999)));
+    why(&alone, "No other thread held it up: it slept for a time");
+    let slept = message(|s, [main, _]| {
+        wait(s, main, SLEEP, 1, (1, 600));
+        wait(s, main, LOCK, 0, (601, 999));
+    });
+    why(
+        &slept,
+        "It slept for a time that it chose. But it also waited 398 ms for a lock that thread \"worker\" (tid 7) held.",
+    );
+    let interrupted = message(|s, [main, _]| wait(s, main, SLEEP, INTERRUPTED, (1, 999)));
+    why(
+        &interrupted,
+        "it slept until thread \"worker\" (tid 7) interrupted it.",
+    );
+    let two = message(|s, [main, _]| {
+        wait(s, main, LOCK, 0, (1, 481));
+        wait(s, main, 3, 0, (501, 981));
+    });
+    why(
+        &two,
+        "No wait took most of the time: it waited 480 ms for a lock that thread \"worker\" (tid 7) held, and 480 ms parked \
+         until thread \"worker\" (tid 7) ended it. For more: hindsight why --thread 7",
+    );
+}
+
+#[test]
+fn pauses_of_all_threads_are_named() {
+    let paused = message(|s, [_, worker]| {
+        s.at(worker, 100 * MS)
+            .event(Extension::GcPauseBegin, &[])
+            .at(900 * MS)
+            .event(Extension::GcPauseEnd, &[]);
+    });
+    why(
+        &paused,
+        "All threads were suspended for 800 ms of the time, by a garbage collection on thread \"worker\" (tid 7).",
+    );
+    why(
+        &paused,
+        "Culprit: a garbage collection on thread \"worker\", which suspended all threads.",
+    );
+}
+
+#[test]
+fn a_deadlock_and_a_wait_outside_of_messages_are_named() {
+    let deadlock = {
+        let mut s = Script::new("p");
+        for (tid, other) in [(1, 2), (2, 1)] {
+            let t = s.events_thread(tid, ["main", "worker"][tid as usize - 1], 1);
+            s.at(t, 0)
+                .event(Extension::MessageDispatched, &[("message", 1)])
+                .event(Extension::LockWait, &[("held by", other)])
+                .event(Extension::WaitBegin, &[("number", 1)]);
+        }
+        s.stop_at(1_000 * MS);
+        s
+    };
+    why(
+        &deadlock,
+        "Deadlock: thread \"main\" (tid 1) and thread \"worker\" (tid 2) wait for each other's locks.",
+    );
+    let outside = {
+        let mut s = Script::new("p");
+        let main = s.events_thread(1, "main", 1);
+        s.at(main, 0)
+            .event(Extension::MessageDispatched, &[("message", 1)])
+            .at(MS)
+            .event(Extension::MessageDone, &[("message", 1)]);
+        wait(&mut s, main, LOCK, 0, (2, 3_002));
+        s
+    };
+    why(
+        &outside,
+        "But outside of its messages it waited 3.00 s for the lock, which thread 7 held when the wait began",
+    );
+}
+
+#[test]
+fn of_a_converted_part_a_message_took_at_least_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = message(|s, [main, _]| wait(s, main, LOCK, 0, (1, 999)));
+    script.write(&folder.path().join("t.hindsight")).unwrap();
+    why(&script, "One message took 1.00 s on");
+    let part = [
+        "t.hindsight",
+        "c.hindsight",
+        "--from",
+        "100ms",
+        "--to",
+        "650ms",
+    ];
+    hindsight(&folder, &[&["convert"], &part[..]].concat())
+        .assert()
+        .success();
+    hindsight(&folder, &["why", "c.hindsight"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains(
+            "One message had run for at least 550 ms",
+        ));
+}
+
+#[test]
+fn of_an_owner_whose_ring_is_too_small_the_remedy_is_named() {
+    let script = message(|s, [main, worker]| {
+        s.ring_log2_bytes(12);
+        let mut r = s.at(worker, 0);
+        r.event(Extension::TaskBegin, &[("task", 1)]);
+        for i in 0..10_000 {
+            r.at(2 * MS + i).event(Extension::CheckpointBegin, &[]);
+        }
+        wait(s, main, LOCK, 0, (1, 999));
+    });
+    why(
+        &script,
+        "but its ring does not reach back so far. Record with larger rings (event-ring=) or a larger spool (event-spool=).",
+    );
 }

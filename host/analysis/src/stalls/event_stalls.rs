@@ -26,6 +26,11 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
     }
     let used = Resources::of(thread);
     let mut heads = heads(thread, &own, &used);
+    let facts = Facts::new(trace, thread, &own);
+    let outside = match heads.is_empty() {
+        true => None,
+        false => facts.lock_wait_outside(&heads, question.stall_ns),
+    };
     let messages = own.spans.iter().any(|s| s.kind == SpanKind::Message);
     if heads.is_empty() {
         heads.extend(whole(thread, &own, question));
@@ -44,7 +49,6 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
         .into_iter()
         .filter(|head| head.duration_ns() >= question.stall_ns)
         .take(question.limit);
-    let facts = Facts::new(trace, thread, &own);
     let event_stalls: Vec<EventStall> = stalls.map(|head| facts.stall(&head)).collect();
     let damaged = ring_is_damaged(trace, thread);
     let found = !event_stalls.is_empty();
@@ -66,6 +70,7 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
         longest_is_cut,
         waited_for_work,
         nothing_recorded,
+        outside,
         chains: Vec::new(),
         event_stalls,
     })

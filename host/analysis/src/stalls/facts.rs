@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use hindsight_decoder::{Extension, Thread, Trace};
 
-use super::model::{Activity, EventStall, EventWait, Party, Reason, WaitTotal};
+use super::around::{circle, long_waits, pauses};
+use super::model::{Activity, EventStall, EventWait, LongWait, Party, Reason, WaitTotal};
 use super::spent::is_most;
 use super::stacks::{at_event, in_wait, longest};
 use crate::events::{
@@ -117,6 +118,8 @@ impl<'a> Facts<'a> {
             Some(wait) => in_wait(self.trace, thread, cut(wait.span, span), span.0),
             None => longest(self.trace, thread, span, span.0),
         };
+        let gc_pauses = pauses(self.trace, &self.waits, span);
+        let collector = gc_pauses.first().filter(|p| is_most(p.ns, length));
         let slept = self.waits.iter().filter(|w| w.kind == Waiting::SLEEP);
         let slept_ns = slept.map(|w| w.overlap(span)).sum();
         let activity = if is_most(waited_ns, length) {
@@ -128,6 +131,11 @@ impl<'a> Facts<'a> {
         };
         let (culprit, culprit_reason) = match (&wait, activity) {
             _ if is_most(slept_ns, length) => (None, Reason::Slept),
+            (_, Activity::Waited | Activity::Unknown) if collector.is_some() => {
+                let what = SpanKind::GcPause.name().to_owned();
+                let culprit = collector.map(|p| (what, p.thread.clone()));
+                (culprit, Reason::Paused)
+            }
             (Some(wait), _) => culprit(wait),
             (None, Activity::Busy) => (None, Reason::Busy),
             _ => (None, Reason::NotRecorded),
@@ -153,6 +161,12 @@ impl<'a> Facts<'a> {
             used,
             waited_ns,
             waits: totals(&self.waits, span),
+            long_waits: self.long_waits(most, span),
+            gc_pauses,
+            circle: match most {
+                Some(wait) if self.own.spans[wait.of].end.is_none() => circle(self.trace, thread),
+                _ => Vec::new(),
+            },
             place,
             wait,
             activity,
@@ -220,7 +234,7 @@ impl<'a> Facts<'a> {
             ring: Some(thread.key.ring),
             thread: Some(thread.name.clone()),
             traced: true,
-            missing: ring_is_damaged(self.trace, thread).then_some(Missing::RingDamaged),
+            missing: missing(self.trace, thread, at_ns),
             doing,
             waits,
             used: meanwhile.and_then(|(from, to)| Resources::of(thread).used(from, to)),
@@ -263,6 +277,28 @@ impl<'a> Facts<'a> {
                 }
             }
         })
+    }
+
+    /// The waits that took long, other than this one.
+    fn long_waits(&self, most: Option<&Waiting>, within: (u64, u64)) -> Vec<LongWait> {
+        let others = self.waits.iter().filter(|w| Some(*w) != most);
+        let groups = long_waits(self.thread, self.own, others, within);
+        let long = groups.into_iter().map(|group| LongWait {
+            count: group.count,
+            ns: group.ns,
+            longest: self.wait(group.longest, within),
+        });
+        long.collect()
+    }
+
+    /// The longest wait for a lock that is in none of these stretches of time, if it is this long, ns.
+    pub(super) fn lock_wait_outside(&self, of: &[Span], least_ns: u64) -> Option<EventWait> {
+        let ns = |w: &Waiting| w.span.1 - w.span.0;
+        let is_in = |w: &Waiting, s: &Span| s.start_ns <= w.span.0 && w.span.0 < s.end_ns;
+        let locks = self.waits.iter().filter(|w| w.kind == Waiting::LOCK);
+        let outside = locks.filter(|w| ns(w) >= least_ns && !of.iter().any(|s| is_in(w, s)));
+        let wait = outside.max_by_key(|w| ns(w))?;
+        Some(self.wait(wait, wait.span))
     }
 
     fn wait(&self, wait: &Waiting, within: (u64, u64)) -> EventWait {
@@ -326,6 +362,15 @@ impl<'a> Facts<'a> {
         let service = spans(server).begun_by(pair.to.event)?.clone();
         Some((server, service))
     }
+}
+
+/// Why events of the thread at this time are missing, if they are.
+fn missing(trace: &Trace, thread: &Thread, at_ns: u64) -> Option<Missing> {
+    if ring_is_damaged(trace, thread) {
+        return Some(Missing::RingDamaged);
+    }
+    let is_overwritten = thread.stats.overwritten_slots > 0 && at_ns < thread.start_ns;
+    is_overwritten.then_some(Missing::Overwritten)
 }
 
 /// The part of a stretch of time that is in `within`.

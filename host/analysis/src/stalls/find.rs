@@ -85,6 +85,7 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         longest_is_cut: longest.is_some_and(|l| calls.flags[l].0 & CUT != 0),
         waited_for_work: longest.is_none() && !calls.is_empty(),
         nothing_recorded: calls.is_empty(),
+        outside: None,
         chains,
         event_stalls: Vec::new(),
     }

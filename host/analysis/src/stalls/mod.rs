@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stalls of a thread: which chain of calls took the time, and who it waited for.
 
+mod around;
 mod culprit;
 mod event_stalls;
 mod facts;
@@ -13,7 +14,7 @@ mod tests;
 
 pub use find::stalls;
 pub use model::{
-    Activity, Chain, EventStall, EventWait, LastCall, Party, Question, Reason, Stalls, WaitTotal,
-    STALL_NS,
+    Activity, Chain, EventStall, EventWait, GcPauses, Holder, LastCall, LongWait, Party, Question,
+    Reason, Stalls, WaitTotal, STALL_NS,
 };
 pub use stacks::Place;

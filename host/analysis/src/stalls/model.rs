@@ -70,6 +70,10 @@ pub struct Stalls {
     pub waited_for_work: bool,
     /// Whether neither a call nor a message, task or wait of the thread is recorded, other than that it lives.
     pub nothing_recorded: bool,
+    /// Of a thread that records events only: its longest wait for a lock outside of its messages or tasks, if it is as long
+    /// as a stall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<EventWait>,
     /// The stalls, the most telling one first. Without a stall: the longest call of that length, so that its time can
     /// be explained, if the thread was busy in it, or if there are no names.
     pub chains: Vec<Chain>,
@@ -111,6 +115,17 @@ pub struct EventStall {
     pub waits: Vec<WaitTotal>,
     /// The longest wait, if it is most of the time.
     pub wait: Option<EventWait>,
+    /// Its other waits, by kind and by the thread that was waited for, without sleeps and waits for work: those of a tenth of
+    /// the time or more, the longest time first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub long_waits: Vec<LongWait>,
+    /// The garbage collections that suspended all threads for a tenth of the time or more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gc_pauses: Vec<GcPauses>,
+    /// If the thread waits for a lock for ever: the threads that wait for each other's locks, each for the next one's and the
+    /// last one for the first one's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub circle: Vec<Holder>,
     /// Where the thread was in that wait or, without one, for most of the time, as its stacks or calls show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
@@ -120,6 +135,45 @@ pub struct EventStall {
     pub culprit: Option<(String, String)>,
     /// Why that is the culprit, or why none is known.
     pub culprit_reason: Reason,
+}
+
+/// The waits of one kind for one other thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LongWait {
+    /// How many.
+    pub count: u64,
+    /// Their time, ns.
+    pub ns: u64,
+    /// The longest one.
+    pub longest: EventWait,
+}
+
+/// The pauses of garbage collections on a thread: all threads are suspended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GcPauses {
+    /// Id of the thread that collected.
+    pub tid: u32,
+    /// Its ring.
+    pub ring: u32,
+    /// Its name.
+    pub thread: String,
+    /// How many.
+    pub count: u64,
+    /// Their time, ns.
+    pub ns: u64,
+    /// The part of it in which the stalled thread did not wait, ns.
+    pub outside_waits_ns: u64,
+}
+
+/// A thread that holds a lock, and waits for another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// Thread id.
+    pub tid: u32,
+    /// Its ring.
+    pub ring: u32,
+    /// Its name.
+    pub thread: String,
 }
 
 /// The waits of one kind.
@@ -284,6 +338,8 @@ pub enum Reason {
     Slept,
     /// The thread was busy itself.
     Busy,
+    /// The culprit is the thread that collected garbage: it suspended all threads for most of the time.
+    Paused,
     /// The trace does not say what the thread waited for, or whether it waited.
     NotRecorded,
 }

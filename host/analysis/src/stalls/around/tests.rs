@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tests of what else is recorded of a stall.
+
+use hindsight_decoder::{Extension, Trace};
+use hindsight_testkit::{Recorder, Script, ThreadIndex};
+
+use crate::events::Waiting;
+use crate::evidence::Missing;
+use crate::stalls::find::stalls;
+use crate::stalls::model::{EventStall, LongWait, Question, Reason, Stalls};
+
+const MS: u64 = 1_000_000;
+const LOCK: u64 = Waiting::LOCK;
+const SLEEP: u64 = Waiting::SLEEP;
+
+fn ask(script: &Script) -> Stalls {
+    let trace = Trace::decode("t".as_ref(), &script.encode()).unwrap();
+    let main = trace.main_thread().unwrap();
+    stalls(&trace, main, &Question::default())
+}
+
+/// A message of a second on the main thread, in which this happens.
+fn message(record: impl FnOnce(&mut Script, ThreadIndex)) -> EventStall {
+    let mut s = Script::new("p");
+    let main = s.events_thread(1, "main", 1);
+    s.at(main, 0)
+        .event(Extension::MessageDispatched, &[("message", 1)]);
+    record(&mut s, main);
+    s.at(main, 1_000 * MS)
+        .event(Extension::MessageDone, &[("message", 1)]);
+    ask(&s).event_stalls.remove(0)
+}
+
+/// A wait for a lock of this thread.
+fn lock_wait(r: &mut Recorder<'_>, number: u64, owner: u64, (from, to): (u64, u64)) {
+    let of = [("kind", LOCK), ("number", number)];
+    r.at(from)
+        .event(Extension::LockWait, &[("held by", owner)])
+        .event(Extension::WaitBegin, &of)
+        .at(to)
+        .event(Extension::WaitEnd, &of);
+}
+
+fn sleep(r: &mut Recorder<'_>, number: u64, (from, to): (u64, u64)) {
+    let of = [("kind", SLEEP), ("number", number)];
+    r.at(from)
+        .event(Extension::WaitBegin, &of)
+        .at(to)
+        .event(Extension::WaitEnd, &of);
+}
+
+fn owners(waits: &[LongWait]) -> Vec<(u32, u64, u64)> {
+    let owner = |w: &LongWait| w.longest.owner.as_ref().unwrap().tid;
+    waits
+        .iter()
+        .map(|w| (owner(w), w.count, w.ns / MS))
+        .collect()
+}
+
+#[test]
+fn waits_for_others_are_listed_by_who_held_them_up() {
+    let stall = message(|s, main| {
+        let mut r = s.at(main, 0);
+        sleep(&mut r, 1, (MS, 601 * MS));
+        lock_wait(&mut r, 2, 7, (610 * MS, 670 * MS));
+        lock_wait(&mut r, 3, 8, (680 * MS, 830 * MS));
+        lock_wait(&mut r, 4, 7, (840 * MS, 900 * MS));
+        lock_wait(&mut r, 5, 9, (910 * MS, 990 * MS));
+    });
+    assert_eq!(stall.culprit_reason, Reason::Slept);
+    assert_eq!(owners(&stall.long_waits), [(8, 1, 150), (7, 2, 120)]);
+}
+
+#[test]
+fn the_longest_wait_is_not_listed_twice() {
+    let stall = message(|s, main| {
+        let mut r = s.at(main, 0);
+        lock_wait(&mut r, 1, 7, (MS, 600 * MS));
+        lock_wait(&mut r, 2, 8, (610 * MS, 900 * MS));
+    });
+    assert_eq!(stall.wait.unwrap().owner.unwrap().tid, 7);
+    assert_eq!(owners(&stall.long_waits), [(8, 1, 290)]);
+}
+
+/// A collection suspends all threads from 100 ms on.
+fn pause(s: &mut Script, to: u64) {
+    let collector = s.events_thread(5, "HeapTaskDaemon", 2);
+    s.at(collector, 100 * MS)
+        .event(Extension::GcPauseBegin, &[])
+        .at(to)
+        .event(Extension::GcPauseEnd, &[]);
+}
+
+#[test]
+fn a_pause_of_all_threads_is_the_culprit_unless_the_thread_slept() {
+    let stall = message(|s, _| pause(s, 800 * MS));
+    assert_eq!(stall.culprit_reason, Reason::Paused);
+    assert_eq!(stall.culprit.unwrap().1, "HeapTaskDaemon");
+    let found = &stall.gc_pauses[0];
+    assert_eq!((found.tid, found.count), (5, 1));
+    assert_eq!((found.ns, found.outside_waits_ns), (700 * MS, 700 * MS));
+
+    let slept = message(|s, main| {
+        sleep(&mut s.at(main, 0), 1, (MS, 700 * MS));
+        pause(s, 800 * MS);
+    });
+    assert_eq!(slept.culprit_reason, Reason::Slept);
+    assert_eq!(slept.gc_pauses[0].outside_waits_ns, 100 * MS);
+
+    let short = message(|s, _| pause(s, 190 * MS));
+    assert_eq!(short.culprit_reason, Reason::NotRecorded);
+    assert!(short.gc_pauses.is_empty());
+}
+
+/// Threads 1 to 3 wait for locks of these threads, for ever or not.
+fn circle(owners: [u64; 3], ends: bool) -> Vec<u32> {
+    let mut s = Script::new("p");
+    let names = ["main", "b", "c"];
+    for (tid, owner) in (1..).zip(owners) {
+        let t = s.events_thread(tid, names[tid as usize - 1], u64::from(tid));
+        let of = [("kind", LOCK), ("number", 1)];
+        let mut r = s.at(t, 0);
+        r.event(Extension::MessageDispatched, &[("message", 1)])
+            .event(Extension::LockWait, &[("held by", owner)])
+            .event(Extension::WaitBegin, &of);
+        if ends {
+            r.at(999 * MS).event(Extension::WaitEnd, &of);
+        }
+    }
+    s.stop_at(1_000 * MS);
+    let stall = ask(&s).event_stalls.remove(0);
+    stall.circle.iter().map(|t| t.tid).collect()
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_a_circle() {
+    assert_eq!(circle([2, 1, 0], false), [1, 2]);
+    assert_eq!(circle([2, 3, 1], false), [1, 2, 3]);
+    // Main waits for threads that wait for each other.
+    assert_eq!(circle([2, 3, 2], false), [2, 3]);
+    assert!(circle([2, 3, 9], false).is_empty());
+    assert!(circle([2, 1, 0], true).is_empty());
+}
+
+#[test]
+fn of_an_owner_whose_ring_is_too_small_that_is_said() {
+    let stall = |events: u64| {
+        message(|s, main| {
+            s.ring_log2_bytes(12);
+            let owner = s.events_thread(7, "owner", 2);
+            let mut r = s.at(owner, 0);
+            r.event(Extension::TaskBegin, &[("task", 1)]);
+            for i in 0..events {
+                r.at(2 * MS + i)
+                    .event(Extension::CheckpointBegin, &[])
+                    .event(Extension::CheckpointEnd, &[]);
+            }
+            lock_wait(&mut s.at(main, 0), 1, 7, (MS, 990 * MS));
+        })
+    };
+    let missing = |stall: EventStall| stall.wait.unwrap().owner.unwrap().missing;
+    assert_eq!(missing(stall(10)), None);
+    assert_eq!(missing(stall(10_000)), Some(Missing::Overwritten));
+}
+
+#[test]
+fn a_long_wait_for_a_lock_outside_of_messages_is_found() {
+    let outside = |to: u64| {
+        let mut s = Script::new("p");
+        let main = s.events_thread(1, "main", 1);
+        let mut r = s.at(main, 0);
+        r.event(Extension::MessageDispatched, &[("message", 1)])
+            .at(MS)
+            .event(Extension::MessageDone, &[("message", 1)]);
+        lock_wait(&mut r, 1, 7, (2 * MS, to));
+        ask(&s).outside
+    };
+    let wait = outside(900 * MS).unwrap();
+    assert_eq!((wait.ns, wait.owner.unwrap().tid), (898 * MS, 7));
+    assert_eq!(outside(50 * MS), None);
+    // In a message it is that message's stall.
+    let stall = message(|s, main| lock_wait(&mut s.at(main, 0), 1, 7, (MS, 900 * MS)));
+    assert_eq!(stall.culprit_reason, Reason::OwnerNotTraced);
+}
