@@ -259,6 +259,22 @@ fn methods_inlined_over_several_dex_files_are_recorded() {
     }
 }
 
+/// The program cannot free dex files that rules look through.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn dex_files_that_were_looked_through_are_kept_when_they_are_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules_file(folder.path(), "method Chain$First.first name=first\n");
+    let jar = chain_jar(folder.path());
+    let mut program = Program::start_jar(&jar, "Chain", "", "trace=off,events=rules", |_, _| {});
+    assert_eq!(program.line(), "ready");
+    let mut socket = program.socket();
+    assert_eq!(program.number("close"), 1);
+    socket.ok(&format!("rules {}", rules.display()));
+    assert_eq!(program.number("close"), 2);
+    program.finish();
+}
+
 /// Class loaders whose methods have rules are unloaded while rules begin and end.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
