@@ -61,7 +61,8 @@ fn owners(waits: &[LongWait]) -> Vec<(u32, u64, u64)> {
 fn waits_for_others_are_listed_by_who_held_them_up() {
     let stall = message(|s, main| {
         let mut r = s.at(main, 0);
-        sleep(&mut r, 1, (MS, 601 * MS));
+        sleep(&mut r, 1, (MS, 301 * MS));
+        sleep(&mut r, 6, (302 * MS, 602 * MS));
         lock_wait(&mut r, 2, 7, (610 * MS, 670 * MS));
         lock_wait(&mut r, 3, 8, (680 * MS, 830 * MS));
         lock_wait(&mut r, 4, 7, (840 * MS, 900 * MS));
