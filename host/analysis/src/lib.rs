@@ -47,7 +47,7 @@ pub use signatures::{
 };
 pub use stalls::{
     stalls, Activity, Chain, EventStall, EventWait, GcPauses, Holder, LastCall, LongWait, Party,
-    Place, Question, Reason, Stalls, WaitTotal, STALL_NS,
+    Place, Question, Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
 pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};
 pub use time::parse_duration;

@@ -298,10 +298,10 @@ fn of_calls(chain: &Chain) -> Stall {
 }
 
 fn of_events(stall: &EventStall) -> Stall {
-    let what = stall.what.map(|kind| match kind {
-        SpanKind::Message | SpanKind::Task => work(kind, &stall.name),
-        _ => kind.name().to_owned(),
-    });
+    let what = match stall.what {
+        kind @ (SpanKind::Message | SpanKind::Task) => work(kind, &stall.name),
+        kind => kind.name().to_owned(),
+    };
     let known = |doing: &str| {
         let (kind, class) = doing.split_once(' ').unwrap_or((doing, ""));
         let mut kinds = [SpanKind::Message, SpanKind::Task].into_iter();
@@ -313,7 +313,7 @@ fn of_events(stall: &EventStall) -> Stall {
         }
     };
     Stall {
-        chain: what.into_iter().collect(),
+        chain: vec![what],
         culprit: stall.culprit.as_ref().map(|(doing, _)| known(doing)),
         durations: Histogram::of(stall.held_ns),
     }

@@ -2,11 +2,10 @@
 //! A stall of a thread that records events only, in words.
 
 use hindsight_analysis::{
-    EventStall, EventWait, Holder, LongWait, Missing, Party, Place, Reason, SpanKind, Used,
-    WaitTotal,
+    EventStall, EventWait, LongWait, Missing, Party, Place, SpanKind, Used, WaitTotal,
 };
 
-use crate::unknown::{not_traced, several, unclear};
+use crate::event_culprit::{conclusion, named, wait_for, NOTHING};
 use crate::words::{bytes, count, counted, duration};
 
 /// What is said about a stall, in this order.
@@ -28,12 +27,11 @@ pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, is_cut: bool)
     };
     let held = format!("{at_least}{}", duration(stall.held_ns));
     let what = match stall.what {
-        Some(SpanKind::Message) => "One message".to_owned(),
-        Some(kind) => format!("One {}", kind.name()),
-        None => "All of the recorded time".to_owned(),
+        SpanKind::Wait => "One wait for a lock".to_owned(),
+        kind => format!("One {}", kind.name()),
     };
     let headline = match (stall.what, stall.still_running) {
-        (None, _) => format!("{what} of {thread} is {held}; no message or task begins in it."),
+        (SpanKind::Wait, true) => format!("{what} had lasted {held} on {thread} at {end}."),
         (_, true) => format!("{what} had run for {held} on {thread} at {end}."),
         (_, false) => {
             let before = duration(stall.ended_before_ns);
@@ -47,9 +45,13 @@ pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, is_cut: bool)
         let place = stall.place.as_ref();
         let place = place.map(|p| format!(" Meanwhile it was in {}.", calls(p)));
         paragraphs.push(of_wait(wait) + &place.unwrap_or_default());
-        let other = wait.owner.as_ref().or(wait.waker.as_ref());
-        let other = other.filter(|p| p.ring.is_some());
-        paragraphs.extend(other.map(|party| meanwhile(party, wait)));
+        let mut wait = wait;
+        for next in stall.followed.iter().map(Some).chain([None]) {
+            let other = wait.party().filter(|p| p.ring.is_some());
+            let waited = next.map(|next| format!(" {}", of_wait(next)));
+            paragraphs.extend(other.map(|p| meanwhile(p, wait) + &waited.unwrap_or_default()));
+            wait = next.unwrap_or(wait);
+        }
     } else if let Some(place) = &stall.place {
         let ns = duration(place.ns);
         paragraphs.push(format!("For {ns} of that time it was in {}.", calls(place)));
@@ -64,7 +66,7 @@ pub(crate) fn account(stall: &EventStall, thread: &str, end: &str, is_cut: bool)
 
 /// What the message or task was, and who sent it.
 fn work(stall: &EventStall) -> Option<String> {
-    let kind = stall.what?;
+    let kind = stall.what;
     let mut text = match (kind, stall.name.as_str()) {
         (_, "") => String::new(),
         (SpanKind::Message, class) => format!("The message was for {class}"),
@@ -228,7 +230,14 @@ pub(crate) fn of_wait(wait: &EventWait) -> String {
         _ => format!("It waited {ns}"),
     };
     if let Some(owner) = &wait.owner {
-        text += &format!(", which {} held when the wait began", named(owner));
+        text += &match wait.owner_since_ns {
+            Some(since) => format!(
+                ", which another thread released {} after the wait began; then {} held it",
+                duration(since),
+                named(owner)
+            ),
+            None => format!(", which {} held when the wait began", named(owner)),
+        };
         if let Some(before) = wait.released_before_ns {
             text += &format!(" and released {} before it ended", duration(before));
         }
@@ -257,31 +266,6 @@ fn long_wait(wait: &LongWait) -> String {
             duration(wait.longest.ns)
         ),
     }
-}
-
-/// `400 ms for locks that thread "pool-1" (tid 101) held`
-fn wait_for(wait: &LongWait) -> String {
-    let (is_one, longest) = (wait.count <= 1, &wait.longest);
-    let what = match (longest.kind.as_str(), is_one) {
-        ("lock", true) => "for a lock",
-        ("lock", false) => "for locks",
-        ("object", _) => "in Object.wait",
-        ("park", _) => "parked",
-        ("gc", _) => "for the garbage collector",
-        ("transaction", true) => "for the reply to a transaction",
-        ("transaction", false) => "for replies to transactions",
-        (kind, _) => kind,
-    };
-    let who = match (&longest.owner, &longest.waker, longest.served_ns) {
-        (Some(owner), ..) => format!(" that {} held", named(owner)),
-        (None, Some(server), Some(_)) => format!(", which {} served", named(server)),
-        (None, Some(waker), None) => format!(" until {} ended it", named(waker)),
-        (None, None, _) if longest.result.as_deref() == Some("timed out") => {
-            " until its time was over".to_owned()
-        }
-        (None, None, _) => String::new(),
-    };
-    format!("{} {what}{who}", duration(wait.ns))
 }
 
 /// A wait for the reply to a transaction.
@@ -322,9 +306,9 @@ fn meanwhile(party: &Party, wait: &EventWait) -> String {
             "has nothing of that time left in its ring".to_owned()
         }
         [] if party.missing.is_some() => {
-            "has no task or message then in the part of its ring that could be read".to_owned()
+            "has no task or message that ran for most of the wait in the part of its ring that could be read".to_owned()
         }
-        [] => "recorded no task or message then".to_owned(),
+        [] => format!("recorded {NOTHING}"),
         doing => format!("was in {}", doing.join(" → ")),
     };
     let waited = match &party.waits[..] {
@@ -354,134 +338,4 @@ fn meanwhile(party: &Party, wait: &EventWait) -> String {
     let name = named(party);
     let upper = name[..1].to_uppercase() + &name[1..];
     format!("{upper} {doing}{long}{waited}{used}.{place}")
-}
-
-/// `thread "main" (tid 4200)`
-fn named(party: &Party) -> String {
-    match &party.thread {
-        Some(name) => format!("thread \"{name}\" (tid {})", party.tid),
-        None => format!("thread {}", party.tid),
-    }
-}
-
-/// What the party of this reason did for the wait.
-fn role(reason: Reason, wait: Option<&EventWait>) -> &'static str {
-    match reason {
-        _ if wait.is_some_and(|w| w.served_ns.is_some()) => "served the transaction",
-        Reason::WakerNotTraced | Reason::WakerUnclear | Reason::WakerUnnamed => "ended the wait",
-        _ => "held the lock when the wait began",
-    }
-}
-
-fn conclusion(stall: &EventStall) -> Option<String> {
-    let wait = stall.wait.as_ref();
-    let party = wait.and_then(|w| w.owner.as_ref().or(w.waker.as_ref()));
-    let name = party.map_or_else(String::new, named);
-    let (tid, missing) = party.map_or((0, None), |p| (p.tid, p.missing));
-    let is_one = party.is_some_and(|p| p.ring.is_some());
-    let culprit = stall.culprit.as_ref();
-    let culprit = culprit.map(|(what, thread)| format!("{what}, on thread \"{thread}\""));
-    let culprit = culprit.unwrap_or_default();
-    let reason = stall.culprit_reason;
-    let role = role(reason, wait);
-    if !stall.circle.is_empty() {
-        return Some(deadlock(&stall.circle));
-    }
-    Some(match reason {
-        Reason::LockOwner => format!("Culprit: {culprit}, which held the lock."),
-        Reason::Waker if wait.is_some_and(|w| w.served_ns.is_some()) => {
-            format!("Culprit: {culprit}, which served the transaction.")
-        }
-        Reason::Waker => format!("Culprit: {culprit}, which ended the wait."),
-        Reason::OwnerNotTraced | Reason::WakerNotTraced => {
-            format!("Culprit: unknown: {}", not_traced(role, &name, missing))
-        }
-        Reason::OwnerUnclear | Reason::OwnerUnnamed if !is_one => {
-            format!("Culprit: unknown: {}", several("the owner of the lock", tid))
-        }
-        Reason::WakerUnclear | Reason::WakerUnnamed if !is_one => {
-            format!("Culprit: unknown: {}", several("the thread that ended the wait", tid))
-        }
-        Reason::OwnerUnclear | Reason::OwnerUnnamed | Reason::WakerUnclear | Reason::WakerUnnamed => {
-            let why = unclear(role, &name, ("recorded", "no task or message then"), missing);
-            format!("Culprit: unknown: {why}")
-        }
-        Reason::OwnerWaited => format!(
-            "Culprit: unknown: {name} held the lock, but waited for a lock itself. For more: hindsight why --thread {tid}"
-        ),
-        Reason::WakerWaited => format!(
-            "Culprit: unknown: {name} {role}, but waited for a lock itself. For more: hindsight why --thread {tid}"
-        ),
-        Reason::Slept => alone(stall, &slept(wait)),
-        Reason::Busy => alone(stall, "it computed for most of the time"),
-        Reason::Paused => {
-            let thread = stall.culprit.as_ref().map_or("", |(_, thread)| thread);
-            format!("Culprit: a garbage collection on thread \"{thread}\", which suspended all threads.")
-        }
-        Reason::NotRecorded if wait.is_none() => return several_waits(&stall.long_waits),
-        Reason::NotRecorded => return None,
-    })
-}
-
-/// That the thread slept, and until when.
-fn slept(wait: Option<&EventWait>) -> String {
-    let interrupted = wait.filter(|w| w.result.as_deref() == Some("interrupted"));
-    match interrupted.map(|w| &w.waker) {
-        None => "it slept for a time that it chose".to_owned(),
-        Some(None) => "it slept until it was interrupted".to_owned(),
-        Some(Some(waker)) => format!("it slept until {} interrupted it", named(waker)),
-    }
-}
-
-/// Of a thread that took most of the time itself.
-fn alone(stall: &EventStall, what: &str) -> String {
-    let upper = what[..1].to_uppercase() + &what[1..];
-    let paused: u64 = stall.gc_pauses.iter().map(|p| p.outside_waits_ns).sum();
-    let paused = (paused.saturating_mul(10) >= stall.held_ns).then(|| duration(paused));
-    match (list(&stall.long_waits), paused) {
-        (None, None) => format!("No other thread held it up: {what}."),
-        (None, Some(ns)) => format!("{upper}. But it was also suspended for {ns}."),
-        (Some(waits), None) => format!("{upper}. But it also waited {waits}."),
-        (Some(waits), Some(ns)) => {
-            format!("{upper}. But it also waited {waits}, and was suspended for {ns}.")
-        }
-    }
-}
-
-/// No wait took most of the time.
-fn several_waits(long_waits: &[LongWait]) -> Option<String> {
-    let waits = list(long_waits)?;
-    let parties = long_waits
-        .iter()
-        .filter_map(|w| w.longest.owner.as_ref().or(w.longest.waker.as_ref()));
-    let first = parties.filter(|p| p.ring.is_some()).map(|p| p.tid).next();
-    let more = first.map_or_else(String::new, |tid| {
-        format!(" For more: hindsight why --thread {tid}")
-    });
-    Some(format!(
-        "No wait took most of the time: it waited {waits}.{more}"
-    ))
-}
-
-/// `400 ms for a lock that … held, and 300 ms …`
-fn list(long_waits: &[LongWait]) -> Option<String> {
-    let waits: Vec<String> = long_waits.iter().map(wait_for).collect();
-    match &waits[..] {
-        [] => None,
-        [one] => Some(one.clone()),
-        [all @ .., last] => Some(format!("{}, and {last}", all.join(", "))),
-    }
-}
-
-/// Threads that wait for each other's locks.
-fn deadlock(circle: &[Holder]) -> String {
-    let names: Vec<String> = (circle
-        .iter()
-        .map(|t| format!("thread \"{}\" (tid {})", t.thread, t.tid)))
-    .collect();
-    match &names[..] {
-        [one] => format!("Deadlock: {one} waits for a lock that it holds itself."),
-        [a, b] => format!("Deadlock: {a} and {b} wait for each other's locks."),
-        all => format!("Deadlock: each of these threads waits for a lock that the next one holds, the last one for one of the first one: {}.", all.join(", ")),
-    }
 }

@@ -5,6 +5,7 @@ mod batch;
 mod convert;
 mod damage;
 mod diff;
+mod event_culprit;
 mod event_rate;
 mod event_stall;
 mod events;

@@ -5,14 +5,12 @@ use std::cmp::Reverse;
 
 use hindsight_decoder::{Mode, Thread, Trace};
 
-use super::facts::{total, Facts};
+use super::facts::Facts;
 use super::model::{EventStall, Question, Stalls, RECENT_NS};
 use super::spent::is_most;
+use super::timeline::{is_life, is_work, outermost, total};
 use crate::events::{spans, waiting, Resources, Span, SpanKind, Spans, Waiting};
 use crate::evidence::ring_is_damaged;
-
-/// Index of the kind of tasks that are the life of a thread.
-const THREAD: u64 = 1;
 
 /// The stalls of a thread that records events only. `None` if it records calls, or if its stacks tell more than its events,
 /// which are no message, task or wait.
@@ -33,7 +31,7 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
     };
     let messages = own.spans.iter().any(|s| s.kind == SpanKind::Message);
     if heads.is_empty() {
-        heads.extend(whole(thread, &own, question));
+        heads.extend(lock_waits(thread, &own, question));
     }
     heads.sort_by_key(|head| {
         let recent = thread.end_ns.saturating_sub(head.end_ns) <= RECENT_NS;
@@ -76,11 +74,6 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
     })
 }
 
-/// Whether the span is the task of a thread, which is its whole life.
-fn is_life(thread: &Thread, span: &Span) -> bool {
-    span.kind == SpanKind::Task && thread.events[span.begin].get("kind") == THREAD
-}
-
 /// Whether a thread is known to have done nothing most of the time: it waited, or hardly computed while it lived.
 fn is_idle(thread: &Thread, own: &Spans, used: &Resources) -> bool {
     let whole = (thread.start_ns, thread.end_ns);
@@ -96,30 +89,15 @@ fn is_idle(thread: &Thread, own: &Spans, used: &Resources) -> bool {
 /// other task.
 fn heads(thread: &Thread, own: &Spans, used: &Resources) -> Vec<Span> {
     let is_life = |span: &Span| is_life(thread, span);
-    let of = |is: &dyn Fn(&Span) -> bool| {
-        // Spans are in the order of their beginnings: one inside another one ends before it.
-        let mut until = 0;
-        let mut heads: Vec<Span> = Vec::new();
-        for span in own.spans.iter().filter(|s| is(s)) {
-            if heads.is_empty() || span.start_ns >= until {
-                until = span.end_ns;
-                heads.push(span.clone());
-            }
-        }
-        heads
+    let of = |is: &dyn Fn(&Span) -> bool| -> Vec<Span> {
+        let found = outermost(own.spans.iter().filter(|s| is(s)));
+        found.into_iter().cloned().collect()
     };
     let messages = of(&|span| span.kind == SpanKind::Message);
     if !messages.is_empty() {
         return messages;
     }
-    // A call that a rule names may be any method's, for instance of a queue.
-    let is_work = |span: &Span| {
-        !matches!(
-            span.kind,
-            SpanKind::Wait | SpanKind::Checkpoint | SpanKind::GcPause | SpanKind::Rule
-        )
-    };
-    let work = of(&|span| is_work(span) && !is_life(span));
+    let work = of(&|span| is_work(span.kind) && !is_life(span));
     if !work.is_empty() {
         return work;
     }
@@ -129,21 +107,13 @@ fn heads(thread: &Thread, own: &Spans, used: &Resources) -> Vec<Span> {
     })
 }
 
-/// All of the thread's time, if it waited for long for something other than work.
-fn whole(thread: &Thread, own: &Spans, question: &Question) -> Option<Span> {
+/// The long waits for a lock. Of a thread without work, other waits may be for work.
+fn lock_waits(thread: &Thread, own: &Spans, question: &Question) -> Vec<Span> {
     let is_long = |s: &&Span| {
-        let kind = thread.events[s.begin].get("kind");
-        s.kind == SpanKind::Wait && kind == Waiting::LOCK && s.duration_ns() >= question.stall_ns
+        let is_wait = s.kind == SpanKind::Wait && s.duration_ns() >= question.stall_ns;
+        is_wait && thread.events[s.begin].get("kind") == Waiting::LOCK
     };
-    own.spans.iter().find(is_long)?;
-    Some(Span {
-        kind: SpanKind::Wait,
-        // No event: it is no span.
-        begin: usize::MAX,
-        end: None,
-        start_ns: thread.start_ns,
-        end_ns: thread.end_ns,
-    })
+    own.spans.iter().filter(is_long).cloned().collect()
 }
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a stall of a thread that records events only.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use hindsight_decoder::{Extension, Thread, Trace};
+use hindsight_decoder::{Extension, Thread, ThreadKey, Trace};
 
 use super::around::{circle, long_waits, pauses};
-use super::model::{Activity, EventStall, EventWait, LongWait, Party, Reason, WaitTotal};
+use super::blame::verdict;
+use super::model::{Activity, EventStall, EventWait, LongWait, Party, Reason, MOST_FOLLOWED};
+use super::parties::{Meanwhile, Parties};
+use super::releases::{longest_hold, Release, Releases};
 use super::spent::is_most;
-use super::stacks::{at_event, in_wait, longest};
+use super::stacks::{in_wait, longest};
+use super::timeline::{cut, part, total, totals, Timeline};
 use crate::events::{
-    pairs, spans, waiting, End, FieldValue, Fields, Pair, PairKind, Resources, Span, SpanKind,
-    Spans, Waiting,
+    pairs, spans, waiting, End, Pair, PairKind, Resources, Span, SpanKind, Spans, Waiting,
 };
-use crate::evidence::{named, ring_is_damaged, Missing};
 
 /// The pairs of work and what sent it.
 const SENDS: [PairKind; 6] = [
@@ -32,11 +33,23 @@ pub(super) struct Facts<'a> {
     thread: &'a Thread,
     own: &'a Spans,
     waits: Vec<Waiting>,
-    fields: Fields<'a>,
+    parties: Parties<'a>,
     /// The pairs by their effects.
     causes: HashMap<End, Vec<Pair>>,
     /// The transactions that were served, by the events that sent them.
     served: HashMap<End, Pair>,
+    releases: Releases<'a>,
+}
+
+/// Who held a lock in a wait.
+struct Owner {
+    party: Option<Party>,
+    /// CLOCK_BOOTTIME, ns.
+    released_ns: Option<u64>,
+    /// When the release before that was: another thread held the lock when the wait began. CLOCK_BOOTTIME, ns.
+    since_ns: Option<u64>,
+    /// The lock was released, and nobody is known to have held it for most of the wait.
+    is_unclear: bool,
 }
 
 impl<'a> Facts<'a> {
@@ -54,20 +67,26 @@ impl<'a> Facts<'a> {
             thread,
             own,
             waits: waiting(thread, own),
-            fields: Fields::new(trace),
+            parties: Parties::new(trace),
             causes,
             served,
+            releases: Releases::of(trace),
         }
     }
 
-    fn thread(&self, end: End) -> Option<&'a Thread> {
-        self.trace.threads.iter().find(|t| t.key == end.thread)
+    fn thread(&self, key: ThreadKey) -> Option<&'a Thread> {
+        self.trace.threads.iter().find(|t| t.key == key)
     }
 
     /// The event of the pair of this kind whose effect is this event of the thread: its thread, and its index.
-    fn cause(&self, effect: usize, kinds: &[PairKind]) -> Option<(&'a Thread, usize)> {
+    fn cause(
+        &self,
+        thread: &Thread,
+        effect: usize,
+        kinds: &[PairKind],
+    ) -> Option<(&'a Thread, usize)> {
         let end = End {
-            thread: self.thread.key,
+            thread: thread.key,
             event: effect,
         };
         let pair = self
@@ -75,7 +94,7 @@ impl<'a> Facts<'a> {
             .get(&end)?
             .iter()
             .find(|p| kinds.contains(&p.kind))?;
-        Some((self.thread(pair.from)?, pair.from.event))
+        Some((self.thread(pair.from.thread)?, pair.from.event))
     }
 
     /// The event that begins the work of a span: of a frame, the callback that took most of it, if one did.
@@ -105,15 +124,19 @@ impl<'a> Facts<'a> {
     pub(super) fn stall(&self, head: &Span) -> EventStall {
         let (thread, length) = (self.thread, head.duration_ns());
         let span = (head.start_ns, head.end_ns);
-        let begin = thread.events.get(head.begin);
+        let begin = &thread.events[head.begin];
         let work = self.work(head);
-        let sent = begin.and_then(|_| self.cause(work, &SENDS));
-        let began_ns = thread.events.get(work).map_or(span.0, |e| e.at_ns);
+        let sent = self.cause(thread, work, &SENDS);
+        let began_ns = thread.events[work].at_ns;
         let waited_ns = total(&self.waits, span);
         let used = Resources::of(thread).used(span.0, span.1);
         let longest_wait = self.waits.iter().max_by_key(|w| w.overlap(span));
         let most = longest_wait.filter(|w| is_most(w.overlap(span), length));
         let wait = most.map(|w| self.wait(w, span));
+        let followed = wait.as_ref().zip(most);
+        let (followed, is_circle) = followed.map_or_else(Default::default, |(wait, w)| {
+            self.follow(wait, cut(w.span, span))
+        });
         let place = match most {
             Some(wait) => in_wait(self.trace, thread, cut(wait.span, span), span.0),
             None => longest(self.trace, thread, span, span.0),
@@ -136,19 +159,17 @@ impl<'a> Facts<'a> {
                 let culprit = collector.map(|p| (what, p.thread.clone()));
                 (culprit, Reason::Paused)
             }
-            (Some(wait), _) => culprit(wait),
+            (Some(wait), _) => verdict(wait, &followed),
             (None, Activity::Busy) => (None, Reason::Busy),
             _ => (None, Reason::NotRecorded),
         };
         EventStall {
-            what: begin.map(|_| head.kind),
+            what: head.kind,
             name: match sent {
-                Some((sender, e)) if work != head.begin => self.name(sender, e),
-                _ => begin.map_or_else(String::new, |_| self.name(thread, work)),
+                Some((sender, e)) if work != head.begin => self.parties.name(sender, e),
+                _ => self.parties.name(thread, work),
             },
-            code: begin
-                .filter(|e| e.kind == Extension::MessageDispatched)
-                .map(|e| e.get("what")),
+            code: (begin.kind == Extension::MessageDispatched).then(|| begin.get("what")),
             start_ns: span.0,
             held_ns: length,
             may_have_begun_before: head.start_ns <= thread.start_ns,
@@ -157,7 +178,7 @@ impl<'a> Facts<'a> {
             ended_before_ns: thread.end_ns.saturating_sub(span.1),
             sent_before_ns: sent.map(|(t, e)| began_ns.saturating_sub(t.events[e].at_ns)),
             delay_ns: sent.map_or(0, |(t, e)| t.events[e].get("delay") * 1_000_000),
-            sender: sent.map(|(t, e)| self.party(t, t.events[e].at_ns, None, Some(e))),
+            sender: sent.map(|(t, e)| self.parties.sender(t, e)),
             used,
             waited_ns,
             waits: totals(&self.waits, span),
@@ -169,114 +190,12 @@ impl<'a> Facts<'a> {
             },
             place,
             wait,
+            followed,
+            is_circle,
             activity,
             culprit,
             culprit_reason,
         }
-    }
-
-    /// The name of what an event begins: a class, or the name that the program gave it; may be empty.
-    fn name(&self, thread: &Thread, begin: usize) -> String {
-        let event = &thread.events[begin];
-        let named = |name: &str| matches!(name, "class" | "name" | "rule" | "type");
-        let mut fields = self.fields.of(event).filter(|(field, _)| named(field.name));
-        match fields.next() {
-            Some((_, FieldValue::Text(text))) => text,
-            _ => String::new(),
-        }
-    }
-
-    /// The text of a field of choices.
-    fn text(&self, thread: &Thread, event: usize, field: &str) -> String {
-        let mut fields = self.fields.of(&thread.events[event]);
-        match fields.find(|(f, _)| f.name == field) {
-            Some((_, FieldValue::Text(text))) => text,
-            _ => String::new(),
-        }
-    }
-
-    /// A thread, at this time, and what it did meanwhile. `event` is what it recorded when it released
-    /// the lock, ended the wait, or sent the work.
-    fn party(
-        &self,
-        thread: &Thread,
-        at_ns: u64,
-        meanwhile: Option<(u64, u64)>,
-        event: Option<usize>,
-    ) -> Party {
-        let spans = spans(thread);
-        let mut doing: Vec<String> = Vec::new();
-        let mut since_ns = 0;
-        for span in &spans.spans {
-            let is_work = !matches!(
-                span.kind,
-                SpanKind::Wait | SpanKind::Checkpoint | SpanKind::GcPause
-            );
-            if is_work && span.start_ns <= at_ns && at_ns <= span.end_ns {
-                since_ns = span.start_ns;
-                let (kind, name) = (span.kind.name(), self.name(thread, span.begin));
-                let has_class = matches!(span.kind, SpanKind::Message | SpanKind::Task);
-                doing.push(match name.is_empty() {
-                    _ if span.kind == SpanKind::Service => {
-                        let code = thread.events[span.begin].get("code");
-                        format!("the service of transaction {code}")
-                    }
-                    false => format!("{kind} {name}"),
-                    true if has_class => format!("a {kind} of unknown class"),
-                    true => kind.to_owned(),
-                });
-            }
-        }
-        let waits =
-            meanwhile.map_or_else(Vec::new, |within| totals(&waiting(thread, &spans), within));
-        Party {
-            tid: thread.tid,
-            ring: Some(thread.key.ring),
-            thread: Some(thread.name.clone()),
-            traced: true,
-            missing: missing(self.trace, thread, at_ns),
-            doing,
-            waits,
-            used: meanwhile.and_then(|(from, to)| Resources::of(thread).used(from, to)),
-            place: event.and_then(|event| at_event(self.trace, thread, event, since_ns)),
-            place_meanwhile: meanwhile
-                .and_then(|within| longest(self.trace, thread, within, since_ns)),
-        }
-    }
-
-    /// The thread with this id, at this time.
-    fn by_tid(&self, tid: u64, at_ns: u64, meanwhile: (u64, u64)) -> Option<Party> {
-        let tid = u32::try_from(tid).ok().filter(|&tid| tid != 0)?;
-        let with_id = || self.trace.threads.iter().filter(|t| t.tid == tid);
-        let alive = |t: &&Thread| t.start_ns <= at_ns && t.end_ns >= at_ns;
-        let mut threads = with_id().filter(alive);
-        let found = match (threads.next(), threads.next()) {
-            // Its recording may end before, or be damaged there: then it is not known what it did.
-            (None, _) => {
-                let mut all = with_id();
-                (all.next(), all.next())
-            }
-            found => found,
-        };
-        Some(match found {
-            (Some(thread), None) => self.party(thread, at_ns, Some(meanwhile), None),
-            // Several threads had the id: it is not certain which one is meant.
-            (several, _) => {
-                let named = named(self.trace, tid, at_ns);
-                Party {
-                    tid,
-                    ring: None,
-                    thread: named.thread.filter(|_| several.is_none()),
-                    traced: several.is_some(),
-                    missing: named.missing,
-                    doing: Vec::new(),
-                    waits: Vec::new(),
-                    used: None,
-                    place: None,
-                    place_meanwhile: None,
-                }
-            }
-        })
     }
 
     /// The waits that took long, other than this one.
@@ -301,157 +220,154 @@ impl<'a> Facts<'a> {
         Some(self.wait(wait, wait.span))
     }
 
+    /// A wait of the thread, as far as it is in `within`.
     fn wait(&self, wait: &Waiting, within: (u64, u64)) -> EventWait {
-        let events = &self.thread.events;
-        let of = &self.own.spans[wait.of];
+        self.wait_of(self.thread, self.own, wait, within, wait.overlap(within))
+    }
+
+    /// The waits that this wait lasted for: of its owner, waker or server, of that one's, and so on. Each of them took most
+    /// of the first one's time. The last one's party did not wait itself, is not known, or is among the earlier ones;
+    /// whether it is among them.
+    fn follow(&self, wait: &EventWait, within: (u64, u64)) -> (Vec<EventWait>, bool) {
+        let mut followed: Vec<EventWait> = Vec::new();
+        let mut seen = vec![self.thread.key];
+        let mut within = within;
+        while followed.len() < MOST_FOLLOWED {
+            let last = followed.last().unwrap_or(wait);
+            let party = last.party().filter(|_| !last.owner_is_unclear);
+            let party = party.filter(|p| is_most(p.waited_ns, wait.ns));
+            let thread = party.and_then(|p| p.key).and_then(|key| self.thread(key));
+            let Some(thread) = thread else {
+                break;
+            };
+            if seen.contains(&thread.key) {
+                return (followed, true);
+            }
+            seen.push(thread.key);
+            let of = Timeline::of(thread);
+            let waited = |w: &Waiting| of.waited_in(w, within);
+            let others = of.waits.iter().filter(|w| w.kind != Waiting::SLEEP);
+            let longest = others.max_by_key(|w| waited(w));
+            let Some(longest) = longest.filter(|w| is_most(waited(w), wait.ns)) else {
+                break;
+            };
+            within = cut(longest.span, within);
+            let next = self.wait_of(thread, &of.spans, longest, within, wait.ns);
+            followed.push(next);
+        }
+        (followed, false)
+    }
+
+    /// Who held the lock in a wait that the event with this index announces, until `until_ns`.
+    fn owner(&self, waiter: &Thread, event: usize, until_ns: u64, meanwhile: Meanwhile) -> Owner {
+        let (event, span) = (&waiter.events[event], meanwhile.within);
+        let tid = event.get("held by");
+        let of_lock = self.releases.of_lock(event.get("lock"));
+        let others = of_lock.iter().filter(|r| r.thread.key != waiter.key);
+        let in_wait = |r: &&Release<'a>| event.at_ns <= r.at_ns && r.at_ns <= until_ns;
+        let releases: Vec<Release<'a>> = others.filter(in_wait).copied().collect();
+        let is_recorded = |r: &Release<'_>| u64::from(r.thread.tid) == tid;
+        let first = releases.first().filter(|r| is_recorded(r));
+        let of_first = |is_unclear| Owner {
+            party: match first {
+                Some(r) => Some(self.parties.party(r.thread, meanwhile, Some(r.event))),
+                None => self.parties.by_tid(tid, span.0, meanwhile),
+            },
+            released_ns: first.map(|r| r.at_ns),
+            since_ns: None,
+            is_unclear,
+        };
+        match (&releases[..], longest_hold(&releases, span)) {
+            ([], _) => of_first(false),
+            (_, Some(0)) => of_first(first.is_none()),
+            (_, Some(i)) => {
+                let (before, release) = (&releases[i - 1], &releases[i]);
+                let since_ns = before.at_ns.max(span.0);
+                let meanwhile = Meanwhile {
+                    within: (since_ns, release.at_ns.min(span.1)),
+                    ..meanwhile
+                };
+                Owner {
+                    party: Some(
+                        self.parties
+                            .party(release.thread, meanwhile, Some(release.event)),
+                    ),
+                    released_ns: Some(release.at_ns),
+                    since_ns: Some(since_ns),
+                    is_unclear: false,
+                }
+            }
+            (_, None) => of_first(true),
+        }
+    }
+
+    /// A wait of a thread, as far as it is in `within`. What the others did counts if it is most of `whole_ns`.
+    fn wait_of(
+        &self,
+        thread: &Thread,
+        spans: &Spans,
+        wait: &Waiting,
+        within: (u64, u64),
+        whole_ns: u64,
+    ) -> EventWait {
+        let events = &thread.events;
+        let of = &spans.spans[wait.of];
         let begin = &events[of.begin];
         let span = cut(wait.span, within);
+        let meanwhile = Meanwhile {
+            within: span,
+            whole_ns,
+        };
         let is_transaction = wait.kind == Waiting::TRANSACTION;
         // The owner is recorded right before a wait for a lock, the waker right before the end of a wait.
-        let before = of.begin.checked_sub(1).map(|i| &events[i]);
-        let release = of.end.and_then(|e| self.cause(e, &[PairKind::Lock]));
-        let owner = before
-            .filter(|e| e.kind == Extension::LockWait && wait.kind == Waiting::LOCK)
-            .and_then(|e| match release {
-                Some((thread, release)) if u64::from(thread.tid) == e.get("held by") => {
-                    Some(self.party(thread, span.0, Some(span), Some(release)))
-                }
-                _ => self.by_tid(e.get("held by"), span.0, span),
-            });
-        let released_ns = release.map(|(t, e)| t.events[e].at_ns);
-        let wake = of.end.and_then(|e| self.cause(e, &[PairKind::Wake]));
+        let before = of.begin.checked_sub(1);
+        let announced =
+            |i: &usize| events[*i].kind == Extension::LockWait && wait.kind == Waiting::LOCK;
+        let owner = before.filter(announced);
+        let owner = owner.map(|i| self.owner(thread, i, of.end_ns, meanwhile));
+        let wake = of
+            .end
+            .and_then(|e| self.cause(thread, e, &[PairKind::Wake]));
         let service = Some(of.begin).filter(|_| is_transaction);
-        let service = service.and_then(|begin| self.service(begin));
+        let service = service.and_then(|begin| self.service(thread, begin));
         let waker = match (wake, &service) {
-            (_, Some((server, service))) => {
-                let at_ns = service.start_ns.max(span.0).min(service.end_ns);
-                Some(self.party(server, at_ns, Some(span), None))
-            }
+            (_, Some((server, _))) => Some(self.parties.party(server, meanwhile, None)),
             _ if is_transaction => None,
-            (Some((t, e)), _) => Some(self.party(t, t.events[e].at_ns, Some(span), Some(e))),
+            (Some((t, e)), _) => Some(self.parties.party(t, meanwhile, Some(e))),
             (None, _) => (of.end)
                 .and_then(|e| e.checked_sub(1))
                 .map(|i| &events[i])
                 .filter(|e| e.kind == Extension::WokenBy)
-                .and_then(|e| self.by_tid(e.get("by"), e.at_ns, span)),
+                .and_then(|e| self.parties.by_tid(e.get("by"), e.at_ns, meanwhile)),
         };
-        let overlap = |s: &Span| s.end_ns.min(span.1).saturating_sub(s.start_ns.max(span.0));
+        let released_ns = owner.as_ref().and_then(|o| o.released_ns);
+        let since_ns = owner.as_ref().and_then(|o| o.since_ns);
         EventWait {
             kind: Waiting::name(wait.kind).unwrap_or_default().to_owned(),
-            ns: span.1 - span.0,
+            ns: span.1.saturating_sub(span.0),
             result: of.end.map(|e| match is_transaction {
                 true => "returned".to_owned(),
-                false => self.text(self.thread, e, "result"),
+                false => self.parties.text(thread, e, "result"),
             }),
             object: begin.get("object"),
             code: is_transaction.then(|| begin.get("code")),
-            owner,
+            owner_is_unclear: owner.as_ref().is_some_and(|o| o.is_unclear),
+            owner: owner.and_then(|o| o.party),
+            owner_since_ns: since_ns.map(|at_ns| at_ns.saturating_sub(of.start_ns)),
             released_before_ns: released_ns.map(|at_ns| of.end_ns.saturating_sub(at_ns)),
             waker,
-            served_ns: service.map(|(_, service)| overlap(&service)),
+            served_ns: service.map(|(_, service)| part(&service, span)),
         }
     }
 
     /// The thread that served the transaction that the thread sent by this event, and the service.
-    fn service(&self, send: usize) -> Option<(&'a Thread, Span)> {
+    fn service(&self, thread: &Thread, send: usize) -> Option<(&'a Thread, Span)> {
         let pair = self.served.get(&End {
-            thread: self.thread.key,
+            thread: thread.key,
             event: send,
         })?;
-        let server = self.thread(pair.to)?;
+        let server = self.thread(pair.to.thread)?;
         let service = spans(server).begun_by(pair.to.event)?.clone();
         Some((server, service))
-    }
-}
-
-/// Why events of the thread at this time are missing, if they are.
-fn missing(trace: &Trace, thread: &Thread, at_ns: u64) -> Option<Missing> {
-    if ring_is_damaged(trace, thread) {
-        return Some(Missing::RingDamaged);
-    }
-    let is_overwritten = thread.stats.overwritten_slots > 0 && at_ns < thread.start_ns;
-    is_overwritten.then_some(Missing::Overwritten)
-}
-
-/// The part of a stretch of time that is in `within`.
-fn cut(span: (u64, u64), within: (u64, u64)) -> (u64, u64) {
-    (span.0.max(within.0), span.1.min(within.1))
-}
-
-/// How long these waits took in a stretch of time, ns.
-pub(super) fn total(waits: &[Waiting], within: (u64, u64)) -> u64 {
-    waits.iter().map(|w| w.overlap(within)).sum()
-}
-
-/// The waits in a stretch of time, by kind; the longest time first.
-fn totals(waits: &[Waiting], within: (u64, u64)) -> Vec<WaitTotal> {
-    let mut totals: Vec<WaitTotal> = Vec::new();
-    for wait in waits.iter().filter(|w| w.overlap(within) > 0) {
-        let kind = Waiting::name(wait.kind).unwrap_or_default();
-        let at = totals.iter().position(|t| t.kind == kind);
-        let at = at.unwrap_or_else(|| {
-            totals.push(WaitTotal {
-                kind: kind.to_owned(),
-                count: 0,
-                ns: 0,
-            });
-            totals.len() - 1
-        });
-        totals[at].count += u64::from(wait.is_first);
-        totals[at].ns += wait.overlap(within);
-    }
-    totals.sort_by_key(|t| Reverse(t.ns));
-    totals
-}
-
-/// What held the thread up, and why that is known; or why nothing is.
-fn culprit(wait: &EventWait) -> (Option<(String, String)>, Reason) {
-    let (party, reasons) = match (&wait.owner, &wait.waker) {
-        (Some(owner), _) => (
-            owner,
-            [
-                Reason::LockOwner,
-                Reason::OwnerWaited,
-                Reason::OwnerUnclear,
-                Reason::OwnerNotTraced,
-            ],
-        ),
-        (None, Some(waker)) => (
-            waker,
-            [
-                Reason::Waker,
-                Reason::WakerWaited,
-                Reason::WakerUnclear,
-                Reason::WakerNotTraced,
-            ],
-        ),
-        (None, None) => return (None, Reason::NotRecorded),
-    };
-    let [known, waited, unclear, not_traced] = reasons;
-    let thread = match (party.ring, &party.thread) {
-        (Some(_), Some(thread)) => thread.clone(),
-        _ if party.traced => return (None, unclear),
-        _ => return (None, not_traced),
-    };
-    let waits_for_lock = |w: &&WaitTotal| w.kind == "lock" && is_most(w.ns, wait.ns);
-    if party.waits.iter().any(|w| waits_for_lock(&w)) {
-        return (None, waited);
-    }
-    // A transaction may wait for a free thread, longer than it is served.
-    if wait.served_ns.is_some_and(|ns| !is_most(ns, wait.ns)) {
-        return (None, Reason::NotRecorded);
-    }
-    // What an owner or a server did meanwhile took the time; what ends a wait is where the thread did so.
-    let is_waker = wait.owner.is_none() && wait.served_ns.is_none();
-    let place = match is_waker {
-        true => party.place.as_ref(),
-        false => party.place_meanwhile.as_ref().or(party.place.as_ref()),
-    };
-    if let Some(place) = place {
-        return (Some((place.method.clone(), thread)), known);
-    }
-    match party.doing.last() {
-        Some(doing) => (Some((doing.clone(), thread)), known),
-        None => (None, unclear),
     }
 }

@@ -2,19 +2,23 @@
 //! Stalls of a thread: which chain of calls took the time, and who it waited for.
 
 mod around;
+mod blame;
 mod culprit;
 mod event_stalls;
 mod facts;
 mod find;
 mod model;
+mod parties;
+mod releases;
 mod spent;
 mod stacks;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 pub use find::stalls;
 pub use model::{
     Activity, Chain, EventStall, EventWait, GcPauses, Holder, LastCall, LongWait, Party, Question,
-    Reason, Stalls, WaitTotal, STALL_NS,
+    Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
 pub use stacks::Place;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a stall.
 
+use hindsight_decoder::ThreadKey;
 use serde::Serialize;
 
 use super::stacks::Place;
@@ -11,6 +12,9 @@ use crate::path::ChainCall;
 
 /// From this duration on a message is a stall unless asked otherwise, ns.
 pub const STALL_NS: u64 = 100_000_000;
+
+/// Most waits that are followed from thread to thread.
+pub const MOST_FOLLOWED: usize = 8;
 
 /// Stalls that ended up to this long before the thread's ring was taken, ns, come before older ones: a snapshot is
 /// taken right after its anomaly.
@@ -85,8 +89,8 @@ pub struct Stalls {
 /// A stall of a thread that records events only: all of it is recorded, nothing is concluded from times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventStall {
-    /// What took the time; `None`: nothing that has a beginning is recorded, and this is about all of the thread's time.
-    pub what: Option<SpanKind>,
+    /// What took the time: a message, a task or other work, or a wait for a lock outside of them.
+    pub what: SpanKind,
     /// The class of the message or task, or the name that the program gave it; may be empty.
     pub name: String,
     /// A message's `what`.
@@ -126,6 +130,15 @@ pub struct EventStall {
     /// last one for the first one's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub circle: Vec<Holder>,
+    /// The waits that this wait lasted for: of its owner, waker or server, then of that one's, and so on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<EventWait>,
+    /// Whether the last of them was for one of the threads before it: these wait for each other.
+    #[serde(
+        rename = "followed_in_a_circle",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub is_circle: bool,
     /// Where the thread was in that wait or, without one, for most of the time, as its stacks or calls show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
@@ -194,6 +207,9 @@ pub struct Party {
     pub tid: u32,
     /// Its ring; `None` if it is not in the file, or if several threads of the file had this id.
     pub ring: Option<u32>,
+    /// Its identity, as its ring.
+    #[serde(skip)]
+    pub(crate) key: Option<ThreadKey>,
     /// Its name, where the file has it.
     pub thread: Option<String>,
     /// Whether a thread of this id is in the trace.
@@ -202,10 +218,14 @@ pub struct Party {
     /// Why events of it may be missing, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
-    /// What it was doing then: tasks, messages and marked work, outermost first.
+    /// Tasks, messages and marked work, outermost first: of a sender, what it was doing then; of an owner, a waker or a
+    /// server, what it did for most of the wait.
     pub doing: Vec<String>,
     /// Its own waits meanwhile, by kind.
     pub waits: Vec<WaitTotal>,
+    /// How long it waited meanwhile for others or for work, ns; sleeps are none of that.
+    #[serde(skip)]
+    pub waited_ns: u64,
     /// What it used meanwhile.
     pub used: Option<Used>,
     /// Where it was when it released the lock, ended the wait or sent the work, as its stacks or calls show.
@@ -231,15 +251,29 @@ pub struct EventWait {
     /// The code of the transaction that was waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u64>,
-    /// The thread that held the lock when the wait began.
+    /// The thread that held the lock when the wait began, or, if it released it early, the one that held it for most of the
+    /// wait.
     pub owner: Option<Party>,
-    /// How long before the wait's end that thread released it, ns, if exactly one release is recorded.
+    /// How long after the wait's beginning the thread before released the lock, ns, if the owner is a later one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner_since_ns: Option<u64>,
+    /// Whether the lock was released in the wait, and no thread is known to have held it for most of the wait.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub owner_is_unclear: bool,
+    /// How long before the wait's end that thread released it, ns, if that is recorded.
     pub released_before_ns: Option<u64>,
     /// The thread that ended the wait, or that served the transaction.
     pub waker: Option<Party>,
     /// For how much of the wait that thread served the transaction, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served_ns: Option<u64>,
+}
+
+impl EventWait {
+    /// Who the thread waited for: the owner, or else the waker or server.
+    pub fn party(&self) -> Option<&Party> {
+        self.owner.as_ref().or(self.waker.as_ref())
+    }
 }
 
 /// A chain of calls.
@@ -326,11 +360,11 @@ pub enum Reason {
     OwnerUnnamed,
     /// The recorded waker was in methods without a name.
     WakerUnnamed,
-    /// The recorded owner of the lock waited for a lock itself.
+    /// The recorded owner of the lock waited itself for most of the wait; of calls, for a lock.
     OwnerWaited,
     /// The recorded owner of the lock is in the trace, but made no call that explains the wait.
     OwnerUnclear,
-    /// The recorded waker waited for a lock itself.
+    /// The recorded waker waited itself for most of the wait; of calls, for a lock.
     WakerWaited,
     /// The recorded waker is in the trace, but made no call that explains the wait.
     WakerUnclear,
