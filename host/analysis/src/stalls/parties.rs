@@ -124,7 +124,7 @@ impl<'a> Parties<'a> {
         let place = event.and_then(|event| {
             let at_ns = thread.events[event].at_ns;
             let running = |s: &&Span| is_work(s.kind) && s.start_ns <= at_ns && at_ns <= s.end_ns;
-            let innermost = all.iter().filter(running).next_back();
+            let innermost = all.iter().rfind(running);
             at_event(
                 self.trace,
                 thread,
