@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use hindsight_decoder::{Extension, Thread, Trace};
+use hindsight_decoder::{Extension, Thread, ThreadEvent, Trace};
 
 use super::model::{GcPauses, Holder};
 use crate::events::{spans, Span, SpanKind, Spans, Waiting};
@@ -155,10 +155,15 @@ fn awaited<'a>(trace: &'a Trace, thread: &Thread) -> Option<&'a Thread> {
     let tid = (before.kind == Extension::LockWait).then(|| before.get("held by"))?;
     // Of an id that several threads had it is not certain which one is meant.
     let mut owners = trace.threads.iter().filter(|t| u64::from(t.tid) == tid);
-    match (owners.next(), owners.next()) {
-        (Some(owner), None) => Some(owner),
-        _ => None,
-    }
+    let (Some(owner), None) = (owners.next(), owners.next()) else {
+        return None;
+    };
+    // It may have released the lock since, to another thread.
+    let lock = before.get("lock");
+    let released = |e: &ThreadEvent| {
+        e.kind == Extension::Released && e.at_ns >= before.at_ns && e.get("lock") == lock
+    };
+    (!owner.events.iter().any(released)).then_some(owner)
 }
 
 #[cfg(test)]

@@ -113,18 +113,32 @@ fn a_pause_of_all_threads_is_the_culprit_unless_the_thread_slept() {
     assert!(short.gc_pauses.is_empty());
 }
 
-/// Threads 1 to 3 wait for locks of these threads, for ever or not.
-fn circle(owners: [u64; 3], ends: bool) -> Vec<u32> {
+/// How the circle of the test goes on.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    Nothing,
+    /// All waits end.
+    Ends,
+    /// Thread 2 releases the lock 1 before it waits.
+    Released,
+}
+
+/// Threads 1 to 3 wait for locks of these threads.
+fn circle(owners: [u64; 3], then: Then) -> Vec<u32> {
     let mut s = Script::new("p");
     let names = ["main", "b", "c"];
     for (tid, owner) in (1..).zip(owners) {
         let t = s.events_thread(tid, names[tid as usize - 1], u64::from(tid));
         let of = [("kind", LOCK), ("number", 1)];
-        let mut r = s.at(t, 0);
-        r.event(Extension::MessageDispatched, &[("message", 1)])
-            .event(Extension::LockWait, &[("held by", owner)])
+        let lock = u64::from(tid);
+        let mut r = s.at(t, u64::from(tid) * MS);
+        r.event(Extension::MessageDispatched, &[("message", 1)]);
+        if then == Then::Released && tid == 2 {
+            r.event(Extension::Released, &[("lock", 1), ("waiters", 1)]);
+        }
+        r.event(Extension::LockWait, &[("held by", owner), ("lock", lock)])
             .event(Extension::WaitBegin, &of);
-        if ends {
+        if then == Then::Ends {
             r.at(999 * MS).event(Extension::WaitEnd, &of);
         }
     }
@@ -135,12 +149,14 @@ fn circle(owners: [u64; 3], ends: bool) -> Vec<u32> {
 
 #[test]
 fn threads_that_wait_for_each_other_are_a_circle() {
-    assert_eq!(circle([2, 1, 0], false), [1, 2]);
-    assert_eq!(circle([2, 3, 1], false), [1, 2, 3]);
+    assert_eq!(circle([2, 1, 0], Then::Nothing), [1, 2]);
+    assert_eq!(circle([2, 3, 1], Then::Nothing), [1, 2, 3]);
     // Main waits for threads that wait for each other.
-    assert_eq!(circle([2, 3, 2], false), [2, 3]);
-    assert!(circle([2, 3, 9], false).is_empty());
-    assert!(circle([2, 1, 0], true).is_empty());
+    assert_eq!(circle([2, 3, 2], Then::Nothing), [2, 3]);
+    assert!(circle([2, 3, 9], Then::Nothing).is_empty());
+    assert!(circle([2, 1, 0], Then::Ends).is_empty());
+    // The lock may be another thread's since.
+    assert!(circle([2, 1, 0], Then::Released).is_empty());
 }
 
 #[test]
