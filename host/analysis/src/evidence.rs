@@ -6,7 +6,7 @@ use hindsight_decoder::{
 };
 use serde::Serialize;
 
-use crate::events::Own;
+use crate::events::{Own, Waiting};
 use crate::known;
 use crate::path::{
     chain_calls, heaviest_path, longest_gap, names, overlap, telling_method, ChainCall, DOMINANT,
@@ -99,6 +99,11 @@ pub struct Evidence {
     pub same_class: bool,
     /// The owner of the lock that this thread itself waited for, for most of that time, if it is recorded.
     pub lock_owner: Option<LockOwner>,
+    /// The thread that ended a wait of this thread itself, which took most of that time, if it is recorded.
+    pub waker: Option<Waker>,
+    /// How long this thread waited itself in that wait, ns, if the wait is recorded and most of that time. Sleeps and waits for
+    /// work are none.
+    pub waited_ns: u64,
     /// Whether the trace says that this thread owned the lock.
     pub owns_lock: bool,
     /// Whether the trace says that this thread ended the wait.
@@ -309,6 +314,19 @@ pub(crate) fn outermost(calls: &Calls, span: (u64, u64)) -> Option<usize> {
     found
 }
 
+/// How much of `gap` a recorded wait took, ns, if it is most of it, and neither a sleep nor a wait for work.
+fn waited_ns(recorded: &Recorded, gap: (u64, u64)) -> u64 {
+    let own_choice = matches!(recorded.kind, Some(Waiting::SLEEP | Waiting::POLL));
+    let Some(span) = recorded.span.filter(|_| !own_choice) else {
+        return 0;
+    };
+    let ns = span.1.min(gap.1).saturating_sub(span.0.max(gap.0));
+    match ns as f64 > (gap.1 - gap.0) as f64 * DOMINANT {
+        true => ns,
+        false => 0,
+    }
+}
+
 fn evidence_of(
     trace: &Trace,
     thread: &Thread,
@@ -337,10 +355,11 @@ fn evidence_of(
     let waits = longest_gap(calls, last);
     let waits = (waits.0.max(gap.0), waits.1.min(gap.1));
     let is_most = waits.1.saturating_sub(waits.0) as f64 > length as f64 * DOMINANT;
-    let lock_owner = is_most.then(|| {
-        let own = Own::of(thread);
-        self::recorded(trace, thread, &own, longest_gap(calls, last)).owner
-    });
+    let itself = match is_most {
+        true => self::recorded(trace, thread, &Own::of(thread), longest_gap(calls, last)),
+        false => Recorded::default(),
+    };
+    let waited_ns = waited_ns(&itself, gap);
     // Calls that went on after the wait are context.
     let ended = |i: usize| {
         !calls.flags[i].contains(Flags::OPEN_END) && calls.end_ns[i] <= gap.1 + WAKE_UP_NS
@@ -390,7 +409,9 @@ fn evidence_of(
         ended_together,
         end_gap_ns: ended_together.map_or(0, |p| gap.1 as i64 - calls.end_ns[path[p]] as i64),
         same_class: same_class.is_some(),
-        lock_owner: lock_owner.flatten(),
+        lock_owner: itself.owner,
+        waker: itself.waker.filter(|_| waited_ns > 0),
+        waited_ns,
         owns_lock,
         woke,
     })

@@ -648,13 +648,23 @@ fn conclusion(chain: &Chain) -> Option<String> {
     let culprit = culprit.unwrap_or_else(|| "unknown".to_owned());
     let idle = chain.evidence.first().is_some_and(|e| e.idle);
     let waited = |role: &str, name: &str, tid: u32| {
-        let itself = chain.evidence.first().and_then(|e| e.lock_owner.as_ref());
-        let whose = itself.map_or_else(String::new, |o| {
-            format!(", which {} owned", other(o.thread.as_deref(), o.tid))
-        });
-        format!(
-            "{name} {role}, but waited for a lock itself{whose}. For more: hindsight why --thread {tid}"
-        )
+        let itself = chain.evidence.first();
+        let of = |thread: &Option<String>, tid| other(thread.as_deref(), tid);
+        let what = match itself.map(|e| (&e.lock_owner, &e.waker, e.waited_ns)) {
+            Some((Some(o), ..)) => {
+                format!("for a lock itself, which {} owned", of(&o.thread, o.tid))
+            }
+            Some((None, Some(w), ns)) => {
+                let waker = of(&w.thread, w.tid);
+                format!(
+                    "itself for {} of that time, until {waker} woke it",
+                    duration(ns)
+                )
+            }
+            Some((None, None, ns)) => format!("itself for {} of that time", duration(ns)),
+            None => "itself".to_owned(),
+        };
+        format!("{name} {role}, but waited {what}. For more: hindsight why --thread {tid}")
     };
     let unclear = |role: &str, name: &str, missing: Option<Missing>| match idle {
         true if missing != Some(Missing::RingDamaged) => {

@@ -100,7 +100,8 @@ fn answers(trace: &Trace) -> Value {
         for owner in of_evidence.chain([&mut chain.lock_owner]).flatten() {
             owner.missing = None;
         }
-        if let Some(waker) = &mut chain.waker {
+        let of_evidence = chain.evidence.iter_mut().map(|e| &mut e.waker);
+        for waker in of_evidence.chain([&mut chain.waker]).flatten() {
             waker.missing = None;
         }
     }

@@ -116,7 +116,7 @@ fn culprit(recorded: &Recorded, evidence: &[Evidence]) -> (Option<(String, Strin
     };
     let [known, waited, unnamed, unclear, not_traced] = reasons;
     match thread {
-        Some(e) if e.lock_owner.is_some() => (None, waited),
+        Some(e) if e.lock_owner.is_some() || !e.idle && e.waited_ns > 0 => (None, waited),
         // A thread that waited for work had nothing to do with the wait for most of the time.
         Some(e) if !e.idle && !is_certain(e) => (None, unnamed),
         Some(e) if !e.idle => (Some((e.method.clone(), e.thread.clone())), known),

@@ -192,6 +192,39 @@ fn an_owner_that_waits_for_a_lock_itself_is_no_culprit() {
     assert_eq!(owner.lock_owner.as_ref().unwrap().tid, 4);
 }
 
+/// The next one in the queue for a lock of the program's was parked as well.
+#[test]
+fn a_thread_that_was_parked_itself_is_no_culprit() {
+    let next = |kind: u64| {
+        parked(2, |s| {
+            let run = s.method("b.Quick.run", "()V");
+            let park = s.method("sun.misc.Unsafe.park", "()V");
+            let worker = s.thread(2, "next");
+            s.at(worker, 0)
+                .enter(run)
+                .after(10)
+                .enter(park)
+                .event(Extension::WaitBegin, &[("kind", kind), ("number", 1)])
+                .at(450_000_000)
+                .event(Extension::WokenBy, &[("by", 3)])
+                .event(Extension::WaitEnd, &[("kind", kind), ("number", 1)])
+                .exit()
+                .at(499_999_000)
+                .exit();
+        })
+    };
+    let chain = next(3);
+    assert_eq!(
+        (chain.culprit, chain.culprit_reason),
+        (None, Reason::WakerWaited)
+    );
+    let next_thread = &chain.evidence[0];
+    assert_eq!(next_thread.waker.as_ref().unwrap().tid, 3);
+    assert!(next_thread.waited_ns > 400_000_000);
+    // A sleep is its own choice.
+    assert_eq!(next(2).culprit, pair("b.Quick.run", "next"));
+}
+
 /// Main waits in Object.wait until the thread with the id `waker` wakes it, if that is not 0.
 fn parked(waker: u64, record: impl FnOnce(&mut Script)) -> Chain {
     let mut s = Script::new("p");
