@@ -234,6 +234,8 @@ impl TracedThread {
     pub unsafe fn take(&self, replacement: &mut Option<Ring>) -> Option<TakenRing> {
         let mut inner = self.trace.lock();
         // SAFETY: the caller guarantees that the thread does not record.
+        unsafe { self.trace.make_room_for_last(&mut inner) };
+        // SAFETY: as above.
         unsafe { self.flush_stacks() };
         // SAFETY: the caller guarantees that the thread does not record.
         let taken = unsafe { self.trace.take(&mut inner, replacement) }?;
@@ -248,6 +250,8 @@ impl TracedThread {
     /// Called by the thread itself.
     pub unsafe fn retire(&self) -> Option<TakenRing> {
         let mut inner = self.trace.lock();
+        // SAFETY: the caller is the thread.
+        unsafe { self.trace.make_room_for_last(&mut inner) };
         // SAFETY: the caller is the thread.
         unsafe { self.flush_stacks() };
         // SAFETY: the caller is the thread.

@@ -67,6 +67,8 @@ const MAX_EVENT_SLOTS: usize = PAYLOAD_MASK as usize + 1;
 const WHOLE_COUNTER_AFTER: u64 = 1 << 31;
 /// Slots of a `FullTime` event.
 const FULL_TIME_SLOTS: usize = 3;
+/// Slots of the last events of a ring: `StackAgain` and `Stopped`, each after a `FullTime`.
+const LAST_SLOTS: usize = 3 + 1 + 2 * FULL_TIME_SLOTS;
 
 /// The state that changes when the thread's ring changes. The lock is held for every change.
 pub(crate) struct Inner {
@@ -572,6 +574,22 @@ impl ThreadTrace {
         }
     }
 
+    /// Makes room for the last events of a ring. The lock is held, so that they cannot exchange it themselves.
+    ///
+    /// # Safety
+    /// The thread does not record meanwhile, or is the caller.
+    pub(crate) unsafe fn make_room_for_last(&self, inner: &mut Inner) {
+        self.make_room_locked(inner, LAST_SLOTS);
+    }
+
+    /// As [`make_room`](Self::make_room), with the lock: events that are recorded while it is held cannot exchange the ring.
+    fn make_room_locked(&self, inner: &mut Inner, slots: usize) {
+        if self.records_events_only() && !self.has_room(slots) {
+            let newest = self.newest.load(Ordering::Relaxed);
+            self.exchange(inner, clock::counter().max(newest));
+        }
+    }
+
     /// As [`record_event`](Self::record_event), for a thread that is in native code, or suspended: there the control thread
     /// may change its ring, which the lock rules out.
     ///
@@ -580,12 +598,7 @@ impl ThreadTrace {
     pub(crate) unsafe fn record_event_suspended(&self, number: u32, payload: &[u64]) {
         let mut inner = self.lock();
         if inner.ring.is_some() && !inner.retired {
-            // `record_event` cannot exchange the ring, since the lock is taken: it may need a slot besides the payload, and
-            // a `FullTime` before them.
-            if self.records_events_only() && !self.has_room(payload.len() + 1 + FULL_TIME_SLOTS) {
-                let newest = self.newest.load(Ordering::Relaxed);
-                self.exchange(&mut inner, clock::counter().max(newest));
-            }
+            self.make_room_locked(&mut inner, payload.len() + 1 + FULL_TIME_SLOTS);
             // SAFETY: the caller is the thread, and the lock is held.
             unsafe { self.record_event(number, payload) };
         }

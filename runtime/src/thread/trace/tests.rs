@@ -210,6 +210,24 @@ fn a_suspended_thread_gives_its_full_rings_to_the_spool() {
 }
 
 #[test]
+fn the_stop_of_a_full_ring_overwrites_nothing() {
+    let words = ThreadWords::new();
+    let (thread, spool) = with_spool(&words);
+    // The ring has 512 slots, two of them for the start.
+    for i in 0..255 {
+        // SAFETY: this test is the thread.
+        unsafe { thread.record_event(Extension::Wakes.number(), &[i]) };
+    }
+    assert_eq!(spool.summary().0, 0);
+    // SAFETY: this test is the thread.
+    let last = unsafe { thread.retire() }.unwrap();
+    assert_eq!(events(&last), [(Extension::Stopped, vec![])]);
+    let (rings, _) = spool.take_all();
+    assert_eq!(rings[0].header.position.laps, 0);
+    assert_eq!(events(&rings[0]).len(), 256);
+}
+
+#[test]
 fn a_ring_of_events_wraps_where_the_spool_is_busy() {
     let words = ThreadWords::new();
     let thread = with_events(&words, None);
