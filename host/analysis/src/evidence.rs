@@ -64,6 +64,8 @@ pub enum Missing {
     Converted,
     /// Its ring does not reach back so far: newer events have overwritten them.
     Overwritten,
+    /// Only a later thread with its id is in the trace: the kernel gives ids of ended threads to new ones.
+    BeganLater,
 }
 
 /// Calls of another thread while the chain's last call waited.

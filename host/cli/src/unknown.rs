@@ -16,6 +16,9 @@ pub(crate) fn not_traced(role: &str, name: &str, missing: Option<Missing>) -> St
             "{name} {role}, and is not in this file. The file was converted: ask the original file, which may have it."
         ),
         Some(Missing::Overwritten) => overwritten(role, name),
+        Some(Missing::BeganLater) => format!(
+            "{name} {role}. What is recorded of a thread with this id begins later, and may be of another thread."
+        ),
         None => format!(
             "{name} {role}, and is not in the trace: to learn what it did, trace it, too (trace=all)."
         ),

@@ -246,6 +246,48 @@ fn who_held_a_thread_up_for_a_part_of_its_time_is_said() {
     );
 }
 
+/// A wait of the main thread from 1 to 999 ms, for a worker that was itself parked from 2 to 901 ms.
+fn chain(woken_by: &[(&str, u64)]) -> Script {
+    const PARK: u64 = 3;
+    message(|s, [main, worker]| {
+        wait(s, main, LOCK, 0, (1, 999));
+        let of = [("kind", PARK), ("number", 1)];
+        s.at(worker, 0)
+            .event(Extension::TaskBegin, &[("task", 4)])
+            .at(2 * MS)
+            .event(Extension::WaitBegin, &of)
+            .at(901 * MS);
+        if !woken_by.is_empty() {
+            s.at(worker, 901 * MS).event(Extension::WokenBy, woken_by);
+        }
+        s.at(worker, 901 * MS).event(Extension::WaitEnd, &of);
+        let slow = s.method("com.example.Slow.run", "()V");
+        let third = s.events_thread(8, "third", 3);
+        s.at(third, 0)
+            .event(Extension::TaskBegin, &[("task", 5), ("class", slow)])
+            .at(990 * MS)
+            .event(Extension::TaskEnd, &[("task", 5)]);
+    })
+}
+
+#[test]
+fn whom_the_owner_waited_for_is_said() {
+    why(
+        &chain(&[("by", 8)]),
+        "Culprit: task com.example.Slow, on thread \"third\", which ended the wait of thread \"worker\" (tid 7).",
+    );
+    why(
+        &chain(&[("by", 9)]),
+        "Culprit: unknown: thread 9 ended the wait of thread \"worker\" (tid 7), and is not in the trace: to learn what it \
+         did, trace it, too (trace=all).",
+    );
+    why(
+        &chain(&[]),
+        "Culprit: unknown: thread \"worker\" (tid 7) held the lock when the wait began, but waited itself for most of that \
+         time, and who ended that wait is not recorded.",
+    );
+}
+
 #[test]
 fn pauses_of_all_threads_are_named() {
     let paused = message(|s, [_, worker]| {

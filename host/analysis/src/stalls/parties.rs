@@ -176,7 +176,10 @@ impl<'a> Parties<'a> {
             key: None,
             thread: named.thread.filter(|_| !is_several && !is_another),
             traced: is_several,
-            missing: named.missing.filter(|_| !is_another),
+            missing: match is_another {
+                true => Some(Missing::BeganLater),
+                false => named.missing,
+            },
             doing: Vec::new(),
             waits: Vec::new(),
             waited_ns: 0,

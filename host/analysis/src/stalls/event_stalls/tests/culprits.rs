@@ -467,5 +467,9 @@ fn a_thread_that_began_after_the_wait_is_not_its_owner() {
         (culprit(&stall), stall.culprit_reason),
         (None, Reason::OwnerNotTraced)
     );
-    assert_eq!(stall.wait.unwrap().owner.unwrap().thread, None);
+    let owner = stall.wait.unwrap().owner.unwrap();
+    assert_eq!(
+        (owner.thread, owner.missing),
+        (None, Some(Missing::BeganLater))
+    );
 }
