@@ -17,6 +17,8 @@ pub(super) struct Context {
     pub(super) exempt: Exempt,
     /// A library that is preloaded into the VM.
     pub(super) preload: Option<PathBuf>,
+    /// Record all events, too.
+    pub(super) events: bool,
     pub(super) timeout: Duration,
     pub(super) keep: Option<PathBuf>,
 }

@@ -152,7 +152,8 @@ fn execute_in(
     command.env(
         "HINDSIGHT",
         format!(
-            "trace={threads},ring={ring},snapshot-at-exit=yes,dir={}",
+            "trace={threads},ring={ring},snapshot-at-exit=yes,events={},dir={}",
+            if context.events { "all" } else { "off" },
             folder.display()
         ),
     );

@@ -72,6 +72,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         exempt: programs::Exempt::of(&lab)?,
         preload: execute::same_time(&lab, checkout, &folder)?,
         lab,
+        events: options.events,
         timeout: Duration::from_secs(options.timeout),
         keep: options.keep.clone(),
     };

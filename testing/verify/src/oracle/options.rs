@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Only these modes of execution
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Mode::ALL)]
     pub(super) mode: Vec<Mode>,
+    /// Record all events, too
+    #[arg(long)]
+    pub(super) events: bool,
     /// Programs that run at the same time
     #[arg(long, default_value_t = 2)]
     pub(super) jobs: usize,
