@@ -153,10 +153,10 @@ impl Subject {
             .filter(|round: &Vec<f64>| round.len() == 4)
             .collect();
         let taken = self.trace().and_then(|file| Samples::read(&file))?;
-        let expected = (2 * rounds.len()) as u64 * 500;
+        // The oldest of them may have left the spool.
         ensure!(
-            !rounds.is_empty() && taken.stacks >= expected.min(1000),
-            "{} stacks are recorded: this ART takes none",
+            !rounds.is_empty() && taken.stacks >= 1000,
+            "only {} stacks are recorded",
             taken.stacks
         );
         let of = |what: usize| median(rounds.iter().map(|r| (r[what] - r[what + 2]) / 1e3));

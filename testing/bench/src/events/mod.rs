@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask bench events`: what events and stacks cost: one by one, whole programs, and memory.
-//!
-//! What cannot be measured here is left out, and the reason is printed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,30 +34,22 @@ pub(super) fn bench(checkout: &Path) -> Result<Metrics> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let subject = Subject::compile(lab, checkout, scratch.path())?;
     for code in [Code::Ahead, Code::Jit, Code::WalkedByArt] {
-        optional(&mut metrics, "stacks of 32 frames", subject.stacks(code));
+        put(&mut metrics, subject.stacks(code)?);
     }
-    optional(&mut metrics, "memory of 50 threads", subject.memory());
+    put(&mut metrics, subject.memory()?);
     let folder = checkout.join("target/bench/events");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (name, driver) in PROGRAMS {
-        let program = debian::programs(&subject.lab, checkout, &folder, &|class| class == driver)
-            .and_then(|programs| {
-                let program = programs.into_iter().next().context("there is none")?;
-                Program::compile(&subject, &program.jar, driver)
-            });
-        let program = match program {
-            Ok(program) => program,
-            Err(error) => {
-                println!("{name} is left out: {error:#}");
-                continue;
-            }
-        };
+        let programs = debian::programs(&subject.lab, checkout, &folder, &|class| class == driver)?;
+        let program = (programs.first())
+            .with_context(|| format!("Debian's program for {driver} is not installed"))?;
+        let program = Program::compile(&subject, &program.jar, driver)?;
         if name == "rhino" {
-            optional(&mut metrics, "bytes a stack", program.bytes_per_sample());
+            put(&mut metrics, program.bytes_per_sample()?);
         }
-        optional(&mut metrics, name, program.cost(name));
+        put(&mut metrics, program.cost(name)?);
     }
-    optional(&mut metrics, "messages", subject.storm(checkout));
+    put(&mut metrics, subject.storm(checkout)?);
     Ok(metrics)
 }
 
@@ -67,14 +57,6 @@ fn put(metrics: &mut Metrics, results: impl IntoIterator<Item = (String, f64)>) 
     for (name, value) in results {
         println!("{name:28} {value:.3}");
         metrics.insert(name, value);
-    }
-}
-
-/// Adds what was measured, or says why it is not.
-fn optional(metrics: &mut Metrics, what: &str, result: Result<Vec<(String, f64)>>) {
-    match result {
-        Ok(results) => put(metrics, results),
-        Err(error) => println!("{what} is left out: {error:#}"),
     }
 }
 

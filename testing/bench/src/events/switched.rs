@@ -61,7 +61,7 @@ impl Switched {
 pub(super) struct Cost {
     /// How much more CPU time it takes with all events than without, in percent; each of a pair of rounds.
     percent: Vec<f64>,
-    /// Additional CPU time of the work that is done once for each 1 in a line, ns; each of a pair of rounds.
+    /// Additional CPU time of doing the work once, ns; each of a pair of rounds.
     ns: Vec<f64>,
 }
 
