@@ -180,6 +180,32 @@ pub(crate) fn ring_is_damaged(trace: &Trace, thread: &Thread) -> bool {
     damaged.any(|d| matches!(&d.part, DamagedPart::Ring { thread, .. } if is_its(thread)))
 }
 
+/// Whether older events of this thread may be missing: they were overwritten, or are in an earlier ring that the file does
+/// not have, or in a damaged one.
+pub(crate) fn is_cut(trace: &Trace, thread: &Thread) -> bool {
+    is_overwritten(thread) || ring_is_damaged(trace, thread)
+}
+
+/// Whether this thread recorded events before the oldest one of the trace.
+pub(crate) fn is_overwritten(thread: &Thread) -> bool {
+    thread.stats.overwritten_slots > 0 || thread.parts.first().is_some_and(|part| part.number > 0)
+}
+
+/// Whether a thread had its id already at `at_ns`: it recorded something by then, or what it recorded may be missing. The
+/// kernel gives ids of ended threads to new ones.
+pub(crate) fn may_have_begun(trace: &Trace, thread: &Thread, at_ns: u64) -> bool {
+    let is_empty = thread.events.is_empty() && thread.calls.is_empty();
+    thread.start_ns <= at_ns || is_empty || is_cut(trace, thread)
+}
+
+/// Whether all that this thread recorded in this stretch of time is in the trace.
+pub(crate) fn is_whole(trace: &Trace, thread: &Thread, within: (u64, u64)) -> bool {
+    thread.start_ns <= within.0
+        && within.1 <= thread.end_ns
+        && thread.stats.gaps == 0
+        && !ring_is_damaged(trace, thread)
+}
+
 /// The wait that a thread recorded in a gap between its calls.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {

@@ -8,6 +8,7 @@ use hindsight_decoder::{Extension, Thread, ThreadEvent, Trace};
 
 use super::model::{GcPauses, Holder};
 use crate::events::{spans, Span, SpanKind, Spans, Waiting};
+use crate::evidence::is_whole;
 
 /// Less than this part of a stall did not hold the thread up.
 const LEAST_PART: u64 = 10;
@@ -158,6 +159,10 @@ fn awaited<'a>(trace: &'a Trace, thread: &Thread) -> Option<&'a Thread> {
     let (Some(owner), None) = (owners.next(), owners.next()) else {
         return None;
     };
+    // A thread that began later has an id that was used again.
+    if !is_whole(trace, owner, (before.at_ns, owner.end_ns)) {
+        return None;
+    }
     // It may have released the lock since, to another thread.
     let lock = before.get("lock");
     let released = |e: &ThreadEvent| {

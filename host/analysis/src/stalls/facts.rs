@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 
-use hindsight_decoder::{Extension, Thread, ThreadKey, Trace};
+use hindsight_decoder::{Extension, Thread, ThreadEvent, ThreadKey, Trace};
 
 use super::around::{circle, long_waits, pauses};
 use super::blame::verdict;
-use super::model::{Activity, EventStall, EventWait, LongWait, Party, Reason, MOST_FOLLOWED};
+use super::model::{
+    Activity, EventStall, EventWait, GcPauses, LongWait, Party, Reason, MOST_FOLLOWED,
+};
 use super::parties::{Meanwhile, Parties};
 use super::releases::{longest_hold, Release, Releases};
 use super::spent::is_most;
@@ -16,6 +18,7 @@ use super::timeline::{cut, part, total, totals, Timeline};
 use crate::events::{
     pairs, spans, waiting, End, Pair, PairKind, Resources, Span, SpanKind, Spans, Waiting,
 };
+use crate::evidence::{is_whole, may_have_begun};
 
 /// The pairs of work and what sent it.
 const SENDS: [PairKind; 6] = [
@@ -50,6 +53,11 @@ struct Owner {
     since_ns: Option<u64>,
     /// The lock was released, and nobody is known to have held it for most of the wait.
     is_unclear: bool,
+}
+
+/// Whether a wait lasts until its time is over, or for a thread of another process: garbage collections here do not prolong it.
+fn ends_anyway(wait: &EventWait) -> bool {
+    wait.result.as_deref() == Some("timed out") || wait.code.is_some() && wait.waker.is_none()
 }
 
 impl<'a> Facts<'a> {
@@ -142,7 +150,10 @@ impl<'a> Facts<'a> {
             None => longest(self.trace, thread, span, span.0),
         };
         let gc_pauses = pauses(self.trace, &self.waits, span);
-        let collector = gc_pauses.first().filter(|p| is_most(p.ns, length));
+        // Pauses inside such a wait did not prolong it.
+        let is_own = wait.as_ref().is_some_and(ends_anyway);
+        let paused_ns = |p: &GcPauses| if is_own { p.outside_waits_ns } else { p.ns };
+        let collector = gc_pauses.iter().find(|p| is_most(paused_ns(p), length));
         let slept = self.waits.iter().filter(|w| w.kind == Waiting::SLEEP);
         let slept_ns = slept.map(|w| w.overlap(span)).sum();
         let activity = if is_most(waited_ns, length) {
@@ -258,15 +269,23 @@ impl<'a> Facts<'a> {
         (followed, false)
     }
 
-    /// Who held the lock in a wait that the event with this index announces, until `until_ns`.
-    fn owner(&self, waiter: &Thread, event: usize, until_ns: u64, meanwhile: Meanwhile) -> Owner {
-        let (event, span) = (&waiter.events[event], meanwhile.within);
+    /// Who held the lock in the wait `of`, which this event announces.
+    fn owner(
+        &self,
+        waiter: &Thread,
+        event: &ThreadEvent,
+        of: &Span,
+        meanwhile: Meanwhile,
+    ) -> Owner {
+        let span = meanwhile.within;
         let tid = event.get("held by");
         let of_lock = self.releases.of_lock(event.get("lock"));
         let others = of_lock.iter().filter(|r| r.thread.key != waiter.key);
-        let in_wait = |r: &&Release<'a>| event.at_ns <= r.at_ns && r.at_ns <= until_ns;
+        let in_wait = |r: &&Release<'a>| event.at_ns <= r.at_ns && r.at_ns <= of.end_ns;
         let releases: Vec<Release<'a>> = others.filter(in_wait).copied().collect();
-        let is_recorded = |r: &Release<'_>| u64::from(r.thread.tid) == tid;
+        let is_recorded = |r: &Release<'_>| {
+            u64::from(r.thread.tid) == tid && may_have_begun(self.trace, r.thread, event.at_ns)
+        };
         let first = releases.first().filter(|r| is_recorded(r));
         let of_first = |is_unclear| Owner {
             party: match first {
@@ -278,11 +297,21 @@ impl<'a> Facts<'a> {
             is_unclear,
         };
         match (&releases[..], longest_hold(&releases, span)) {
-            ([], _) => of_first(false),
-            (_, Some(0)) => of_first(first.is_none()),
-            (_, Some(i)) => {
+            // A thread that held the lock all the time has recorded the release.
+            ([], _) => {
+                let owner = of_first(false);
+                let key = owner.party.as_ref().and_then(|p| p.key);
+                let thread = key.and_then(|key| self.thread(key));
+                let is_whole =
+                    thread.is_some_and(|t| is_whole(self.trace, t, (event.at_ns, of.end_ns)));
+                Owner {
+                    is_unclear: of.end.is_some() && event.get("lock") != 0 && is_whole,
+                    ..owner
+                }
+            }
+            (_, Some((0, _))) => of_first(first.is_none()),
+            (_, Some((i, since_ns))) => {
                 let (before, release) = (&releases[i - 1], &releases[i]);
-                let since_ns = before.at_ns.max(span.0);
                 let meanwhile = Meanwhile {
                     within: (since_ns, release.at_ns.min(span.1)),
                     ..meanwhile
@@ -293,7 +322,7 @@ impl<'a> Facts<'a> {
                             .party(release.thread, meanwhile, Some(release.event)),
                     ),
                     released_ns: Some(release.at_ns),
-                    since_ns: Some(since_ns),
+                    since_ns: Some(before.at_ns),
                     is_unclear: false,
                 }
             }
@@ -320,11 +349,11 @@ impl<'a> Facts<'a> {
         };
         let is_transaction = wait.kind == Waiting::TRANSACTION;
         // The owner is recorded right before a wait for a lock, the waker right before the end of a wait.
-        let before = of.begin.checked_sub(1);
-        let announced =
-            |i: &usize| events[*i].kind == Extension::LockWait && wait.kind == Waiting::LOCK;
-        let owner = before.filter(announced);
-        let owner = owner.map(|i| self.owner(thread, i, of.end_ns, meanwhile));
+        let before = of.begin.checked_sub(1).map(|i| &events[i]);
+        let announces =
+            |e: &&ThreadEvent| e.kind == Extension::LockWait && wait.kind == Waiting::LOCK;
+        let owner = before.filter(announces);
+        let owner = owner.map(|event| self.owner(thread, event, of, meanwhile));
         let wake = of
             .end
             .and_then(|e| self.cause(thread, e, &[PairKind::Wake]));

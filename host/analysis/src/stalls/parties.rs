@@ -8,7 +8,7 @@ use super::spent::is_most;
 use super::stacks::{at_event, longest};
 use super::timeline::{is_work, totals, Timeline};
 use crate::events::{spans, FieldValue, Fields, Resources, Span, SpanKind};
-use crate::evidence::{named, ring_is_damaged, Missing};
+use crate::evidence::{is_overwritten, may_have_begun, named, ring_is_damaged, Missing};
 
 /// The threads of a trace.
 pub(super) struct Parties<'a> {
@@ -147,12 +147,7 @@ impl<'a> Parties<'a> {
     /// The thread with this id, at this time.
     pub(super) fn by_tid(&self, tid: u64, at_ns: u64, meanwhile: Meanwhile) -> Option<Party> {
         let tid = u32::try_from(tid).ok().filter(|&tid| tid != 0)?;
-        // A thread that began later has an id that was used again. Of an older one, the beginning may be missing, or all.
-        let began = |t: &&Thread| {
-            let is_empty = t.events.is_empty() && t.calls.is_empty();
-            let is_cut = t.stats.overwritten_slots > 0 || ring_is_damaged(self.trace, t);
-            t.start_ns <= at_ns || is_cut || is_empty
-        };
+        let began = |t: &&Thread| may_have_begun(self.trace, t, at_ns);
         let with_id = || self.trace.threads.iter().filter(|t| t.tid == tid);
         let alive = |t: &&Thread| t.start_ns <= at_ns && t.end_ns >= at_ns;
         let mut threads = with_id().filter(alive);
@@ -195,6 +190,6 @@ fn missing(trace: &Trace, thread: &Thread, at_ns: u64) -> Option<Missing> {
     if ring_is_damaged(trace, thread) {
         return Some(Missing::RingDamaged);
     }
-    let is_overwritten = thread.stats.overwritten_slots > 0 && at_ns < thread.start_ns;
+    let is_overwritten = is_overwritten(thread) && at_ns < thread.start_ns;
     is_overwritten.then_some(Missing::Overwritten)
 }

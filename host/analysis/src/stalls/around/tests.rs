@@ -113,6 +113,33 @@ fn a_pause_of_all_threads_is_the_culprit_unless_the_thread_slept() {
     assert!(short.gc_pauses.is_empty());
 }
 
+/// It waits as long whether or not threads are suspended meanwhile.
+#[test]
+fn a_pause_inside_a_wait_that_it_did_not_prolong_is_no_culprit() {
+    const OBJECT: u64 = 1;
+    let scene = |timed_out: u64, until: u64| {
+        message(|s, main| {
+            let of = [("kind", OBJECT), ("number", 1)];
+            s.at(main, MS)
+                .event(Extension::WaitBegin, &of)
+                .at(until)
+                .event(Extension::WaitEnd, &[of[0], of[1], ("result", timed_out)]);
+            pause(s, 800 * MS);
+        })
+    };
+    assert_eq!(scene(1, 990 * MS).culprit_reason, Reason::NotRecorded);
+    assert_eq!(scene(0, 990 * MS).culprit_reason, Reason::Paused);
+    // A transaction that another process serves.
+    let transaction = message(|s, main| {
+        s.at(main, MS)
+            .event(Extension::BinderSend, &[("transaction", 7)])
+            .at(990 * MS)
+            .event(Extension::BinderReply, &[("transaction", 7)]);
+        pause(s, 800 * MS);
+    });
+    assert_eq!(transaction.culprit_reason, Reason::NotRecorded);
+}
+
 /// How the circle of the test goes on.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
@@ -121,6 +148,8 @@ enum Then {
     Ends,
     /// Thread 2 releases the lock 1 before it waits.
     Released,
+    /// Its own recording begins only when it waits.
+    BeginsLater,
 }
 
 /// Threads 1 to 3 wait for locks of these threads.
@@ -131,7 +160,12 @@ fn circle(owners: [u64; 3], then: Then) -> Vec<u32> {
         let t = s.events_thread(tid, names[tid as usize - 1], u64::from(tid));
         let of = [("kind", LOCK), ("number", 1)];
         let lock = u64::from(tid);
-        let mut r = s.at(t, u64::from(tid) * MS);
+        let mut r = s.at(t, 0);
+        if then != Then::BeginsLater {
+            r.event(Extension::CheckpointBegin, &[])
+                .event(Extension::CheckpointEnd, &[]);
+        }
+        r.at(u64::from(tid) * MS);
         r.event(Extension::MessageDispatched, &[("message", 1)]);
         if then == Then::Released && tid == 2 {
             r.event(Extension::Released, &[("lock", 1), ("waiters", 1)]);
@@ -157,6 +191,8 @@ fn threads_that_wait_for_each_other_are_a_circle() {
     assert!(circle([2, 1, 0], Then::Ends).is_empty());
     // The lock may be another thread's since.
     assert!(circle([2, 1, 0], Then::Released).is_empty());
+    // Thread 2 may be another one than the owner, whose id it has.
+    assert!(circle([2, 1, 0], Then::BeginsLater).is_empty());
 }
 
 #[test]

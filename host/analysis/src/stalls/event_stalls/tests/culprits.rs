@@ -249,6 +249,8 @@ fn an_owner_or_a_server_that_waited_itself_is_no_culprit() {
         s.thread(
             "innocent",
             &[
+                (500, WaitBegin, &[("kind", PARK), ("number", 9)]),
+                (510, WaitEnd, &[("kind", PARK), ("number", 9)]),
                 (2_100, begin, work),
                 (2_200, WaitBegin, &[("kind", PARK), ("number", 1)]),
                 (701_500, WokenBy, woken),
@@ -279,7 +281,15 @@ fn an_owner_or_a_server_that_waited_itself_is_no_culprit() {
 fn threads_that_wait_for_each_other_have_no_culprit() {
     let mut s = Scene::new();
     let task = s.class("Task");
-    s.main_waits_for_lock(2).thread(
+    s.thread(
+        "main",
+        &[
+            (1_000, MessageDispatched, &[("message", 5)]),
+            (2_000, LockWait, &[("held by", 2), ("lock", 0x55)]),
+            (2_000, WaitBegin, &[("kind", LOCK), ("number", 1)]),
+        ],
+    )
+    .thread(
         "pool",
         &[
             (500, TaskBegin, &[("task", 11), ("class", task)]),
@@ -340,34 +350,88 @@ fn of_a_thread_without_work_the_wait_for_a_lock_counts() {
 /// The owner released the lock at once, and another thread got it.
 #[test]
 fn an_owner_that_released_the_lock_early_is_no_culprit() {
-    let scene = |until: u64| {
+    let scene = |got: u64, until: u64| {
         let mut s = Scene::new();
         let (slow, quick) = (s.class("Slow"), s.class("Quick"));
-        s.main_waits_for_lock(2).thread(
-            "first",
-            &[
-                (500, TaskBegin, &[("task", 11), ("class", quick)]),
-                (2_005, Released, &[("lock", 0x55), ("waiters", 1)]),
-            ],
-        );
-        let releases: &[_] = &[("lock", 0x55), ("waiters", 1)];
-        s.sleeps("second", slow, until, (until, Released, releases));
+        let wait: &[_] = &[("kind", LOCK), ("number", 1)];
+        s.main_waits_for_lock(2)
+            .thread(
+                "first",
+                &[
+                    (500, TaskBegin, &[("task", 11), ("class", quick)]),
+                    (2_005, Released, &[("lock", 0x55), ("waiters", 1)]),
+                ],
+            )
+            .thread(
+                "second",
+                &[
+                    (600, TaskBegin, &[("task", 12), ("class", slow)]),
+                    (700, LockWait, &[("held by", 2), ("lock", 0x55)]),
+                    (700, WaitBegin, wait),
+                    (got, WaitEnd, wait),
+                    (until, Released, &[("lock", 0x55), ("waiters", 1)]),
+                    (703_000, TaskEnd, &[("task", 12)]),
+                ],
+            );
         s.ask()
     };
-    let stall = scene(701_990);
+    let stall = scene(2_010, 701_990);
     assert_eq!(culprit(&stall), Some(("Slow", "second")));
     let wait = stall.wait.as_ref().unwrap();
     assert_eq!(wait.owner_since_ns, Some(5 * US));
     assert_eq!(wait.released_before_ns, Some(10 * US));
-    // Who held it afterwards is not known.
-    let stall = scene(300_000);
+    // Who held it afterwards, in between or instead is not known.
+    for (got, until) in [(2_010, 300_000), (600_000, 701_990), (1_000, 701_990)] {
+        let stall = scene(got, until);
+        assert_eq!(
+            (culprit(&stall), stall.culprit_reason),
+            (None, Reason::OwnerUnclear)
+        );
+        let wait = stall.wait.as_ref().unwrap();
+        assert!(wait.owner_is_unclear);
+        assert_eq!(party(wait), "first");
+    }
+}
+
+/// A thread that did not wait for the lock may have got it at any time.
+#[test]
+fn of_the_last_of_two_releases_it_must_be_known_when_its_thread_got_the_lock() {
+    let mut s = Scene::new();
+    let (slow, quick) = (s.class("Slow"), s.class("Quick"));
+    let releases: &[_] = &[("lock", 0x55), ("waiters", 1)];
+    s.main_waits_for_lock(2).thread(
+        "first",
+        &[
+            (500, TaskBegin, &[("task", 11), ("class", quick)]),
+            (2_005, Released, releases),
+        ],
+    );
+    s.sleeps("second", slow, 701_990, (701_990, Released, releases));
+    let stall = s.ask();
     assert_eq!(
         (culprit(&stall), stall.culprit_reason),
         (None, Reason::OwnerUnclear)
     );
-    let wait = stall.wait.as_ref().unwrap();
-    assert!(wait.owner_is_unclear);
-    assert_eq!(party(wait), "first");
+}
+
+/// All that the owner did is recorded, but no release.
+#[test]
+fn an_owner_that_never_released_the_lock_is_no_culprit() {
+    let mut s = Scene::new();
+    let slow = s.class("Slow");
+    s.main_waits_for_lock(2).thread(
+        "owner",
+        &[
+            (500, TaskBegin, &[("task", 11), ("class", slow)]),
+            (703_000, TaskEnd, &[("task", 11)]),
+        ],
+    );
+    let stall = s.ask();
+    assert_eq!(
+        (culprit(&stall), stall.culprit_reason),
+        (None, Reason::OwnerUnclear)
+    );
+    assert!(stall.wait.unwrap().owner_is_unclear);
 }
 
 #[test]
@@ -451,18 +515,23 @@ fn a_thread_that_was_joined_is_a_culprit() {
 /// The kernel gives ids of ended threads to new ones.
 #[test]
 fn a_thread_that_began_after_the_wait_is_not_its_owner() {
-    let scene = |from: u64| {
+    let scene = |from: u64, lock: u64| {
         let mut s = Scene::new();
         let task = s.class("Task");
         let life: &[_] = &[("task", 11), ("class", task), ("kind", THREAD)];
         s.main_waits_for_lock(2).thread(
             "other",
-            &[(from, TaskBegin, life), (704_000, TaskEnd, &life[..1])],
+            &[
+                (from, TaskBegin, life),
+                (701_990, Released, &[("lock", lock), ("waiters", 1)]),
+                (704_000, TaskEnd, &life[..1]),
+            ],
         );
         s.ask()
     };
-    assert_eq!(culprit(&scene(1_000)), Some(("Task", "other")));
-    let stall = scene(100_000);
+    assert_eq!(culprit(&scene(1_000, 0x55)), Some(("Task", "other")));
+    assert_eq!(culprit(&scene(100_000, 0x55)), None);
+    let stall = scene(100_000, 0x56);
     assert_eq!(
         (culprit(&stall), stall.culprit_reason),
         (None, Reason::OwnerNotTraced)
