@@ -62,7 +62,8 @@ pub enum Missing {
     FileDamaged,
     /// The file was converted from another one, which may hold its calls.
     Converted,
-    /// Its ring does not reach back so far: newer events have overwritten them.
+    /// Its ring does not reach back so far: newer events have overwritten them, or they are in an earlier file or fell out of
+    /// the spool.
     Overwritten,
     /// Only a later thread with its id is in the trace: the kernel gives ids of ended threads to new ones.
     BeganLater,
@@ -135,6 +136,14 @@ pub(crate) fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
         found.retain(|t| t.start_ns <= at_ns);
     }
     if let [thread] = found[..] {
+        if !may_have_begun(trace, thread, at_ns) {
+            return Named {
+                thread: None,
+                key: None,
+                traced: false,
+                missing: Some(Missing::BeganLater),
+            };
+        }
         return Named {
             thread: Some(thread.name.clone()),
             key: Some(thread.key),
@@ -444,3 +453,6 @@ fn evidence_of(
         woke,
     })
 }
+
+#[cfg(test)]
+mod tests;

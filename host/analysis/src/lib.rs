@@ -46,8 +46,8 @@ pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError, Unknown,
 };
 pub use stalls::{
-    stalls, Activity, Chain, EventStall, EventWait, GcPauses, Holder, LastCall, LongWait, Party,
-    Place, Question, Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
+    stalls, Activity, Chain, EventStall, EventWait, GcPauses, HeldBy, Holder, LastCall, LongWait,
+    Party, Place, Question, Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
 pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};
 pub use time::parse_duration;

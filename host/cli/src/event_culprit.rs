@@ -3,14 +3,18 @@
 
 use hindsight_analysis::{EventStall, EventWait, Holder, LongWait, Party, Reason, MOST_FOLLOWED};
 
-use crate::unknown::{not_traced, several, unclear};
+use crate::unknown::{not_traced, several, unclear, MORE_RINGS};
 use crate::words::duration;
 
 /// `thread "main" (tid 4200)`
 pub(crate) fn named(party: &Party) -> String {
-    match &party.thread {
-        Some(name) => format!("thread \"{name}\" (tid {})", party.tid),
-        None => format!("thread {}", party.tid),
+    thread(party.tid, party.thread.as_deref())
+}
+
+fn thread(tid: u32, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("thread \"{name}\" (tid {tid})"),
+        None => format!("thread {tid}"),
     }
 }
 
@@ -96,7 +100,10 @@ pub(crate) fn conclusion(stall: &EventStall) -> Option<String> {
         }
         Reason::Waker => format!("Culprit: {culprit}, which ended {of}."),
         Reason::OwnerNotTraced | Reason::WakerNotTraced => {
-            format!("Culprit: unknown: {}", not_traced(&role, &name, missing))
+            format!(
+                "Culprit: unknown: {}",
+                not_traced(&role, &name, missing, MORE_RINGS)
+            )
         }
         Reason::OwnerUnclear if last.is_some_and(|w| w.owner_is_unclear) => {
             format!("Culprit: unknown: {name} held the lock when {of} began, but the lock was released meanwhile, and no thread is known to have held it for most of that time.")
@@ -197,7 +204,7 @@ fn deadlock(circle: &[Holder]) -> String {
     }
 }
 
-/// `400 ms for locks that thread "pool-1" (tid 101) held`
+/// `400 ms for locks that thread "pool-1" (tid 101) held when the waits began`
 pub(crate) fn wait_for(wait: &LongWait) -> String {
     let (is_one, longest) = (wait.count <= 1, &wait.longest);
     let what = match (longest.kind.as_str(), is_one) {
@@ -210,7 +217,17 @@ pub(crate) fn wait_for(wait: &LongWait) -> String {
         ("transaction", false) => "for replies to transactions",
         (kind, _) => kind,
     };
+    let held_by = wait.held_by.as_ref();
+    let held_by = held_by.map(|h| thread(h.tid, h.thread.as_deref()));
     let who = match (&longest.owner, &longest.waker, longest.served_ns) {
+        // Others may have held them later.
+        (Some(_), ..) if !is_one && held_by.is_some() => {
+            let held_by = held_by.unwrap_or_default();
+            format!(" that {held_by} held when the waits began")
+        }
+        (Some(owner), ..) if longest.owner_is_unclear => {
+            format!(" that {} held when the wait began", named(owner))
+        }
         (Some(owner), ..) => format!(" that {} held", named(owner)),
         (None, Some(server), Some(_)) => format!(", which {} served", named(server)),
         (None, Some(waker), None) => format!(" until {} ended it", named(waker)),

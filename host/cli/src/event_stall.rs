@@ -303,7 +303,9 @@ fn calls(place: &Place) -> String {
 fn meanwhile(party: &Party, wait: &EventWait) -> String {
     let doing = match &party.doing[..] {
         [] if party.missing == Some(Missing::Overwritten) => {
-            "has nothing of that time left in its ring".to_owned()
+            format!(
+                "recorded {NOTHING}, but its ring does not reach back to the beginning of the wait"
+            )
         }
         [] if party.missing.is_some() => {
             "has no task or message that ran for most of the wait in the part of its ring that could be read".to_owned()

@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::event_stall::{account, of_wait};
 use crate::page::Palette;
-use crate::unknown::{not_traced, several, unclear};
+use crate::unknown::{not_traced, several, unclear, TRACE_IT};
 use crate::words::{count, counted, duration, shorten, wrap};
 
 /// How a text is laid out.
@@ -680,12 +680,12 @@ fn conclusion(chain: &Chain) -> Option<String> {
         Reason::Waker => format!("{culprit}, which ended the wait."),
         Reason::OwnerNotTraced => {
             let missing = owner.and_then(|o| o.missing);
-            let why = not_traced("owned the lock", &owner_name, missing);
+            let why = not_traced("owned the lock", &owner_name, missing, TRACE_IT);
             format!("unknown: {why}")
         }
         Reason::WakerNotTraced => {
             let missing = waker.and_then(|w| w.missing);
-            let why = not_traced("ended the wait", &waker_name, missing);
+            let why = not_traced("ended the wait", &waker_name, missing, TRACE_IT);
             format!("unknown: {why}")
         }
         Reason::OwnerUnnamed => {

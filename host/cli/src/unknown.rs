@@ -3,8 +3,15 @@
 
 use hindsight_analysis::Missing;
 
-/// Of a thread that is not in the trace; its role is such as `owned the lock`.
-pub(crate) fn not_traced(role: &str, name: &str, missing: Option<Missing>) -> String {
+/// How a thread gets into traces with calls.
+pub(crate) const TRACE_IT: &str = "trace it, too (trace=all)";
+
+/// How a thread gets into traces with events only, which all threads record.
+pub(crate) const MORE_RINGS: &str =
+    "record with more rings (event-rings=) or a larger spool (event-spool=)";
+
+/// Of a thread that is not in the trace; its role is such as `owned the lock`. `remedy` is what to do about it.
+pub(crate) fn not_traced(role: &str, name: &str, missing: Option<Missing>, remedy: &str) -> String {
     match missing {
         Some(Missing::RingDamaged) => {
             format!("{name} {role}, and its ring is damaged: what it recorded cannot be read.")
@@ -20,7 +27,7 @@ pub(crate) fn not_traced(role: &str, name: &str, missing: Option<Missing>) -> St
             "{name} {role}. What is recorded of a thread with this id begins later, and may be of another thread."
         ),
         None => format!(
-            "{name} {role}, and is not in the trace: to learn what it did, trace it, too (trace=all)."
+            "{name} {role}, and is not in the trace: to learn what it did, {remedy}."
         ),
     }
 }
@@ -28,8 +35,8 @@ pub(crate) fn not_traced(role: &str, name: &str, missing: Option<Missing>) -> St
 /// Of a thread whose ring does not hold that time.
 fn overwritten(role: &str, name: &str) -> String {
     format!(
-        "{name} {role}, but its ring does not reach back so far. Record with larger rings (event-ring=) or a larger spool \
-         (event-spool=)."
+        "{name} {role}, but its ring does not reach back so far: its earlier events were overwritten, are in an earlier file, \
+         or fell out of the spool. Record with larger rings (event-ring=) or a larger spool (event-spool=)."
     )
 }
 

@@ -230,6 +230,16 @@ fn who_held_a_thread_up_for_a_part_of_its_time_is_said() {
         &slept,
         "It slept for a time that it chose. But it also waited 398 ms for a lock that thread \"worker\" (tid 7) held.",
     );
+    // Others may have held the locks later.
+    let twice = message(|s, [main, _]| {
+        wait(s, main, SLEEP, 1, (1, 600));
+        wait(s, main, LOCK, 0, (601, 751));
+        wait(s, main, LOCK, 0, (761, 991));
+    });
+    why(
+        &twice,
+        "But it also waited 380 ms for locks that thread \"worker\" (tid 7) held when the waits began.",
+    );
     let interrupted = message(|s, [main, _]| wait(s, main, SLEEP, INTERRUPTED, (1, 999)));
     why(
         &interrupted,
@@ -279,7 +289,7 @@ fn whom_the_owner_waited_for_is_said() {
     why(
         &chain(&[("by", 9)]),
         "Culprit: unknown: thread 9 ended the wait of thread \"worker\" (tid 7), and is not in the trace: to learn what it \
-         did, trace it, too (trace=all).",
+         did, record with more rings (event-rings=) or a larger spool (event-spool=).",
     );
     why(
         &chain(&[]),
@@ -378,6 +388,7 @@ fn of_an_owner_whose_ring_is_too_small_the_remedy_is_named() {
     });
     why(
         &script,
-        "but its ring does not reach back so far. Record with larger rings (event-ring=) or a larger spool (event-spool=).",
+        "but its ring does not reach back so far: its earlier events were overwritten, are in an earlier file, or fell out of \
+         the spool. Record with larger rings (event-ring=) or a larger spool (event-spool=).",
     );
 }

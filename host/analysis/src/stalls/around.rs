@@ -21,6 +21,8 @@ pub(super) struct Group<'a> {
     pub(super) count: u64,
     /// Their time in the stall, ns.
     pub(super) ns: u64,
+    /// Of waits for locks: the id of the thread that held them when the waits began, if it is recorded.
+    pub(super) held_by: Option<u64>,
 }
 
 /// The other thread of a wait: its id or, if that is not recorded, the wait's own index.
@@ -45,7 +47,12 @@ pub(super) fn long_waits<'a>(
         }
         let ns = wait.overlap(within);
         let key = (wait.kind, other(thread, own, wait));
+        let held_by = match key {
+            (Waiting::LOCK, Other::Thread(tid)) => Some(tid),
+            _ => None,
+        };
         let group = groups.entry(key).or_insert(Group {
+            held_by,
             longest: wait,
             count: 0,
             ns: 0,

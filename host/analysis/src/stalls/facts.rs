@@ -8,7 +8,7 @@ use hindsight_decoder::{Extension, Thread, ThreadEvent, ThreadKey, Trace};
 use super::around::{circle, long_waits, pauses};
 use super::blame::verdict;
 use super::model::{
-    Activity, EventStall, EventWait, GcPauses, LongWait, Party, Reason, MOST_FOLLOWED,
+    Activity, EventStall, EventWait, GcPauses, HeldBy, LongWait, Party, Reason, MOST_FOLLOWED,
 };
 use super::parties::{Meanwhile, Parties};
 use super::releases::{longest_hold, Release, Releases};
@@ -18,7 +18,7 @@ use super::timeline::{cut, part, total, totals, Timeline};
 use crate::events::{
     pairs, spans, waiting, End, Pair, PairKind, Resources, Span, SpanKind, Spans, Waiting,
 };
-use crate::evidence::{is_whole, may_have_begun};
+use crate::evidence::{is_whole, may_have_begun, named};
 
 /// The pairs of work and what sent it.
 const SENDS: [PairKind; 6] = [
@@ -216,6 +216,14 @@ impl<'a> Facts<'a> {
         let long = groups.into_iter().map(|group| LongWait {
             count: group.count,
             ns: group.ns,
+            held_by: group.held_by.and_then(|tid| {
+                let tid = u32::try_from(tid).ok()?;
+                let named = named(self.trace, tid, group.longest.span.0);
+                Some(HeldBy {
+                    tid,
+                    thread: named.thread,
+                })
+            }),
             longest: self.wait(group.longest, within),
         });
         long.collect()

@@ -18,7 +18,7 @@ mod timeline;
 
 pub use find::stalls;
 pub use model::{
-    Activity, Chain, EventStall, EventWait, GcPauses, Holder, LastCall, LongWait, Party, Question,
-    Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
+    Activity, Chain, EventStall, EventWait, GcPauses, HeldBy, Holder, LastCall, LongWait, Party,
+    Question, Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
 pub use stacks::Place;

@@ -157,8 +157,20 @@ pub struct LongWait {
     pub count: u64,
     /// Their time, ns.
     pub ns: u64,
+    /// Of waits for locks: the thread that held the locks when the waits began, if it is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HeldBy>,
     /// The longest one.
     pub longest: EventWait,
+}
+
+/// A thread that held locks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldBy {
+    /// Thread id.
+    pub tid: u32,
+    /// Its name, where the file has it.
+    pub thread: Option<String>,
 }
 
 /// The pauses of garbage collections on a thread: all threads are suspended.

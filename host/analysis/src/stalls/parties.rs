@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Other threads that events name, and what they did.
 
-use hindsight_decoder::{Thread, Trace};
+use hindsight_decoder::{Extension, Thread, Trace};
 
 use super::model::Party;
 use super::spent::is_most;
@@ -148,13 +148,17 @@ impl<'a> Parties<'a> {
     pub(super) fn by_tid(&self, tid: u64, at_ns: u64, meanwhile: Meanwhile) -> Option<Party> {
         let tid = u32::try_from(tid).ok().filter(|&tid| tid != 0)?;
         let began = |t: &&Thread| may_have_begun(self.trace, t, at_ns);
+        let has_stopped = |t: &&Thread| {
+            let last = t.events.last();
+            last.is_some_and(|e| e.kind == Extension::Stopped && e.at_ns < at_ns)
+        };
         let with_id = || self.trace.threads.iter().filter(|t| t.tid == tid);
         let alive = |t: &&Thread| t.start_ns <= at_ns && t.end_ns >= at_ns;
         let mut threads = with_id().filter(alive);
         let found = match (threads.next(), threads.next()) {
             // Its recording may end before, or be damaged there: then it is not known what it did.
             (None, _) => {
-                let mut all = with_id().filter(began);
+                let mut all = with_id().filter(|t| began(t) && !has_stopped(t));
                 (all.next(), all.next())
             }
             found => found,
@@ -164,17 +168,13 @@ impl<'a> Parties<'a> {
         }
         let is_several = found.0.is_some();
         let named = named(self.trace, tid, at_ns);
-        let is_another = !is_several && named.traced;
         Some(Party {
             tid,
             ring: None,
             key: None,
-            thread: named.thread.filter(|_| !is_several && !is_another),
+            thread: named.thread.filter(|_| !is_several),
             traced: is_several,
-            missing: match is_another {
-                true => Some(Missing::BeganLater),
-                false => named.missing,
-            },
+            missing: named.missing,
             doing: Vec::new(),
             waits: Vec::new(),
             waited_ns: 0,

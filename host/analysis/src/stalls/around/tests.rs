@@ -70,6 +70,9 @@ fn waits_for_others_are_listed_by_who_held_them_up() {
     });
     assert_eq!(stall.culprit_reason, Reason::Slept);
     assert_eq!(owners(&stall.long_waits), [(8, 1, 150), (7, 2, 120)]);
+    let held_by = |w: &LongWait| w.held_by.as_ref().map(|h| h.tid);
+    let held_by: Vec<_> = stall.long_waits.iter().map(held_by).collect();
+    assert_eq!(held_by, [Some(8), Some(7)]);
 }
 
 #[test]
@@ -214,6 +217,32 @@ fn of_an_owner_whose_ring_is_too_small_that_is_said() {
     let missing = |stall: EventStall| stall.wait.unwrap().owner.unwrap().missing;
     assert_eq!(missing(stall(10)), None);
     assert_eq!(missing(stall(10_000)), Some(Missing::Overwritten));
+}
+
+/// Its older rings fell out of the spool.
+#[test]
+fn of_an_owner_whose_older_rings_are_missing_that_is_said() {
+    let stall = |part: u32| {
+        message(|s, main| {
+            let owner = s.events_thread(7, "owner", 2);
+            s.header(owner).part = part;
+            s.at(owner, 2 * MS)
+                .event(Extension::CheckpointBegin, &[])
+                .event(Extension::CheckpointEnd, &[]);
+            lock_wait(&mut s.at(main, 0), 1, 7, (MS, 990 * MS));
+        })
+    };
+    let owner = |stall: EventStall| stall.wait.unwrap().owner.unwrap();
+    let cut = owner(stall(3));
+    assert_eq!(
+        (cut.thread.as_deref(), cut.missing),
+        (Some("owner"), Some(Missing::Overwritten))
+    );
+    let whole = owner(stall(0));
+    assert_eq!(
+        (whole.thread, whole.missing),
+        (None, Some(Missing::BeganLater))
+    );
 }
 
 #[test]

@@ -542,3 +542,24 @@ fn a_thread_that_began_after_the_wait_is_not_its_owner() {
         (None, Some(Missing::BeganLater))
     );
 }
+
+/// It ended before the wait for the lock began.
+#[test]
+fn a_thread_that_has_stopped_is_not_the_owner() {
+    let scene = |last: Extension| {
+        let mut s = Scene::new();
+        s.main_waits_for_lock(2);
+        let other = s.script.events_thread(2, "other", 2);
+        (s.script.at(other, 500 * US))
+            .event(WaitEnd, &[("kind", PARK), ("number", 1)])
+            .at(900 * US)
+            .event(last, &[]);
+        s.script.end_thread(other, 950 * US);
+        s.ask().wait.unwrap().owner.unwrap()
+    };
+    let stopped = scene(Extension::Stopped);
+    assert_eq!((stopped.tid, stopped.thread), (2, None));
+    // Its recording may end before it does.
+    let cut = scene(Extension::CheckpointBegin);
+    assert_eq!(cut.thread.as_deref(), Some("other"));
+}
