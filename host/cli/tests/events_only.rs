@@ -388,6 +388,10 @@ fn of_an_owner_whose_ring_is_too_small_the_remedy_is_named() {
     });
     why(
         &script,
+        "but its ring does not reach back to the beginning of the wait",
+    );
+    why(
+        &script,
         "but its ring does not reach back so far: its earlier events were overwritten, are in an earlier file, or fell out of \
          the spool. Record with larger rings (event-ring=) or a larger spool (event-spool=).",
     );

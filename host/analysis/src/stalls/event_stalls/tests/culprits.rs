@@ -563,3 +563,44 @@ fn a_thread_that_has_stopped_is_not_the_owner() {
     let cut = scene(Extension::CheckpointBegin);
     assert_eq!(cut.thread.as_deref(), Some("other"));
 }
+
+/// The owner waited since before, and the lock that it waited for changed hands before.
+#[test]
+fn a_release_before_the_wait_that_is_followed_keeps_its_time() {
+    let mut s = Scene::new();
+    let (slow, quick) = (s.class("Slow"), s.class("Quick"));
+    let (one, other): (&[_], &[_]) = (&[("lock", 0x55)], &[("lock", 0x56)]);
+    let wait: &[_] = &[("kind", LOCK), ("number", 1)];
+    let of_other: &[_] = &[("held by", 3), ("lock", 0x56)];
+    s.main_waits_for_lock(2)
+        .thread(
+            "owner",
+            &[
+                (400, TaskBegin, &[("task", 11), ("class", quick)]),
+                (500, LockWait, of_other),
+                (500, WaitBegin, wait),
+                (701_600, WaitEnd, wait),
+                (701_990, Released, one),
+            ],
+        )
+        .thread(
+            "first",
+            &[
+                (300, TaskBegin, &[("task", 12), ("class", quick)]),
+                (1_500, Released, other),
+            ],
+        )
+        .thread(
+            "second",
+            &[
+                (300, TaskBegin, &[("task", 13), ("class", slow)]),
+                (600, LockWait, of_other),
+                (600, WaitBegin, wait),
+                (1_510, WaitEnd, wait),
+                (701_590, Released, other),
+            ],
+        );
+    let stall = s.ask();
+    assert_eq!(culprit(&stall), Some(("Slow", "second")));
+    assert_eq!(stall.followed[0].owner_since_ns, Some(1_000 * US));
+}
