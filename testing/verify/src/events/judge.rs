@@ -95,6 +95,30 @@ pub(super) fn judge(trace: &Trace, pairs: &Pairs, truth: &Truth) -> Verdict {
     judge.verdict
 }
 
+/// Of the ends of waits for locks those for the program's lock, which is the one that the thread waits for most often. Threads
+/// that end at the same time may also wait for each other in `Thread.exit`, for the lock of their group.
+fn for_the_programs_lock<'e>(
+    events: &[ThreadEvent],
+    ends: Vec<(usize, &'e ThreadEvent)>,
+) -> Vec<(usize, &'e ThreadEvent)> {
+    let lock = |&(at, end): &(usize, &ThreadEvent)| {
+        let begins = |e: &&ThreadEvent| {
+            e.kind == Extension::WaitBegin && e.get("number") == end.get("number")
+        };
+        (events[..at].iter().rev().find(begins)).map(|begin| begin.get("object"))
+    };
+    let locks: Vec<Option<u64>> = ends.iter().map(lock).collect();
+    let times = |lock: &Option<u64>| locks.iter().filter(|l| *l == lock).count();
+    // Of several equal ones `max_by_key` takes the last: here, the first wait's.
+    let Some(most) = locks.iter().rev().max_by_key(|lock| times(lock)) else {
+        return ends;
+    };
+    (ends.into_iter().zip(&locks))
+        .filter(|(_, lock)| *lock == most)
+        .map(|(end, _)| end)
+        .collect()
+}
+
 /// A field's number as the word that it stands for.
 fn word(event: &ThreadEvent, field: &str) -> &'static str {
     use hindsight_decoder::catalogue::FieldKind;
@@ -133,9 +157,13 @@ impl<'a> Judge<'a> {
         let life_ends =
             |e: &ThreadEvent| e.kind == Extension::TaskEnd && word(e, "kind") == "thread";
         let code = events.iter().rposition(life_ends).unwrap_or(events.len());
-        (events[..code].iter().enumerate())
+        let ends = (events[..code].iter().enumerate())
             .filter(|(_, e)| e.kind == Extension::WaitEnd && word(e, "kind") == kind)
-            .collect()
+            .collect();
+        match kind {
+            "lock" => for_the_programs_lock(events, ends),
+            _ => ends,
+        }
     }
 
     /// Waits that the program knows one by one.
@@ -244,9 +272,8 @@ impl<'a> Judge<'a> {
 
     /// The owners that let a thread in, in the order of its waits.
     fn owners(&self, thread: usize) -> Vec<&'a str> {
-        let ends = self.ends(thread, "lock");
-        (ends.iter())
-            .flat_map(|&(at, _)| self.wakers(thread, at, PairKind::Lock))
+        (self.ends(thread, "lock").into_iter())
+            .flat_map(|(at, _)| self.wakers(thread, at, PairKind::Lock))
             .collect()
     }
 
@@ -408,7 +435,9 @@ mod tests {
             .after(100)
             .event(Extension::Wakes, &[("thread", 1), ("wait", 1)])
             .after(100)
-            .event(Extension::Released, &[("lock", 77), ("waiters", 1)]);
+            .event(Extension::Released, &[("lock", 77), ("waiters", 1)])
+            .after(100)
+            .event(Extension::Released, &[("lock", 99), ("waiters", 1)]);
         s.at(a, 150)
             .event(Extension::WaitBegin, &[("kind", 3), ("number", 1)])
             .after(100)
@@ -419,7 +448,12 @@ mod tests {
             .after(100)
             .event(Extension::WaitEnd, &[("number", 2)])
             .event(Extension::TaskBegin, &[("task", 1 << 28 | 7)])
-            .event(Extension::ItemTaken, &[("item", 4 << 56 | 1 << 28 | 9)]);
+            .event(Extension::ItemTaken, &[("item", 4 << 56 | 1 << 28 | 9)])
+            // In `Thread.exit`.
+            .event(Extension::LockWait, &[("held by", 2), ("lock", 99)])
+            .event(Extension::WaitBegin, &[("number", 3), ("object", 99)])
+            .after(100)
+            .event(Extension::WaitEnd, &[("number", 3)]);
         s.stop_at(1_000);
         let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
         judge(&trace, &pairs(&trace), &Truth::parse(truth).unwrap())
