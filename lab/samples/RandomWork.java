@@ -228,7 +228,7 @@ public final class RandomWork {
 
   /**
    * Runs code of a class loader that is unloaded later. The memory of its methods, and of the code that the JIT compiles for
-   * them, is used again for those of another one. Until then the code of many loaders fills the JIT's memory.
+   * them, is used again for another loader's. Until then the code of many loaders fills the JIT's memory.
    */
   private void useAndUnload(int ms) {
     LongUnaryOperator visitor = fromNewLoader();

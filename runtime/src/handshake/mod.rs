@@ -235,7 +235,7 @@ impl TracedThread {
         let mut inner = self.trace.lock();
         // SAFETY: the caller guarantees that the thread does not record.
         unsafe { self.trace.make_room_for_last(&mut inner) };
-        // SAFETY: as above.
+        // SAFETY: the lock is held, and the caller guarantees that the thread does not record.
         unsafe { self.flush_stacks() };
         // SAFETY: the caller guarantees that the thread does not record.
         let taken = unsafe { self.trace.take(&mut inner, replacement) }?;

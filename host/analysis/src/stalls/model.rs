@@ -119,8 +119,8 @@ pub struct EventStall {
     pub waits: Vec<WaitTotal>,
     /// The longest wait, if it is most of the time.
     pub wait: Option<EventWait>,
-    /// Its other waits, by kind and by the thread that was waited for, without sleeps and waits for work: those of a tenth of
-    /// the time or more, the longest time first.
+    /// Its other waits that took a tenth of the time or more, by kind and by the thread that was waited for, without sleeps and
+    /// waits for work. The longest is first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub long_waits: Vec<LongWait>,
     /// The garbage collections that suspended all threads for a tenth of the time or more.
