@@ -11,9 +11,13 @@ use hindsight_trace_format::slot::SLOT_BYTES;
 
 /// `2^k` bytes of slots, followed by an inaccessible guard page: the fault of a store there makes the cursor wrap.
 ///
+/// Before the first slot there is a page that can be read and is always zero: an exit looks at the slot before the
+/// cursor, and the first one of a lap finds there a slot that is no method's entry. It costs only address space.
+///
 /// The system provides memory when a page is first written, so an unused ring costs only address space.
 #[derive(Debug)]
 pub struct Ring {
+    /// The first slot, one page after the start of the mapping.
     memory: NonNull<libc::c_void>,
     geometry: Geometry,
     mode: RingMode,
@@ -25,8 +29,10 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 /// Bytes of a page on this system (4, 16 or 64 KiB); 4096 if it cannot be determined.
-#[cfg_attr(miri, allow(dead_code, reason = "no guard page"))]
 fn page_bytes() -> usize {
+    if cfg!(miri) {
+        return 4096;
+    }
     // SAFETY: no precondition.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
@@ -38,33 +44,38 @@ impl Ring {
     /// If `mmap` or `mprotect` fails, usually because no address space is left.
     pub fn new(geometry: Geometry) -> io::Result<Self> {
         #[cfg(miri)]
-        return Ok(Ring {
-            // SAFETY: the layout is not of size 0.
-            memory: NonNull::new(
-                unsafe { std::alloc::alloc_zeroed(Self::layout(geometry)) }.cast(),
-            )
-            .ok_or(io::ErrorKind::OutOfMemory)?,
+        // SAFETY: the layout is not of size 0.
+        let start = unsafe { std::alloc::alloc_zeroed(Self::layout(geometry)) }.cast();
+        #[cfg(not(miri))]
+        let start = Self::map(geometry)?;
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        // The ring owns the memory from here on and gives it back if a step fails.
+        let ring = Ring {
+            // SAFETY: the mapping is longer than its first page.
+            memory: unsafe { start.byte_add(page_bytes()) },
             geometry,
             mode: RingMode::Calls,
-        });
+        };
         #[cfg(not(miri))]
-        Self::map(geometry)
+        ring.protect()?;
+        Ok(ring)
     }
 
     /// Miri has no guard pages; a ring is plain memory there.
     #[cfg(miri)]
     fn layout(geometry: Geometry) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(geometry.bytes(), 4096).expect("a valid layout")
+        std::alloc::Layout::from_size_align(page_bytes() + geometry.bytes(), 4096)
+            .expect("a valid layout")
     }
 
+    /// Address space for the slots, and for a page before and after them.
     #[cfg(not(miri))]
-    fn map(geometry: Geometry) -> io::Result<Self> {
-        let guard = page_bytes();
+    fn map(geometry: Geometry) -> io::Result<*mut libc::c_void> {
         // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces no other mapping.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                geometry.bytes() + guard,
+                geometry.bytes() + 2 * page_bytes(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -74,24 +85,29 @@ impl Ring {
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let memory = NonNull::new(memory).ok_or_else(|| io::Error::other("mmap returned null"))?;
-        let ring = Ring {
-            memory,
-            geometry,
-            mode: RingMode::Calls,
-        };
-        // SAFETY: the last page of the mapping made above.
-        let guarded = unsafe {
-            libc::mprotect(
-                memory.byte_add(geometry.bytes()).as_ptr(),
-                guard,
-                libc::PROT_NONE,
-            )
-        };
-        if guarded != 0 {
-            return Err(io::Error::last_os_error());
+        Ok(memory)
+    }
+
+    /// Makes the page before the slots read-only, and the one after them inaccessible.
+    #[cfg(not(miri))]
+    fn protect(&self) -> io::Result<()> {
+        let pages = [
+            (self.mapping(), libc::PROT_READ),
+            (self.end() as *mut libc::c_void, libc::PROT_NONE),
+        ];
+        for (page, protection) in pages {
+            // SAFETY: the first and the last page of this ring's own mapping, which hold no slots.
+            if unsafe { libc::mprotect(page, page_bytes(), protection) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
         }
-        Ok(ring)
+        Ok(())
+    }
+
+    /// Start of the memory that the ring owns: the page before its first slot.
+    fn mapping(&self) -> *mut libc::c_void {
+        // SAFETY: `memory` is one page into the mapping, since `new`.
+        unsafe { self.memory.byte_sub(page_bytes()) }.as_ptr()
     }
 
     /// Address of the first slot.
@@ -161,12 +177,12 @@ impl Drop for Ring {
         #[cfg(miri)]
         // SAFETY: allocated with this layout.
         unsafe {
-            std::alloc::dealloc(self.memory.as_ptr().cast(), Self::layout(self.geometry));
+            std::alloc::dealloc(self.mapping().cast(), Self::layout(self.geometry));
         }
         #[cfg(not(miri))]
         // SAFETY: the ring owns the whole mapping, and is being dropped.
         unsafe {
-            libc::munmap(self.memory.as_ptr(), self.geometry.bytes() + page_bytes());
+            libc::munmap(self.mapping(), self.geometry.bytes() + 2 * page_bytes());
         }
     }
 }
@@ -255,24 +271,55 @@ mod tests {
         assert!(unsafe { ring.bytes() }.iter().all(|b| *b == 0));
     }
 
+    /// Whether the kernel can read 8 bytes there (`stored: false`), or store them (`stored: true`).
+    ///
+    /// When the kernel meets a bad address, it returns an error instead of raising a signal.
     #[cfg(not(miri))]
-    #[test]
-    fn the_page_after_a_ring_cannot_be_written() {
-        let ring = Ring::new(small()).unwrap();
+    fn is_accessible(at: usize, stored: bool) -> bool {
         let mut pipe = [0; 2];
-        // SAFETY: system calls on this test's own descriptors. When the kernel writes to a bad address, it returns
-        // an error instead of raising a signal.
+        // SAFETY: system calls on this test's own descriptors. The address belongs to a ring that only this test uses.
         unsafe {
             assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
-            assert_eq!(libc::write(pipe[1], [1u8; 16].as_ptr().cast(), 16), 16);
-            assert_eq!(libc::read(pipe[0], (ring.end() - 8) as *mut _, 8), 8);
-            assert_eq!(libc::read(pipe[0], ring.end() as *mut _, 8), -1);
-            assert_eq!(
-                io::Error::last_os_error().raw_os_error(),
-                Some(libc::EFAULT)
-            );
+            let done = match stored {
+                false => libc::write(pipe[1], at as *const _, 8),
+                true => {
+                    assert_eq!(libc::write(pipe[1], [1_u8; 8].as_ptr().cast(), 8), 8);
+                    libc::read(pipe[0], at as *mut _, 8)
+                }
+            };
+            let error = io::Error::last_os_error().raw_os_error();
             libc::close(pipe[0]);
             libc::close(pipe[1]);
+            assert!(done == 8 || (done == -1 && error == Some(libc::EFAULT)));
+            done == 8
         }
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn the_page_after_a_ring_cannot_be_accessed() {
+        let ring = Ring::new(small()).unwrap();
+        assert!(is_accessible(ring.end() - 8, true));
+        assert!(!is_accessible(ring.end(), true));
+        assert!(!is_accessible(ring.end(), false));
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn the_page_before_a_ring_can_only_be_read() {
+        let pool = RingPool::new(small());
+        for _ in 0..2 {
+            let ring = pool.take().unwrap();
+            assert!(is_accessible(ring.base() - 8, false));
+            assert!(!is_accessible(ring.base() - 8, true));
+            pool.put(ring);
+        }
+    }
+
+    #[test]
+    fn the_slot_before_a_ring_is_zero() {
+        let ring = Ring::new(small()).unwrap();
+        // SAFETY: the page before the ring is readable, and nothing can write to it.
+        assert_eq!(unsafe { ((ring.base() - 8) as *const u64).read() }, 0);
     }
 }
