@@ -46,6 +46,7 @@ pub(crate) fn start(
     log: fn(Severity, &str),
 ) -> bool {
     LOG.get_or_init(|| log);
+    hindsight_runtime::log_panics(log);
     let refuse = |reason: &str| {
         log(Severity::Error, &format!("not tracing: {reason}"));
         false

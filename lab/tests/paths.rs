@@ -126,6 +126,31 @@ fn the_child_of_a_zygote_is_traced_and_the_zygote_is_not() {
     }
 }
 
+/// A child that was forked without exec records and writes nothing, and ends; its parent goes on.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_forked_child_is_not_traced_and_its_parent_is() {
+    for mode in MODES {
+        let mut program = paths(
+            mode,
+            "forks",
+            "trace=all,ring=22,events=all,snapshot-at-exit=yes",
+        );
+        let line = program.line();
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!((words[0], words[2]), ("child", "0"), "{mode}: {line}");
+        assert_eq!(program.line(), "done");
+        let pid = program.pid();
+        let folder = program.finish();
+        let files = traces(folder.path());
+        assert_eq!(files.len(), 1, "{mode}");
+        let trace = open(&files[0]);
+        assert_eq!(trace.process.pid, pid);
+        assert_eq!(calls(&trace, "main", "inChild"), 0, "{mode}");
+        assert_eq!(calls(&trace, "main", "afterFork"), 1, "{mode}");
+    }
+}
+
 /// Threads that live for microseconds while snapshots are taken.
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]

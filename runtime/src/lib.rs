@@ -23,6 +23,8 @@
 //! | `control` | the control thread: snapshots, status, retention of rings, and where its commands come from |
 //! | `session`, `registry`, `journal`, `names` | the state that all threads share |
 //! | `handshake` | how a thread agrees to a change of its ring |
+//! | `panics` | messages of panics in the log |
+//! | `fork` | what a forked child of the process must not do |
 //! | `thread` | one thread's ring, cursor, words and anchors |
 //! | `clock` | the counter that trace points read |
 //! | `rules` | the rules file |
@@ -44,6 +46,7 @@ pub mod clock;
 mod command;
 pub mod config;
 mod control;
+mod fork;
 mod handshake;
 mod histogram;
 mod host;
@@ -51,6 +54,7 @@ mod journal;
 #[cfg(feature = "loom")]
 mod models;
 mod names;
+mod panics;
 mod recorder;
 mod registry;
 pub mod rules;
@@ -64,6 +68,7 @@ pub use config::{Config, ConfigError, ThreadSelection};
 pub use control::nanoscope::thread_name_command;
 pub use handshake::TracedThread;
 pub use host::{Host, ProcessIdentity, Severity};
+pub use panics::log_panics;
 pub use recorder::Recorder;
 pub use thread::anchors;
 pub use thread::ring::{Ring, RingPool};

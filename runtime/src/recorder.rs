@@ -2,6 +2,7 @@
 //! The interface of this crate for the managed runtime: one recorder for the process.
 
 use std::io;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -13,6 +14,7 @@ use crate::command::{Command, NanoscopeCommand, Reply, SnapshotOutcome};
 use crate::config::Config;
 use crate::control::socket::ControlSocket;
 use crate::control::{nanoscope, property, rules, ControlThread};
+use crate::fork;
 use crate::handshake::TracedThread;
 use crate::host::{Host, Severity};
 use crate::registry::Ended;
@@ -21,7 +23,12 @@ use crate::sync::lock;
 use crate::thread::trace::StartReason;
 use crate::thread::words::ThreadWords;
 
+/// Why a forked child of a traced process gets nothing from the recorder.
+const IS_CHILD: &str = "a forked child is not traced";
+
 /// The recorder of this process.
+///
+/// In a forked child, which has neither the control thread nor the owners of the locks, no function does anything.
 ///
 /// Any thread may call the thread hooks ([`thread_started`](Self::thread_started), …) at any time from
 /// [`start`](Self::start) to the end of the process, also after [`shutdown`](Self::shutdown).
@@ -41,8 +48,13 @@ impl Recorder {
     /// attached. A socket that cannot be created is logged; tracing works without it.
     ///
     /// # Errors
-    /// If trace points cannot read the counter, or only slowly; or if the control thread cannot be started or attached.
+    /// If trace points cannot read the counter, or only slowly; if the control thread cannot be started or attached; or
+    /// in a forked child of a traced process.
     pub fn start(config: Config, host: Box<dyn Host>) -> io::Result<Self> {
+        if fork::is_child() {
+            return Err(io::Error::other(IS_CHILD));
+        }
+        fork::watch();
         let readiness = clock::prepare(config.counter).map_err(io::Error::other)?;
         if let Some(warning) = readiness.warning() {
             host.log(Severity::Warning, &warning);
@@ -114,9 +126,10 @@ impl Recorder {
     /// [`StubTable::entry_slot`](crate::StubTable::entry_slot) describes, and valid until
     /// [`thread_exiting`](Self::thread_exiting).
     pub unsafe fn thread_started(&self, tid: u32, name: &str, words: *const ThreadWords) {
-        if self.stopped.load(Ordering::Acquire) {
+        if self.stopped.load(Ordering::Acquire) || self.is_child() {
             return;
         }
+        fork::set_words(NonNull::new(words.cast_mut()));
         let session = &*self.session;
         // SAFETY: the caller is the thread, and guarantees that `words` are aligned and valid until `thread_exiting`.
         let thread = Arc::new(unsafe { session.new_thread(tid, name, words) });
@@ -167,6 +180,10 @@ impl Recorder {
     /// # Safety
     /// The words given to [`thread_started`](Self::thread_started), by the same thread.
     pub unsafe fn thread_exiting(&self, words: *const ThreadWords) {
+        if self.is_child() {
+            return;
+        }
+        fork::set_words(None);
         // SAFETY: the caller guarantees that the words are valid.
         let state = unsafe { (*words).replace_state(std::ptr::null()) };
         if state.is_null() {
@@ -190,11 +207,17 @@ impl Recorder {
 
     /// The number of a name for the program's own events; 0 if there is no room for another name.
     pub fn register_name(&self, name: &str) -> u32 {
+        if self.is_child() {
+            return 0;
+        }
         self.session.names().register(name)
     }
 
     /// A thread has a new name.
     pub fn thread_renamed(&self, tid: u32, name: &str) {
+        if self.is_child() {
+            return;
+        }
         if let Some(thread) = self.session.registry.find(tid) {
             thread.trace().rename(name);
         }
@@ -203,7 +226,9 @@ impl Recorder {
     /// A thread came to the foreground. If the configuration traces it, and nobody has asked to stop it, it is traced
     /// from now on, if need be with the ring of the thread that was wanted least recently. Does not wait for that.
     pub fn thread_in_foreground(&self, tid: u32) {
-        let _ = self.commands.send(Command::CameToForeground { tid });
+        if !self.is_child() {
+            let _ = self.commands.send(Command::CameToForeground { tid });
+        }
     }
 
     /// Executes a command of Nanoscope's [`thread_name_command`](crate::thread_name_command) or property. Waits at most
@@ -240,13 +265,19 @@ impl Recorder {
         })
     }
 
+    /// Whether this is a forked child of the process that has the control thread. Takes no lock. The process's id also
+    /// tells of a raw `clone` system call.
+    fn is_child(&self) -> bool {
+        fork::is_child() || std::process::id() != self.pid
+    }
+
     fn ask(
         &self,
         patience: Duration,
         command: impl FnOnce(Reply) -> Command,
     ) -> Result<(), String> {
-        if std::process::id() != self.pid {
-            return Err("a forked child is not traced".into());
+        if self.is_child() {
+            return Err(IS_CHILD.into());
         }
         let (reply, answer) = mpsc::channel();
         let sent = self.commands.send(command(reply)).is_ok();
@@ -261,6 +292,9 @@ impl Recorder {
     ///
     /// Keeps the names of its methods if events of them may have been recorded.
     pub fn loader_unloading(&self, loader: usize) {
+        if self.is_child() {
+            return;
+        }
         let session = &self.session;
         // Also during the shutdown, which may take a snapshot.
         if !session.registry.has_rings() && session.categories() == 0 {
@@ -288,8 +322,8 @@ impl Recorder {
         triggered_by: u32,
         patience: Duration,
     ) -> SnapshotOutcome {
-        if std::process::id() != self.pid {
-            return SnapshotOutcome::Failed("a forked child is not traced".into());
+        if self.is_child() {
+            return SnapshotOutcome::Failed(IS_CHILD.into());
         }
         let shut_down = || SnapshotOutcome::Failed("tracing was shut down".into());
         let (reply, outcome) = mpsc::channel();
@@ -325,7 +359,7 @@ impl Recorder {
     /// call does nothing. Nor does a call in a forked child, which has neither the control thread nor the rings'
     /// threads.
     pub fn shutdown(&self) {
-        if std::process::id() != self.pid || self.stopped.swap(true, Ordering::AcqRel) {
+        if self.is_child() || self.stopped.swap(true, Ordering::AcqRel) {
             return;
         }
         if let Some(socket) = lock(&self.socket).take() {
@@ -337,3 +371,6 @@ impl Recorder {
         }
     }
 }
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

@@ -176,6 +176,12 @@ impl Registry {
         lock(&self.tables)
     }
 
+    /// Locks the registry, as another thread may have done when the process forks.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Sized + '_ {
+        self.tables()
+    }
+
     /// Registers a thread.
     pub(crate) fn add(&self, thread: Arc<TracedThread>) {
         let entry = Entry {

@@ -2,6 +2,7 @@
 
 #include "hindsight/runtime/lifecycle.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -46,6 +47,13 @@ Atomic<bool> running(false);
 // Whether the recorder was ever started. During shutdown it takes a snapshot, and needs the names of methods for it.
 Atomic<bool> started(false);
 
+// In a child that was forked without exec nothing is traced, and the owners of locks do not exist. The recorder has a
+// handler of its own.
+void StopInForkedChild() {
+  running.store(false, std::memory_order_relaxed);
+  started.store(false, std::memory_order_relaxed);
+}
+
 // The configuration: a system property on a device, an environment variable elsewhere.
 std::string Configuration() {
 #if defined(ART_TARGET_ANDROID)
@@ -87,6 +95,8 @@ void Start(JNIEnv* env) {
     }
     return;
   }
+  // A zygote's child comes here after the fork.
+  pthread_atfork(nullptr, nullptr, StopInForkedChild);
   RecordGcPauses();
   started.store(true, std::memory_order_release);
   running.store(true, std::memory_order_release);

@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "android-base/logging.h"
+#include "hindsight/runtime/lab_build.h"
 
 namespace art {
 namespace hindsight {
 
 namespace {
 
+// Only the lab compiles other forms. On a device, an app's environment does not choose the code of its process.
+#if defined(HINDSIGHT_LAB)
 TracePointForm RequestedForm() {
   const char* name = getenv("HINDSIGHT_TRACE_POINTS");
   if (name == nullptr || strcmp(name, "shared") == 0) {
@@ -27,6 +30,11 @@ TracePointForm RequestedForm() {
              << "\"; known values are shared, inline and none; using shared";
   return TracePointForm::kShared;
 }
+#else
+TracePointForm RequestedForm() {
+  return TracePointForm::kShared;
+}
+#endif
 
 }  // namespace
 

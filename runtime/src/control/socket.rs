@@ -29,6 +29,7 @@ use std::time::Duration;
 use crate::command::{Command, SnapshotOutcome};
 use crate::config::{Categories, RingLimit, StackIntervals};
 use crate::control::nanoscope;
+use crate::fork;
 
 /// Maximum length of a line, bytes.
 const MAX_LINE: u64 = 4096;
@@ -72,6 +73,7 @@ impl ControlSocket {
         }
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let descriptor = listener.as_raw_fd();
         let closing = Arc::new(AtomicBool::new(false));
         let is_closing = Arc::clone(&closing);
         let thread = std::thread::Builder::new()
@@ -85,6 +87,7 @@ impl ControlSocket {
                     let _ = client.and_then(|client| serve(client, &commands, &is_closing));
                 }
             })?;
+        fork::close_in_child(descriptor);
         Ok(ControlSocket {
             path: path.to_owned(),
             closing,
@@ -94,6 +97,7 @@ impl ControlSocket {
 
     /// Ends the thread, and removes the socket.
     pub(crate) fn close(self) {
+        fork::close_in_child(-1);
         self.closing.store(true, Ordering::Release);
         // The connection wakes the thread. It is not joined if it serves a client: that may wait for the control thread,
         // which may be the caller's thread.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::slot::Extension;
 
+use crate::fork;
 use crate::histogram::Histogram;
 use crate::thread::ring::Ring;
 use crate::thread::spool::Spool;
@@ -146,6 +147,7 @@ impl TracedThread {
     #[inline]
     pub unsafe fn ask_for_stack(&self, reason: u8, force: bool) -> bool {
         match &self.sampling {
+            _ if fork::is_child() => false,
             // SAFETY: the caller fulfils the same conditions.
             Some(sampling) => unsafe { sampling.ask(reason, force) },
             None => false,
@@ -173,6 +175,7 @@ impl TracedThread {
     #[inline]
     pub unsafe fn begin_stack(&self, spacing: Spacing) -> *mut Frame {
         match &self.sampling {
+            _ if fork::is_child() => std::ptr::null_mut(),
             // SAFETY: the caller is the thread.
             Some(sampling) => unsafe { sampling.begin(spacing) },
             None => std::ptr::null_mut(),
@@ -287,9 +290,12 @@ impl TracedThread {
     }
 
     /// Whether the thread, which is the caller and at a trace point, may record. First gives up its ring if the
-    /// control thread has requested that.
+    /// control thread has requested that. False in a forked child.
     #[inline]
     fn may_record(&self) -> bool {
+        if fork::is_child() {
+            return false;
+        }
         #[cfg(feature = "lock-free")]
         if let Some(request) = &self.request {
             return request.may_record(&self.trace);
@@ -379,6 +385,9 @@ impl TracedThread {
         #[cfg(feature = "lock-free")]
         if self.request.is_some() {
             // Only the request word says whether the thread may record.
+            return;
+        }
+        if fork::is_child() {
             return;
         }
         // SAFETY: the caller is the thread, which does not hold the lock.

@@ -22,8 +22,8 @@ enum class TracePointForm {
 // Whether the compiler can insert trace points for `isa`.
 bool HasTracePoints(InstructionSet isa);
 
-// The form that this process compiles for `isa`: the value of the environment variable HINDSIGHT_TRACE_POINTS
-// ("shared", "inline" or "none"), or kShared if it is not set.
+// The form that this process compiles for `isa`: kShared, or in the lab's build the value of the environment variable
+// HINDSIGHT_TRACE_POINTS ("shared", "inline" or "none").
 TracePointForm GetTracePointForm(InstructionSet isa);
 
 }  // namespace hindsight

@@ -23,6 +23,10 @@ public final class Paths {
                 System.loadLibrary("paths");
                 zygote();
                 break;
+            case "forks":
+                System.loadLibrary("paths");
+                forks();
+                break;
             case "short":
                 shortLived(Integer.parseInt(args[1]));
                 break;
@@ -87,6 +91,25 @@ public final class Paths {
         System.out.println("child " + child + " " + waitFor(child));
     }
 
+    /** Forks without exec, from native code as heap dumpers do, while other threads run. */
+    private static void forks() throws Exception {
+        inner(1);
+        int child = fork();
+        if (child == 0) {
+            for (int i = 0; i < 100; i++) {
+                inChild(i);
+            }
+            Thread.currentThread().setName("START_TRACING");
+            endChild("START_TRACING".equals(Thread.currentThread().getName()) ? 0 : 1);
+        }
+        System.out.println("child " + child + " " + waitFor(child));
+        afterFork(1);
+    }
+
+    static int afterFork(int n) {
+        return inner(n);
+    }
+
     static int inChild(int n) {
         return inner(n);
     }
@@ -147,6 +170,8 @@ public final class Paths {
     private static native void callBack(boolean clear);
 
     private static native int fork();
+
+    private static native void endChild(int status);
 
     /** The exit status. */
     private static native int waitFor(int pid);

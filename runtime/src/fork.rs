@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A traced process that forks without `exec`, as heap dumpers do.
+//!
+//! The child has one thread: the one that called `fork`. Its locks may be held by threads that do not exist in it, so there
+//! the recorder does nothing at all: [`is_child`] is true, each call into the recorder returns at once, and the
+//! thread's trace points are off. A fork by a raw `clone` system call, which calls no handler of libc, is not noticed.
+//!
+//! Of each ring the child has an empty copy, which the kernel makes ([`Ring`](crate::Ring)).
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::Once;
+
+use hindsight_trace_format::ring::CURSOR_OFF;
+
+use crate::thread::words::{HookMode, ThreadWords};
+
+/// This process is a forked child of a traced process.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// The descriptor of the control socket; -1 without one.
+static SOCKET: AtomicI32 = AtomicI32::new(-1);
+
+thread_local! {
+    /// The words of this thread while it is registered. The child's handler cannot look for them: it must not lock.
+    static WORDS: Cell<Option<NonNull<ThreadWords>>> = const { Cell::new(None) };
+}
+
+extern "C" {
+    // The crate libc has it for Linux only in recent versions.
+    fn pthread_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+    ) -> libc::c_int;
+}
+
+/// Whether this process is a forked child of a traced process, and so must not touch the recorder's state.
+#[inline]
+pub(crate) fn is_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
+}
+
+/// Makes forked children of this process notice that they are. Called before the first thread is traced: a zygote, which
+/// is not traced, does not come here.
+pub(crate) fn watch() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // Without memory for the handler a child records into its own copies of the rings, as it would without this.
+        // SAFETY: `in_child` may be called in a child of a process with threads: it takes no lock and does not allocate.
+        unsafe { pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// The words of the calling thread, from now on; `None`: they are about to become invalid.
+pub(crate) fn set_words(words: Option<NonNull<ThreadWords>>) {
+    // During the destruction of a thread's locals there is nothing to note.
+    let _ = WORDS.try_with(|place| place.set(words));
+}
+
+/// A child closes this descriptor of a listening socket: nobody serves it there, but it would keep the socket open after
+/// the parent's end. -1: no socket.
+pub(crate) fn close_in_child(socket: libc::c_int) {
+    SOCKET.store(socket, Ordering::Relaxed);
+}
+
+/// Runs in the child, on its only thread, before `fork` returns there.
+unsafe extern "C" fn in_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+    let _ = WORDS.try_with(|place| {
+        if let Some(words) = place.get() {
+            // SAFETY: the words of the calling thread, valid until it calls `set_words` again.
+            let words = unsafe { words.as_ref() };
+            // The state stays: code that has read it before the fork may use it, and the fault handler needs it if a
+            // signal handler has forked within a trace point, which goes on in the wiped ring.
+            words.set_hook_mode(HookMode::Off);
+            words.set_cursor(CURSOR_OFF as usize);
+            words.set_events(0);
+        }
+    });
+    let socket = SOCKET.swap(-1, Ordering::Relaxed);
+    if socket >= 0 {
+        // SAFETY: the descriptor's owner is a thread that does not exist here.
+        unsafe { libc::close(socket) };
+    }
+}
