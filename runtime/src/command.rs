@@ -17,6 +17,15 @@ pub enum SnapshotOutcome {
     TimedOut,
 }
 
+/// Who triggers a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// The program, its watchdog, or a library in it: as often as `snapshot-interval` allows.
+    Program,
+    /// A user by a command; or the program's end or crash, which comes once.
+    User,
+}
+
 /// A command that comes by one of Nanoscope's interfaces, for one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NanoscopeCommand {
@@ -37,6 +46,7 @@ pub(crate) enum Command {
         reason: String,
         /// Kernel id of the thread that triggered it; 0 if it came from outside.
         triggered_by: u32,
+        trigger: Trigger,
         reply: mpsc::Sender<SnapshotOutcome>,
     },
     /// Start tracing a thread that is not traced.

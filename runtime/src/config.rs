@@ -12,6 +12,7 @@ use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
 
 use crate::clock::Fallback;
+use crate::limits::Limits;
 
 /// Which threads are traced from their start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,6 +257,8 @@ pub struct Config {
     pub rules: Option<PathBuf>,
     /// `stack-table=`, `stack-interval=`, `stack-requests=`.
     pub stacks: Stacks,
+    /// `max-files=`, `max-mib=`, `max-days=`, `min-free-mib=`, `snapshot-interval=`, `max-failed-starts=`.
+    pub limits: Limits,
 }
 
 impl Default for Config {
@@ -277,6 +280,7 @@ impl Default for Config {
             events: Events::default(),
             rules: None,
             stacks: Stacks::default(),
+            limits: Limits::default(),
         }
     }
 }
@@ -288,7 +292,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules)")]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules, {limits})", limits = Limits::KEYS)]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -345,6 +349,13 @@ impl Config {
             && self.socket.is_none()
             && !self.nanoscope
             && self.events.categories == Categories(0)
+    }
+
+    /// From now on nothing is traced, unless somebody asks for it while the process runs.
+    pub(crate) fn switch_off(&mut self) {
+        self.threads = ThreadSelection::Off;
+        self.events.categories = Categories(0);
+        self.rules = None;
     }
 
     /// Parses `trace=main,ring=25,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
@@ -456,7 +467,11 @@ impl Config {
                     config.stacks.intervals = StackIntervals::parse(value)
                         .ok_or_else(|| bad("stack-interval", value, StackIntervals::TAKES))?;
                 }
-                _ => return Err(ConfigError::UnknownKey(key.to_owned())),
+                _ => match config.limits.set(key, value) {
+                    Ok(true) => {}
+                    Ok(false) => return Err(ConfigError::UnknownKey(key.to_owned())),
+                    Err((key, takes)) => return Err(bad(key, value, &takes)),
+                },
             }
         }
         if config.rules.is_some() {
@@ -588,7 +603,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,max-rings=3,unload=journal,consent=names,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,max-rings=3,unload=journal,consent=names,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5,max-files=7";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -617,6 +632,10 @@ mod tests {
                         others_us: 2000,
                     },
                     requests: Some(Duration::from_millis(5)),
+                },
+                limits: Limits {
+                    files: Some(7),
+                    ..Limits::default()
                 },
                 #[cfg(feature = "check-balance")]
                 check_balance: None,

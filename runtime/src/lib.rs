@@ -27,8 +27,9 @@
 //! | `fork` | what a forked child of the process must not do |
 //! | `thread` | one thread's ring, cursor, words and anchors |
 //! | `clock` | the counter that trace points read |
+//! | `folder` | the process's files in the folder for snapshots |
 //! | `rules` | the rules file |
-//! | `host`, `command`, `config` | interfaces and plain data |
+//! | `host`, `command`, `config`, `limits` | interfaces and plain data |
 //!
 //! Cargo features add parts that a phone does not need; builds for the lab have all of them:
 //!
@@ -46,11 +47,13 @@ pub mod clock;
 mod command;
 pub mod config;
 mod control;
+mod folder;
 mod fork;
 mod handshake;
 mod histogram;
 mod host;
 mod journal;
+pub mod limits;
 #[cfg(feature = "loom")]
 mod models;
 mod names;

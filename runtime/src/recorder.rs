@@ -10,10 +10,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock;
-use crate::command::{Command, NanoscopeCommand, Reply, SnapshotOutcome};
+use crate::command::{Command, NanoscopeCommand, Reply, SnapshotOutcome, Trigger};
 use crate::config::Config;
 use crate::control::socket::ControlSocket;
 use crate::control::{nanoscope, property, rules, ControlThread};
+use crate::folder::starts::Start;
 use crate::fork;
 use crate::handshake::TracedThread;
 use crate::host::{Host, Severity};
@@ -50,7 +51,7 @@ impl Recorder {
     /// # Errors
     /// If trace points cannot read the counter, or only slowly; if the control thread cannot be started or attached; or
     /// in a forked child of a traced process.
-    pub fn start(config: Config, host: Box<dyn Host>) -> io::Result<Self> {
+    pub fn start(mut config: Config, host: Box<dyn Host>) -> io::Result<Self> {
         if fork::is_child() {
             return Err(io::Error::other(IS_CHILD));
         }
@@ -59,6 +60,7 @@ impl Recorder {
         if let Some(warning) = readiness.warning() {
             host.log(Severity::Warning, &warning);
         }
+        let start = begin_start(&mut config, &*host)?;
         let session = Arc::new(Session::new(config, host));
         let (commands, receiver) = mpsc::channel();
         // Before the control thread, which sleeps, and other threads, which wake it.
@@ -78,7 +80,7 @@ impl Recorder {
                     }
                     let _ = attached.send(ok);
                     if ok {
-                        ControlThread::new(&control).run(&receiver);
+                        ControlThread::new(&control, start).run(&receiver);
                         control.host.detach_control_thread();
                     }
                 })?;
@@ -311,8 +313,8 @@ impl Recorder {
         session.journal().add(clock::counter_in_order(), symbols);
     }
 
-    /// Writes the rings of all threads to a file. Waits at most `patience` for it. Tracing goes on meanwhile, in other
-    /// rings.
+    /// Writes the rings of all threads to a file, unless the program has asked for too many (`snapshot-interval`). Waits at
+    /// most `patience` for it. Tracing goes on meanwhile, in other rings.
     ///
     /// `reason` describes the trigger for the reader of the file; `triggered_by` is the kernel id of the thread that
     /// triggered the snapshot, or 0.
@@ -320,6 +322,16 @@ impl Recorder {
         &self,
         reason: String,
         triggered_by: u32,
+        patience: Duration,
+    ) -> SnapshotOutcome {
+        self.take_snapshot(reason, triggered_by, Trigger::Program, patience)
+    }
+
+    fn take_snapshot(
+        &self,
+        reason: String,
+        triggered_by: u32,
+        trigger: Trigger,
         patience: Duration,
     ) -> SnapshotOutcome {
         if self.is_child() {
@@ -330,6 +342,7 @@ impl Recorder {
         let command = Command::Snapshot {
             reason,
             triggered_by,
+            trigger,
             reply,
         };
         if self.commands.send(command).is_err() {
@@ -348,7 +361,8 @@ impl Recorder {
     pub fn crashed(&self, exception: &str, tid: u32, patience: Duration) {
         if self.session.config.snapshot_at_crash && !self.crashed.swap(true, Ordering::AcqRel) {
             // What becomes of it is logged; nobody is there to react. If it failed, the next crash is saved instead.
-            let outcome = self.snapshot(format!("crash: {exception}"), tid, patience);
+            let reason = format!("crash: {exception}");
+            let outcome = self.take_snapshot(reason, tid, Trigger::User, patience);
             if matches!(outcome, SnapshotOutcome::Failed(_)) {
                 self.crashed.store(false, Ordering::Release);
             }
@@ -370,6 +384,42 @@ impl Recorder {
             let _ = thread.join();
         }
     }
+}
+
+/// Notes that the process starts. After too many starts that failed, the configuration is switched off.
+///
+/// # Errors
+/// If the configuration then asks for nothing else.
+fn begin_start(config: &mut Config, host: &dyn Host) -> io::Result<Start> {
+    let (start, noted) = Start::begin(
+        &config.directory,
+        &thread_name(),
+        &format!("{config:?}"),
+        config.limits.failed_starts,
+        clock::boottime_ns(),
+    );
+    if let Err(e) = noted {
+        let message = format!("starts that fail are not counted: {e}");
+        host.log(Severity::Warning, &message);
+    }
+    if let Some(message) = start.refusal() {
+        config.switch_off();
+        if config.is_off() {
+            return Err(io::Error::other(message));
+        }
+        host.log(Severity::Error, &message);
+    }
+    Ok(start)
+}
+
+/// The name of the calling thread: the main one, which a zygote's child names after the app, long before the process has that
+/// name.
+fn thread_name() -> String {
+    let mut name = [0_u8; 16];
+    // SAFETY: there is room for the 16 bytes of a thread's name.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 #[cfg(all(test, not(feature = "loom")))]

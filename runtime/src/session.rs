@@ -43,6 +43,8 @@ pub(crate) struct Session {
     refused_event_rings: AtomicU64,
     /// The categories of events that are recorded now, as bits.
     categories: AtomicU32,
+    /// Number in the name of the last snapshot; 0 before the first one.
+    pub(crate) last_file: AtomicU32,
     /// Threads registered so far.
     threads: AtomicU64,
     /// When recording started.
@@ -80,6 +82,7 @@ impl Session {
             event_rings: AtomicUsize::new(0),
             refused_event_rings: AtomicU64::new(0),
             categories: AtomicU32::new(config.events.categories.0),
+            last_file: AtomicU32::new(0),
             threads: AtomicU64::new(0),
             stacks: Arc::new(ProcessStacks::new(&config.stacks, started)),
             started,

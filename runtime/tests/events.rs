@@ -253,8 +253,8 @@ fn no_event_is_lost_or_recorded_twice() {
     });
     recorder.shutdown();
     let mut threads: BTreeMap<u64, Vec<(u32, u64, Vec<u64>)>> = BTreeMap::new();
-    for entry in std::fs::read_dir(folder.path()).unwrap() {
-        for part in parts(&entry.unwrap().path()) {
+    for file in common::snapshots(folder.path()) {
+        for part in parts(&file) {
             let of_thread = threads.entry(part.header.thread).or_default();
             of_thread.push((part.header.part, part.header.position.laps, part.numbers));
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
-use common::{gettid, FakeHost, Managed, World};
+use common::{gettid, snapshots as files, FakeHost, Managed, World};
 use hindsight_runtime::{Config, Recorder, Severity, SnapshotOutcome};
 use hindsight_trace_format::container::{Reader, Ring};
 use hindsight_trace_format::slot::Event;
@@ -30,15 +30,6 @@ fn written(outcome: SnapshotOutcome) -> PathBuf {
         SnapshotOutcome::Written(path) => path,
         other => panic!("{other:?}"),
     }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.sort();
-    files
 }
 
 /// The methods entered, oldest first. Checks that all events lie within the time of the recording.
@@ -561,12 +552,17 @@ fn child_that_writes_to_a_folder_that_it_cannot_read() {
     };
     let folder = Path::new(&folder);
     assert!(std::fs::read_dir(folder).is_err(), "it can be read");
-    let (recorder, world) = start(&format!("trace=all,ring=12,dir={}", folder.display()));
+    let configuration = "trace=all,ring=12,max-files=2,max-failed-starts=3";
+    let (recorder, world) = start(&format!("{configuration},dir={}", folder.display()));
     Managed::run(&recorder, &world, |thread| {
-        thread.enter(FIRST);
-        thread.native(|| written(recorder.snapshot("x".into(), 0, PATIENCE)));
+        for _ in 0..4 {
+            thread.enter(FIRST);
+            thread.native(|| written(recorder.snapshot("x".into(), 0, PATIENCE)));
+        }
     });
+    recorder.shutdown();
     assert!(!world.logged(Severity::Error, ""));
+    assert!(!world.logged(Severity::Warning, "starts"));
 }
 
 /// As on a device, where the folder has mode 0773: apps may create files in it, but not list it.
@@ -608,7 +604,14 @@ fn a_snapshot_in_a_folder_that_cannot_be_read_succeeds() {
     let output = String::from_utf8_lossy(&child.stdout);
     assert!(child.status.success(), "{output}");
     assert!(output.contains("1 passed"), "{output}");
-    assert_eq!(files(&folder).len(), 1);
+    // Its own snapshots are found by their names, and kept within the limit.
+    let numbers = files(&folder).into_iter().map(|path| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        name.rsplit('-').next().unwrap().to_owned()
+    });
+    assert_eq!(Vec::from_iter(numbers), ["3", "4"]);
+    // They, and the list of their names: the start has succeeded.
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
 }
 
 /// Only one crash is saved, the first one for which there is a file.

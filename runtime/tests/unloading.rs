@@ -106,11 +106,11 @@ fn a_loader_that_is_unloaded_during_the_shutdown_has_names_in_the_last_file() {
         }));
         thread.native(|| recorder.shutdown());
     });
-    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
-    let [Ok(file)] = files.as_slice() else {
+    let files = common::snapshots(folder.path());
+    let [file] = files.as_slice() else {
         panic!("{files:?}");
     };
-    assert_eq!(classes(&std::fs::read(file.path()).unwrap()), ["First"]);
+    assert_eq!(classes(&std::fs::read(file).unwrap()), ["First"]);
 }
 
 #[test]

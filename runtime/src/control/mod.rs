@@ -5,6 +5,7 @@
 pub(crate) mod anchor_scheduler;
 pub(crate) mod nanoscope;
 pub(crate) mod property;
+mod rate;
 pub(crate) mod retention;
 pub(crate) mod rules;
 pub(crate) mod snapshot;
@@ -17,12 +18,15 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anchor_scheduler::AnchorScheduler;
+use rate::Rate;
 use stack_requests::StackRequests;
 
 use crate::clock;
-use crate::command::{Command, NanoscopeCommand, SnapshotOutcome};
+use crate::command::{Command, NanoscopeCommand, SnapshotOutcome, Trigger};
+use crate::folder::starts::Start;
 use crate::handshake::checkpoint::Checkpoint;
 #[cfg(feature = "lock-free")]
 use crate::handshake::lock_free::LockFree;
@@ -36,6 +40,10 @@ pub(crate) struct ControlThread<'a> {
     session: &'a Session,
     handshake: Box<dyn Handshake + 'a>,
     anchors: AnchorScheduler<'a>,
+    /// The start of this process, until it has succeeded.
+    start: Start,
+    /// How often the program may trigger snapshots; known when it has done so.
+    rate: Option<Rate>,
     /// Snapshots written so far.
     snapshots: u32,
     /// Rings evicted for other threads, retired rings included.
@@ -55,9 +63,11 @@ fn handshake(session: &Session) -> Box<dyn Handshake + '_> {
 }
 
 impl<'a> ControlThread<'a> {
-    pub(crate) fn new(session: &'a Session) -> Self {
+    pub(crate) fn new(session: &'a Session, start: Start) -> Self {
         ControlThread {
             session,
+            start,
+            rate: None,
             handshake: handshake(session),
             anchors: AnchorScheduler::new(session),
             snapshots: 0,
@@ -75,6 +85,7 @@ impl<'a> ControlThread<'a> {
             let pause = stack_requests
                 .make_if_due()
                 .map_or(anchors, |requests| requests.min(anchors));
+            let pause = self.watch_start().map_or(pause, |left| left.min(pause));
             let command = match commands.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
@@ -86,7 +97,8 @@ impl<'a> ControlThread<'a> {
         }
         if self.session.config.snapshot_at_exit {
             self.guarded("the last snapshot", |control| {
-                control.taking_anchors(|control| control.snapshot("the process ends", 0, true));
+                control
+                    .taking_anchors(|control| control.take_snapshot("the process ends", 0, true));
             });
         }
         self.guarded("the end of tracing", |control| {
@@ -94,6 +106,17 @@ impl<'a> ControlThread<'a> {
             #[cfg(feature = "check-balance")]
             write_balance_report(control.session);
         });
+        self.start.succeed();
+    }
+
+    /// The time until the start of the process has succeeded; `None` afterwards.
+    fn watch_start(&mut self) -> Option<Duration> {
+        let left = self.start.look(clock::boottime_ns())?;
+        if left.is_zero() {
+            // The process has its final name by now.
+            snapshot::tidy(self.session);
+        }
+        Some(left).filter(|left| !left.is_zero())
     }
 
     /// Runs `work`, which may wait for a thread, a garbage collection or a disk. Threads record meanwhile and need
@@ -126,9 +149,10 @@ impl<'a> ControlThread<'a> {
             Command::Snapshot {
                 reason,
                 triggered_by,
+                trigger,
                 reply,
             } => {
-                let _ = reply.send(self.snapshot(&reason, triggered_by, false));
+                let _ = reply.send(self.snapshot(&reason, triggered_by, trigger));
             }
             Command::Start { tid, reply } => {
                 self.session.registry.set_stopped_by_request(tid, false);
@@ -149,7 +173,7 @@ impl<'a> ControlThread<'a> {
                 command,
                 reply,
             } => {
-                let _ = reply.send(self.nanoscope(tid, command));
+                let _ = reply.send(self.nanoscope(tid, command, Trigger::Program));
             }
             Command::Property { value, reply } => {
                 let _ = reply.send(self.property(&value));
@@ -172,15 +196,48 @@ impl<'a> ControlThread<'a> {
                 let _ = reply.send(Ok(()));
             }
             Command::Status { reply } => {
-                let status = status::status(self.session, &*self.handshake, self.snapshots);
+                let failed_starts = self.start.failed();
+                let handshake = &*self.handshake;
+                let is_off = self.start.is_refused();
+                let counts = (self.snapshots, failed_starts, is_off);
+                let status = status::status(self.session, handshake, counts);
                 let _ = reply.send(status);
             }
             Command::ThreadRuns | Command::Shutdown => {}
         }
     }
 
+    /// Whether the program may trigger a snapshot now.
+    ///
+    /// # Errors
+    /// A message for the user, which is logged, too.
+    fn admit(&mut self, trigger: Trigger) -> Result<(), String> {
+        if trigger == Trigger::User {
+            return Ok(());
+        }
+        let now = clock::boottime_ns();
+        let session = self.session;
+        let rate = (self.rate).get_or_insert_with(|| snapshot::rate(session, now));
+        rate.admit(now).map_err(|left| {
+            let message = format!(
+                "no snapshot: the program has triggered too many; the next one in {} s (snapshot-interval)",
+                left.as_secs() + 1
+            );
+            session.host.log(Severity::Warning, &message);
+            message
+        })
+    }
+
+    /// Writes the rings of all threads to a file, if the one who triggers it may do so now.
+    fn snapshot(&mut self, reason: &str, triggered_by: u32, trigger: Trigger) -> SnapshotOutcome {
+        match self.admit(trigger) {
+            Ok(()) => self.take_snapshot(reason, triggered_by, false),
+            Err(message) => SnapshotOutcome::Failed(message),
+        }
+    }
+
     /// Writes the rings of all threads to a file. With `last` set, the threads are not traced any more afterwards.
-    fn snapshot(&mut self, reason: &str, triggered_by: u32, last: bool) -> SnapshotOutcome {
+    fn take_snapshot(&mut self, reason: &str, triggered_by: u32, last: bool) -> SnapshotOutcome {
         let (rings, losses) = snapshot::take_rings(self.session, &mut *self.handshake, last);
         let outcome = self.write(
             rings,
@@ -309,7 +366,12 @@ impl<'a> ControlThread<'a> {
         }
     }
 
-    fn nanoscope(&mut self, tid: u32, command: NanoscopeCommand) -> Result<(), String> {
+    fn nanoscope(
+        &mut self,
+        tid: u32,
+        command: NanoscopeCommand,
+        trigger: Trigger,
+    ) -> Result<(), String> {
         match command {
             NanoscopeCommand::Start => {
                 if self.session.registry.touch(tid, clock::boottime_ns()) {
@@ -321,7 +383,10 @@ impl<'a> ControlThread<'a> {
                 }
                 Ok(())
             }
-            NanoscopeCommand::Stop(path) => self.nanoscope_stop(tid, path),
+            NanoscopeCommand::Stop(path) => {
+                self.admit(trigger)?;
+                self.nanoscope_stop(tid, path)
+            }
         }
     }
 
@@ -371,7 +436,7 @@ impl<'a> ControlThread<'a> {
         let directory = &self.session.config.directory;
         match self.property.changed(value, &package, directory)? {
             Some(command) => {
-                let done = self.nanoscope(std::process::id(), command);
+                let done = self.nanoscope(std::process::id(), command, Trigger::User);
                 if done.is_err() {
                     self.property = nanoscope::Property::default();
                 }

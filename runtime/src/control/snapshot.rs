@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes the rings of all threads, and writes them to a `.hindsight` file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use hindsight_trace_format::catalogue::{FieldKind, Spec};
 use hindsight_trace_format::container::{
@@ -11,7 +13,9 @@ use hindsight_trace_format::container::{
 use hindsight_trace_format::slot::Event;
 
 use crate::clock;
+use crate::control::rate::{Rate, BURST};
 use crate::control::retention;
+use crate::folder::kept::KeptFiles;
 use crate::handshake::Handshake;
 use crate::host::Severity;
 use crate::session::Session;
@@ -174,6 +178,8 @@ fn write_rings(
             unnamed_loaders,
         ));
     }
+    let identity = session.host.identity();
+    let path = make_room(session, &identity.name, path, rings)?;
     let clocks = clock::clocks_since(session.started);
     // After the rings were taken: all nodes that they name are there.
     let (mut strings, refused_names) = {
@@ -195,7 +201,6 @@ fn write_rings(
         ));
     }
     let mut symbols = symbols(session, rings, &stacks, &mut losses);
-    let identity = session.host.identity();
     let mut facts = ProcessFacts {
         pid: std::process::id(),
         // SAFETY: no precondition.
@@ -206,7 +211,6 @@ fn write_rings(
         raised_by: triggered_by,
         extra: identity.extra,
     };
-    let path = path.unwrap_or_else(|| file_name(&session.config.directory, &facts.name, facts.pid));
     let mut headers: Vec<RingHeader> = rings.iter().map(|r| r.header.clone()).collect();
     let mut losses = Losses { counts: losses };
     // Above the level that the configuration allows, no string gets into the file.
@@ -258,6 +262,64 @@ fn write_rings(
     }
 }
 
+/// The snapshots in the folder of this process's name, which is the host's.
+fn kept_files(session: &Session, process: &str) -> KeptFiles {
+    KeptFiles::new(&session.config.directory, process)
+}
+
+/// Removes snapshots that are too old, and what killed writers have left behind.
+pub(crate) fn tidy(session: &Session) {
+    let files = kept_files(session, &session.host.identity().name);
+    files.tidy(&session.config.limits, SystemTime::now());
+}
+
+/// How often the program may trigger snapshots from now on; those that earlier processes wrote count.
+pub(crate) fn rate(session: &Session, now_ns: u64) -> Rate {
+    let interval = session.config.limits.interval;
+    let recent = interval.map_or(0, |interval| {
+        let files = kept_files(session, &session.host.identity().name);
+        files.younger_than(interval * BURST, SystemTime::now())
+    });
+    Rate::new(interval, recent, now_ns)
+}
+
+/// Makes room for a file with these rings: `path`, or the next one in the configured folder. Returns its path.
+///
+/// # Errors
+/// A message for the user if there is no room.
+fn make_room(
+    session: &Session,
+    process: &str,
+    path: Option<PathBuf>,
+    rings: &[TakenRing],
+) -> Result<PathBuf, String> {
+    /// Room for names, and for all else but rings and stacks.
+    const OTHERS: usize = 256 << 10;
+    let rings: usize = rings.iter().map(|r| r.written_bytes().len()).sum();
+    let bytes = (rings + session.stacks.used_bytes() + OTHERS) as u64;
+    let limits = &session.config.limits;
+    let refused = |reason| format!("no snapshot: {reason}");
+    if let Some(path) = path {
+        // A file that the user names is the user's.
+        let folder = path.parent().unwrap_or(&path);
+        KeptFiles::new(folder, process)
+            .check_free(limits, bytes)
+            .map_err(refused)?;
+        return Ok(path);
+    }
+    let files = kept_files(session, process);
+    let last = &session.last_file;
+    let (name, number) = files.next_name(std::process::id(), last.load(Ordering::Relaxed));
+    last.store(number, Ordering::Relaxed);
+    let removed = files.make_room(limits, &name, bytes, SystemTime::now());
+    let removed = removed.map_err(refused)?;
+    if removed != 0 {
+        let message = format!("removed {removed} older snapshots");
+        session.host.log(Severity::Info, &message);
+    }
+    Ok(files.path(&name))
+}
+
 /// The names of all methods in the rings and in the stacks. Adds the methods without a name to `losses`.
 fn symbols(
     session: &Session,
@@ -288,31 +350,6 @@ fn symbols(
         losses.push(("methods without a name".into(), unnamed as u64));
     }
     symbols
-}
-
-/// `<dir>/<process>-<pid>-<number>.hindsight`, with the first free number: the system reuses process ids, and the file
-/// of an older process must stay.
-fn file_name(directory: &Path, process: &str, pid: u32) -> PathBuf {
-    let safe: String = process
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(64)
-        .collect();
-    let safe = safe.trim_start_matches('.');
-    let mut number = 1_u32;
-    loop {
-        let path = directory.join(format!("{safe}-{pid}-{number}.hindsight"));
-        if !path.exists() || number == u32::MAX {
-            return path;
-        }
-        number += 1;
-    }
 }
 
 /// The addresses of all methods that the rings name, sorted, without duplicates.
@@ -347,30 +384,4 @@ fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
     // No method: the event's writer did not know one.
     addresses.retain(|address| *address != 0);
     addresses
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_names_are_safe() {
-        let name = |process| file_name(Path::new("/d"), process, 7).display().to_string();
-        assert_eq!(
-            name("com.example.app:remote"),
-            "/d/com.example.app_remote-7-1.hindsight"
-        );
-        assert_eq!(name("../../etc/passwd"), "/d/_.._etc_passwd-7-1.hindsight");
-        assert_eq!(name(""), "/d/-7-1.hindsight");
-    }
-
-    #[test]
-    fn an_older_file_is_not_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = file_name(folder.path(), "app", 7);
-        std::fs::write(&first, "old").unwrap();
-        let second = file_name(folder.path(), "app", 7);
-        assert_eq!(first.file_name().unwrap(), "app-7-1.hindsight");
-        assert_eq!(second.file_name().unwrap(), "app-7-2.hindsight");
-    }
 }

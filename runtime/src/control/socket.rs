@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::command::{Command, SnapshotOutcome};
+use crate::command::{Command, SnapshotOutcome, Trigger};
 use crate::config::{Categories, RingLimit, StackIntervals};
 use crate::control::nanoscope;
 use crate::fork;
@@ -181,6 +181,7 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
             match ask(commands, |reply| Command::Snapshot {
                 reason,
                 triggered_by: 0,
+                trigger: Trigger::User,
                 reply,
             })? {
                 SnapshotOutcome::Written(path) => Ok(path.display().to_string()),

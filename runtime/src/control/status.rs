@@ -20,8 +20,13 @@ fn summary(times: &Histogram) -> String {
     )
 }
 
-/// The state of tracing; `snapshots` is the number of files written so far.
-pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u32) -> String {
+/// The state of tracing: the number of files written so far, of starts before this one that failed, and whether tracing has
+/// switched itself off because of them.
+pub(crate) fn status(
+    session: &Session,
+    handshake: &dyn Handshake,
+    (snapshots, failed_starts, is_off): (u32, u32, bool),
+) -> String {
     let threads = session.registry.threads();
     let traced: Vec<_> = threads
         .iter()
@@ -52,7 +57,7 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
         concat!(
             r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"max_rings":{},"#,
             r#""retired_rings":{},"holders":[{}],"snapshots":{},"#,
-            r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"#,
+            r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"failed_starts":{},"switched_off":{},"#,
             r#""events":{{"categories":[{}],"threads":{},"refused":{},"ring_bytes":{},"#,
             r#""spooled_rings":{},"spooled_ms":{}}},"#,
             r#""stacks":{{"main_interval_us":{},"interval_us":{},"taken":{},"lost":{},"bytes":{}}},"rules":{}}}"#
@@ -69,6 +74,8 @@ pub(crate) fn status(session: &Session, handshake: &dyn Handshake, snapshots: u3
         summary(&costs.waited),
         handshake.name(),
         costs.fallbacks,
+        failed_starts,
+        is_off,
         categories.join(","),
         event_rings,
         refused,

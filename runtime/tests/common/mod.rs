@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -76,6 +77,17 @@ impl World {
             .iter()
             .any(|(s, m)| *s == severity && m.contains(part))
     }
+}
+
+/// The snapshots in a folder, by name.
+pub(crate) fn snapshots(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|x| x == "hindsight"))
+        .collect();
+    files.sort();
+    files
 }
 
 pub(crate) struct FakeHost(pub(crate) Arc<World>);

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::codec::{align8, Encoder};
 use super::{HEADER_BYTES, MAGIC, MAJOR_VERSION, MINOR_VERSION, TABLE_ENTRY_BYTES};
@@ -122,9 +121,8 @@ impl Drop for Temporary {
     }
 }
 
-/// A name next to `path` that no other writer uses: `.<file name>.<pid>.<n>.tmp`.
-fn temporary_name(path: &Path) -> io::Result<PathBuf> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
+/// A name next to `path`: `.<file name>.<pid>.<n>.tmp`.
+fn temporary_name(path: &Path, n: u32) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -133,12 +131,41 @@ fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     })?;
     let mut temporary = OsString::from(".");
     temporary.push(name);
-    temporary.push(format!(
-        ".{}.{}.tmp",
-        std::process::id(),
-        COUNTER.fetch_add(1, Ordering::Relaxed)
-    ));
+    temporary.push(format!(".{}.{n}.tmp", std::process::id()));
     Ok(path.with_file_name(temporary))
+}
+
+/// Creates a hidden file next to `path`, with the first free name: another writer of this process may be at work, or a killed
+/// one with this process id may have left one behind.
+fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
+    const MOST: u32 = 10_000;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        // A trace tells what a person did with an app.
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let mut n = 0;
+    loop {
+        let name = temporary_name(path, n)?;
+        match options.open(&name) {
+            Ok(file) => return Ok((file, name)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && n < MOST => n += 1,
+            Err(e) => return Err(during("create", &name)(e)),
+        }
+    }
+}
+
+/// Says in an error what could not be done with which file.
+fn during<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> io::Error + 'a {
+    move |e| {
+        io::Error::new(
+            e.kind(),
+            format!("could not {what} {}: {e}", path.display()),
+        )
+    }
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -164,25 +191,7 @@ pub fn write_file(
     path: &Path,
     sections: impl FnOnce(&mut Writer<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let during = |what: &'static str, path: &Path| {
-        let path = path.to_owned();
-        move |e: io::Error| {
-            io::Error::new(
-                e.kind(),
-                format!("could not {what} {}: {e}", path.display()),
-            )
-        }
-    };
-    let name = temporary_name(path)?;
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        // A trace tells what a person did with an app.
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    let file = options.open(&name).map_err(during("create", &name))?;
+    let (file, name) = create_temporary(path)?;
     let mut temporary = Temporary {
         path: name.clone(),
         keep: false,
