@@ -177,7 +177,7 @@ impl Registry {
     }
 
     /// Locks the registry, as another thread may have done when the process forks.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn hold(&self) -> impl Sized + '_ {
         self.tables()
     }
