@@ -26,23 +26,19 @@ unsafe extern "C" fn hindsight_trace_point(words: *const ThreadWords, method: us
 }
 
 /// # Safety
-/// `cursor` is the address of the calling thread's cursor word, which is not 0; `state` is the value of its state word.
+/// `state` is the value of the calling thread's state word, whose cursor is not 0.
 #[no_mangle]
-unsafe extern "C" fn hindsight_record_entry(
-    cursor: *mut usize,
-    state: *const TracedThread,
-    method: u64,
-) {
-    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
-    unsafe { (*state).record_entry(cursor, method) }
+unsafe extern "C" fn hindsight_record_entry(state: *const TracedThread, method: u64) {
+    // SAFETY: ART's hooks pass the calling thread's own state; a thread whose cursor is not 0 has one.
+    unsafe { (*state).record_entry(method) }
 }
 
 /// # Safety
 /// As `hindsight_record_entry`.
 #[no_mangle]
-unsafe extern "C" fn hindsight_record_exit(cursor: *mut usize, state: *const TracedThread) {
-    // SAFETY: ART's hooks pass the calling thread's own words; a thread whose cursor is not 0 has a state.
-    unsafe { (*state).record_exit(cursor) }
+unsafe extern "C" fn hindsight_record_exit(state: *const TracedThread) {
+    // SAFETY: ART's hooks pass the calling thread's own state; a thread whose cursor is not 0 has one.
+    unsafe { (*state).record_exit() }
 }
 
 /// # Safety

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 
 use crate::config::{Categories, StackIntervals};
+use crate::rewind::Rewind;
 
 /// The outcome of a request for a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     CameToForeground { tid: u32 },
     /// Change the maximum number of rings; `None` is unlimited.
     MaxRings { limit: Option<usize>, reply: Reply },
+    /// Change which calls are taken back.
+    Rewind { limit: Rewind, reply: Reply },
     /// Change the categories of events that all threads record.
     Events {
         categories: Categories,

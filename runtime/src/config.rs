@@ -13,6 +13,7 @@ use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
 
 use crate::clock::Fallback;
 use crate::limits::Limits;
+use crate::rewind::Rewind;
 
 /// Which threads are traced from their start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +242,11 @@ pub struct Config {
     /// write the result to `DIR/<pid>.balance`.
     #[cfg(feature = "check-balance")]
     pub check_balance: Option<PathBuf>,
+    /// `rewind=off|all|TIME`: calls in which nothing was recorded are taken back if they are shorter.
+    pub rewind: Rewind,
+    /// `rewind-log=yes|no`: note which calls are taken back, and put them into the rings that are written.
+    #[cfg(feature = "check-rewind")]
+    pub rewind_log: bool,
     /// `max-rings=N|unlimited`; see [`max_rings`](Self::max_rings).
     pub ring_limit: Option<RingLimit>,
     /// `consent=structure|names|content`: strings that need more consent are not written.
@@ -272,6 +278,9 @@ impl Default for Config {
             snapshot_at_crash: false,
             #[cfg(feature = "check-balance")]
             check_balance: None,
+            rewind: Rewind::OFF,
+            #[cfg(feature = "check-rewind")]
+            rewind_log: false,
             ring_limit: None,
             consent: Consent::default(),
             counter: Fallback::Auto,
@@ -292,7 +301,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules, {limits})", limits = Limits::KEYS)]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, rewind, rewind-log, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules, {limits})", limits = Limits::KEYS)]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -402,6 +411,11 @@ impl Config {
                         .ok_or_else(|| bad("max-rings", value, RingLimit::TAKES))?;
                     config.ring_limit = Some(limit);
                 }
+                "rewind" => {
+                    config.rewind =
+                        Rewind::parse(value).ok_or_else(|| bad("rewind", value, Rewind::TAKES))?;
+                }
+                "rewind-log" => rewind_log(&mut config, value)?,
                 "unload" => {
                     match value {
                         "journal" => {}
@@ -524,6 +538,20 @@ fn check_balance(_config: &mut Config, _value: &str) -> Result<(), ConfigError> 
     })
 }
 
+#[cfg(feature = "check-rewind")]
+fn rewind_log(config: &mut Config, value: &str) -> Result<(), ConfigError> {
+    config.rewind_log = yes_or_no("rewind-log", value)?;
+    Ok(())
+}
+
+#[cfg(not(feature = "check-rewind"))]
+fn rewind_log(_config: &mut Config, _value: &str) -> Result<(), ConfigError> {
+    Err(ConfigError::NotInThisBuild {
+        item: "rewind-log",
+        feature: "check-rewind",
+    })
+}
+
 fn geometry(key: &'static str, value: &str) -> Result<Geometry, ConfigError> {
     value.parse().ok().and_then(Geometry::new).ok_or_else(|| {
         let takes = format!("log2 of the ring's bytes, {MIN_LOG2_BYTES} to {MAX_LOG2_BYTES}");
@@ -603,7 +631,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,max-rings=3,unload=journal,consent=names,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5,max-files=7";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,rewind=2us,max-rings=3,unload=journal,consent=names,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5,max-files=7";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -613,6 +641,9 @@ mod tests {
                 socket: Some("/s".into()),
                 snapshot_at_exit: true,
                 snapshot_at_crash: true,
+                rewind: Rewind::parse("2us").unwrap(),
+                #[cfg(feature = "check-rewind")]
+                rewind_log: false,
                 ring_limit: Some(RingLimit::AtMost(3)),
                 consent: Consent::Names,
                 counter: Fallback::Native,

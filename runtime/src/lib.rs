@@ -25,11 +25,11 @@
 //! | `handshake` | how a thread agrees to a change of its ring |
 //! | `panics` | messages of panics in the log |
 //! | `fork` | what a forked child of the process must not do |
-//! | `thread` | one thread's ring, cursor, words and anchors |
+//! | `thread` | one thread's ring, cursor and words |
 //! | `clock` | the counter that trace points read |
 //! | `folder` | the process's files in the folder for snapshots |
 //! | `rules` | the rules file |
-//! | `host`, `command`, `config`, `limits` | interfaces and plain data |
+//! | `host`, `command`, `config`, `limits`, `rewind` | interfaces and plain data |
 //!
 //! Cargo features add parts that a phone does not need; builds for the lab have all of them:
 //!
@@ -60,6 +60,7 @@ mod names;
 mod panics;
 mod recorder;
 mod registry;
+pub mod rewind;
 pub mod rules;
 mod session;
 pub mod stacks;
@@ -73,7 +74,7 @@ pub use handshake::TracedThread;
 pub use host::{Host, ProcessIdentity, Severity};
 pub use panics::log_panics;
 pub use recorder::Recorder;
-pub use thread::anchors;
+pub use rewind::Rewind;
 pub use thread::ring::{Ring, RingPool};
 pub use thread::trace::StartReason;
 pub use thread::words::{set_stubs, StubTable, Stubs, ThreadWords, POLL_SUSPEND, POLL_TRACING};

@@ -19,6 +19,7 @@ use crate::host::Severity;
 use crate::journal::Journal;
 use crate::names::Names;
 use crate::registry::Registry;
+use crate::rewind::RewindLimit;
 use crate::rules::Rules;
 use crate::stacks::ProcessStacks;
 use crate::sync::lock;
@@ -50,6 +51,8 @@ pub(crate) struct Session {
     /// When recording started.
     pub(crate) started: ClockSample,
     pub(crate) registry: Registry,
+    /// Which calls are taken back.
+    pub(crate) rewind: RewindLimit,
     /// Names of methods whose class loader was unloaded.
     journal: Mutex<Journal>,
     /// Names of the program's own events.
@@ -87,6 +90,7 @@ impl Session {
             stacks: Arc::new(ProcessStacks::new(&config.stacks, started)),
             started,
             registry: Registry::new(config.max_rings()),
+            rewind: RewindLimit::new(config.rewind, started),
             journal: Mutex::default(),
             names: Mutex::default(),
             rules: Mutex::default(),
@@ -114,7 +118,9 @@ impl Session {
         #[cfg(feature = "lock-free")]
         if self.lock_free {
             // SAFETY: the caller is the thread, whose thread object `words` are part of until it retires.
-            return unsafe { TracedThread::new_lock_free(tid, number, name, words) };
+            let thread = unsafe { TracedThread::new_lock_free(tid, number, name, words) };
+            self.set_up_rewinding(&thread);
+            return thread;
         }
         let spool = Some(Arc::clone(&self.spool));
         // SAFETY: the caller guarantees that `words` are aligned and valid until the thread retires.
@@ -122,7 +128,17 @@ impl Session {
         let is_main = tid == std::process::id();
         thread.set_sampling(Sampling::new(Arc::clone(&self.stacks), is_main));
         thread.trace().set_events(self.categories());
+        self.set_up_rewinding(&thread);
         thread
+    }
+
+    /// Tells a new thread which calls it takes back.
+    fn set_up_rewinding(&self, thread: &TracedThread) {
+        thread.trace().set_rewind_below(self.rewind.ticks().0);
+        #[cfg(feature = "check-rewind")]
+        if self.config.rewind_log {
+            thread.trace().log_rewinding();
+        }
     }
 
     /// The categories of events that threads record now, as bits; 0: only threads that record calls have rings.

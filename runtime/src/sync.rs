@@ -2,15 +2,19 @@
 //! Synchronization primitives of the model-checked code: the standard library's or, with the feature `loom`, loom's,
 //! which tries all interleavings.
 
+#[cfg(all(not(feature = "loom"), feature = "lock-free"))]
+pub(crate) use std::sync::atomic::fence;
 #[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::{
-    atomic::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering},
     Mutex, MutexGuard,
 };
 
+#[cfg(all(feature = "loom", feature = "lock-free"))]
+pub(crate) use loom::sync::atomic::fence;
 #[cfg(feature = "loom")]
 pub(crate) use loom::sync::{
-    atomic::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering},
     Mutex, MutexGuard,
 };
 

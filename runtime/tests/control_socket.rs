@@ -69,7 +69,7 @@ fn a_thread_is_started_in_a_snapshot_and_stopped() {
             std::process::id()
         );
         assert!(status.starts_with(&expected), "{status}");
-        let held = r#""snapshots":0,"held_ns":{"count":1,"#;
+        let held = r#""snapshots":0,"rewind":"off","held_ns":{"count":1,"#;
         assert!(status.contains(held), "{status}");
 
         thread.enter(0x1000);
@@ -86,7 +86,7 @@ fn a_thread_is_started_in_a_snapshot_and_stopped() {
         );
         let status = thread.native(|| client.ask("status\n"));
         assert!(
-            status.contains(r#""snapshots":1,"held_ns":{"count":2,"#),
+            status.contains(r#""snapshots":1,"rewind":"off","held_ns":{"count":2,"#),
             "{status}"
         );
 
@@ -117,11 +117,11 @@ fn bad_input_is_answered_with_what_is_wrong() {
     for (line, answer) in [
         (
             "dance\n",
-            "error unknown command 'dance' (known: snapshot, start, stop, foreground, events, rules, stack-interval, max-rings, property, status)",
+            "error unknown command 'dance' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, property, status)",
         ),
         (
             "\n",
-            "error unknown command '' (known: snapshot, start, stop, foreground, events, rules, stack-interval, max-rings, property, status)",
+            "error unknown command '' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, property, status)",
         ),
         (
             "start\n",

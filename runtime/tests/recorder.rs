@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
@@ -422,70 +422,6 @@ fn a_process_killed_at_any_moment_leaves_whole_files() {
         }
     }
     assert!(whole > 0);
-}
-
-#[test]
-fn an_anchor_is_no_older_than_the_slots_before_it() {
-    use hindsight_runtime::clock::counter_in_order;
-    use hindsight_runtime::{Ring as Memory, StartReason, ThreadWords, TracedThread};
-    use hindsight_trace_format::ring::Geometry;
-
-    // The smallest ring, and events of two slots, so that it wraps all the time, also within events.
-    let geometry = Geometry::new(12).unwrap();
-    let words = ThreadWords::new();
-    let cursor = words.cursor().as_ptr();
-    // SAFETY: the words outlive the trace; this thread is the traced one.
-    let trace = unsafe { TracedThread::new(1, "busy", &words) };
-    // SAFETY: this test is the thread.
-    assert!(unsafe { trace.begin(Memory::new(geometry).unwrap(), StartReason::Request) }.is_ok());
-    // Counts batches of events.
-    let progress = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-
-    // For each event: slots written with it, and the counter before it.
-    let mut log: Vec<(u64, u64)> = Vec::new();
-    let anchors = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // Counts only anchors taken after the other thread has recorded.
-            let (mut different, mut seen) = (0, 0);
-            while different < 300 {
-                let now = progress.load(Ordering::Relaxed);
-                if trace.take_anchor() && now != seen {
-                    seen = now;
-                    different += 1;
-                }
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-        // The start event.
-        let mut slots = 2;
-        // SAFETY: this is the traced thread.
-        unsafe {
-            trace.record_exit(cursor);
-            slots += 1;
-            while !stop.load(Ordering::Relaxed) {
-                for _ in 0..100 {
-                    let before = counter_in_order();
-                    trace.record_unwound(1);
-                    slots += 2;
-                    log.push((slots, before));
-                }
-                progress.fetch_add(1, Ordering::Relaxed);
-            }
-            trace.take(&mut None).unwrap().anchors
-        }
-    });
-    assert!(anchors.len() > 200);
-    for anchor in anchors {
-        // The newest event that is complete at the anchor began before it.
-        let events = log.partition_point(|(slots, _)| *slots <= anchor.slots_written);
-        if let Some((slots, before)) = events.checked_sub(1).map(|i| log[i]) {
-            assert!(
-                before <= anchor.counter,
-                "{anchor:?}: slot {slots} began at {before}"
-            );
-        }
-    }
 }
 
 /// One of two threads ends while the ring of the other is about to be taken: its ring must be in the file, too, as there

@@ -5,7 +5,7 @@
 //! payload slots before it. This module never allocates, needs no alignment and cannot fail.
 
 use crate::ring::Position;
-use crate::slot::{payload_slots, Event, Slot, SLOT_BYTES};
+use crate::slot::{payload_slots, Event, Slot, SLOT_BYTES, TAG_TAKEN_BACK};
 
 /// The slots of a ring, oldest first, across the wrap. A view: cheap to copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,14 +18,19 @@ impl<'a> Slots<'a> {
     /// The slots of a ring that stands at `position`.
     ///
     /// `raw` is the ring's memory from its start; of a ring in its first lap it may be just the part
-    /// written so far. An offset beyond `raw` counts as its end; part of a slot is left out.
+    /// written so far. An offset beyond `raw` counts as its end; part of a slot is left out. Slots of calls that were taken
+    /// back stand after the newest slot, and are left out, too.
     pub fn new(raw: &'a [u8], position: Position) -> Self {
         let whole = raw.len() - raw.len() % SLOT_BYTES;
         let raw = &raw[..whole];
         let offset = usize::try_from(position.offset).map_or(whole, |o| o.min(whole));
         let (newer, older) = raw.split_at(offset - offset % SLOT_BYTES);
         Slots {
-            older: if position.laps == 0 { &[] } else { older },
+            older: if position.laps == 0 {
+                &[]
+            } else {
+                without_taken_back(older)
+            },
             newer,
         }
     }
@@ -95,6 +100,18 @@ impl<'a> Slots<'a> {
     pub const fn events(self) -> ReverseEvents<'a> {
         ReverseEvents::new(self)
     }
+}
+
+/// These slots, without those at their start whose entries were taken back.
+fn without_taken_back(slots: &[u8]) -> &[u8] {
+    let is_taken_back = |slot: &[u8]| {
+        slot.first_chunk::<4>().map(|low| u32::from_le_bytes(*low)) == Some(TAG_TAKEN_BACK)
+    };
+    let kept = slots
+        .chunks_exact(SLOT_BYTES)
+        .position(|slot| !is_taken_back(slot));
+    kept.and_then(|at| slots.get(at * SLOT_BYTES..))
+        .unwrap_or_default()
 }
 
 /// An event: its closing slot, and the payload slots before it.

@@ -9,6 +9,7 @@
 //! | `0` | method exit |
 //! | `1` | end of a wide entry: the slot before it is a whole 64-bit `ArtMethod*` |
 //! | `2 ..= 4095` | extension event; `number & 7` slots of payload stand before it |
+//! | `4088` | no event: the entry of a short call that was taken back ([`TAG_TAKEN_BACK`]) |
 //! | anything else | method entry: the low 32 bits of the `ArtMethod*`, whose upper half is zero |
 //!
 //! Page zero is never mapped, so no method has one of the reserved addresses. Reading backwards is
@@ -24,6 +25,9 @@ pub const COUNTER_OFFSET: usize = 4;
 pub const TAG_EXIT: u32 = 0;
 /// Low half of the second slot of a wide entry.
 pub const TAG_WIDE_ENTRY: u32 = 1;
+/// Low half of the slot of an entry that was taken back: the call was short, and recording goes on in this slot. Such
+/// slots stand only between the cursor and the oldest slot of the ring, so readers of rings skip them there.
+pub const TAG_TAKEN_BACK: u32 = 0xff8;
 /// The first low half that is an extension number.
 pub const FIRST_EXTENSION: u32 = 2;
 /// The smallest low half that is a method's address. Smaller addresses are in page zero, where no method can be.
@@ -82,6 +86,11 @@ impl Slot {
     /// Method exit.
     pub const fn exit(counter: u64) -> Self {
         Self::new(TAG_EXIT, counter)
+    }
+
+    /// An entry that was taken back at this counter.
+    pub const fn taken_back(counter: u64) -> Self {
+        Self::new(TAG_TAKEN_BACK, counter)
     }
 
     /// Closing slot of a wide entry; the slot before it holds the whole `ArtMethod*`.

@@ -77,13 +77,11 @@ class UnwoundFrameCounter final : public StackVisitor {
 }  // namespace
 
 void RecordEntry(Thread* self, ArtMethod* method) {
-  ThreadWords* words = self->GetHindsightWords();
-  hindsight_record_entry(&words->cursor, words->state, reinterpret_cast<uintptr_t>(method));
+  hindsight_record_entry(self->GetHindsightWords()->state, reinterpret_cast<uintptr_t>(method));
 }
 
 void RecordExit(Thread* self) {
-  ThreadWords* words = self->GetHindsightWords();
-  hindsight_record_exit(&words->cursor, words->state);
+  hindsight_record_exit(self->GetHindsightWords()->state);
 }
 
 #if HINDSIGHT_ART < 14  // See interpreted_frames.h.

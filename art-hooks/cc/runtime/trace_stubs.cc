@@ -5,7 +5,10 @@
 #include "base/macros.h"
 #include "entrypoints/quick/quick_entrypoints.h"
 #include "hindsight/compat.h"
+#include "hindsight/runtime/event_numbers.h"
 #include "hindsight/runtime/lab_build.h"
+#include "hindsight/runtime/slot_words.h"
+#include "hindsight/runtime/thread_words.h"
 
 #if defined(__x86_64__) || defined(__aarch64__) || defined(__arm__)
 #define HINDSIGHT_HAS_TRACE_STUBS
@@ -25,6 +28,12 @@ extern "C" void art_quick_trace_exit_slow_path();
 
 namespace art {
 namespace hindsight {
+
+static_assert(HINDSIGHT_FULL_TIME == kFullTime);
+static_assert(HINDSIGHT_EPOCH == offsetof(ThreadWords, epoch));
+static_assert(HINDSIGHT_REWIND_BELOW == offsetof(ThreadWords, rewind_below));
+static_assert(HINDSIGHT_TAKEN_BACK_COUNT == offsetof(ThreadWords, taken_back));
+static_assert(HINDSIGHT_REWIND_LOG == offsetof(ThreadWords, rewind_log));
 
 void InitTraceEntryPoints(QuickEntryPoints* qpoints) {
 #if defined(HINDSIGHT_HAS_TRACE_STUBS)

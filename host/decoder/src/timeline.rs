@@ -37,7 +37,7 @@ pub(crate) struct Timeline {
     before: u64,
     /// Whether the stretch is so long that the low half may have wrapped unseen.
     unbounded: bool,
-    /// The thread marks longer pauses between two events itself, so that from an anchor on backwards all times are exact.
+    /// The thread marks changes of the counter's upper half, or longer pauses, itself, so that from an anchor on backwards all times are exact.
     marks_pauses: bool,
     /// Slots in such stretches.
     pub(crate) unbounded_slots: u64,
@@ -90,7 +90,7 @@ impl Timeline {
             stretch: u64::MAX,
             before: u64::MAX,
             unbounded: false,
-            marks_pauses: header.mode == RingMode::Events,
+            marks_pauses: header.mode == RingMode::Events || header.epochs.is_some(),
             unbounded_slots: 0,
             contradictions: 0,
             anchors_ignored,

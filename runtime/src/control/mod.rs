@@ -2,11 +2,11 @@
 //! The control thread: receives commands, and executes one after the other. It is the only thread that writes
 //! snapshots, and that starts or stops other threads.
 
-pub(crate) mod anchor_scheduler;
 pub(crate) mod nanoscope;
 pub(crate) mod property;
 mod rate;
 pub(crate) mod retention;
+mod rewinding;
 pub(crate) mod rules;
 pub(crate) mod snapshot;
 pub(crate) mod socket;
@@ -20,8 +20,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anchor_scheduler::AnchorScheduler;
 use rate::Rate;
+use rewinding::Rewinding;
 use stack_requests::StackRequests;
 
 use crate::clock;
@@ -39,7 +39,7 @@ use crate::thread::taken::TakenRing;
 pub(crate) struct ControlThread<'a> {
     session: &'a Session,
     handshake: Box<dyn Handshake + 'a>,
-    anchors: AnchorScheduler<'a>,
+    rewinding: Rewinding<'a>,
     /// The start of this process, until it has succeeded.
     start: Start,
     /// How often the program may trigger snapshots; known when it has done so.
@@ -62,6 +62,18 @@ fn handshake(session: &Session) -> Box<dyn Handshake + '_> {
     Box::new(Checkpoint::new(&*session.host))
 }
 
+/// The next command, or `Timeout` after `pause` if there is one: without, the control thread sleeps until somebody wants
+/// something.
+fn next(
+    commands: &mpsc::Receiver<Command>,
+    pause: Option<Duration>,
+) -> Result<Command, RecvTimeoutError> {
+    match pause {
+        Some(pause) => commands.recv_timeout(pause),
+        None => (commands.recv()).map_err(|_| RecvTimeoutError::Disconnected),
+    }
+}
+
 impl<'a> ControlThread<'a> {
     pub(crate) fn new(session: &'a Session, start: Start) -> Self {
         ControlThread {
@@ -69,7 +81,7 @@ impl<'a> ControlThread<'a> {
             start,
             rate: None,
             handshake: handshake(session),
-            anchors: AnchorScheduler::new(session),
+            rewinding: Rewinding::new(session),
             snapshots: 0,
             evicted: 0,
             property: nanoscope::Property::default(),
@@ -81,24 +93,21 @@ impl<'a> ControlThread<'a> {
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
         let mut stack_requests = StackRequests::new(self.session);
         loop {
-            let anchors = self.anchors.take_if_due();
-            let pause = stack_requests
-                .make_if_due()
-                .map_or(anchors, |requests| requests.min(anchors));
-            let pause = self.watch_start().map_or(pause, |left| left.min(pause));
-            let command = match commands.recv_timeout(pause) {
+            let pauses = [
+                stack_requests.make_if_due(),
+                self.rewinding.make_exact(),
+                self.watch_start(),
+            ];
+            let command = match next(commands, pauses.into_iter().flatten().min()) {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(command) => command,
             };
-            self.guarded("a command", |control| {
-                control.taking_anchors(|control| control.execute(command));
-            });
+            self.guarded("a command", |control| control.execute(command));
         }
         if self.session.config.snapshot_at_exit {
             self.guarded("the last snapshot", |control| {
-                control
-                    .taking_anchors(|control| control.take_snapshot("the process ends", 0, true));
+                control.take_snapshot("the process ends", 0, true);
             });
         }
         self.guarded("the end of tracing", |control| {
@@ -117,15 +126,6 @@ impl<'a> ControlThread<'a> {
             snapshot::tidy(self.session);
         }
         Some(left).filter(|left| !left.is_zero())
-    }
-
-    /// Runs `work`, which may wait for a thread, a garbage collection or a disk. Threads record meanwhile and need
-    /// anchors, which another thread takes.
-    fn taking_anchors<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let mut anchors = self.anchors;
-        let result = anchors.take_during(|| work(self));
-        self.anchors = anchors;
-        result
     }
 
     /// Runs `f`; a panic in it ends tracing, but not the app: all rings are taken, and no thread gets one any more
@@ -181,6 +181,10 @@ impl<'a> ControlThread<'a> {
             Command::MaxRings { limit, reply } => {
                 self.session.registry.set_limit(limit);
                 self.make_room(0);
+                let _ = reply.send(Ok(()));
+            }
+            Command::Rewind { limit, reply } => {
+                self.rewinding.set(limit);
                 let _ = reply.send(Ok(()));
             }
             Command::Events { categories, reply } => {

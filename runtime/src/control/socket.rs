@@ -30,6 +30,7 @@ use crate::command::{Command, SnapshotOutcome, Trigger};
 use crate::config::{Categories, RingLimit, StackIntervals};
 use crate::control::nanoscope;
 use crate::fork;
+use crate::rewind::Rewind;
 
 /// Maximum length of a line, bytes.
 const MAX_LINE: u64 = 4096;
@@ -207,6 +208,11 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
                 .ok_or_else(|| format!("'{argument}': events takes {}", Categories::takes()))?;
             ask(commands, |reply| Command::Events { categories, reply })?.map(|()| String::new())
         }
+        "rewind" => {
+            let limit = Rewind::parse(argument)
+                .ok_or_else(|| format!("'{argument}': rewind takes {}", Rewind::TAKES))?;
+            ask(commands, |reply| Command::Rewind { limit, reply })?.map(|()| String::new())
+        }
         "rules" => {
             let file = match argument {
                 "" => return Err("the file is missing: rules PATH, or rules off".into()),
@@ -243,7 +249,7 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
         }
         "status" => ask(commands, |reply| Command::Status { reply }),
         _ => Err(format!(
-            "unknown command '{command}' (known: snapshot, start, stop, foreground, events, rules, stack-interval, max-rings, property, status)"
+            "unknown command '{command}' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, property, status)"
         )),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn status(
         concat!(
             r#"{{"pid":{},"threads":{},"traced":[{}],"ring_bytes":{},"max_rings":{},"#,
             r#""retired_rings":{},"holders":[{}],"snapshots":{},"#,
-            r#""held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"failed_starts":{},"switched_off":{},"#,
+            r#""rewind":"{}","held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"failed_starts":{},"switched_off":{},"#,
             r#""events":{{"categories":[{}],"threads":{},"refused":{},"ring_bytes":{},"#,
             r#""spooled_rings":{},"spooled_ms":{}}},"#,
             r#""stacks":{{"main_interval_us":{},"interval_us":{},"taken":{},"lost":{},"bytes":{}}},"rules":{}}}"#
@@ -70,6 +70,7 @@ pub(crate) fn status(
         counts.retired,
         holders.join(","),
         snapshots,
+        session.rewind.get(),
         summary(&costs.held),
         summary(&costs.waited),
         handshake.name(),

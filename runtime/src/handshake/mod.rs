@@ -318,38 +318,48 @@ impl TracedThread {
             }
         }
         // SAFETY: the caller is the thread, which may record.
-        unsafe { self.trace.record_point(method) };
+        unsafe {
+            match method {
+                0 => self.trace.record_exit(),
+                _ => self.trace.record_entry(method),
+            }
+        }
     }
 
     /// Records the entry of the method at this address: one slot, or two above 4 GiB.
     ///
     /// # Safety
-    /// Called by the thread itself; `cursor` is the address of the cursor in the words given to [`new`](Self::new).
-    pub unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
+    /// Called by the thread itself, in managed code.
+    pub unsafe fn record_entry(&self, method: u64) {
         if self.may_record() {
-            // SAFETY: the caller is the thread, which may record, and `cursor` is the cursor of its words.
-            unsafe { self.trace.record_entry(cursor, method) }
+            // SAFETY: the caller is the thread, which may record.
+            unsafe { self.trace.record_entry(method) }
         }
     }
 
-    /// Records a method exit.
+    /// Records a method exit, or takes the call back: see [`Config::rewind`](crate::Config::rewind).
     ///
     /// # Safety
     /// As [`record_entry`](Self::record_entry).
-    pub unsafe fn record_exit(&self, cursor: *mut usize) {
+    pub unsafe fn record_exit(&self) {
         if self.may_record() {
-            // SAFETY: the caller is the thread, which may record, and `cursor` is the cursor of its words.
-            unsafe { self.trace.record_exit(cursor) }
+            // SAFETY: the caller is the thread, which may record.
+            unsafe { self.trace.record_exit() }
         }
     }
 
-    /// Records that an exception left this number of traced frames.
+    /// Records that an exception left this number of traced frames, without those that it takes back.
     ///
     /// # Safety
     /// As [`record_entry`](Self::record_entry).
     pub unsafe fn record_unwound(&self, frames: u64) {
-        // SAFETY: the caller is the thread and runs managed code, as `record_entry` requires.
-        unsafe { self.record_event(Extension::Unwound.number(), &[frames]) }
+        if self.may_record() {
+            // SAFETY: the caller is the thread, which may record.
+            unsafe {
+                self.trace
+                    .record_event(Extension::Unwound.number(), &[frames])
+            }
+        }
     }
 
     /// Records an event of the catalogue (`hindsight_trace_format::catalogue`), into whichever ring the thread has. Does
@@ -404,11 +414,5 @@ impl TracedThread {
     /// page, counts the lap and returns the address at which to go on. Async-signal-safe.
     pub fn wrap(&self, fault_address: usize, cursor: usize) -> Option<usize> {
         self.trace.wrap(fault_address, cursor)
-    }
-
-    /// Takes an anchor: notes the position of the cursor together with the counter. False if the thread recorded so
-    /// often that no moment between two events was found.
-    pub fn take_anchor(&self) -> bool {
-        self.trace.take_anchor()
     }
 }

@@ -201,56 +201,6 @@ fn start_and_stop_while_the_thread_ends() {
     });
 }
 
-/// Anchors of a thread that records, wraps and ends. With a prompt clock they must bound the later slots, too.
-fn anchors(prompt: bool) {
-    be_prompt(prompt);
-    check(move || {
-        let managed = Managed::new();
-        // SAFETY: nobody else is there yet.
-        assert!(unsafe { managed.trace.begin(ring(), StartReason::Request) }.is_ok());
-        let thread = {
-            let managed = Arc::clone(&managed);
-            thread::spawn(move || {
-                let mut times = Vec::new();
-                let taken = managed.run(|_| {
-                    for n in 0..3 {
-                        let before = tick();
-                        managed.trace_point(METHOD + n);
-                        times.push((before, tick()));
-                    }
-                });
-                (taken, times)
-            })
-        };
-        managed.trace.take_anchor();
-        managed.trace.take_anchor();
-        let (taken, times) = thread.join().unwrap();
-        let taken = taken.unwrap();
-        for anchor in &taken.anchors {
-            // The two slots of the start event are written before the model begins.
-            assert!((2..=5).contains(&anchor.slots_written), "{anchor:?}");
-            for (n, (before, after)) in (2..).zip(&times) {
-                if n < anchor.slots_written {
-                    assert!(*before < anchor.counter, "{anchor:?} {times:?}");
-                } else if prompt && n > anchor.slots_written {
-                    // The slot at `slots_written` may have been under way.
-                    assert!(*after > anchor.counter, "{anchor:?} {times:?}");
-                }
-            }
-        }
-    });
-}
-
-#[test]
-fn anchors_are_no_older_than_the_slots_before_them() {
-    anchors(false);
-}
-
-#[test]
-fn anchors_are_no_newer_than_the_slots_after_them() {
-    anchors(true);
-}
-
 /// The stubs, as numbers.
 const RECORDING: usize = 1;
 const SLOW_PATH: usize = 2;
@@ -327,7 +277,7 @@ impl Free {
                 if self.words.cursor().load(Ordering::Relaxed) != 0 {
                     // SAFETY: this is the thread.
                     unsafe {
-                        self.trace().record_entry(std::ptr::null_mut(), method);
+                        self.trace().record_entry(method);
                     }
                 }
                 return;

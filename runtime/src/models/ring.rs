@@ -95,6 +95,17 @@ pub(crate) unsafe fn write_slot(at: usize, word: u64) {
     slot.with_mut(|p| unsafe { *p = word });
 }
 
+/// Reads a slot.
+///
+/// # Safety
+/// `at` is the address of a slot of a ring that the calling thread records into.
+pub(crate) unsafe fn read_slot(at: usize) -> u64 {
+    // SAFETY: the caller passes the address of a slot.
+    let slot = unsafe { &*(at as *const UnsafeCell<u64>) };
+    // SAFETY: loom reports a race with a writer.
+    slot.with(|p| unsafe { *p })
+}
+
 /// Makes a new ring for each request.
 #[derive(Debug)]
 pub struct RingPool {

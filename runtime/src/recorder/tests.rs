@@ -117,7 +117,7 @@ fn a_forked_child_records_nothing_and_waits_for_no_lock() {
     // SAFETY: `thread_started` has stored the address of this thread's object.
     let thread = unsafe { &*words.state().cast::<TracedThread>() };
     // SAFETY: this thread's own cursor.
-    unsafe { thread.record_entry(words.cursor().as_ptr(), 0x1000) };
+    unsafe { thread.record_entry(0x1000) };
     let at = words.cursor().load(Ordering::Relaxed);
     assert!(at != 0 && words.is_marked_traced() && words.events() != 0);
     let entry = at - 8;

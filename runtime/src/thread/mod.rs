@@ -2,8 +2,9 @@
 //! One traced thread: the words of its thread object, its ring, and the record of its calls. Nothing here knows how
 //! a thread is brought to give up its ring; that is [`handshake`](crate::handshake).
 
-pub mod anchors;
 pub(crate) mod resources;
+#[cfg(feature = "check-rewind")]
+pub(crate) mod rewind_log;
 #[cfg(not(feature = "loom"))]
 pub(crate) mod ring;
 #[cfg(feature = "loom")]

@@ -153,11 +153,6 @@ impl Ring {
         self.geometry
     }
 
-    /// The number of slots.
-    pub(crate) fn slots(&self) -> u64 {
-        self.geometry.slots() as u64
-    }
-
     /// The ring's bytes.
     ///
     /// # Safety
@@ -214,6 +209,17 @@ pub(crate) unsafe fn write_slot(at: usize, word: u64) {
     unsafe { (at as *mut u64).write(word.to_le()) }
 }
 
+/// Reads a slot.
+///
+/// # Safety
+/// `at` is the address of a slot of a ring that the calling thread records into, or of the 8 bytes before the first.
+#[inline]
+pub(crate) unsafe fn read_slot(at: usize) -> u64 {
+    // SAFETY: the caller passes a slot of its own ring, or the end of the readable page before it. It is aligned: a ring
+    // starts at a page and has 8-byte slots.
+    u64::from_le(unsafe { (at as *const u64).read() })
+}
+
 /// Distance between the addresses of two neighbouring slots, bytes.
 pub(crate) const SLOT_STRIDE: usize = SLOT_BYTES;
 
@@ -259,7 +265,7 @@ impl RingPool {
     pub fn put(&self, mut ring: Ring) {
         ring.release_memory();
         let mut spare = self.spare.lock().unwrap_or_else(|e| e.into_inner());
-        if spare.len() < Self::MAX_SPARE {
+        if spare.len() < Self::MAX_SPARE && ring.geometry() == self.geometry {
             spare.push(ring);
         }
     }

@@ -20,6 +20,10 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicU8, AtomicUsize, Ordering};
 /// | 5 words | 4 | `events`: the categories of events that the thread records, as bits (`hindsight_trace_format::catalogue::Category`); 0: none |
 /// | 5 words + 4 | 12 | the managed runtime's: the number of the thread's current wait, and which thread ended it |
 /// | 5 words + 16 | 16 | the managed runtime's: the objects and bytes that the thread has allocated |
+/// | 5 words + 32 | 4 | `epoch`: the upper half of the counter at the thread's last slot |
+/// | 5 words + 36 | 4 | `rewind_below`: a call in which nothing was recorded is taken back at its exit if it took fewer ticks than this; 0: none is |
+/// | 5 words + 40 | 8 | `taken_back`: how many calls were taken back since the ring was installed, its lower half first |
+/// | 5 words + 48 | word | `rewind_log`: where the next call that is taken back is noted; 0: nowhere, as always without the feature `check-rewind` |
 ///
 /// Compiled code may test `poll` as one 32-bit word for "is there anything to do". Hindsight and the managed
 /// runtime each store only their own byte, with byte stores, so neither can overwrite the other's.
@@ -40,6 +44,10 @@ pub struct ThreadWords {
     waits: [u32; 3],
     /// The managed runtime's.
     allocations: [u32; 4],
+    epoch: AtomicU32,
+    rewind_below: AtomicU32,
+    taken_back: [AtomicU32; 2],
+    rewind_log: AtomicUsize,
     /// Shadow cell touched on every access, so that loom reports use after the thread has gone.
     #[cfg(feature = "loom")]
     alive: loom::cell::UnsafeCell<()>,
@@ -142,7 +150,50 @@ impl ThreadWords {
             events: AtomicU32::new(0),
             waits: [0; 3],
             allocations: [0; 4],
+            epoch: AtomicU32::new(0),
+            rewind_below: AtomicU32::new(0),
+            taken_back: [const { AtomicU32::new(0) }; 2],
+            rewind_log: AtomicUsize::new(0),
         }
+    }
+
+    /// The upper half of the counter at the thread's last slot.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_epoch(&self, epoch: u32) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    /// Ticks: calls in which nothing was recorded are taken back if they took less.
+    #[inline]
+    pub(crate) fn rewind_below(&self) -> u32 {
+        self.rewind_below.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_rewind_below(&self, ticks: u32) {
+        self.rewind_below.store(ticks, Ordering::Relaxed);
+    }
+
+    /// How many calls were taken back since [`set_taken_back`](Self::set_taken_back).
+    pub(crate) fn taken_back(&self) -> u64 {
+        let [low, high] = &self.taken_back;
+        u64::from(high.load(Ordering::Relaxed)) << 32 | u64::from(low.load(Ordering::Relaxed))
+    }
+
+    /// Address at which the next call that is taken back is noted; 0: nowhere.
+    #[cfg(feature = "check-rewind")]
+    pub(crate) fn rewind_log(&self) -> &AtomicUsize {
+        &self.rewind_log
+    }
+
+    /// Only the thread itself may do so, or another while the thread does not record.
+    pub(crate) fn set_taken_back(&self, count: u64) {
+        let [low, high] = &self.taken_back;
+        low.store(count as u32, Ordering::Relaxed);
+        high.store((count >> 32) as u32, Ordering::Relaxed);
     }
 
     /// The categories of events that the thread records, as bits.
@@ -246,7 +297,11 @@ mod tests {
         assert_eq!(offset_of!(ThreadWords, leaf_stub), 4 * word);
         assert_eq!(offset_of!(ThreadWords, events), 5 * word);
         assert_eq!(offset_of!(ThreadWords, waits), 5 * word + 4);
-        assert_eq!(size_of::<ThreadWords>(), 5 * word + 32);
+        assert_eq!(offset_of!(ThreadWords, epoch), 5 * word + 32);
+        assert_eq!(offset_of!(ThreadWords, rewind_below), 5 * word + 36);
+        assert_eq!(offset_of!(ThreadWords, taken_back), 5 * word + 40);
+        assert_eq!(offset_of!(ThreadWords, rewind_log), 5 * word + 48);
+        assert_eq!(size_of::<ThreadWords>(), 6 * word + 48);
     }
 
     #[test]

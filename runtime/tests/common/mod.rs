@@ -250,9 +250,8 @@ impl Managed<'_> {
             }
             1 if !wide => {}
             _ if self.is_traced() => {
-                let words = &self.object.words;
                 // SAFETY: this is the thread, with its own words.
-                unsafe { self.state().record_entry(words.cursor().as_ptr(), method) };
+                unsafe { self.state().record_entry(method) };
             }
             _ => {}
         }
@@ -262,9 +261,8 @@ impl Managed<'_> {
         if self.next_point() % 2 == 0 {
             self.compiled(self.stub(EXIT), 0);
         } else if self.is_traced() {
-            let words = &self.object.words;
             // SAFETY: this is the thread, with its own words.
-            unsafe { self.state().record_exit(words.cursor().as_ptr()) };
+            unsafe { self.state().record_exit() };
         }
     }
 

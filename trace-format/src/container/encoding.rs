@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::codec::{align8, clip, Decoder, Encoder, MAX_STRING_BYTES};
 use super::error::DecodeError;
 use super::sections::{
-    Anchor, ClockSample, Clocks, Losses, ProcessFacts, Ring, RingHeader, RingMode, SectionKind,
-    StackGeneration, Stacks, Strings, Symbol, Symbols,
+    Anchor, ClockSample, Clocks, Epochs, Losses, ProcessFacts, Ring, RingHeader, RingMode,
+    SectionKind, StackGeneration, Stacks, Strings, Symbol, Symbols,
 };
 use crate::ring::{Geometry, Position};
 use crate::slot::SLOT_BYTES;
@@ -23,6 +23,8 @@ const SYMBOL_BYTES: usize = 40;
 const RING_FIELDS_BYTES: usize = 48;
 /// The fields of a ring's header after the thread's name, which older writers leave out.
 const RING_LATER_FIELDS_BYTES: usize = 16;
+/// The fields of a ring's header after those, which only writers of [`Epochs`] have.
+const RING_EPOCHS_BYTES: usize = 16;
 
 /// [`Symbols::decode`] refuses tables whose strings, copied for each symbol, take more bytes.
 /// [`SymbolTable`] has no such limit.
@@ -79,11 +81,14 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
             let header_bytes = bytes.len() - raw.len();
             // Exactly as writers encode it, so that other bytes hardly ever pass for a ring.
             let before = align8(RING_FIELDS_BYTES + header.name.len());
-            let is_as_written =
-                header_bytes == before || header_bytes == before + RING_LATER_FIELDS_BYTES;
+            let later = match header_bytes.checked_sub(before) {
+                Some(0) => true,
+                Some(RING_LATER_FIELDS_BYTES) => header.epochs.is_none(),
+                Some(later) => later == RING_LATER_FIELDS_BYTES + RING_EPOCHS_BYTES,
+                None => false,
+            };
             let times = header.started_counter <= header.stopped_counter;
-            return (is_as_written && times)
-                .then_some((header_bytes + header.stored_bytes()) as u64);
+            return (later && times).then_some((header_bytes + header.stored_bytes()) as u64);
         }
         SectionKind::Anchors => {
             let count = u64::from(d.u32("count").ok()?);
@@ -218,7 +223,9 @@ impl RingHeader {
     pub fn encode(&self) -> Vec<u8> {
         let name = clip(&self.name);
         let mut e = Encoder::default();
-        e.u32((align8(RING_FIELDS_BYTES + name.len()) + RING_LATER_FIELDS_BYTES) as u32);
+        let epochs_bytes = self.epochs.map_or(0, |_| RING_EPOCHS_BYTES);
+        let later_bytes = RING_LATER_FIELDS_BYTES + epochs_bytes;
+        e.u32((align8(RING_FIELDS_BYTES + name.len()) + later_bytes) as u32);
         e.u32(self.tid);
         e.u32(self.geometry.log2_bytes());
         e.u32(name.len() as u32);
@@ -231,6 +238,11 @@ impl RingHeader {
         e.u64(self.thread);
         e.u32(self.part);
         e.u32(self.mode as u32);
+        if let Some(epochs) = self.epochs {
+            e.u64(epochs.taken_back);
+            e.u32(epochs.rewind_below);
+            e.u32(0);
+        }
         e.0
     }
 
@@ -302,6 +314,13 @@ impl<'a> Ring<'a> {
             header.thread = d.u64("the thread's number")?;
             header.part = d.u32("the part")?;
             header.mode = RingMode::from_number(d.u32("the mode")?);
+            if header_bytes >= d.at() + RING_EPOCHS_BYTES {
+                header.epochs = Some(Epochs {
+                    taken_back: d.u64("the calls taken back")?,
+                    rewind_below: d.u32("the limit of calls taken back")?,
+                });
+                d.take(4, "padding")?;
+            }
         }
         d.take(header_bytes - d.at(), "the rest of the header")?;
         Ok((header, &bytes[header_bytes..]))

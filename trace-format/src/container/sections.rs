@@ -159,6 +159,19 @@ pub struct RingHeader {
     pub part: u32,
     /// What the thread recorded.
     pub mode: RingMode,
+    /// How the thread itself made the times of its slots exact, and which calls it took back. `None`: by anchors that
+    /// another thread took; all calls are in the ring.
+    pub epochs: Option<Epochs>,
+}
+
+/// A thread that records `FullTime` before the first event after each change of the upper half of the counter, so that
+/// between two such events the low half of a slot's counter is enough; and that takes short calls back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epochs {
+    /// Calls in which nothing was recorded are taken back if they took fewer ticks than this; 0: none.
+    pub rewind_below: u32,
+    /// Calls that were taken back while the thread recorded into this ring.
+    pub taken_back: u64,
 }
 
 /// A ring inside a file: its header and its memory.

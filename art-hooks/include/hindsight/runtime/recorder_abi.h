@@ -3,8 +3,8 @@
 // The C interface between ART's hooks and the recorder (in Rust: art-hooks/src/recorder.rs), for calls at every event
 // and in signal handlers.
 //
-// `cursor` is the address of a thread's ThreadWords::cursor, `state` the value of its ThreadWords::state. The traced
-// thread itself calls the record functions, while `*cursor` is not 0.
+// `state` is the value of a thread's ThreadWords::state. The traced thread itself calls the record functions; the first two
+// while its ThreadWords::cursor is not 0.
 
 #ifndef HINDSIGHT_RUNTIME_RECORDER_ABI_H_
 #define HINDSIGHT_RUNTIME_RECORDER_ABI_H_
@@ -15,10 +15,10 @@
 extern "C" {
 
 // Appends the entry of the method at `method` (an ArtMethod*).
-void hindsight_record_entry(uintptr_t* cursor, void* state, uint64_t method);
+void hindsight_record_entry(void* state, uint64_t method);
 
-// Appends a method exit.
-void hindsight_record_exit(uintptr_t* cursor, void* state);
+// Appends a method exit, or takes the call back (ThreadWords::rewind_below).
+void hindsight_record_exit(void* state);
 
 // The next three take the state of the calling thread, which is not null.
 

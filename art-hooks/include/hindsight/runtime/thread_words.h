@@ -48,6 +48,20 @@ struct ThreadWords {
   Counter allocated_objects = 0u;
   Counter allocated_bytes = 0u;
 
+  // The upper half of the counter at the thread's last slot. Whoever appends a slot compares it first, and marks a change
+  // with a FullTime event.
+  uint32_t epoch = 0u;
+
+  // A call in which nothing was recorded is taken back at its exit if it took fewer ticks than this; 0: none is.
+  uint32_t rewind_below = 0u;
+
+  // How many calls were taken back since the thread got its ring.
+  Counter taken_back = 0u;
+
+  // Where the next call that is taken back is noted; 0: nowhere. Always 0 except in the lab's build, which cannot leave it
+  // out: the same layout is compiled into all of ART.
+  uintptr_t rewind_log = 0u;
+
   // Called by any thread, after it has set the flags. The thread itself clears the byte in art_quick_trace_entry before
   // it reads its flags, so no request is lost. If the thread has seen the request elsewhere, the byte that is left
   // costs one read of the flags.

@@ -1,41 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The trace of one thread: its ring, its cursor and its anchors.
+//! The trace of one thread: its ring and its cursor.
 
 use std::sync::Arc;
 
 use hindsight_trace_format::catalogue::Category;
-use hindsight_trace_format::container::{Anchor, RingHeader, RingMode};
+use hindsight_trace_format::container::{Anchor, Epochs, RingHeader, RingMode};
+#[cfg(feature = "check-rewind")]
+use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};
 use hindsight_trace_format::ring::{Position, CURSOR_OFF};
 use hindsight_trace_format::slot::{
-    payload_slots, Extension, Slot, FIRST_METHOD, PAYLOAD_MASK, SLOT_BYTES,
+    payload_slots, Event, Extension, Slot, FIRST_METHOD, PAYLOAD_MASK, SLOT_BYTES,
 };
 
 use crate::clock;
-use crate::sync::{fence, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::thread::anchors::AnchorLog;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::thread::resources::Resources;
-use crate::thread::ring::{write_slot, Ring, SLOT_STRIDE};
+#[cfg(feature = "check-rewind")]
+use crate::thread::rewind_log::{with_calls, RewindLog, TakenBack};
+use crate::thread::ring::{read_slot, write_slot, Ring, SLOT_STRIDE};
 use crate::thread::spool::Spool;
 use crate::thread::taken::TakenRing;
 use crate::thread::words::ThreadWords;
 
 /// The trace of one thread that is registered with the managed runtime.
 ///
-/// Three parties access it:
+/// Two parties access it:
 /// - the thread itself, at every event: the `record_` functions, and compiled trace points;
 /// - the party that changes the ring: [`begin`](Self::begin), [`take`](Self::take). The thread does not record
-///   meanwhile, because it is at a safepoint, is the caller, or has agreed to it by a handshake;
-/// - the control thread, at any time: [`take_anchor`](Self::take_anchor), which only reads.
+///   meanwhile, because it is at a safepoint, is the caller, or has agreed to it by a handshake.
 ///
 /// The [`ThreadWords`] belong to the managed runtime's thread object, and are valid while the thread is registered.
-/// [`retire`](Self::retire) ends that, under the lock that the other two parties take.
+/// [`retire`](Self::retire) ends that, under the lock that the other party takes.
 ///
 /// The ring's mode says what the thread records. Compiled trace points use the cursor among the thread's words, which is 0
 /// unless the thread records calls; a thread that records events only has its cursor here.
 ///
-/// The lap count and the cursor change together when the ring wraps. `lap_changes` works like the counter of a
-/// sequence lock: it is odd during the change, so the control thread can tell that it read both before or both
-/// after the change.
+/// A slot has the low 32 bits of the counter. Whoever appends to a ring of calls first compares the upper 32 bits with those
+/// at the last slot ([`ThreadWords`]' epoch), and records [`Extension::FullTime`] if they differ: between two such events
+/// the low half is enough. The exit of a call in which nothing was recorded moves the cursor back over the call's entry, if
+/// the call was short. Compiled trace points do the same.
 pub(crate) struct ThreadTrace {
     /// Address of the ring's first slot; 0 without a ring.
     base: AtomicUsize,
@@ -43,7 +46,6 @@ pub(crate) struct ThreadTrace {
     end: AtomicUsize,
     /// Completed laps.
     laps: AtomicU64,
-    lap_changes: AtomicU32,
     /// Address of the next slot of a ring for events only; 0 without such a ring.
     events_cursor: AtomicUsize,
     /// The counter at the newest event in a ring for events only, ticks.
@@ -56,6 +58,8 @@ pub(crate) struct ThreadTrace {
     words: WordsAddress,
     /// The categories of events that the thread records while it has a ring, as bits.
     categories: AtomicU32,
+    /// Calls that took fewer ticks are taken back; 0: none.
+    rewind_below: AtomicU32,
     /// Takes full rings of a thread that records events only. Without it, or while it is busy, the ring wraps.
     spool: Option<Arc<Spool>>,
     inner: Mutex<Inner>,
@@ -82,7 +86,12 @@ pub(crate) struct Inner {
     started_counter: u64,
     /// Rings that the thread had before this one.
     parts: u32,
-    anchors: AnchorLog,
+    /// The calls that the thread took back from this ring, for a test.
+    #[cfg(feature = "check-rewind")]
+    log: Option<RewindLog>,
+    /// Whether each ring gets a log.
+    #[cfg(feature = "check-rewind")]
+    is_logged: bool,
 }
 
 impl Inner {
@@ -138,9 +147,8 @@ pub enum StartReason {
     Request = 1,
 }
 
-/// Calls `append` with the slots of an entry of the method at this address: one slot, or two above 4 GiB.
-fn with_entry(method: u64, append: impl FnOnce(&[u64])) {
-    let counter = clock::counter();
+/// Calls `append` with the slots of an entry, at this counter, of the method at this address: one slot, or two above 4 GiB.
+fn with_entry(method: u64, counter: u64, append: impl FnOnce(&[u64])) {
     match u32::try_from(method) {
         Ok(low) if low >= FIRST_METHOD => append(&[Slot::entry(low, counter).0]),
         _ => append(&[method, Slot::wide_entry(counter).0]),
@@ -169,7 +177,6 @@ impl ThreadTrace {
             base: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
             laps: AtomicU64::new(0),
-            lap_changes: AtomicU32::new(0),
             events_cursor: AtomicUsize::new(0),
             newest: AtomicU64::new(0),
             newest_whole: AtomicU64::new(0),
@@ -178,6 +185,7 @@ impl ThreadTrace {
             number,
             words: WordsAddress(words),
             categories: AtomicU32::new(0),
+            rewind_below: AtomicU32::new(0),
             spool,
             inner: Mutex::new(Inner {
                 name: name.to_owned(),
@@ -186,7 +194,10 @@ impl ThreadTrace {
                 continues: false,
                 started_counter: 0,
                 parts: 0,
-                anchors: AnchorLog::default(),
+                #[cfg(feature = "check-rewind")]
+                log: None,
+                #[cfg(feature = "check-rewind")]
+                is_logged: false,
             }),
         }
     }
@@ -274,7 +285,6 @@ impl ThreadTrace {
         self.end.store(end, Ordering::Relaxed);
         self.laps.store(0, Ordering::Relaxed);
         inner.started_counter = now;
-        inner.anchors.clear();
         inner.continues = continues;
         self.newest.store(inner.started_counter, Ordering::Relaxed);
         self.newest_whole
@@ -285,10 +295,16 @@ impl ThreadTrace {
             Some(RingMode::Events) => (CURSOR_OFF as usize, base),
         };
         inner.ring = ring;
+        #[cfg(feature = "check-rewind")]
+        self.install_log(inner);
         self.events_cursor.store(events, Ordering::Relaxed);
         // SAFETY: `inner` shows that the lock is held, and all callers have checked that the thread has not retired.
         unsafe {
-            self.words.get().set_cursor(calls);
+            let words = self.words.get();
+            words.set_epoch((now >> 32) as u32);
+            words.set_taken_back(0);
+            words.set_rewind_below(self.rewind_below.load(Ordering::Relaxed));
+            words.set_cursor(calls);
             self.show_events(inner);
         }
     }
@@ -351,33 +367,119 @@ impl ThreadTrace {
     /// The ring that `inner` had, with the data that readers need; `cursor` is its cursor, and no event in it is newer than
     /// `now`.
     fn taken(&self, inner: &mut Inner, ring: Ring, cursor: usize, now: u64) -> TakenRing {
-        let mut taken = TakenRing {
+        let position = Position {
+            laps: self.laps.load(Ordering::Relaxed),
+            offset: offset(cursor, ring.base()),
+        };
+        // Binds the newest event; `FullTime` events bind the others.
+        let (epochs, newest) = match ring.mode() {
+            // SAFETY: `inner` shows that the lock is held, and the callers have checked that the thread has not retired.
+            RingMode::Calls => (Some(unsafe { self.epochs() }), now),
+            RingMode::Events => (None, self.newest.load(Ordering::Relaxed)),
+        };
+        let taken = TakenRing {
             header: RingHeader {
                 tid: self.tid,
                 name: inner.name.clone(),
                 geometry: ring.geometry(),
-                position: Position {
-                    laps: self.laps.load(Ordering::Relaxed),
-                    offset: offset(cursor, ring.base()),
-                },
+                position,
                 started_counter: inner.started_counter,
                 stopped_counter: now,
                 thread: self.number,
                 part: inner.parts,
                 mode: ring.mode(),
+                epochs,
             },
-            anchors: inner.anchors.take(),
+            anchors: vec![Anchor {
+                counter: newest,
+                slots_written: position.slots_written(ring.geometry()),
+            }],
             continues: inner.continues,
             ring,
         };
         inner.parts += 1;
-        if taken.header.mode == RingMode::Events {
-            // Binds the newest event; `FullTime` events bind the others.
-            taken.anchors = vec![Anchor {
-                counter: self.newest.load(Ordering::Relaxed),
-                slots_written: taken.header.position.slots_written(taken.header.geometry),
-            }];
+        #[cfg(feature = "check-rewind")]
+        // SAFETY: `inner` shows that the lock is held; the callers have checked that the thread has not retired, and
+        // guarantee that it does not record.
+        let taken = unsafe { self.with_calls_taken_back(inner, taken) };
+        taken
+    }
+
+    /// How the thread makes its times exact, and which calls of its ring it took back.
+    ///
+    /// # Safety
+    /// The caller holds the lock, and the thread has not retired.
+    unsafe fn epochs(&self) -> Epochs {
+        // SAFETY: the caller guarantees it.
+        let words = unsafe { self.words.get() };
+        Epochs {
+            rewind_below: words.rewind_below(),
+            taken_back: words.taken_back(),
         }
+    }
+
+    /// Changes which calls are taken back: calls in which nothing was recorded, and which took fewer ticks; 0: none.
+    pub(crate) fn set_rewind_below(&self, ticks: u32) {
+        self.rewind_below.store(ticks, Ordering::Relaxed);
+        let inner = self.lock();
+        if !inner.retired {
+            // SAFETY: the lock is held, and the thread has not retired.
+            unsafe { self.words.get() }.set_rewind_below(ticks);
+        }
+    }
+
+    /// From its next ring on, the thread notes which calls it takes back; a ring that is taken has them, too.
+    #[cfg(feature = "check-rewind")]
+    pub(crate) fn log_rewinding(&self) {
+        self.lock().is_logged = true;
+    }
+
+    #[cfg(feature = "check-rewind")]
+    fn install_log(&self, inner: &mut Inner) {
+        let is_logged = inner.is_logged && inner.mode() == Some(RingMode::Calls);
+        inner.log = is_logged.then(|| RewindLog::new().ok()).flatten();
+        let start = inner.log.as_ref().map_or(0, RewindLog::start);
+        // SAFETY: the lock is held, and all callers of `install` have checked that the thread has not retired.
+        unsafe { self.words.get() }
+            .rewind_log()
+            .store(start, Ordering::Relaxed);
+    }
+
+    /// The ring with all calls that were taken back from it, if they were noted.
+    ///
+    /// # Safety
+    /// The caller holds the lock; the thread has not retired, and does not record meanwhile.
+    #[cfg(feature = "check-rewind")]
+    unsafe fn with_calls_taken_back(&self, inner: &mut Inner, mut taken: TakenRing) -> TakenRing {
+        let Some(log) = inner.log.take() else {
+            return taken;
+        };
+        // SAFETY: the caller guarantees that the thread has not retired, and does not record.
+        let (calls, base) = unsafe {
+            let end = self.words.get().rewind_log().load(Ordering::Relaxed);
+            (log.calls(end), taken.ring.base())
+        };
+        let limit = taken.header.epochs.unwrap_or_default().rewind_below;
+        let slots: Vec<u64> = taken.slots().iter().map(|slot| slot.0).collect();
+        assert_eq!(
+            taken.header.position.laps, 0,
+            "rewind-log=yes: the ring is too small"
+        );
+        let all = with_calls(&slots, base, &calls, limit).expect("only short calls are taken back");
+        let bytes = all.len() * SLOT_BYTES;
+        let log2 = (bytes as u64).next_power_of_two().trailing_zeros();
+        let geometry = Geometry::new(log2.max(MIN_LOG2_BYTES)).expect("a ring for all calls");
+        let ring = Ring::new(geometry).expect("memory for a ring with all calls");
+        for (index, word) in all.iter().enumerate() {
+            // SAFETY: only this function knows the ring, which has at least so many slots.
+            unsafe { write_slot(ring.base() + index * SLOT_STRIDE, *word) };
+        }
+        taken.header.geometry = geometry;
+        taken.header.position.offset = bytes as u64;
+        for anchor in &mut taken.anchors {
+            anchor.slots_written = all.len() as u64;
+        }
+        taken.ring = ring;
         taken
     }
 
@@ -386,23 +488,83 @@ impl ThreadTrace {
         inner.retired = true;
     }
 
-    /// Appends slots to the ring; `cursor` is the thread's cursor word. Does nothing while the thread is not traced.
+    /// Appends the slots of an event at this counter to the ring of calls, after a `FullTime` if the counter's upper half has
+    /// changed. Does nothing while the thread is not traced.
     ///
     /// # Safety
-    /// Called by the thread itself, which may record, with the cursor among the words given to [`new`](Self::new).
+    /// The caller is the thread itself, which may record, or the thread does not record meanwhile and the caller holds the
+    /// lock. The thread has not retired.
     #[inline]
-    unsafe fn append(&self, cursor: *mut usize, words: &[u64]) {
-        #[cfg(not(feature = "loom"))]
-        {
-            debug_assert_eq!(cursor.cast_const().cast(), self.words.0);
-            // SAFETY: the thread's own, aligned word.
-            unsafe { self.append_at(AtomicUsize::from_ptr(cursor), words) }
+    unsafe fn append(&self, counter: u64, slots: &[u64]) {
+        // SAFETY: the caller guarantees that the thread has not retired.
+        let words = unsafe { self.words.get() };
+        let cursor = words.cursor();
+        if cursor.load(Ordering::Relaxed) as u64 == CURSOR_OFF {
+            return;
         }
-        #[cfg(feature = "loom")]
-        {
-            let _ = cursor;
-            // SAFETY: the caller is the thread.
-            unsafe { self.append_at(self.words.get().cursor(), words) }
+        let (before, epoch) = (words.epoch(), (counter >> 32) as u32);
+        if before != epoch {
+            words.set_epoch(epoch);
+            let last_before = u64::from(before) << 32 | u64::from(u32::MAX);
+            let closing = Slot::extension(Extension::FullTime, counter).0;
+            // SAFETY: the caller is the thread, or the thread does not record meanwhile.
+            unsafe { self.append_at(cursor, &[last_before, counter, closing]) };
+        }
+        // SAFETY: the caller is the thread, or the thread does not record meanwhile.
+        unsafe { self.append_at(cursor, slots) };
+    }
+
+    /// If the last slot is the entry of the innermost call, and less than the limit older than this counter: moves the cursor
+    /// back over it, and marks the slot as taken back. False if not.
+    ///
+    /// # Safety
+    /// As [`append`](Self::append).
+    #[inline]
+    unsafe fn take_back(&self, counter: u64) -> bool {
+        // SAFETY: the caller guarantees that the thread has not retired.
+        let words = unsafe { self.words.get() };
+        let (cursor, limit) = (words.cursor(), words.rewind_below());
+        let at = cursor.load(Ordering::Relaxed);
+        if limit == 0 || at as u64 == CURSOR_OFF || words.epoch() != (counter >> 32) as u32 {
+            return false;
+        }
+        let last = at - SLOT_STRIDE;
+        // SAFETY: at the start of a ring, the zero page before it is read.
+        let slot = Slot(unsafe { read_slot(last) });
+        let is_entry = matches!(slot.event(), Event::Entry { .. });
+        if !is_entry || (counter as u32).wrapping_sub(slot.counter()) >= limit {
+            return false;
+        }
+        #[cfg(feature = "check-rewind")]
+        // SAFETY: the caller is the thread.
+        unsafe {
+            self.note_taken_back(slot, counter, last)
+        };
+        // SAFETY: an entry stands there, so `last` is a slot of the ring, not in the page before it.
+        unsafe { write_slot(last, Slot::taken_back(counter).0) };
+        cursor.store(last, Ordering::Relaxed);
+        words.set_taken_back(words.taken_back().wrapping_add(1));
+        true
+    }
+
+    /// Notes that the call with this entry was taken back, as the trace stubs do.
+    ///
+    /// # Safety
+    /// As [`append`](Self::append).
+    #[cfg(feature = "check-rewind")]
+    unsafe fn note_taken_back(&self, entry: Slot, counter: u64, address: usize) {
+        // SAFETY: the caller guarantees that the thread has not retired.
+        let log = unsafe { self.words.get() }.rewind_log();
+        let at = log.load(Ordering::Relaxed);
+        if at != 0 {
+            let call = TakenBack {
+                entry: entry.0,
+                exit: counter as u32,
+                address: address as u32,
+            };
+            // SAFETY: the log is aligned, and has room, or ends with a guard page.
+            unsafe { (at as *mut TakenBack).write(call) };
+            log.store(at + std::mem::size_of::<TakenBack>(), Ordering::Relaxed);
         }
     }
 
@@ -431,16 +593,10 @@ impl ThreadTrace {
     /// its slots before the wrap count as written.
     fn next_lap(&self) -> usize {
         let base = self.base.load(Ordering::Relaxed);
-        let changes = self.lap_changes.load(Ordering::Relaxed);
-        self.lap_changes
-            .store(changes.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
         let laps = self.laps.load(Ordering::Relaxed);
         self.laps.store(laps.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: a thread that has a ring has not retired.
         unsafe { self.cursor() }.store(base, Ordering::Relaxed);
-        self.lap_changes
-            .store(changes.wrapping_add(2), Ordering::Release);
         base
     }
 
@@ -448,31 +604,48 @@ impl ThreadTrace {
     ///
     /// # Safety
     /// As [`append`](Self::append).
-    pub(crate) unsafe fn record_entry(&self, cursor: *mut usize, method: u64) {
+    #[inline]
+    pub(crate) unsafe fn record_entry(&self, method: u64) {
+        let counter = clock::counter();
         // SAFETY: the caller fulfils the conditions of `append`.
-        with_entry(method, |words| unsafe { self.append(cursor, words) });
+        with_entry(method, counter, |slots| unsafe {
+            self.append(counter, slots)
+        });
     }
 
-    /// Records the entry of the method at this address, or an exit if that is 0, at the thread's own cursor.
-    ///
-    /// # Safety
-    /// Called by the thread itself, which may record.
-    pub(crate) unsafe fn record_point(&self, method: u64) {
-        // SAFETY: the caller is the thread, so its words are valid.
-        let append = |words: &[u64]| unsafe { self.append_at(self.words.get().cursor(), words) };
-        match method {
-            0 => append(&[Slot::exit(clock::counter()).0]),
-            _ => with_entry(method, append),
-        }
-    }
-
-    /// Records a method exit.
+    /// Records a method exit, or takes the call back.
     ///
     /// # Safety
     /// As [`append`](Self::append).
-    pub(crate) unsafe fn record_exit(&self, cursor: *mut usize) {
+    #[inline]
+    pub(crate) unsafe fn record_exit(&self) {
+        let counter = clock::counter();
         // SAFETY: the caller fulfils the conditions of `append`.
-        unsafe { self.append(cursor, &[Slot::exit(clock::counter()).0]) }
+        unsafe {
+            if !self.take_back(counter) {
+                self.append(counter, &[Slot::exit(counter).0]);
+            }
+        }
+    }
+
+    /// Records that an exception left this number of calls; takes those back that are short.
+    ///
+    /// # Safety
+    /// As [`append`](Self::append).
+    unsafe fn record_unwound(&self, mut calls: u64) {
+        if self.records_events_only() {
+            return;
+        }
+        let counter = clock::counter();
+        // SAFETY: the caller fulfils the conditions of `append`.
+        while calls != 0 && unsafe { self.take_back(counter) } {
+            calls -= 1;
+        }
+        if calls != 0 {
+            let closing = Slot::extension(Extension::Unwound, counter).0;
+            // SAFETY: the caller fulfils the conditions of `append`.
+            unsafe { self.append(counter, &[calls, closing]) };
+        }
     }
 
     /// Records an event. Does nothing if the payload is not as long as the event's number says.
@@ -486,6 +659,10 @@ impl ThreadTrace {
             debug_assert!(false, "event {number:#x} with {} words", payload.len());
             return;
         }
+        if number == Extension::Unwound.number() {
+            // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
+            return unsafe { self.record_unwound(payload[0]) };
+        }
         let counter = clock::counter();
         let mut words = [0; MAX_EVENT_SLOTS];
         let slots = payload.len() + 1;
@@ -496,7 +673,7 @@ impl ThreadTrace {
             unsafe { self.append_event(counter, &words[..slots]) };
         } else {
             // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
-            unsafe { self.append_at(self.cursor(), &words[..slots]) };
+            unsafe { self.append(counter, &words[..slots]) };
         }
     }
 
@@ -655,56 +832,6 @@ impl ThreadTrace {
             return None;
         }
         Some(self.next_lap())
-    }
-
-    /// The number of anchors taken of the current ring.
-    #[cfg(all(test, not(feature = "loom")))]
-    pub(crate) fn anchors(&self) -> usize {
-        self.lock().anchors.len()
-    }
-
-    /// Takes an anchor: notes the position of the cursor together with the counter. False if the thread recorded so
-    /// often that no moment between two events was found.
-    ///
-    /// The counter is read between two equal readings of the cursor: slots before the cursor were written no later,
-    /// slots from the cursor on are published later.
-    pub(crate) fn take_anchor(&self) -> bool {
-        /// A try takes about 50 ns, and events are rarely closer to each other.
-        const TRIES: u32 = if cfg!(feature = "loom") { 1 } else { 1000 };
-        let mut inner = self.lock();
-        // A ring for events only has whole counters in it.
-        let recording = |ring: &&Ring| !inner.retired && ring.mode() == RingMode::Calls;
-        let Some(ring) = inner.ring.as_ref().filter(recording) else {
-            return true;
-        };
-        let (base, slots) = (ring.base(), ring.slots());
-        // SAFETY: the thread has not retired, and the lock is held.
-        let cursor = unsafe { self.words.get() }.cursor();
-        let found = (0..TRIES).find_map(|_| {
-            let changes = self.lap_changes.load(Ordering::Acquire);
-            let laps = self.laps.load(Ordering::Relaxed);
-            let at = cursor.load(Ordering::Acquire);
-            let counter = clock::counter_in_order();
-            let still = cursor.load(Ordering::Relaxed) == at;
-            fence(Ordering::Acquire);
-            let same_lap = self.lap_changes.load(Ordering::Relaxed) == changes;
-            (changes % 2 == 0 && same_lap && still).then_some((counter, laps, at))
-        });
-        let Some((counter, laps, at)) = found else {
-            return false;
-        };
-        // Wrapping, so that a bug that moved the cursor before the ring's start does not become a panic.
-        let slots_written = laps
-            .wrapping_mul(slots)
-            .wrapping_add(offset(at, base) / SLOT_BYTES as u64);
-        inner.anchors.note(
-            Anchor {
-                counter,
-                slots_written,
-            },
-            slots,
-        );
-        true
     }
 }
 

@@ -32,11 +32,11 @@ fn what_is_recorded_is_what_is_taken() {
     let trace = traced(&words);
     // SAFETY: this test is the thread.
     let taken = unsafe {
-        trace.record_entry(words.cursor().as_ptr(), 0x7000_1000);
-        trace.record_entry(words.cursor().as_ptr(), 0x12_3456_7890);
+        trace.record_entry(0x7000_1000);
+        trace.record_entry(0x12_3456_7890);
         trace.record_unwound(1);
         trace.record_event(Extension::LockWait.number(), &[77, 0xabcd]);
-        trace.record_exit(words.cursor().as_ptr());
+        trace.record_exit();
         trace.take(&mut None).unwrap()
     };
     assert_eq!(words.cursor().load(Ordering::Relaxed), 0);
@@ -104,13 +104,13 @@ fn a_thread_with_events_only_has_no_trace_points() {
     let wakes = Extension::Wakes.number();
     // SAFETY: this test is the thread.
     let (only_events, with_calls) = unsafe {
-        thread.record_entry(words.cursor().as_ptr(), 0x7000_1000);
+        thread.record_entry(0x7000_1000);
         thread.record_event(wakes, &[1]);
         thread.record_event_suspended(wakes, &[2]);
         let only_events = thread.take(&mut Some(ring())).unwrap();
         assert!(words.is_marked_traced() && thread.trace().is_traced());
         thread.record_event(wakes, &[3]);
-        thread.record_exit(words.cursor().as_ptr());
+        thread.record_exit();
         (only_events, thread.retire().unwrap())
     };
     let wakes = |n| (Extension::Wakes, vec![n]);
@@ -301,12 +301,12 @@ fn a_swap_loses_nothing_and_recording_goes_on() {
     let trace = traced(&words);
     // SAFETY: this test is the thread.
     unsafe {
-        trace.record_exit(words.cursor().as_ptr());
+        trace.record_exit();
         assert!(words.is_marked_traced());
         let first = trace.take(&mut Some(ring())).unwrap();
         assert!(words.is_marked_traced());
-        trace.record_exit(words.cursor().as_ptr());
-        trace.record_exit(words.cursor().as_ptr());
+        trace.record_exit();
+        trace.record_exit();
         let second = trace.retire().unwrap();
         assert!(!words.is_marked_traced());
         let events =
@@ -331,7 +331,7 @@ fn appending_wraps_before_the_guard_page() {
     // SAFETY: this test is the thread.
     let taken = unsafe {
         for i in 0..slots + 3 {
-            trace.record_entry(words.cursor().as_ptr(), 0x1_0000 + i as u64);
+            trace.record_entry(0x1_0000 + i as u64);
         }
         trace.take(&mut None).unwrap()
     };
@@ -362,22 +362,172 @@ fn only_the_cursor_at_the_end_wraps() {
     assert_eq!(trace.trace().laps.load(Ordering::Relaxed), 2);
 }
 
+/// The events of calls, oldest first.
+fn calls(taken: &TakenRing) -> Vec<Event> {
+    let mut events: Vec<_> = taken.slots().events().map(|e| e.event()).collect();
+    events.reverse();
+    events.retain(|e| !matches!(e, Event::Extension { .. }));
+    events
+}
+
+fn entry(method: u32) -> Event {
+    Event::Entry { method }
+}
+
 #[test]
-fn anchors_of_a_thread_that_stands_still_are_two() {
+fn short_calls_are_taken_back_and_their_callers_too() {
     let words = ThreadWords::new();
     let trace = traced(&words);
-    for _ in 0..5 {
-        trace.take_anchor();
-    }
+    trace.trace().set_rewind_below(u32::MAX);
     // SAFETY: this test is the thread.
-    let anchors = unsafe {
-        trace.record_exit(words.cursor().as_ptr());
-        trace.take_anchor();
-        trace.take(&mut None).unwrap().anchors
+    let taken = unsafe {
+        trace.record_entry(0x7000_1000);
+        trace.record_entry(0x7000_2000);
+        trace.record_entry(0x7000_3000);
+        trace.record_exit();
+        trace.record_exit();
+        // An event keeps the call in which it was recorded, and that call's callers.
+        trace.record_event(Extension::UserMark.number(), &[7]);
+        trace.record_entry(0x7000_4000);
+        trace.record_exit();
+        trace.record_exit();
+        trace.take(&mut None).unwrap()
     };
+    assert_eq!(calls(&taken), [entry(0x7000_1000), Event::Exit]);
+    let epochs = taken.header.epochs.unwrap();
+    assert_eq!((epochs.rewind_below, epochs.taken_back), (u32::MAX, 3));
+}
+
+#[test]
+fn without_a_limit_all_calls_are_kept() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    // SAFETY: this test is the thread.
+    let taken = unsafe {
+        trace.record_entry(0x7000_1000);
+        trace.record_exit();
+        trace.take(&mut None).unwrap()
+    };
+    assert_eq!(calls(&taken), [entry(0x7000_1000), Event::Exit]);
+    assert_eq!(taken.header.epochs.unwrap().taken_back, 0);
+}
+
+#[test]
+fn the_time_between_entry_and_exit_decides() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    let trace = trace.trace();
+    trace.set_rewind_below(1000);
+    let now = clock::counter();
+    // A change of the upper half would keep the calls.
+    let at = if now as u32 > u32::MAX - 5000 {
+        now + 10_000
+    } else {
+        now
+    };
+    words.set_epoch((at >> 32) as u32);
+    // SAFETY: this test is the thread.
+    let (long, short) = unsafe {
+        trace.append(at, &[Slot::entry(0x7000_1000, at).0]);
+        let long = trace.take_back(at + 1000);
+        (long, trace.take_back(at + 999))
+    };
+    assert_eq!((long, short), (false, true));
+}
+
+#[test]
+fn an_exception_takes_short_calls_back() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    trace.trace().set_rewind_below(u32::MAX);
+    // SAFETY: this test is the thread.
+    let taken = unsafe {
+        trace.record_entry(0x7000_1000);
+        trace.record_event(Extension::UserMark.number(), &[7]);
+        trace.record_entry(0x7000_2000);
+        trace.record_entry(0x7000_3000);
+        trace.record_unwound(3);
+        trace.record_entry(0x7000_4000);
+        trace.record_unwound(1);
+        trace.take(&mut None).unwrap()
+    };
+    let unwound: Vec<_> = (taken.slots().events())
+        .filter(|e| e.event() == extension(Extension::Unwound))
+        .map(|e| e.payload(0))
+        .collect();
     assert_eq!(
-        anchors.iter().map(|a| a.slots_written).collect::<Vec<_>>(),
-        [2, 2, 3]
+        (calls(&taken), unwound),
+        (vec![entry(0x7000_1000)], vec![Some(1)])
     );
-    assert!(anchors.windows(2).all(|w| w[0].counter <= w[1].counter));
+    assert_eq!(taken.header.epochs.unwrap().taken_back, 3);
+}
+
+#[test]
+fn a_call_across_the_rings_end_is_kept() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    trace.trace().set_rewind_below(u32::MAX);
+    let slots = 4096 / SLOT_BYTES;
+    // SAFETY: this test is the thread.
+    let taken = unsafe {
+        // `Started` has two slots: the last of these entries is the first slot of the second lap.
+        for i in 0..slots as u64 - 1 {
+            trace.record_entry(0x1_0000 + i);
+        }
+        trace.record_exit();
+        trace.record_exit();
+        trace.take(&mut None).unwrap()
+    };
+    let kept = [entry(0x1_0000 + slots as u32 - 3), Event::Exit];
+    assert!(calls(&taken).ends_with(&kept));
+    assert_eq!(taken.header.epochs.unwrap().taken_back, 1);
+}
+
+#[test]
+fn slots_that_were_taken_back_are_no_slots_of_the_lap_before() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    let slots = 4096 / SLOT_BYTES;
+    // SAFETY: this test is the thread.
+    let taken = unsafe {
+        for i in 0..slots as u64 {
+            trace.record_entry(0x1_0000 + i);
+        }
+        trace.trace().set_rewind_below(u32::MAX);
+        for _ in 0..3 {
+            trace.record_entry(0x7000_1000);
+        }
+        for _ in 0..3 {
+            trace.record_exit();
+        }
+        trace.take(&mut None).unwrap()
+    };
+    // `Started` pushed two entries into the second lap; three slots of the first are gone.
+    assert_eq!(calls(&taken).first(), Some(&entry(0x1_0000 + 3)));
+    assert_eq!(taken.slots().len(), slots - 3 + 1);
+}
+
+#[test]
+fn a_change_of_the_counters_upper_half_is_recorded() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    trace.trace().set_rewind_below(u32::MAX);
+    let epoch = (clock::counter() >> 32) as u32;
+    // SAFETY: this test is the thread.
+    let taken = unsafe {
+        trace.record_entry(0x7000_1000);
+        // As if the thread had recorded nothing for so long.
+        words.set_epoch(epoch.wrapping_sub(2));
+        trace.record_exit();
+        trace.take(&mut None).unwrap()
+    };
+    let event = (taken.slots().events())
+        .find(|e| e.event() == extension(Extension::FullTime))
+        .unwrap();
+    let before = u64::from(epoch.wrapping_sub(2)) << 32 | 0xffff_ffff;
+    assert_eq!(event.payload(0), Some(before));
+    let now = event.payload(1).unwrap();
+    assert!(now as u32 == event.counter() && now >> 32 >= u64::from(epoch));
+    // The call took longer than the low half of the counter shows.
+    assert_eq!(calls(&taken), [entry(0x7000_1000), Event::Exit]);
 }

@@ -6,9 +6,30 @@
 
 #include "arch/x86_64/asm_support_x86_64.S"
 #include "hindsight/runtime/lab_build.h"
+#include "hindsight/runtime/slot_words.h"
 
 // The first byte of the word `poll`.
 #define THREAD_HINDSIGHT_TRACING_OFFSET (THREAD_HINDSIGHT_SUSPEND_OFFSET - 1)
+#define THREAD_HINDSIGHT_EPOCH_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + HINDSIGHT_EPOCH)
+#define THREAD_HINDSIGHT_REWIND_BELOW_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + HINDSIGHT_REWIND_BELOW)
+#define THREAD_HINDSIGHT_TAKEN_BACK_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + HINDSIGHT_TAKEN_BACK_COUNT)
+#define THREAD_HINDSIGHT_REWIND_LOG_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + HINDSIGHT_REWIND_LOG)
+
+// With the counter in edx:eax and the cursor in r11: records FullTime, as the upper half of the counter has changed since
+// the thread's last slot. Its payload is an upper bound for that slot's counter, and the counter now. Changes edx.
+MACRO0(RECORD_FULL_TIME)
+    xchgl %edx, %gs:THREAD_HINDSIGHT_EPOCH_OFFSET
+    movl LITERAL(-1), (%r11)                  // May fault at the end of the ring, as the next two stores of this kind.
+    movl %edx, 4(%r11)
+    addq LITERAL(8), %r11
+    movl %eax, (%r11)
+    movl %gs:THREAD_HINDSIGHT_EPOCH_OFFSET, %edx
+    movl %edx, 4(%r11)
+    addq LITERAL(8), %r11
+    movl LITERAL(HINDSIGHT_FULL_TIME), (%r11)
+    movl %eax, 4(%r11)
+    addq LITERAL(8), %r11
+END_MACRO
 
 // The slow path of a method's suspend check at its entry. The frame is set up: 0(%rsp) is the return
 // address, 8(%rsp) the method. Keeps every register but r11.
@@ -21,6 +42,9 @@ DEFINE_FUNCTION art_quick_trace_entry
     pushq %rdx
     CFI_ADJUST_CFA_OFFSET(8)
     rdtsc
+    cmpl %edx, %gs:THREAD_HINDSIGHT_EPOCH_OFFSET
+    jne .Lentry_in_new_epoch
+.Lrecord_entry:
     movl 24(%rsp), %edx
     movl %edx, (%r11)                         // May fault at the end of the ring: HandleRingGuardFault.
     movl %eax, 4(%r11)
@@ -39,6 +63,11 @@ DEFINE_FUNCTION art_quick_trace_entry
     lock
     andb LITERAL(0), %gs:THREAD_HINDSIGHT_SUSPEND_OFFSET
     jmp SYMBOL(art_quick_test_suspend)
+.Lentry_in_new_epoch:
+    CFI_ADJUST_CFA_OFFSET(16)
+    RECORD_FULL_TIME
+    jmp .Lrecord_entry
+    CFI_ADJUST_CFA_OFFSET(-16)
 END_FUNCTION art_quick_trace_entry
 
 // Entry of a method without a suspend check: the method is in rdi. Keeps every register but r11.
@@ -49,6 +78,9 @@ DEFINE_FUNCTION art_quick_trace_entry_leaf
     pushq %rdx
     CFI_ADJUST_CFA_OFFSET(8)
     rdtsc
+    cmpl %edx, %gs:THREAD_HINDSIGHT_EPOCH_OFFSET
+    jne .Lleaf_entry_in_new_epoch
+.Lrecord_leaf_entry:
     movl %edi, (%r11)
     movl %eax, 4(%r11)
     addq LITERAL(8), %r11
@@ -58,13 +90,51 @@ DEFINE_FUNCTION art_quick_trace_entry_leaf
     popq %rax
     CFI_ADJUST_CFA_OFFSET(-8)
     ret
+.Lleaf_entry_in_new_epoch:
+    CFI_ADJUST_CFA_OFFSET(16)
+    RECORD_FULL_TIME
+    jmp .Lrecord_leaf_entry
+    CFI_ADJUST_CFA_OFFSET(-16)
 END_FUNCTION art_quick_trace_entry_leaf
 
-// Jumped to in place of a return; the frame is gone. Keeps only rax, xmm0 and the callee-saved registers.
+// Jumped to in place of a return (the frame is gone), or called. Keeps only rax, xmm0 and the callee-saved registers.
+//
+// If the last slot is the entry of this call, and younger than the limit, the call is taken back: the cursor goes back over
+// that slot. The slot before a ring's first is no entry. Within one epoch the low half of the counter is enough.
 DEFINE_FUNCTION art_quick_trace_exit
     movq %gs:THREAD_HINDSIGHT_CURSOR_OFFSET, %r11
     movq %rax, %r10
     rdtsc
+    cmpl %edx, %gs:THREAD_HINDSIGHT_EPOCH_OFFSET
+    jne .Lexit_in_new_epoch
+    cmpl LITERAL(HINDSIGHT_FIRST_METHOD), -8(%r11)
+    jb .Lrecord_exit
+    movl %eax, %edx
+    subl -4(%r11), %edx
+    cmpl %gs:THREAD_HINDSIGHT_REWIND_BELOW_OFFSET, %edx
+    jae .Lrecord_exit
+#if defined(HINDSIGHT_LAB)
+    // Notes the slot, the counter at the exit, and the lower half of the slot's address.
+    movq %gs:THREAD_HINDSIGHT_REWIND_LOG_OFFSET, %rcx
+    testq %rcx, %rcx
+    jz .Ltake_back
+    movq -8(%r11), %rdx
+    movq %rdx, (%rcx)
+    movl %eax, 8(%rcx)
+    leaq -8(%r11), %rdx
+    movl %edx, 12(%rcx)
+    addq LITERAL(16), %gs:THREAD_HINDSIGHT_REWIND_LOG_OFFSET
+.Ltake_back:
+#endif
+    movl LITERAL(HINDSIGHT_TAKEN_BACK), -8(%r11)
+    subq LITERAL(8), %r11
+    movq %r11, %gs:THREAD_HINDSIGHT_CURSOR_OFFSET
+    addq LITERAL(1), %gs:THREAD_HINDSIGHT_TAKEN_BACK_OFFSET
+    movq %r10, %rax
+    ret
+.Lexit_in_new_epoch:
+    RECORD_FULL_TIME
+.Lrecord_exit:
     movl LITERAL(0), (%r11)
     movl %eax, 4(%r11)
     addq LITERAL(8), %r11
