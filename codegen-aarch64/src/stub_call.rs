@@ -37,7 +37,7 @@ use dynasmrt::{dynasm, DynasmApi, DynasmLabelApi, VecAssembler};
 use hindsight_codegen_core::{EncodeError, Isa, StubCall, StubCode, StubSite};
 
 use crate::isa::{Aarch64, CURSOR_REGISTER, SCRATCH_REGISTER};
-use crate::regs::RegSet;
+use crate::regs::{Reg, RegSet};
 
 /// Emits a call of the stub.
 pub(crate) fn emit(call: &StubCall) -> Result<StubCode<Aarch64>, EncodeError<Aarch64>> {
@@ -74,6 +74,9 @@ pub(crate) fn emit(call: &StubCall) -> Result<StubCode<Aarch64>, EncodeError<Aar
                 ; done:
             );
         }
+        StubSite::FramedExit => {
+            dynasm!(ops; .arch aarch64; ldr x16, [x19, stub]; cbz x16, >done; blr x16; done:);
+        }
         #[cfg(feature = "comparison")]
         StubSite::PollTailExit => {
             dynasm!(ops; .arch aarch64; ldrb w16, [x19, poll]; cbnz w16, >shared; ret; shared:);
@@ -92,10 +95,16 @@ pub(crate) fn emit(call: &StubCall) -> Result<StubCode<Aarch64>, EncodeError<Aar
     match ops.finalize() {
         Ok(bytes) => Ok(StubCode {
             bytes,
-            clobbers: if call.site == StubSite::LeafEntry {
-                RegSet::of(&[CURSOR_REGISTER, SCRATCH_REGISTER])
-            } else {
-                RegSet::of(&[CURSOR_REGISTER])
+            clobbers: match call.site {
+                StubSite::LeafEntry => RegSet::of(&[CURSOR_REGISTER, SCRATCH_REGISTER]),
+                StubSite::FramedExit => RegSet::of(&[
+                    Reg::X9,
+                    Reg::X10,
+                    CURSOR_REGISTER,
+                    SCRATCH_REGISTER,
+                    Reg::X30,
+                ]),
+                _ => RegSet::of(&[CURSOR_REGISTER]),
             },
             shared_exit: shared,
         }),

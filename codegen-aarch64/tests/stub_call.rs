@@ -39,7 +39,7 @@ fn words(code: &[u8]) -> Vec<u32> {
 #[test]
 fn the_table() {
     type Row<'a> = (StubSite, &'a [u32], &'a [&'a str]);
-    let table: [Row; 7] = [
+    let table: [Row; 8] = [
         (
             StubSite::PollTailExit,
             &[
@@ -106,6 +106,11 @@ fn the_table() {
                 "br x16",
             ],
         ),
+        (
+            StubSite::FramedExit,
+            &[0xf940_5270, 0xb400_0050, 0xd63f_0200],
+            &["ldr x16, [x19, #0xa0]", "cbz x16, #0xc", "blr x16"],
+        ),
     ];
     for (site, expected_words, expected) in table {
         let code = emit_stub_call(&call(site)).unwrap();
@@ -162,6 +167,10 @@ fn the_bytes_are_those_of_independent_assemblers() {
             format!("{load}cbz x16, leaf{n}\nadr x17, leaf{n}\nbr x16\nleaf{n}:\n"),
             StubSite::LeafEntry,
         );
+        add(
+            format!("{load}cbz x16, framed{n}\nblr x16\nframed{n}:\n"),
+            StubSite::FramedExit,
+        );
     }
     let compared = assert_assemblers_agree(Isa::Aarch64, &source, &emitted);
     println!("{} bytes compared with {compared:?}", emitted.len());
@@ -194,6 +203,7 @@ fn sites() -> impl Strategy<Value = StubSite> {
         Just(StubSite::TailExit),
         distances.prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
         Just(StubSite::LeafEntry),
+        Just(StubSite::FramedExit),
     ]
 }
 
@@ -270,6 +280,9 @@ proptest! {
                 "adr x17, #0x10".into(),
                 "br x16".into(),
             ],
+            StubSite::FramedExit => {
+                vec![stub[0].clone(), "cbz x16, #0xc".into(), "blr x16".into()]
+            }
             _ => stub.to_vec(),
         };
         prop_assert_eq!(text(&code.bytes), expected);

@@ -21,7 +21,7 @@ pub enum StubSite {
         /// not below `Isa::MIN_SHARED_EXIT`, a multiple of the size of an instruction.
         shared_exit: i32,
     },
-    /// On Thumb-2, before the epilogue of a method that has saved lr.
+    /// Before the epilogue of a method that has saved its return address.
     FramedExit,
     /// As `LeafEntry`, with a test of the poll byte.
     #[cfg(feature = "comparison")]

@@ -12,7 +12,8 @@
 //!     jmp  rdx
 //! ```
 //!
-//! The exits stand in place of the method's `ret`: the stub returns to the method's caller. So the stub keeps all
+//! `FramedExit`, before the epilogue of a method, is as `LeafEntry` with rdx in the place of r11. The other exits stand in
+//! place of the method's `ret`: the stub returns to the method's caller. So the stub keeps all
 //! values that the method returns, in rax and xmm0; rdx never holds one. At an entry the stub finds the method in rdi
 //! and may change [`CURSOR_REGISTER`] and the flags only. None of these instructions touches the ring.
 //!
@@ -95,6 +96,18 @@ pub(crate) fn emit(call: &StubCall) -> Result<StubCode<X86_64>, EncodeError<X86_
                 ; done:
             );
             RegSet::of(&[CURSOR_REGISTER])
+        }
+        StubSite::FramedExit => {
+            dynasm!(ops
+                ; .arch x64
+                ; gs mov rdx, [stub]
+                ; test rdx, rdx
+                ; je BYTE >done
+                ; call rdx
+                ; done:
+            );
+            // rdx also while the thread is not traced; the others are the stub's.
+            RegSet::of(&[Reg::Rdx, Reg::R10, CURSOR_REGISTER])
         }
         #[cfg(feature = "comparison")]
         StubSite::PollTailExit => {

@@ -29,7 +29,7 @@ fn the_table() {
     const LOAD_RDX: [u8; 9] = [0x65, 0x48, 0x8b, 0x14, 0x25, 0xa0, 0, 0, 0];
     const CALL: [u8; 8] = [0x65, 0xff, 0x14, 0x25, 0xa0, 0, 0, 0];
     type Row<'a> = (StubSite, &'a [&'a [u8]], &'a [&'a str]);
-    let table: [Row; 12] = [
+    let table: [Row; 13] = [
         (
             StubSite::PollTailExit,
             &[&TEST, &[0x75, 1, 0xc3], &JUMP],
@@ -112,6 +112,19 @@ fn the_table() {
                 "callq *%r11",
             ],
         ),
+        (
+            StubSite::FramedExit,
+            &[
+                &[0x65, 0x48, 0x8b, 0x14, 0x25, 0xa0, 0, 0, 0],
+                &[0x48, 0x85, 0xd2, 0x74, 2, 0xff, 0xd2],
+            ],
+            &[
+                "movq %gs:0xa0, %rdx",
+                "testq %rdx, %rdx",
+                "je 0x10",
+                "callq *%rdx",
+            ],
+        ),
     ];
     for (site, bytes, expected) in table {
         let code = emit_stub_call(&call(site)).unwrap();
@@ -184,6 +197,10 @@ fn the_bytes_are_those_of_independent_assemblers() {
             format!("mov %gs:{stub},%r11\ntest %r11,%r11\nje leaf{n}\ncall *%r11\nleaf{n}:\n"),
             call(StubSite::LeafEntry),
         );
+        add(
+            format!("mov %gs:{stub},%rdx\ntest %rdx,%rdx\nje framed{n}\ncall *%rdx\nframed{n}:\n"),
+            call(StubSite::FramedExit),
+        );
     }
     let compared = assert_assemblers_agree(Isa::X86_64, &source, &emitted);
     println!("{} bytes compared with {compared:?}", emitted.len());
@@ -210,6 +227,7 @@ fn sites() -> impl Strategy<Value = StubSite> {
         distances().prop_map(|shared_exit| StubSite::LaterExit { shared_exit }),
         Just(StubSite::ShortExit),
         Just(StubSite::LeafEntry),
+        Just(StubSite::FramedExit),
     ]
 }
 
@@ -279,6 +297,7 @@ proptest! {
                 "retq".into(),
             ],
             StubSite::LeafEntry => pointer("r11", &["je 0x11", "callq *%r11"]),
+            StubSite::FramedExit => pointer("rdx", &["je 0x10", "callq *%rdx"]),
             StubSite::PollLeafEntry => vec![test, "je 0x13".into(), format!("callq *%gs:{stub}")],
             _ => vec![format!("callq *%gs:{stub}")],
         };
@@ -415,6 +434,7 @@ mod on_the_processor {
                 | StubSite::LaterExit { .. }
                 | StubSite::ShortExit
                 | StubSite::LeafEntry
+                | StubSite::FramedExit
         )
     }
 
@@ -454,6 +474,7 @@ mod on_the_processor {
             StubSite::TailExit,
             StubSite::ShortExit,
             StubSite::LeafEntry,
+            StubSite::FramedExit,
         ]
         .map(|site| method(site, 0))
         .into();

@@ -25,13 +25,17 @@ namespace hindsight {
 
 namespace {
 
+// The stubs keep the registers that a JNI stub has in use at these places: the arguments, and the result.
 template <PointerSize kPointerSize>
-std::vector<uint8_t> NativeTracePoint(InstructionSet isa, TraceSite site, uint32_t method_register) {
+std::vector<uint8_t> NativeTracePoint(InstructionSet isa, bool is_entry, uint32_t method_register) {
+  const bool is_inline = GetTracePointForm(isa) == TracePointForm::kInline;
+  const TraceSite site = is_entry ? (is_inline ? TraceSite::kInlineEntry : TraceSite::kLeafEntry)
+                                  : (is_inline ? TraceSite::kInlineExit : TraceSite::kFramedExit);
   const TracePointRequest request = {
       site,
       method_register,
       CursorOffset<kPointerSize>().Int32Value(),
-      /* stub_offset= */ 0,
+      (is_entry ? LeafStubOffset<kPointerSize>() : ExitStubOffset<kPointerSize>()).Int32Value(),
       // Also where the method returns void or a floating-point number; keeping the register then does no harm.
       /* returns_core_value= */ true,
       /* shared_exit= */ 0,
@@ -48,21 +52,21 @@ void EmitBytes(MacroAssembler* masm, const std::vector<uint8_t>& bytes) {
 }
 #endif
 
-void Emit(JNIMacroAssembler<PointerSize::k32>* assembler, InstructionSet isa, TraceSite site) {
+void Emit(JNIMacroAssembler<PointerSize::k32>* assembler, InstructionSet isa, bool is_entry) {
   if (GetTracePointForm(isa) == TracePointForm::kNone) {
     return;
   }
 #ifdef ART_ENABLE_CODEGEN_arm
   if (isa == InstructionSet::kArm || isa == InstructionSet::kThumb2) {
     EmitBytes(down_cast<arm::ArmVIXLJNIMacroAssembler*>(assembler)->GetAssembler()->GetVIXLAssembler(),
-              NativeTracePoint<kArmPointerSize>(InstructionSet::kThumb2, site, arm::R0));
+              NativeTracePoint<kArmPointerSize>(InstructionSet::kThumb2, is_entry, arm::R0));
     return;
   }
 #endif
   LOG(FATAL) << "Unreachable: trace points on " << isa << ", " << assembler;
 }
 
-void Emit(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa, TraceSite site) {
+void Emit(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa, bool is_entry) {
   if (GetTracePointForm(isa) == TracePointForm::kNone) {
     return;
   }
@@ -70,14 +74,14 @@ void Emit(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa, Tr
 #ifdef ART_ENABLE_CODEGEN_arm64
     case InstructionSet::kArm64:
       EmitBytes(down_cast<arm64::Arm64JNIMacroAssembler*>(assembler)->GetAssembler()->GetVIXLAssembler(),
-                NativeTracePoint<kArm64PointerSize>(isa, site, arm64::X0));
+                NativeTracePoint<kArm64PointerSize>(isa, is_entry, arm64::X0));
       return;
 #endif
 #ifdef ART_ENABLE_CODEGEN_x86_64
     case InstructionSet::kX86_64: {
       AssemblerBuffer* buffer =
           down_cast<x86_64::X86_64JNIMacroAssembler*>(assembler)->GetAssembler()->GetBuffer();
-      for (uint8_t byte : NativeTracePoint<kX86_64PointerSize>(isa, site, x86_64::RDI)) {
+      for (uint8_t byte : NativeTracePoint<kX86_64PointerSize>(isa, is_entry, x86_64::RDI)) {
         AssemblerBuffer::EnsureCapacity ensured(buffer);
         buffer->Emit<uint8_t>(byte);
       }
@@ -92,18 +96,18 @@ void Emit(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa, Tr
 }  // namespace
 
 void EmitNativeMethodEntry(JNIMacroAssembler<PointerSize::k32>* assembler, InstructionSet isa) {
-  Emit(assembler, isa, TraceSite::kInlineEntry);
+  Emit(assembler, isa, /* is_entry= */ true);
 }
 
 void EmitNativeMethodEntry(JNIMacroAssembler<PointerSize::k64>* assembler, InstructionSet isa) {
-  Emit(assembler, isa, TraceSite::kInlineEntry);
+  Emit(assembler, isa, /* is_entry= */ true);
 }
 
 void EmitNativeMethodExit(JNIMacroAssembler<PointerSize::k32>* assembler,
                           InstructionSet isa,
                           bool is_critical_native) {
   if (!is_critical_native) {
-    Emit(assembler, isa, TraceSite::kInlineExit);
+    Emit(assembler, isa, /* is_entry= */ false);
   }
 }
 
@@ -111,7 +115,7 @@ void EmitNativeMethodExit(JNIMacroAssembler<PointerSize::k64>* assembler,
                           InstructionSet isa,
                           bool is_critical_native) {
   if (!is_critical_native) {
-    Emit(assembler, isa, TraceSite::kInlineExit);
+    Emit(assembler, isa, /* is_entry= */ false);
   }
 }
 

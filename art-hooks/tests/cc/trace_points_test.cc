@@ -25,7 +25,9 @@
 #include "gtest/gtest.h"
 #include "hindsight/compat.h"
 #include "hindsight/compiler/trace_point_insertion.h"
+#include "hindsight/runtime/event_numbers.h"
 #include "hindsight/runtime/oat_key.h"
+#include "hindsight/runtime/slot_words.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_point_form.h"
 #include "hindsight/runtime/trace_stubs.h"
@@ -517,9 +519,13 @@ class Running {
 
   ~Running() { munmap(code_, size_); }
 
-  void Trace() {
+  // Records from here on, and takes calls back that are shorter than this, in ticks.
+  void Trace(uint32_t rewind_below = 0u) {
     ring_.assign(16u, 0u);
-    Word(CursorOffset<PointerSize::k64>()) = reinterpret_cast<uintptr_t>(ring_.data());
+    // There is a slot before a ring's first.
+    Word(CursorOffset<PointerSize::k64>()) = reinterpret_cast<uintptr_t>(ring_.data() + 1);
+    SetEpoch(__builtin_ia32_rdtsc() >> 32);
+    SmallWord(HINDSIGHT_REWIND_BELOW) = rewind_below;
     Word(ExitStubOffset<PointerSize::k64>()) = RecordingStubs().exit;
     Word(LeafStubOffset<PointerSize::k64>()) = RecordingStubs().leaf_entry;
     Word(PollOffset<PointerSize::k64>()) = 1u;
@@ -537,19 +543,41 @@ class Running {
     return result;
   }
 
-  // The lower halves of the recorded slots: methods, and 0 for exits.
+  void SetEpoch(uint32_t epoch) { SmallWord(HINDSIGHT_EPOCH) = epoch; }
+  uint32_t TakenBack() { return SmallWord(HINDSIGHT_TAKEN_BACK_COUNT); }
+  uint32_t Epoch() { return SmallWord(HINDSIGHT_EPOCH); }
+
+  // Notes the calls that are taken back here.
+  void SetLog(uint64_t* log) { memcpy(&SmallWord(HINDSIGHT_REWIND_LOG), &log, sizeof(log)); }
+
+  // All slots since recording started.
+  std::vector<uint64_t> Slots() {
+    const uint64_t* end = reinterpret_cast<uint64_t*>(Word(CursorOffset<PointerSize::k64>()));
+    return std::vector<uint64_t>(static_cast<const uint64_t*>(ring_.data()) + 1, end);
+  }
+
+  // The slot that the next event will overwrite.
+  uint64_t NextSlot() { return *reinterpret_cast<uint64_t*>(Word(CursorOffset<PointerSize::k64>())); }
+
+  // The lower halves of the recorded slots: methods, and 0 for exits. Without FullTime, which may happen at any time.
   std::vector<uint32_t> Recorded() {
-    const uintptr_t end = Word(CursorOffset<PointerSize::k64>());
-    const size_t slots = (end - reinterpret_cast<uintptr_t>(ring_.data())) / 8u;
     std::vector<uint32_t> found;
-    for (size_t i = 0u; i < slots; ++i) {
-      EXPECT_NE(ring_[i] >> 32, 0u) << "no time in slot " << i;
-      found.push_back(static_cast<uint32_t>(ring_[i]));
+    for (uint64_t slot : Slots()) {
+      EXPECT_NE(slot >> 32, 0u) << "no time in slot " << found.size();
+      found.push_back(static_cast<uint32_t>(slot));
+      if (found.back() == kFullTime) {
+        found.resize(found.size() - 3u);
+      }
     }
     return found;
   }
 
  private:
+  uint32_t& SmallWord(size_t distance) {
+    return *reinterpret_cast<uint32_t*>(
+        thread_.data() + CursorOffset<PointerSize::k64>().SizeValue() + distance);
+  }
+
   uintptr_t& Word(ThreadOffset<PointerSize::k64> offset) {
     return *reinterpret_cast<uintptr_t*>(thread_.data() + offset.SizeValue());
   }
@@ -589,6 +617,69 @@ TEST(TracePointsTest, AMethodThatCallsRecordsItsEntryWithItsSuspendCheck) {
 TEST(TracePointsTest, AMethodWithALoopRecordsOneEntryAndOneExit) {
   TestRun(&Method::Loop, 0, 12);
   TestRun(&Method::Loop, 50, 53);
+}
+
+// The stubs take calls back; the inline form does not.
+
+std::unique_ptr<Running> RunningMethod() {
+  Method method(InstructionSet::kX86_64);
+  method.ReturnOrThrow();
+  method.Insert();
+  return std::make_unique<Running>(method.Lower());
+}
+
+TEST(TracePointsTest, AShortCallIsTakenBackAndItsSlotMarked) {
+  if (!IsShared()) {
+    return;
+  }
+  std::unique_ptr<Running> running = RunningMethod();
+  running->Trace(/* rewind_below= */ 0xffffffffu);
+  uint64_t log[4] = {};
+  running->SetLog(log);
+  EXPECT_EQ(running->Call(kMethod, 3), 4);
+  EXPECT_EQ(running->Call(kMethod + 8u, 3), 4);
+  // A change of the epoch, once in a second, keeps a call.
+  if (running->TakenBack() == 2u) {
+    EXPECT_EQ(running->Recorded(), std::vector<uint32_t>());
+    EXPECT_EQ(static_cast<uint32_t>(running->NextSlot()), static_cast<uint32_t>(HINDSIGHT_TAKEN_BACK));
+    // The entry; the counter at the exit, and where the entry was.
+    EXPECT_EQ(static_cast<uint32_t>(log[0]), kMethod);
+    EXPECT_EQ(static_cast<uint32_t>(log[2]), kMethod + 8u);
+    EXPECT_GT(static_cast<uint32_t>(log[1]), static_cast<uint32_t>(log[0] >> 32));
+    EXPECT_EQ(log[1] >> 32, log[3] >> 32);
+  } else {
+    EXPECT_GT(running->Slots().size(), 3u);
+  }
+}
+
+TEST(TracePointsTest, ACallThatIsNotShorterThanTheLimitIsKept) {
+  if (!IsShared()) {
+    return;
+  }
+  std::unique_ptr<Running> running = RunningMethod();
+  // Two reads of the counter are some ticks apart.
+  running->Trace(/* rewind_below= */ 1u);
+  EXPECT_EQ(running->Call(kMethod, 3), 4);
+  EXPECT_EQ(running->TakenBack(), 0u);
+  EXPECT_EQ(running->Recorded(), (std::vector<uint32_t>{kMethod, 0u}));
+}
+
+TEST(TracePointsTest, AChangeOfTheCountersUpperHalfIsRecorded) {
+  if (!IsShared()) {
+    return;
+  }
+  std::unique_ptr<Running> running = RunningMethod();
+  running->Trace();
+  running->SetEpoch(1u);
+  EXPECT_EQ(running->Call(kMethod, 3), 4);
+  const std::vector<uint64_t> slots = running->Slots();
+  ASSERT_GE(slots.size(), 5u);
+  EXPECT_EQ(slots[0], 0x1ffffffffu) << "the last slot was no newer";
+  EXPECT_EQ(static_cast<uint32_t>(slots[2]), kFullTime);
+  EXPECT_EQ(slots[2] >> 32, slots[1] & 0xffffffffu) << "the whole counter of the event";
+  EXPECT_EQ(slots[3], (slots[1] << 32) | kMethod) << "and of the entry";
+  EXPECT_GT(slots[1] >> 32, 1u);
+  EXPECT_GE(running->Epoch(), slots[1] >> 32);
 }
 
 #endif  // defined(__x86_64__)

@@ -17,6 +17,7 @@ use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{column, Cell, Kind, Look, Page};
 use crate::select::Select;
+use crate::taken_back::{self, TakenBack};
 use crate::words::{self, duration};
 
 /// A full ring that covers less than this, ns, is too short for most questions.
@@ -92,6 +93,9 @@ struct ThreadReport {
     /// Of a full ring that covers less than a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     short: Option<Short>,
+    /// Of a thread that takes short calls back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken_back: Option<TakenBack>,
 }
 
 /// Why a full ring covers so little time.
@@ -272,6 +276,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
             overwritten_slots: t.stats.overwritten_slots,
             event_rate: whole.event_rate,
             short: whole.short,
+            taken_back: TakenBack::of(t),
         })
         .collect();
     Ok(Report {
@@ -439,6 +444,7 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     for thread in &r.threads {
         write_short(page, thread)?;
     }
+    taken_back::write(page, r.threads.iter().filter_map(|t| t.taken_back.as_ref()))?;
     if r.losses.is_empty() {
         if r.damaged.is_empty() {
             writeln!(page)?;

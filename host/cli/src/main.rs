@@ -21,6 +21,7 @@ mod page;
 mod progress;
 mod select;
 mod summary;
+mod taken_back;
 mod top;
 mod unknown;
 mod why;

@@ -248,6 +248,10 @@ pub struct Stats {
     /// Frames left by exceptions whose entries are not in the ring, beyond the number that is shown: the stack was
     /// this much deeper.
     pub unshown_frames: u64,
+    /// Calls that the thread took back, as they were short and nothing was recorded in them.
+    pub taken_back: u64,
+    /// Calls shorter than this were taken back, ns; `u64::MAX`: of any length; 0: none were.
+    pub rewind_below_ns: u64,
     /// Gaps between the thread's rings: events before a ring are missing, because the ring before it is not in the file,
     /// or its own oldest events were overwritten.
     pub gaps: u64,

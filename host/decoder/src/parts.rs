@@ -141,6 +141,8 @@ fn sum(a: Stats, b: Stats) -> Stats {
         anchors_ignored: a.anchors_ignored + b.anchors_ignored,
         incredible_frames: a.incredible_frames.saturating_add(b.incredible_frames),
         unshown_frames: a.unshown_frames.saturating_add(b.unshown_frames),
+        taken_back: a.taken_back.saturating_add(b.taken_back),
+        rewind_below_ns: a.rewind_below_ns.max(b.rewind_below_ns),
         gaps: a.gaps + b.gaps,
         stacks: a.stacks + b.stacks,
         lost_stacks: a.lost_stacks + b.lost_stacks,

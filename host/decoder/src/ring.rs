@@ -46,6 +46,18 @@ impl Decoded {
     }
 }
 
+/// The limit of the calls that were taken back, ns.
+fn rewind_below_ns(header: &RingHeader, clock: &Clock) -> u64 {
+    match header.epochs.map_or(0, |epochs| epochs.rewind_below) {
+        u32::MAX => u64::MAX,
+        ticks => {
+            let start = header.started_counter;
+            let end = start.saturating_add(ticks.into());
+            clock.to_ns(end).saturating_sub(clock.to_ns(start))
+        }
+    }
+}
+
 /// Decodes the slots of a ring, or the newest of them.
 pub(crate) fn decode(
     key: ThreadKey,
@@ -72,6 +84,8 @@ pub(crate) fn decode(
         unbounded_slots: timeline.unbounded_slots,
         contradicting_times: timeline.contradictions,
         anchors_ignored: timeline.anchors_ignored,
+        taken_back: header.epochs.map_or(0, |epochs| epochs.taken_back),
+        rewind_below_ns: rewind_below_ns(header, clock),
         ..Stats::default()
     };
     let end_ns = clock.to_ns(header.stopped_counter);

@@ -23,7 +23,8 @@ enum class TraceSite : uint8_t {
   kTailExit,
   // In place of a later return of the same method: branches to the jump of its kTailExit. Not on arm.
   kLaterExit,
-  // On arm, before the epilogue of a method that has saved lr.
+  // Before the epilogue of a method that has saved its return address: calls art_quick_trace_exit. In methods of the
+  // compiler on arm only.
   kFramedExit,
 };
 

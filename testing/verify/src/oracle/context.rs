@@ -19,6 +19,8 @@ pub(super) struct Context {
     pub(super) preload: Option<PathBuf>,
     /// Record all events, too.
     pub(super) events: bool,
+    /// Take back calls that are shorter than this, and note which.
+    pub(super) rewind: Option<String>,
     pub(super) timeout: Duration,
     pub(super) keep: Option<PathBuf>,
 }

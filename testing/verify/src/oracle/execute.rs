@@ -149,10 +149,14 @@ fn execute_in(
     } else {
         RING
     };
+    let rewind = match &context.rewind {
+        Some(limit) => format!("{limit},rewind-log=yes"),
+        None => "off".to_owned(),
+    };
     command.env(
         "HINDSIGHT",
         format!(
-            "trace={threads},ring={ring},snapshot-at-exit=yes,events={},dir={}",
+            "trace={threads},ring={ring},snapshot-at-exit=yes,events={},rewind={rewind},dir={}",
             if context.events { "all" } else { "off" },
             folder.display()
         ),
@@ -185,6 +189,10 @@ fn execute_in(
     ensure!(
         main.stats.overwritten_slots == 0,
         "they have more events than the ring holds"
+    );
+    ensure!(
+        context.rewind.is_none() || main.stats.taken_back > 0,
+        "no call was taken back"
     );
     Ok(Run { trace, inlined })
 }

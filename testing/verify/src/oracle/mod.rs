@@ -73,6 +73,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         preload: execute::same_time(&lab, checkout, &folder)?,
         lab,
         events: options.events,
+        rewind: options.rewind.clone(),
         timeout: Duration::from_secs(options.timeout),
         keep: options.keep.clone(),
     };

@@ -30,6 +30,10 @@ pub(crate) struct Options {
     /// Record all events, too
     #[arg(long)]
     pub(super) events: bool,
+    /// Take back calls that are shorter than this (rewind=), and note which: the noted calls and the recorded ones together
+    /// are compared
+    #[arg(long, value_name = "TIME")]
+    pub(super) rewind: Option<String>,
     /// Programs that run at the same time
     #[arg(long, default_value_t = 2)]
     pub(super) jobs: usize,

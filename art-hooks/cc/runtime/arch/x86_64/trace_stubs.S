@@ -97,7 +97,7 @@ DEFINE_FUNCTION art_quick_trace_entry_leaf
     CFI_ADJUST_CFA_OFFSET(-16)
 END_FUNCTION art_quick_trace_entry_leaf
 
-// Jumped to in place of a return (the frame is gone), or called. Keeps only rax, xmm0 and the callee-saved registers.
+// Jumped to in place of a return (the frame is gone), or called. Keeps every register but rdx, r10 and r11.
 //
 // If the last slot is the entry of this call, and younger than the limit, the call is taken back: the cursor goes back over
 // that slot. The slot before a ring's first is no entry. Within one epoch the low half of the counter is enough.
@@ -115,15 +115,15 @@ DEFINE_FUNCTION art_quick_trace_exit
     jae .Lrecord_exit
 #if defined(HINDSIGHT_LAB)
     // Notes the slot, the counter at the exit, and the lower half of the slot's address.
-    movq %gs:THREAD_HINDSIGHT_REWIND_LOG_OFFSET, %rcx
-    testq %rcx, %rcx
+    movq %gs:THREAD_HINDSIGHT_REWIND_LOG_OFFSET, %rdx
+    testq %rdx, %rdx
     jz .Ltake_back
-    movq -8(%r11), %rdx
-    movq %rdx, (%rcx)
-    movl %eax, 8(%rcx)
-    leaq -8(%r11), %rdx
-    movl %edx, 12(%rcx)
     addq LITERAL(16), %gs:THREAD_HINDSIGHT_REWIND_LOG_OFFSET
+    movl %eax, 8(%rdx)
+    leaq -8(%r11), %rax
+    movl %eax, 12(%rdx)
+    movq (%rax), %rax
+    movq %rax, (%rdx)
 .Ltake_back:
 #endif
     movl LITERAL(HINDSIGHT_TAKEN_BACK), -8(%r11)
