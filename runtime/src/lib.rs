@@ -38,6 +38,7 @@
 //! | `lock-free` | `protocol=lock-free`: a handshake without safepoints |
 //! | `counter-emulation` | `counter=emulate`: on ARM, traces although the counter cannot be read |
 //! | `check-balance` | `check-balance=DIR`: checks at a thread's end that each exit has an entry |
+//! | `check-rewind` | `rewind-log=yes`: notes which calls are taken back |
 //! | `lab` | all of these |
 //! | `loom` | the model checks in `models/` |
 
