@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import dalvik.system.VMDebug;
+
 import java.io.BufferedReader;
+import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
@@ -12,7 +15,8 @@ import java.lang.reflect.Method;
  * <p>{@code TIMES CLASS}: this often. Only the first run prints.
  *
  * <p>{@code asked CLASS}: prints {@code ready}, then reads lines with a number, runs the method this often, and prints
- * {@code done}, until its input ends. The runs print nothing.
+ * {@code done}, until its input ends. The runs print nothing. The line {@code art} starts ART's own method tracing, with its
+ * defaults, as a stream that is thrown away.
  */
 public final class Repeat {
     private Repeat() {}
@@ -32,12 +36,22 @@ public final class Repeat {
             output.println("ready");
             BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
             for (String line = input.readLine(); line != null; line = input.readLine()) {
-                run(main, Long.parseLong(line), nowhere);
+                if (line.equals("art")) {
+                    startArtsTracing();
+                } else {
+                    run(main, Long.parseLong(line), nowhere);
+                }
                 output.println("done");
             }
         } else {
             run(main, Long.parseLong(arguments[0]), nowhere);
         }
+    }
+
+    private static void startArtsTracing() throws Exception {
+        // By a descriptor: ART removes a file that it is given by its name.
+        FileOutputStream file = new FileOutputStream("/dev/null");
+        VMDebug.startMethodTracing("stream", file.getFD(), 0, 0, false, 0, true);
     }
 
     private static void run(Method main, long times, PrintStream after) throws Exception {

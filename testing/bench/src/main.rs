@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask bench NAME`: measurements, written to `target/bench/NAME.json`.
 
+mod ahead;
+mod apps;
 mod code_size;
 mod control;
+mod demo;
 mod events;
 mod floor;
+mod history;
 mod host;
 mod machine;
+mod matrix;
 mod process;
+mod programs;
+mod rings;
 mod sequences;
+mod start_up;
 mod statistics;
+mod student;
 mod subject;
 mod trace_point;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,10 +39,11 @@ use machine::Machine;
 #[command(bin_name = "cargo xtask bench")]
 struct Arguments {
     /// The measurement
+    #[command(subcommand)]
     name: Name,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(clap::Subcommand)]
 enum Name {
     /// The cost of a trace point in JIT-compiled code: Listing 1 of the Hubble paper
     TracePoint,
@@ -46,12 +57,20 @@ enum Name {
     Control,
     /// The costs of events and of stacks: one by one, in whole programs, in memory
     Events,
+    /// What tracing costs whole programs: run time, memory, start-up
+    Apps(apps::Options),
+    /// Tracing and the processor's caches: the multiplication of matrices of the Hubble paper
+    Matrix(matrix::Options),
+    /// How many seconds of history fit into a MiB of a ring
+    History(history::Options),
+    /// Cold starts: what tracing costs them, and what they write into the ring
+    StartUp(start_up::Options),
 }
 
 fn main() -> ExitCode {
     let name = Arguments::parse().name;
     let result = hindsight_lab::checkout_dir().map_err(anyhow::Error::from);
-    match result.and_then(|checkout| run(name, &checkout)) {
+    match result.and_then(|checkout| run(&name, &checkout)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -68,9 +87,13 @@ struct Report {
 }
 
 /// Measures, prints, and writes the report.
-fn run(name: Name, checkout: &Path) -> Result<()> {
+fn run(name: &Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
         Name::Host => ("host.json", host::bench(checkout)?),
+        Name::Apps(options) => ("apps.json", apps::bench(checkout, options)?),
+        Name::Matrix(options) => ("matrix.json", matrix::bench(checkout, options)?),
+        Name::StartUp(options) => ("start-up.json", start_up::bench(checkout, options)?),
+        Name::History(options) => ("history.json", history::bench(checkout, options)?),
         Name::Events => ("events.json", events::bench(checkout)?),
         Name::Control => ("control.json", control::bench(checkout)?),
         Name::Sequences => ("sequences.json", sequences::bench()?),

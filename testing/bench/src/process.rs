@@ -52,6 +52,10 @@ impl Process {
         Ok(())
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time of all its threads so far.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         let pid = i32::try_from(self.child.id())?;

@@ -8,11 +8,13 @@ use anyhow::{Context as _, Result};
 use hindsight_lab::{JavaLibrary, Lab};
 
 /// A driver, its package folder as in `sources.toml`, and the jar in it.
-const DRIVERS: [(&str, &str, &str); 6] = [
+const DRIVERS: [(&str, &str, &str); 8] = [
     ("AntlrTool", "antlr", "antlr.jar"),
     ("BeanShellScript", "bsh", "bsh.jar"),
+    ("CommonsMath", "commons-math3", "commons-math3.jar"),
     ("GsonTree", "gson", "gson.jar"),
     ("H2Database", "h2", "h2.jar"),
+    ("JsoupPage", "jsoup", "jsoup.jar"),
     ("KxmlDocument", "kxml2", "kxml2.jar"),
     ("RhinoScript", "rhino", "js.jar"),
 ];

@@ -12,6 +12,7 @@ use hindsight_trace_format::catalogue::Extension;
 use hindsight_trace_format::container::{Reader, SectionKind};
 
 use super::switched;
+use crate::ahead;
 use crate::statistics::median;
 
 /// The code of the frames of a stack, and who walks them.
@@ -88,30 +89,7 @@ impl Subject {
 
     /// Compiles a jar, beside it.
     pub(super) fn compile_ahead(&self, jar: &Path) -> Result<()> {
-        let stem = jar.file_stem().context("no name")?;
-        let oat = jar.with_file_name("oat").join(self.lab.isa().name());
-        fs::create_dir_all(&oat)?;
-        let output = (self.lab.dex2oat_command())
-            .arg(format!("--dex-file={}", jar.display()))
-            .arg(format!(
-                "--oat-file={}",
-                oat.join(stem).with_extension("odex").display()
-            ))
-            .args([
-                "--compiler-filter=speed",
-                "--class-loader-context=PCL[]",
-                "--host",
-                "-j1",
-            ])
-            .arg("--instruction-set-features=runtime")
-            .output()
-            .context("cannot run dex2oat")?;
-        ensure!(
-            output.status.success(),
-            "dex2oat fails:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
+        ahead::compile(&self.lab, &self.lab.core_image(), jar, None, &[])
     }
 
     /// Stacks of 32 frames, new ones and the same again: how much longer it takes than to ask for one that is not due.

@@ -7,10 +7,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{ensure, Result};
+use anyhow::Result;
 
-use crate::process::{ControlSocket, Process};
+use crate::process::ControlSocket;
 use crate::statistics::{interval_of_median, median};
+use crate::worker::Worker;
 
 /// Pairs of rounds, with events and without.
 const PAIRS: usize = 301;
@@ -19,41 +20,19 @@ const ROUND_SECONDS: f64 = 0.1;
 /// Work before the first round, in rounds.
 const WARM_UP: f64 = 10.0;
 
-/// A program that prints a line when it is ready, and answers the line N when it has done its work N times.
+/// A program, and the socket by which its events are switched.
 struct Switched {
-    process: Process,
+    worker: Worker,
     socket: ControlSocket,
 }
 
 impl Switched {
-    fn work(&mut self, times: u64) -> Result<f64> {
-        let before = self.process.cpu_time()?;
-        self.process.ask(&times.to_string())?;
-        Ok((self.process.cpu_time()? - before).as_secs_f64())
-    }
-
-    /// Works for some rounds. Returns how often a round does the work.
-    fn warm_up(&mut self) -> Result<u64> {
-        let mut times = 1;
-        loop {
-            let seconds = self.work(times)?;
-            if seconds >= ROUND_SECONDS / 2.0 {
-                let each = seconds / times as f64;
-                self.work((WARM_UP * ROUND_SECONDS / each) as u64)?;
-                let each = self.work(times)? / times as f64;
-                return Ok(((ROUND_SECONDS / each) as u64).max(1));
-            }
-            ensure!(times < 1 << 40, "its work takes no CPU time");
-            times *= 2;
-        }
-    }
-
     /// CPU time in seconds of this work with all events, or without.
     fn round(&mut self, events: &str, times: u64) -> Result<f64> {
         self.socket.ask(&format!("events {events}"))?;
         // What follows a switch is not measured: rings are made, and stacks are seen for the first time.
-        self.work(times.div_ceil(8))?;
-        self.work(times)
+        self.worker.work(times.div_ceil(8))?;
+        self.worker.work(times)
     }
 }
 
@@ -84,13 +63,11 @@ impl Cost {
 
 /// Measures a program. Its configuration must have the control socket at `socket`.
 pub(super) fn cost(command: Command, socket: &Path) -> Result<Cost> {
-    let mut process = Process::start(command)?;
-    process.line()?;
     let mut program = Switched {
-        process,
+        worker: Worker::start(command)?,
         socket: ControlSocket::connect(socket)?,
     };
-    let times = program.warm_up()?;
+    let times = program.worker.warm_up(ROUND_SECONDS, WARM_UP)?;
     let mut cost = Cost {
         percent: Vec::new(),
         ns: Vec::new(),
@@ -106,6 +83,6 @@ pub(super) fn cost(command: Command, socket: &Path) -> Result<Cost> {
         cost.percent.push((on / off - 1.0) * 100.0);
         cost.ns.push((on - off) * 1e9 / times as f64);
     }
-    program.process.end()?;
+    program.worker.end()?;
     Ok(cost)
 }
