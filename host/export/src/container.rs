@@ -13,8 +13,8 @@ use hindsight_decoder::{
     losses_of, Call, Extension, Flags, Frame, Method, Mode, Thread, ThreadEvent, Trace,
 };
 use hindsight_trace_format::container::{
-    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, RingMode, SectionKind, StackGeneration,
-    StackNode, Stacks, Symbol, Symbols, Writer,
+    Anchor, ClockSample, Clocks, Epochs, ProcessFacts, RingHeader, RingMode, SectionKind,
+    StackGeneration, StackNode, Stacks, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
@@ -82,6 +82,7 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
                 Mode::Events => RingMode::Events,
                 Mode::Calls | Mode::Both => RingMode::Calls,
             },
+            epochs: epochs(thread),
             ..RingHeader::default()
         };
         let raw: Vec<u8> = slots.iter().flat_map(|slot| slot.0.to_le_bytes()).collect();
@@ -176,6 +177,15 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
                 thread.tid, thread.name
             ))
         })
+}
+
+/// Which calls the thread took back; a tick is a nanosecond.
+fn epochs(thread: &Thread) -> Option<Epochs> {
+    let stats = &thread.stats;
+    (stats.rewind_below_ns != 0).then(|| Epochs {
+        rewind_below: u32::try_from(stats.rewind_below_ns).unwrap_or(u32::MAX),
+        taken_back: stats.taken_back,
+    })
 }
 
 /// The ring's slots and anchors.

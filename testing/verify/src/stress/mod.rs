@@ -93,6 +93,8 @@ struct Round {
     lock_free: bool,
     /// log2 of the bytes of a ring for events, if all events are recorded.
     events: Option<u32>,
+    /// Which calls are taken back.
+    rewind: &'static str,
     seed: u64,
 }
 
@@ -118,6 +120,7 @@ impl Round {
             exit_at_work: number % 2 == 1,
             lock_free: dice.below(2) == 0,
             events: None,
+            rewind: Dice::new(seed, number << 8 | 2).pick(&["off", "200ns", "2us", "all"]),
             seed,
         }
     }
@@ -153,9 +156,10 @@ impl Round {
             None => String::new(),
         };
         format!(
-            "{threads},ring={},dir={folder},socket={folder}/socket,snapshot-at-exit={at_exit},protocol={}{events}",
+            "{threads},ring={},dir={folder},socket={folder}/socket,snapshot-at-exit={at_exit},protocol={},rewind={}{events}",
             self.ring,
-            self.protocol()
+            self.protocol(),
+            self.rewind
         )
     }
 }
