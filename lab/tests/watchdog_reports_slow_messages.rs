@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `dev.hindsight.Watchdog` on the original looper: a slow message is reported when it ends, a stuck one
-//! while it runs; while tracing is off, and on stock ART, the report names no file.
+//! while it runs; while the looper is idle, the watchdog does not wake up; while tracing is off, and on stock ART, the report names no file.
 
 use std::path::Path;
 
@@ -9,6 +9,11 @@ use hindsight_lab::{Execution, Framework, Isa, Lab, Parts, Release, Variant};
 const EXPECTED: &str = "\
 ended: a message on watched took N ms, over 100 ms: WatchdogTest$1, 0x7
 stuck: a message on watched has been running for N ms, over 100 ms: now in ...
+idle: true
+woken: true
+idle again: true
+busy: few wake-ups
+idle at last: true
 ";
 
 #[test]

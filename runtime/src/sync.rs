@@ -18,12 +18,9 @@ pub(crate) use loom::sync::{
     Mutex, MutexGuard,
 };
 
-/// Lets another thread run.
-#[cfg(feature = "lock-free")]
+/// Lets another thread run, in a model that waits.
+#[cfg(all(test, feature = "loom"))]
 pub(crate) fn spin() {
-    #[cfg(not(feature = "loom"))]
-    std::thread::yield_now();
-    #[cfg(feature = "loom")]
     loom::thread::yield_now();
 }
 

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use fences::fence_all_threads;
 pub(crate) use fences::{prepare, returned_to_managed_code};
 
-use crate::sync::{fence, spin, AtomicU32, Ordering};
+use crate::sync::{fence, AtomicU32, Ordering};
 use crate::thread::ring::Ring;
 use crate::thread::taken::TakenRing;
 use crate::thread::trace::{Inner, StartReason, ThreadTrace};
@@ -265,7 +265,9 @@ impl Request {
                         self.exchange(trace, &mut trace.lock(), since);
                     }
                 }
-                BEING_STOPPED => spin(),
+                // The control thread holds the lock until it has published the outcome. Sleeping lets it run, however
+                // low its priority is.
+                BEING_STOPPED => drop(trace.lock()),
                 _ => return false,
             }
         }
@@ -355,5 +357,53 @@ mod fences {
 
     pub(crate) fn returned_to_managed_code() {
         fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    /// The state of a thread of this process, as in `/proc/PID/stat`: `R` while it runs or could run, `S` while it sleeps.
+    fn state_of(tid: libc::pid_t) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.chars().next()
+    }
+
+    /// A thread with a high priority that did not sleep would keep the control thread from running.
+    #[test]
+    fn a_thread_that_is_being_stopped_sleeps_until_that_is_done() {
+        let words = ThreadWords::new();
+        // SAFETY: the words live longer than the trace.
+        let trace = unsafe { ThreadTrace::new(1, 1, "waits", &words, None) };
+        // SAFETY: nobody records; there are no stubs.
+        let request = unsafe { Request::new(&words) };
+        let inner = trace.lock();
+        request.word.store(BEING_STOPPED, Ordering::Release);
+        let (started, is_started) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                // SAFETY: no precondition.
+                started.send(unsafe { libc::gettid() }).unwrap();
+                request.may_record(&trace)
+            });
+            let tid = is_started.recv().unwrap();
+            let end = Instant::now() + Duration::from_secs(20);
+            // Reading its state often takes longer than it needs to get there.
+            let sleeps = std::iter::repeat_with(|| state_of(tid))
+                .take_while(|_| Instant::now() < end)
+                .scan(0, |in_a_row, state| {
+                    *in_a_row = if state == Some('S') { *in_a_row + 1 } else { 0 };
+                    Some(*in_a_row)
+                })
+                .any(|in_a_row| in_a_row == 1000);
+            request.word.store(GO, Ordering::Release);
+            drop(inner);
+            assert!(waiting.join().unwrap());
+            assert!(sleeps, "it does not sleep");
+        });
     }
 }

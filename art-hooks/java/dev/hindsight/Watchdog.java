@@ -5,6 +5,9 @@ import android.os.Looper;
 import android.os.Message;
 import android.os.SystemClock;
 
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
 /**
  * Finds messages that stall a looper, and saves a trace of the stall and the time before it.
  *
@@ -14,9 +17,11 @@ import android.os.SystemClock;
  * #STUCK_FACTOR} times the limit is reported while it still runs, because it may never end (a deadlock), or the process
  * may be killed first; its calls have no end in the trace. No message is reported twice.
  *
- * <p><b>Cost.</b> Two reads of the clock and two stores per message on the watched thread, through {@link
+ * <p><b>Cost.</b> Two reads of the clock, two stores and a load per message on the watched thread, through {@link
  * Looper.Observer}. ({@code Looper.setMessageLogging}, the public interface, builds two strings for each message.) The
- * trace is saved on the watchdog's own thread.
+ * trace is saved on the watchdog's own thread. While the looper is idle that thread sleeps without a deadline. The first message
+ * after {@value #STUCK_FACTOR} times the limit without one wakes it, which costs the watched thread a system call; while messages
+ * keep coming it wakes up once in {@value #STUCK_FACTOR} times the limit.
  *
  * <p>A process has one observer: a new watchdog replaces any other, and watches one looper.
  */
@@ -46,8 +51,14 @@ public final class Watchdog implements Looper.Observer {
     private final Listener listener;
     private final Thread reporter;
 
-    /** Start of the current message, in milliseconds of uptime. Only the watched thread writes it. */
+    /**
+     * Start of the current message, in milliseconds of uptime; negative once it has ended; {@link #IDLE} before the first one. Only
+     * the watched thread writes it.
+     */
     private volatile long startedAt = IDLE;
+
+    /** The watchdog's thread sleeps without a deadline, or is about to. The watched thread clears it, and wakes that thread. */
+    private volatile boolean parked;
 
     private final Object lock = new Object();
     // `lock` guards the fields below. The watched thread takes it only after a message over the limit.
@@ -84,14 +95,19 @@ public final class Watchdog implements Looper.Observer {
         Looper.setObserver(null);
         synchronized (lock) {
             stopped = true;
-            lock.notifyAll();
         }
+        LockSupport.unpark(reporter);
     }
 
     @Override
     public Object messageDispatchStarting() {
         if (Thread.currentThread() == watched) {
             startedAt = SystemClock.uptimeMillis();
+            // Either this sees that the watchdog's thread goes to sleep, or that thread sees the message (sleepWhileIdle).
+            if (parked) {
+                parked = false;
+                LockSupport.unpark(reporter);
+            }
         }
         return null;
     }
@@ -102,10 +118,12 @@ public final class Watchdog implements Looper.Observer {
             return;
         }
         long start = startedAt;
-        startedAt = IDLE;
+        if (start <= IDLE) {
+            return; // The watchdog was installed during this message: its start is unknown.
+        }
+        startedAt = -start;
         long took = SystemClock.uptimeMillis() - start;
-        // If the watchdog was installed during this message, its start is unknown.
-        if (start != IDLE && took > limitMillis) {
+        if (took > limitMillis) {
             ended(start, took, msg);
         }
     }
@@ -113,7 +131,7 @@ public final class Watchdog implements Looper.Observer {
     @Override
     public void dispatchingThrewException(Object token, Message msg, Exception exception) {
         if (Thread.currentThread() == watched) {
-            startedAt = IDLE;
+            startedAt = -Math.abs(startedAt);
         }
     }
 
@@ -125,8 +143,8 @@ public final class Watchdog implements Looper.Observer {
             reportedStart = start;
             pendingReason = "a message on " + watched.getName() + " took " + took + " ms, over "
                     + limitMillis + " ms: " + describe(msg);
-            lock.notifyAll();
         }
+        LockSupport.unpark(reporter);
     }
 
     private static String describe(Message msg) {
@@ -157,8 +175,13 @@ public final class Watchdog implements Looper.Observer {
 
     /** Waits for a message that ended too late or runs for too long; returns null when the watch has ended. */
     private String awaitStall() {
-        synchronized (lock) {
-            while (true) {
+        long period = STUCK_FACTOR * limitMillis;
+        long seenStart = IDLE;
+        while (true) {
+            long start = startedAt;
+            long running = SystemClock.uptimeMillis() - start;
+            boolean isWatched;
+            synchronized (lock) {
                 if (pendingReason != null) {
                     String reason = pendingReason;
                     pendingReason = null;
@@ -167,20 +190,39 @@ public final class Watchdog implements Looper.Observer {
                 if (stopped) {
                     return null;
                 }
-                long start = startedAt;
-                long running = SystemClock.uptimeMillis() - start;
-                if (start != IDLE && start != reportedStart && running > STUCK_FACTOR * limitMillis) {
+                isWatched = start > IDLE && start != reportedStart;
+                if (isWatched && running > period) {
                     reportedStart = start;
                     return "a message on " + watched.getName() + " has been running for " + running
                             + " ms, over " + limitMillis + " ms: now in " + topOfStack();
                 }
-                try {
-                    lock.wait(limitMillis);
-                } catch (InterruptedException e) {
+            }
+            if (isWatched) {
+                // Until the message has run for too long.
+                LockSupport.parkNanos(this, TimeUnit.MILLISECONDS.toNanos(period + 1 - running));
+            } else if (Math.abs(start) != seenStart) {
+                // There was a message since the last look, so the next one is near: it need not wake this thread.
+                LockSupport.parkNanos(this, TimeUnit.MILLISECONDS.toNanos(period));
+            } else {
+                sleepWhileIdle(start);
+            }
+            seenStart = Math.abs(start);
+            if (Thread.interrupted()) {
+                synchronized (lock) {
                     stopped = true;
                 }
             }
         }
+    }
+
+    /** Sleeps until another message starts, a message ends too late, or the watch ends; {@code seen} is {@link #startedAt}. */
+    private void sleepWhileIdle(long seen) {
+        parked = true;
+        // `parked` is written before this read, as `startedAt` is before the watched thread reads `parked`.
+        if (startedAt == seen) {
+            LockSupport.park(this);
+        }
+        parked = false;
     }
 
     private String topOfStack() {
