@@ -3,9 +3,6 @@
 
 use std::time::Duration;
 
-/// A phone has limits that would be in the way of tests: there the default is none.
-const ON_A_DEVICE: bool = cfg!(target_os = "android");
-
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The limits of one process. Each applies to the snapshots of all processes of this name and user in the folder.
@@ -26,19 +23,35 @@ pub struct Limits {
 }
 
 impl Default for Limits {
+    /// A phone's limits would be in the way of tests and of measurements: elsewhere the default is none.
     fn default() -> Self {
-        Limits {
-            files: Some(100),
-            bytes: Some(512 << 20),
-            age: Some(7 * DAY),
-            free: Some(256 << 20),
-            interval: ON_A_DEVICE.then_some(Duration::from_secs(60)),
-            failed_starts: ON_A_DEVICE.then_some(3),
+        if cfg!(target_os = "android") {
+            Self::PHONE
+        } else {
+            Self::NONE
         }
     }
 }
 
 impl Limits {
+    const PHONE: Limits = Limits {
+        files: Some(100),
+        bytes: Some(512 << 20),
+        age: Some(Duration::from_secs(7 * DAY.as_secs())),
+        free: Some(256 << 20),
+        interval: Some(Duration::from_secs(60)),
+        failed_starts: Some(3),
+    };
+
+    pub(crate) const NONE: Limits = Limits {
+        files: None,
+        bytes: None,
+        age: None,
+        free: None,
+        interval: None,
+        failed_starts: None,
+    };
+
     /// Sets the limit with this key. `Ok(false)`: there is none.
     ///
     /// # Errors

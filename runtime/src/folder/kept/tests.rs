@@ -16,48 +16,37 @@ fn kept(name: &str, mib: u64, written: u64) -> Kept {
     }
 }
 
-fn no_limits() -> Limits {
-    Limits {
-        files: None,
-        bytes: None,
-        age: None,
-        free: None,
-        interval: None,
-        failed_starts: None,
-    }
-}
-
 #[test]
 fn the_oldest_go_until_each_limit_holds() {
     let files = [kept("a", 10, 100), kept("b", 20, 200), kept("c", 30, 300)];
     let plan = |limits: &Limits, mib: u64, free: Option<u64>| {
         super::plan(&files, mib * MIB, limits, free.map(|f| f * MIB), at(1000))
     };
-    assert_eq!(plan(&no_limits(), 1000, Some(0)), Ok(0));
+    assert_eq!(plan(&Limits::NONE, 1000, Some(0)), Ok(0));
     for (max, removed) in [(4, 0), (3, 1), (2, 2), (1, 3)] {
         let limits = Limits {
             files: Some(max),
-            ..no_limits()
+            ..Limits::NONE
         };
         assert_eq!(plan(&limits, 1, None), Ok(removed), "{max} files");
     }
     for (max, removed) in [(65, 0), (64, 1), (55, 1), (54, 2), (35, 2), (34, 3), (5, 3)] {
         let limits = Limits {
             bytes: Some(max * MIB),
-            ..no_limits()
+            ..Limits::NONE
         };
         assert_eq!(plan(&limits, 5, None), Ok(removed), "{max} MiB");
     }
     for (age, removed) in [(901, 0), (900, 0), (899, 1), (699, 3)] {
         let limits = Limits {
             age: Some(Duration::from_secs(age)),
-            ..no_limits()
+            ..Limits::NONE
         };
         assert_eq!(plan(&limits, 5, None), Ok(removed), "{age} s");
     }
     let limits = Limits {
         free: Some(50 * MIB),
-        ..no_limits()
+        ..Limits::NONE
     };
     for (free, removed) in [(55, 0), (54, 1), (45, 1), (44, 2), (24, 3)] {
         assert_eq!(plan(&limits, 5, Some(free)), Ok(removed), "{free} MiB free");
@@ -71,7 +60,7 @@ fn a_snapshot_for_which_there_can_be_no_room_is_refused() {
     let limits = Limits {
         bytes: Some(8 * MIB),
         free: Some(50 * MIB),
-        ..no_limits()
+        ..Limits::NONE
     };
     let large = plan(&files, 9 * MIB, &limits, None, at(1000)).unwrap_err();
     assert!(
@@ -110,7 +99,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn two_files() -> Limits {
     Limits {
         files: Some(2),
-        ..no_limits()
+        ..Limits::NONE
     }
 }
 
@@ -172,7 +161,7 @@ fn without_the_right_to_list_the_index_has_the_names() {
     // A process that may list the folder finds it.
     let limits = Limits {
         age: Some(Duration::from_secs(60)),
-        ..no_limits()
+        ..Limits::NONE
     };
     KeptFiles::new(folder, "app").tidy(&limits, at(100));
     assert_eq!(names(folder), ["app-7-4.hindsight"]);
@@ -192,7 +181,7 @@ fn what_dead_writers_left_is_removed_and_what_living_ones_write_is_not() {
         };
         for pid in [dead, alive] {
             let name = format!("app-{pid}-1.hindsight");
-            files.make_room(&no_limits(), &name, 1, at(100)).unwrap();
+            files.make_room(&Limits::NONE, &name, 1, at(100)).unwrap();
             for number in 0..2 {
                 write(folder, &format!(".{name}.{pid}.{number}.tmp"), 1, 100);
             }
@@ -203,7 +192,7 @@ fn what_dead_writers_left_is_removed_and_what_living_ones_write_is_not() {
             1,
             1,
         );
-        files.tidy(&no_limits(), at(200));
+        files.tidy(&Limits::NONE, at(200));
         let mut left: Vec<_> = (0..2)
             .map(|n| format!(".app-{alive}-1.hindsight.{alive}.{n}.tmp"))
             .collect();
@@ -211,7 +200,7 @@ fn what_dead_writers_left_is_removed_and_what_living_ones_write_is_not() {
         left.sort();
         assert_eq!(names(folder), left, "may list: {may_list}");
         // Later the process id belongs to another process.
-        files.tidy(&no_limits(), at(200) + OLD);
+        files.tidy(&Limits::NONE, at(200) + OLD);
         assert_eq!(names(folder).len(), 1, "may list: {may_list}");
     }
 }
@@ -247,11 +236,11 @@ fn a_busy_index_is_added_to() {
     let folder = tempfile::tempdir().unwrap();
     let files = KeptFiles::new(folder.path(), "app");
     files
-        .make_room(&no_limits(), "app-7-1.hindsight", 1, at(1))
+        .make_room(&Limits::NONE, "app-7-1.hindsight", 1, at(1))
         .unwrap();
     let busy = Index::open(&files.index_path(), false).unwrap();
     files
-        .make_room(&no_limits(), "app-8-1.hindsight", 1, at(1))
+        .make_room(&Limits::NONE, "app-8-1.hindsight", 1, at(1))
         .unwrap();
     let expected = ["app-7-1.hindsight", "app-8-1.hindsight"];
     assert_eq!(Vec::from_iter(busy.names()), expected);
