@@ -17,7 +17,7 @@ fn crash(configuration: &str) -> tempfile::TempDir {
         .arg("Crash")
         .env(
             "HINDSIGHT",
-            format!("{configuration},dir={}", folder.path().display()),
+            format!("rewind=off,{configuration},dir={}", folder.path().display()),
         )
         .output()
         .unwrap();

@@ -134,7 +134,10 @@ fn run(framework: &Framework, app: &App, execution: Execution, traced: &str) -> 
         .app_command(app, "EventsTest", execution)
         .env(
             "HINDSIGHT",
-            format!("{traced},events=all,dir={}", folder.path().display()),
+            format!(
+                "rewind=off,{traced},events=all,dir={}",
+                folder.path().display()
+            ),
         )
         .output()
         .unwrap();

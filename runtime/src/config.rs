@@ -278,7 +278,7 @@ impl Default for Config {
             snapshot_at_crash: false,
             #[cfg(feature = "check-balance")]
             check_balance: None,
-            rewind: Rewind::OFF,
+            rewind: Rewind::DEFAULT,
             #[cfg(feature = "check-rewind")]
             rewind_log: false,
             ring_limit: None,

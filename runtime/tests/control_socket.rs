@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{Config, Recorder, Severity};
+use hindsight_runtime::{Recorder, Severity};
 use hindsight_trace_format::container::Reader;
 
 fn start(folder: &Path, more: &str) -> (Recorder, Arc<World>) {
     let world = Arc::new(World::default());
-    let config = Config::parse(&format!(
+    let config = common::parse(&format!(
         "ring=12,dir={0},socket={0}/control{more}",
         folder.display()
     ));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{Config, Recorder, SnapshotOutcome};
+use hindsight_runtime::{Recorder, SnapshotOutcome};
 use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::container::{Reader, RingHeader, RingMode};
 use hindsight_trace_format::slot::{Event, Extension};
@@ -23,7 +23,7 @@ fn start(configuration: &str, folder: &Path) -> (Recorder, Arc<World>) {
     let world = Arc::new(World::default());
     let host = Box::new(FakeHost(Arc::clone(&world)));
     let configuration = format!("{configuration},dir={}", folder.display());
-    let recorder = Recorder::start(Config::parse(&configuration).unwrap(), host).unwrap();
+    let recorder = Recorder::start(common::parse(&configuration).unwrap(), host).unwrap();
     (recorder, world)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
 use hindsight_runtime::{
-    Config, NanoscopeCommand, Recorder, Ring, SnapshotOutcome, StartReason, TracedThread,
+    NanoscopeCommand, Recorder, Ring, SnapshotOutcome, StartReason, TracedThread,
 };
 use hindsight_trace_format::ring::Geometry;
 
@@ -48,7 +48,7 @@ impl Subject<'_, '_> {
 
 fn run(configuration: &str, test: impl FnOnce(&mut Subject<'_, '_>)) {
     let world = Arc::new(World::default());
-    let config = Config::parse(&format!("{configuration},ring=12,dir=/nonexistent")).unwrap();
+    let config = common::parse(&format!("{configuration},ring=12,dir=/nonexistent")).unwrap();
     let recorder = Recorder::start(config, Box::new(FakeHost(Arc::clone(&world)))).unwrap();
     Managed::run(&recorder, &world, |thread| {
         test(&mut Subject {
@@ -90,7 +90,7 @@ fn a_stopped_thread_stays_stopped_until_somebody_asks_for_it() {
 #[test]
 fn a_thread_that_begins_by_itself_during_a_request_keeps_its_right_to_the_ring() {
     let world = Arc::new(World::default());
-    let config = Config::parse("trace=off,ring=12,dir=/nonexistent").unwrap();
+    let config = common::parse("trace=off,ring=12,dir=/nonexistent").unwrap();
     let recorder = Recorder::start(config, Box::new(FakeHost(Arc::clone(&world)))).unwrap();
     Managed::run(&recorder, &world, |thread| {
         let state = std::ptr::from_ref(thread.state()) as usize;

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{FakeHost, Managed, World};
-use hindsight_runtime::{Config, Recorder, Severity, SnapshotOutcome};
+use hindsight_runtime::{Recorder, Severity, SnapshotOutcome};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(configuration: &str) -> (std::io::Result<Recorder>, Arc<World>) {
     let world = Arc::new(World::default());
-    let config = Config::parse(configuration).unwrap();
+    let config = common::parse(configuration).unwrap();
     let recorder = Recorder::start(config, Box::new(FakeHost(Arc::clone(&world))));
     (recorder, world)
 }

@@ -9,13 +9,13 @@ use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{Config, Recorder, Severity};
+use hindsight_runtime::{Recorder, Severity};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const METHOD: u64 = 0x10_0000;
 
 fn start(world: &Arc<World>) -> Recorder {
-    let config = Config::parse("trace=all,ring=14,protocol=lock-free").unwrap();
+    let config = common::parse("trace=all,ring=14,protocol=lock-free").unwrap();
     Recorder::start(config, Box::new(FakeHost(Arc::clone(world)))).unwrap()
 }
 

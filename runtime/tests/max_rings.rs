@@ -11,7 +11,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{Config, Recorder, SnapshotOutcome, ThreadWords};
+use hindsight_runtime::{Recorder, SnapshotOutcome, ThreadWords};
 use hindsight_trace_format::container::Reader;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ fn start(configuration: &str) -> (MutexGuard<'static, ()>, Recorder, Arc<World>)
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let world = Arc::new(World::default());
     let host = Box::new(FakeHost(Arc::clone(&world)));
-    let recorder = Recorder::start(Config::parse(configuration).unwrap(), host).unwrap();
+    let recorder = Recorder::start(common::parse(configuration).unwrap(), host).unwrap();
     (alone, recorder, world)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{thread_name_command, Config, NanoscopeCommand, Recorder};
+use hindsight_runtime::{thread_name_command, NanoscopeCommand, Recorder};
 use hindsight_trace_format::container::Reader;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn start(configuration: &str) -> (Recorder, Arc<World>) {
     let world = Arc::new(World::default());
     let host = Box::new(FakeHost(Arc::clone(&world)));
-    let config = Config::parse(configuration).unwrap();
+    let config = common::parse(configuration).unwrap();
     (Recorder::start(config, host).unwrap(), world)
 }
 

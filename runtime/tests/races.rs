@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{gettid, FakeHost, Managed, World};
-use hindsight_runtime::{Config, NanoscopeCommand, Recorder, Severity};
+use hindsight_runtime::{NanoscopeCommand, Recorder, Severity};
 use hindsight_trace_format::container::{Reader, Symbol};
 use hindsight_trace_format::slot::Event;
 
@@ -151,7 +151,7 @@ fn command(dice: &mut Dice, threads: &Mutex<Vec<u32>>, file: u64) -> String {
 fn race(configuration: &str, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("control");
-    let config = Config::parse(&format!(
+    let config = common::parse(&format!(
         "{configuration},ring=12,dir={0},socket={0}/control",
         folder.path().display()
     ));

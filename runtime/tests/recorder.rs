@@ -10,7 +10,7 @@ use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use common::{gettid, snapshots as files, FakeHost, Managed, World};
-use hindsight_runtime::{Config, Recorder, Severity, SnapshotOutcome};
+use hindsight_runtime::{Recorder, Severity, SnapshotOutcome};
 use hindsight_trace_format::container::{Reader, Ring};
 use hindsight_trace_format::slot::Event;
 
@@ -20,7 +20,7 @@ const FIRST: u64 = 0x10_0000;
 
 fn start(configuration: &str) -> (Recorder, Arc<World>) {
     let world = Arc::new(World::default());
-    let config = Config::parse(configuration).unwrap();
+    let config = common::parse(configuration).unwrap();
     let recorder = Recorder::start(config, Box::new(FakeHost(Arc::clone(&world)))).unwrap();
     (recorder, world)
 }

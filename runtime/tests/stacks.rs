@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{FakeHost, Managed, World};
 use hindsight_runtime::stacks::Spacing;
-use hindsight_runtime::{Config, Recorder, SnapshotOutcome, TracedThread};
+use hindsight_runtime::{Recorder, SnapshotOutcome, TracedThread};
 use hindsight_trace_format::catalogue::Spec;
 use hindsight_trace_format::container::{Reader, Stacks};
 use hindsight_trace_format::slot::{Event, Extension};
@@ -17,7 +17,7 @@ fn start(folder: &Path, more: &str) -> (Recorder, Arc<World>) {
     let world = Arc::new(World::default());
     let host = Box::new(FakeHost(Arc::clone(&world)));
     let configuration = format!("dir={},{more}", folder.display());
-    let recorder = Recorder::start(Config::parse(&configuration).unwrap(), host).unwrap();
+    let recorder = Recorder::start(common::parse(&configuration).unwrap(), host).unwrap();
     (recorder, world)
 }
 

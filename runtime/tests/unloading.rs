@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{FakeHost, Managed, World};
-use hindsight_runtime::{Config, Recorder, SnapshotOutcome};
+use hindsight_runtime::{Recorder, SnapshotOutcome};
 use hindsight_trace_format::container::{Reader, Symbol};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const UNUSED: u64 = 0x10_0040;
 
 fn start(folder: &Path, more: &str) -> (Recorder, Arc<World>) {
     let world = Arc::new(World::default());
-    let config = Config::parse(&format!("trace=all,ring=12,dir={}{more}", folder.display()));
+    let config = common::parse(&format!("trace=all,ring=12,dir={}{more}", folder.display()));
     let host = Box::new(FakeHost(Arc::clone(&world)));
     (Recorder::start(config.unwrap(), host).unwrap(), world)
 }

@@ -95,7 +95,10 @@ impl Program {
         let path = folder.path().display();
         command.env(
             "HINDSIGHT",
-            format!("{configuration},dir={path},socket={path}/socket,check-balance={path}"),
+            // The calls of tests are short.
+            format!(
+                "rewind=off,{configuration},dir={path},socket={path}/socket,check-balance={path}"
+            ),
         );
         let mut process = command
             .stdin(Stdio::piped())

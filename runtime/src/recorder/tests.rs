@@ -108,7 +108,7 @@ fn a_forked_child_records_nothing_and_waits_for_no_lock() {
         folder.path().display(),
         socket.display()
     );
-    let config = Config::parse(&configuration).unwrap();
+    let config = Config::parse(&format!("rewind=off,{configuration}")).unwrap();
     let recorder = Recorder::start(config, Box::new(WaitingHost)).unwrap();
     let words = ThreadWords::new();
     let tid = gettid();

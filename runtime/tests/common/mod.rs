@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hindsight_runtime::{
-    clock, set_stubs, Host, ProcessIdentity, Recorder, Severity, StubTable, Stubs, ThreadWords,
-    TracedThread,
+    clock, set_stubs, Config, ConfigError, Host, ProcessIdentity, Recorder, Severity, StubTable,
+    Stubs, ThreadWords, TracedThread,
 };
 use hindsight_trace_format::container::Symbol;
 use hindsight_trace_format::slot::{Slot, SLOT_BYTES};
@@ -330,4 +330,9 @@ impl Managed<'_> {
         self.gate.runs_managed_code.store(true, Ordering::Relaxed);
         result
     }
+}
+
+/// The configuration, with all calls kept unless it says otherwise: the calls of tests are short.
+pub(crate) fn parse(configuration: &str) -> Result<Config, ConfigError> {
+    Config::parse(&format!("rewind=off,{configuration}"))
 }

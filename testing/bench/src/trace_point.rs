@@ -60,7 +60,7 @@ pub(crate) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
     let stock = Device::open(Variant::Stock, checkout)?;
     let patched = Device::open(Variant::Hindsight, checkout)?;
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let on = format!("trace=main,dir={}", scratch.path().display());
+    let on = format!("trace=main,rewind=off,dir={}", scratch.path().display());
     let subjects = |inlining: bool| -> Result<Subjects> {
         Ok(Subjects {
             stock: Subject::start("stock", stock.command(inlining), false)?,
