@@ -44,10 +44,24 @@ struct Configuration {
     items: &'static str,
 }
 
-const CONFIGURATIONS: [Configuration; 1] = [Configuration {
-    name: "all",
-    items: "",
-}];
+const CONFIGURATIONS: [Configuration; 4] = [
+    Configuration {
+        name: "all",
+        items: ",rewind=off",
+    },
+    Configuration {
+        name: "rewind_0_2us",
+        items: ",rewind=200ns",
+    },
+    Configuration {
+        name: "rewind_1us",
+        items: ",rewind=1us",
+    },
+    Configuration {
+        name: "rewind_10us",
+        items: ",rewind=10us",
+    },
+];
 
 /// What a round has used and written.
 struct Round {
@@ -85,16 +99,16 @@ fn put(metrics: &mut Metrics, program: &str, configuration: &str, rounds: &[Roun
             .iter()
             .map(|r| r.seconds / (r.written.bytes() as f64 / MIB)),
     );
-    let slots = median(rounds.iter().map(|r| r.written.slots as f64 / r.seconds));
+    let points = median(rounds.iter().map(|r| r.written.points() as f64 / r.seconds));
     println!(
-        "{program:>8} {configuration:>14}: {history:10.4} s of history in a MiB, {:8.3} M slots a second",
-        slots / 1e6
+        "{program:>8} {configuration:>14}: {history:10.4} s of history in a MiB, {:8.3} M points a second",
+        points / 1e6
     );
     metrics.insert(
         format!("{program}_history_s_per_mib_{configuration}"),
         history,
     );
-    metrics.insert(format!("{program}_points_per_s_{configuration}"), slots);
+    metrics.insert(format!("{program}_points_per_s_{configuration}"), points);
 }
 
 /// The configuration of a process whose main thread is traced.

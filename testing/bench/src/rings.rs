@@ -14,11 +14,18 @@ use crate::process::ControlSocket;
 pub(crate) struct Written {
     /// Slots of 8 bytes, also those that were written over since.
     pub(crate) slots: u64,
+    /// Calls that were taken back (`rewind=`), each of two points.
+    pub(crate) taken_back: u64,
     /// Entries that are still in the ring.
     pub(crate) entries: u64,
 }
 
 impl Written {
+    /// Trace points that the thread has passed.
+    pub(crate) fn points(self) -> u64 {
+        self.slots + 2 * self.taken_back
+    }
+
     pub(crate) fn bytes(self) -> u64 {
         self.slots * SLOT_BYTES as u64
     }
@@ -39,6 +46,7 @@ pub(crate) fn take(socket: &mut ControlSocket, tid: u32) -> Result<Written> {
         if header.tid == tid {
             let before = header.position.laps * header.geometry.bytes() as u64;
             written.slots += (before + header.position.offset) / SLOT_BYTES as u64;
+            written.taken_back += header.epochs.map_or(0, |epochs| epochs.taken_back);
             let events = ring.slots().events();
             written.entries += events
                 .filter(|e| matches!(e.event(), Event::Entry { .. } | Event::WideEntry))

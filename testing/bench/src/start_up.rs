@@ -138,7 +138,7 @@ fn start(subject: &[Box<dyn Program + '_>; 2], variant: usize, folder: &Path) ->
     let traced = variant == 2;
     let socket = folder.join("start-socket");
     let configuration = if traced {
-        format!("trace=main,socket={}", socket.display())
+        format!("trace=main,rewind=off,socket={}", socket.display())
     } else {
         String::new()
     };

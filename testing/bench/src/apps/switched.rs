@@ -137,8 +137,8 @@ impl Subject {
         self.switch(Traced::Main)?;
         rings::take(&mut self.socket, self.worker.pid())?;
         self.worker.work(times)?;
-        let slots = rings::take(&mut self.socket, self.worker.pid())?.slots;
-        ensure!(slots > 0, "the main thread recorded nothing");
-        Ok(slots as f64 / times as f64)
+        let points = rings::take(&mut self.socket, self.worker.pid())?.points();
+        ensure!(points > 0, "the main thread recorded nothing");
+        Ok(points as f64 / times as f64)
     }
 }
