@@ -17,6 +17,7 @@
 
 mod boot_image;
 mod build;
+mod confine;
 mod error;
 mod layout;
 mod lock;
@@ -27,9 +28,11 @@ pub mod run_test;
 mod spec;
 mod toolchain;
 mod util;
+pub mod vm;
 
 pub use boot_image::{BootImage, BootImageSpec, BootJar};
 pub use build::{build, checkout, clean, fetch, BuildOptions};
+pub use confine::compile_confine;
 pub use error::{Error, Result};
 pub use layout::{cache_dir, checkout_dir};
 pub use run::{App, Execution, Framework, JavaLibrary, Lab};

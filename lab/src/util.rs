@@ -55,6 +55,39 @@ pub(crate) fn run_with_input(mut command: Command, input: Stdio, what: &str) -> 
     })
 }
 
+/// Unpacks a Debian package into a folder; `options` are tar's, and say what to unpack.
+pub(crate) fn unpack_deb(deb: &Path, to: &Path, options: &[&str]) -> Result<()> {
+    let what = format!("unpacking {}", deb.display());
+    let mut source = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(deb)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|source| Error::NoProgram {
+            program: "dpkg-deb".to_owned(),
+            package: "dpkg",
+            source,
+        })?;
+    let mut command = Command::new("tar");
+    command
+        .args(["-x", "-f", "-", "--no-same-owner", "-C"])
+        .arg(to);
+    command.args(options);
+    let pipe = source.stdout.take().expect("stdout is piped");
+    let result = run_with_input(command, pipe.into(), &what);
+    let status = source.wait().context("wait for dpkg-deb on", deb)?;
+    result?;
+    if !status.success() {
+        return Err(Error::Program {
+            what,
+            status: status.to_string(),
+            output: String::new(),
+        });
+    }
+    Ok(())
+}
+
 /// The last `count` lines of a text.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::start::hindsight_program;
 use anyhow::{bail, ensure, Context as _, Result};
 use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Parts, Variant};
 use serde::Deserialize;
@@ -229,20 +230,6 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
     copy.persist(to)
         .with_context(|| format!("cannot write {}", to.display()))?;
     Ok(())
-}
-
-/// Builds the `hindsight` program, which takes no time if nothing has changed. Without optimization: the demo's trace
-/// is small, and compiling the program optimized takes minutes.
-fn hindsight_program(checkout: &Path) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // This folder also if CARGO_TARGET_DIR is set.
-    let target = checkout.join("target");
-    let mut build = Command::new(cargo);
-    build.current_dir(checkout);
-    build.args(["build", "--quiet", "--package", "hindsight-cli"]);
-    build.arg("--target-dir").arg(&target);
-    succeed(&mut build)?;
-    Ok(target.join("debug/hindsight"))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask lab …`
 
+use crate::vm;
 use clap::{Args, Subcommand};
 use hindsight_lab::{
     build, checkout, clean, fetch, run_test, BuildOptions, Isa, Lab, Parts, Release, Variant,
@@ -44,6 +45,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         options: run_test::Options,
     },
+    /// Runs apps on a real kernel in a virtual machine, with SELinux enforcing the overlay's rules
+    Vm(vm::Options),
     /// Makes a git work tree of the patched ART, for development
     Checkout {
         #[command(flatten)]
@@ -143,6 +146,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Erro
                 return Ok(ExitCode::FAILURE);
             }
         }
+        Command::Vm(options) => return vm::run(&options),
         Command::Checkout {
             release,
             stock,

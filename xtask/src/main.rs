@@ -6,6 +6,7 @@ mod demo;
 mod lab;
 mod patches;
 mod start;
+mod vm;
 
 use clap::{Parser, Subcommand};
 use std::path::Path;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs of `testing/`, which only the commands that need them compile.
 
+use anyhow::{ensure, Context as _};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Arguments that a program reads itself.
@@ -22,4 +24,21 @@ pub(crate) fn program(
     cargo.args(["run", "--quiet", "--package", package, "--"]);
     let error = cargo.args(&arguments.arguments).exec();
     Err(format!("cannot run {:?}: {error}", cargo.get_program()).into())
+}
+
+/// Builds the `hindsight` program, which takes no time if nothing has changed. Without optimization: the
+/// traces are small, and compiling the program optimized takes minutes.
+pub(crate) fn hindsight_program(checkout: &Path) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // This folder also if CARGO_TARGET_DIR is set.
+    let target = checkout.join("target");
+    let mut build = Command::new(cargo);
+    build.current_dir(checkout);
+    build.args(["build", "--quiet", "--package", "hindsight-cli"]);
+    build.arg("--target-dir").arg(&target);
+    let status = build
+        .status()
+        .with_context(|| format!("cannot run {build:?}"))?;
+    ensure!(status.success(), "{build:?} failed ({status})");
+    Ok(target.join("debug/hindsight"))
 }

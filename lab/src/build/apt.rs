@@ -174,6 +174,18 @@ impl Apt {
         run(command, &what).map(drop).map_err(explain_network)
     }
 
+    /// The packages that a binary package depends on.
+    pub(crate) fn dependencies(&self, name: &str) -> Result<Vec<String>> {
+        let mut command = self.command("apt-cache");
+        command.args(["depends", name]);
+        let text = run(command, &format!("listing what {name} depends on"))?;
+        Ok(text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("Depends: "))
+            .map(str::to_owned)
+            .collect())
+    }
+
     /// The versions of a binary package in the archive, the newest first.
     pub(crate) fn binary_versions(&self, name: &str) -> Result<Vec<String>> {
         let mut command = self.command("apt-cache");

@@ -10,13 +10,19 @@ use crate::error::{Error, IoContext, Result};
 use crate::layout::Folders;
 use crate::progress::Progress;
 use crate::spec::Isa;
-use crate::util::{
-    create_dir, hex, read, remove, run_with_input, sha256_file, symlink, write_atomic,
-};
+use crate::util::{create_dir, hex, read, remove, sha256_file, symlink, unpack_deb, write_atomic};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+/// tar's options. `-m` sets the present time: dependents of an older file of the same name are recompiled.
+const UNPACKED: [&str; 5] = [
+    "--keep-directory-symlink",
+    "-m",
+    "--exclude=./usr/share/doc",
+    "--exclude=./usr/share/man",
+    "--exclude=*/libicu*.a",
+];
 
 /// Version of the unpacked folders' layout: folders of another version are replaced.
 const FORMAT: &str = "1";
@@ -297,7 +303,7 @@ fn unpack(target: &Path, debs: &[Deb], progress: &Progress) -> Result<()> {
         symlink(&Path::new("usr").join(dir), &work.path().join(dir))?;
     }
     for deb in debs {
-        unpack_deb(&deb.path, work.path())?;
+        unpack_deb(&deb.path, work.path(), &UNPACKED)?;
     }
     make_links_relative(work.path())?;
     remove(&key_file)?;
@@ -307,40 +313,6 @@ fn unpack(target: &Path, debs: &[Deb], progress: &Progress) -> Result<()> {
     std::fs::set_permissions(&path, mode).context("open up", &path)?;
     std::fs::rename(&path, target).context("write", target)?;
     write_atomic(&key_file, key.as_bytes())
-}
-
-fn unpack_deb(deb: &Path, to: &Path) -> Result<()> {
-    let what = format!("unpacking {}", deb.display());
-    let mut source = Command::new("dpkg-deb")
-        .arg("--fsys-tarfile")
-        .arg(deb)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|source| Error::NoProgram {
-            program: "dpkg-deb".to_owned(),
-            package: "dpkg",
-            source,
-        })?;
-    let mut command = Command::new("tar");
-    // -m sets the present time: dependents of an older file of the same name are recompiled.
-    command.args(["--no-same-owner", "--keep-directory-symlink", "-xmf", "-"]);
-    for unwanted in ["./usr/share/doc", "./usr/share/man", "*/libicu*.a"] {
-        command.arg(format!("--exclude={unwanted}"));
-    }
-    command.arg("-C").arg(to);
-    let pipe = source.stdout.take().expect("stdout is piped");
-    let result = run_with_input(command, pipe.into(), &what);
-    let status = source.wait().context("wait for dpkg-deb on", deb)?;
-    result?;
-    if !status.success() {
-        return Err(Error::Program {
-            what,
-            status: status.to_string(),
-            output: String::new(),
-        });
-    }
-    Ok(())
 }
 
 /// Absolute links would lead out of the folder.

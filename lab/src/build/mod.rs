@@ -14,6 +14,8 @@ mod sanitize;
 mod source;
 mod tzdata;
 
+pub(crate) use apt::Apt;
+pub(crate) use check::packages as check_packages;
 pub use source::checkout;
 
 use crate::error::{Error, IoContext, Result};

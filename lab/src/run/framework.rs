@@ -55,6 +55,13 @@ pub struct App {
     compiled_jar: PathBuf,
 }
 
+impl App {
+    /// The jar that [`Execution::Interpreter`] and [`Execution::Jit`] run.
+    pub(crate) fn jar(&self) -> &Path {
+        &self.jar
+    }
+}
+
 impl Framework {
     /// Builds the framework unless it is up to date; takes about 20 seconds the first time.
     ///
@@ -120,6 +127,11 @@ impl Framework {
         &self.image
     }
 
+    /// The folder of the jars and libraries.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Compiles the program in a folder of Java sources to `NAME.jar`, and ahead of time for
     /// [`Execution::Aot`]. Does nothing if it is up to date.
     ///
@@ -138,10 +150,9 @@ impl Framework {
         let _lock = Lock::take(&self.dir)?;
         if std::fs::read_to_string(&stamp_file).ok().as_deref() != Some(&wanted) {
             remove(&dir)?;
-            let classes = self.dir.join("classes");
             let program = JavaLibrary {
                 sources: java_files(sources)?,
-                class_path: vec![classes.join("framework"), classes.join("hindsight")],
+                class_path: self.classes(),
                 ..JavaLibrary::default()
             };
             self.lab.compile_java(&program, &jar)?;
@@ -196,18 +207,38 @@ impl Framework {
 
     /// `dalvikvm` with a program on its class path; add options, the main class and the program's arguments.
     pub fn vm_command(&self, app: &App, execution: Execution) -> Command {
+        let (option, jar) = match execution {
+            Execution::Interpreter => ("-Xint", &app.jar),
+            Execution::Jit => ("-Xusejit:true", &app.jar),
+            Execution::Aot => ("-Xusejit:false", &app.compiled_jar),
+        };
+        let mut command = self.bare_command();
+        command.arg(option).arg("-cp").arg(jar);
+        command
+    }
+
+    /// As [`Framework::app_command`] with [`Execution::Jit`], for a jar or an APK that was made elsewhere.
+    pub fn jar_command(&self, jar: &Path, main_class: &str) -> Command {
+        let mut command = self.bare_command();
+        command.arg("-Xusejit:true").arg("-cp").arg(jar);
+        command.arg(LAUNCHER).arg(main_class);
+        command
+    }
+
+    /// The class files that a program for the framework is compiled against.
+    pub fn classes(&self) -> Vec<PathBuf> {
+        ["framework", "hindsight"]
+            .map(|name| self.dir.join("classes").join(name))
+            .to_vec()
+    }
+
+    fn bare_command(&self) -> Command {
         let mut command = self.lab.dalvikvm_command_with(&self.image);
         command.env("LD_LIBRARY_PATH", self.library_path());
         if std::env::var_os("ANDROID_LOG_TAGS").is_none() {
             // ART warns of each jar of the boot class path that is not in a device's folder.
             command.env("ANDROID_LOG_TAGS", "*:e");
         }
-        let (option, jar) = match execution {
-            Execution::Interpreter => ("-Xint", &app.jar),
-            Execution::Jit => ("-Xusejit:true", &app.jar),
-            Execution::Aot => ("-Xusejit:false", &app.compiled_jar),
-        };
-        command.arg(option).arg("-cp").arg(jar);
         command
     }
 

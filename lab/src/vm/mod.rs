@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask lab vm`: the lab's ART on a real kernel, with SELinux enforcing the overlay's rules. See `docs/lab.md`.
+
+mod console;
+mod cpio;
+mod image;
+mod kernel;
+mod policy;
+mod qemu;
+mod steps;
+
+use crate::build::check_packages;
+use crate::confine::compile_confine;
+use crate::error::{IoContext as _, Result};
+use crate::layout::cache_dir;
+use crate::lock::Lock;
+use crate::run::{Execution, Framework, Lab};
+use crate::util::{last_lines, run_with_input, write_atomic};
+use console::Console;
+use image::GuestFile;
+use policy::Policy;
+use std::fs::File;
+use std::io::Seek as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use steps::{Program, Step};
+
+/// The program that the guest's apps run, below `lab/vm/java`.
+const PROGRAM: &str = "dev.hindsight.vm.Snapshot";
+/// The disk that the guest writes the files to that it leaves.
+const DISK_BYTES: u64 = 1 << 30;
+
+/// A check and its result.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What has been checked.
+    pub name: String,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is as it should be.
+    Passed,
+    /// It is not; with the reason.
+    Failed(String),
+    /// It could not be checked; with the reason.
+    Skipped(String),
+}
+
+/// What the guest came to.
+#[derive(Debug)]
+pub struct Report {
+    /// The checks, in the order of the guest.
+    pub checks: Vec<Check>,
+    /// The snapshots of the guest's apps, in the folder that [`run`] was given.
+    pub snapshots: Vec<PathBuf>,
+}
+
+/// Boots the guest, runs its steps, and judges them; the snapshots and the console's
+/// lines are written to `out`. The guest is ended if it
+/// is not off after `limit`.
+///
+/// # Errors
+/// If a package is missing, a part can't be built, or the guest can't be started.
+pub fn run(lab: &Lab, out: &Path, limit: Duration, progress: &dyn Fn(&str)) -> Result<Report> {
+    let data = lab.folders.checkout.join("lab/vm");
+    check_packages(&data)?;
+    let dir = cache_dir()?.join("vm");
+    let kernel = {
+        let _lock = Lock::take(&dir)?;
+        kernel::prepare(&dir, progress)?
+    };
+    let framework = Framework::build(lab, progress)?;
+    let app = framework.compile_app("vm", &data.join("java"))?;
+    let program = guest_program(&lab.folders.checkout, &framework, &app)?;
+    let steps = steps::all(&program);
+
+    progress("the guest's image");
+    let mut files = guest_files(lab, &data, &kernel, &steps)?;
+    files.push(GuestFile::data(app.jar(), read_bytes(app.jar())?));
+    let image = image::write(lab, framework.dir(), &files)?;
+    let disk = tempfile::tempfile().context("make a file in", std::env::temp_dir())?;
+    disk.set_len(DISK_BYTES)
+        .context("make", "the guest's disk")?;
+
+    progress("the guest");
+    let mut console = Console::default();
+    let mut log = String::new();
+    let ended = qemu::run(&kernel, &image, &disk, limit, |line| {
+        console.line(line);
+        log.push_str(line);
+        log.push('\n');
+    });
+    write_atomic(&out.join("console.txt"), log.as_bytes())?;
+    let mut checks = judge(&steps, &console);
+    checks.push(power_off(ended, &console));
+    let snapshots = if console.packed {
+        unpack(disk, out)?
+    } else {
+        Vec::new()
+    };
+    Ok(Report { checks, snapshots })
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).context("read", path)
+}
+
+/// The files of the guest that are made for it.
+fn guest_files(
+    lab: &Lab,
+    data: &Path,
+    kernel: &kernel::Kernel,
+    steps: &[Step],
+) -> Result<Vec<GuestFile>> {
+    let mut files = vec![
+        GuestFile::program("/init", read_bytes(&data.join("init"))?),
+        GuestFile::program("/bin/confine", confine()?),
+        GuestFile::data("/steps", script(steps)),
+        GuestFile::data("/etc/passwd", steps::ACCOUNTS),
+    ];
+    let mut order = String::new();
+    for module in &kernel.modules {
+        let name = module.file_name().unwrap_or_default();
+        order.push_str(&format!("{}\n", name.display()));
+        files.push(GuestFile::data(
+            Path::new("/modules").join(name),
+            read_bytes(module)?,
+        ));
+    }
+    files.push(GuestFile::data("/modules/order", order));
+    let release = lab
+        .folders
+        .data
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    for policy in Policy::ALL {
+        let binary = policy::compile(&lab.folders.checkout, &release, policy)?;
+        files.push(GuestFile::data(
+            Path::new("/policy").join(policy.name()),
+            binary,
+        ));
+    }
+    Ok(files)
+}
+
+fn confine() -> Result<Vec<u8>> {
+    let work = tempfile::tempdir().context("make a folder in", std::env::temp_dir())?;
+    let program = work.path().join("confine");
+    compile_confine(&program)?;
+    read_bytes(&program)
+}
+
+/// The app's command line and environment, with the configuration that a device's init sets.
+fn guest_program(checkout: &Path, framework: &Framework, app: &crate::run::App) -> Result<Program> {
+    let command = framework.app_command(app, PROGRAM, Execution::Jit);
+    let mut words = Vec::new();
+    let mut set = |name: &str, value: &str| words.push(steps::quoted(&format!("{name}={value}")));
+    for (name, value) in command.get_envs() {
+        if let (false, Some(value)) = (name == "ANDROID_DATA", value) {
+            set(&name.to_string_lossy(), &value.to_string_lossy());
+        }
+    }
+    set("ANDROID_DATA", "/data");
+    set("HINDSIGHT", &policy::shipped_configuration(checkout)?);
+    words.push(steps::quoted(&command.get_program().to_string_lossy()));
+    let arguments = command
+        .get_args()
+        .map(|word| steps::quoted(&word.to_string_lossy()));
+    words.extend(arguments);
+    Ok(Program {
+        words: words.join(" "),
+        folders: policy::shipped_modes(checkout)?,
+    })
+}
+
+/// The steps as the guest's shell reads them.
+fn script(steps: &[Step]) -> String {
+    let line = |step: &Step| format!("step {} {}\n", steps::quoted(&step.name), step.command);
+    steps.iter().map(line).collect()
+}
+
+fn judge(steps: &[Step], console: &Console) -> Vec<Check> {
+    let has_selinux = console.features.iter().any(|name| name == "selinux");
+    let verdict = |step: &Step| match console.outcome(&step.name) {
+        _ if !has_selinux && !console.kernel.is_empty() => {
+            Verdict::Skipped(format!("the kernel {} has no SELinux", console.kernel))
+        }
+        None => Verdict::Failed("the guest did not come to it".to_owned()),
+        Some(outcome) => step
+            .objection(outcome)
+            .map_or(Verdict::Passed, Verdict::Failed),
+    };
+    let check = |step: &Step| Check {
+        name: step.name.clone(),
+        verdict: verdict(step),
+    };
+    steps.iter().map(check).collect()
+}
+
+fn power_off(ended: Result<()>, console: &Console) -> Check {
+    let other = || last_lines(&console.other.join("\n"), 20);
+    let verdict = match ended {
+        Ok(()) if console.ended => Verdict::Passed,
+        Ok(()) => Verdict::Failed(format!("it ended before its last step:\n{}", other())),
+        Err(error) => Verdict::Failed(format!("{error}\n{}", other())),
+    };
+    Check {
+        name: "the guest powers off".to_owned(),
+        verdict,
+    }
+}
+
+/// Unpacks what the guest wrote to its disk; returns the traces.
+fn unpack(mut disk: File, out: &Path) -> Result<Vec<PathBuf>> {
+    disk.rewind().context("read", "the guest's disk")?;
+    let mut tar = Command::new("tar");
+    tar.args(["-x", "-f", "-", "--no-same-owner", "-C"])
+        .arg(out);
+    run_with_input(tar, Stdio::from(disk), "unpacking the guest's disk")?;
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(out).context("list", out)? {
+        let path = entry.context("list", out)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "hindsight")
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

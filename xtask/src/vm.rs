@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask lab vm`: the lab's virtual machine, and what the host finds in its snapshots.
+
+use crate::start::hindsight_program;
+use hindsight_lab::vm::{self, Check, Verdict};
+use hindsight_lab::{Isa, Lab, Parts, Release, Variant};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// The method of the guest's program that it calls so many times, as its source says.
+const METHOD: &str = "dev.hindsight.vm.Snapshot.round";
+const ROUNDS: u64 = 7;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long the guest may run, in seconds
+    #[arg(long, default_value_t = 900)]
+    limit: u64,
+    /// Keep the snapshots of the guest in this folder
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+/// Runs the guest and checks its snapshots; prints each check, and last the counts.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let hindsight = hindsight_program(&hindsight_lab::checkout_dir()?)?;
+    let lab = Lab::open_parts(
+        Release::Android10,
+        Isa::X86_64,
+        Variant::Hindsight,
+        Parts::Programs,
+    )?;
+    let scratch = tempfile::tempdir()?;
+    let out = match &options.keep {
+        Some(dir) => {
+            std::fs::create_dir_all(dir)?;
+            dir.as_path()
+        }
+        None => scratch.path(),
+    };
+    let limit = Duration::from_secs(options.limit);
+    let report = vm::run(&lab, out, limit, &|what| eprintln!("vm: {what}"))?;
+    let mut checks = report.checks;
+    checks.push(Check {
+        name: "the host decodes every snapshot".to_owned(),
+        verdict: match decode(&hindsight, &report.snapshots) {
+            Ok(()) => Verdict::Passed,
+            Err(error) => Verdict::Failed(format!("{error:#}")),
+        },
+    });
+    let (mut failed, mut skipped) = (0, 0);
+    for check in &checks {
+        match &check.verdict {
+            Verdict::Passed => println!("ok      {}", check.name),
+            Verdict::Failed(why) => {
+                failed += 1;
+                println!("FAILED  {}: {why}", check.name);
+            }
+            Verdict::Skipped(why) => {
+                skipped += 1;
+                println!("skipped {}: {why}", check.name);
+            }
+        }
+    }
+    println!(
+        "vm: {} checks, {failed} failed, {skipped} skipped",
+        checks.len()
+    );
+    Ok(if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+#[derive(Deserialize)]
+struct Top {
+    rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    calls: u64,
+}
+
+/// Reads each snapshot with the tool: it has the calls of the program's source.
+fn decode(hindsight: &Path, snapshots: &[PathBuf]) -> anyhow::Result<()> {
+    anyhow::ensure!(!snapshots.is_empty(), "there is none");
+    for file in snapshots {
+        let said = |arguments: &[&str]| -> anyhow::Result<Vec<u8>> {
+            let output = Command::new(hindsight).args(arguments).arg(file).output()?;
+            let error = String::from_utf8_lossy(&output.stderr);
+            anyhow::ensure!(output.status.success(), "{}: {error}", file.display());
+            Ok(output.stdout)
+        };
+        let info = String::from_utf8_lossy(&said(&["info", "--strict"])?).into_owned();
+        anyhow::ensure!(info.contains("vm: "), "{}: {info}", file.display());
+        let top: Top = serde_json::from_slice(&said(&["top", "--json"])?)?;
+        let calls = top
+            .rows
+            .iter()
+            .find(|row| row.name == METHOD)
+            .map(|row| row.calls);
+        anyhow::ensure!(
+            calls == Some(ROUNDS),
+            "{}: {METHOD} was called {ROUNDS} times, but in the snapshot {calls:?}",
+            file.display()
+        );
+    }
+    Ok(())
+}
