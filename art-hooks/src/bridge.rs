@@ -14,7 +14,7 @@ use hindsight_trace_format::container::Symbol;
 use crate::control::{
     self, class_loader_unloading, crashed, guarded, register_name, shutdown, snapshot,
     thread_exiting, thread_in_foreground, thread_name_command, thread_renamed, thread_started,
-    trace_thread,
+    trace_thread, trim_memory,
 };
 use crate::emitter::{self, emit, Emitted};
 use crate::modified_utf8::decode;
@@ -133,6 +133,8 @@ pub(crate) mod ffi {
         fn register_name(name: &[u8]) -> u32;
         /// The main thread came to the foreground.
         fn thread_in_foreground(tid: u32);
+        /// The system needs memory: gives that of the rings of calls back.
+        fn trim_memory();
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was
         /// a command.
         fn thread_name_command(tid: u32, name: &[u8]) -> bool;

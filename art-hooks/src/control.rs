@@ -117,6 +117,10 @@ pub(crate) fn thread_in_foreground(tid: u32) {
     });
 }
 
+pub(crate) fn trim_memory() {
+    with_recorder("trim_memory", (), Recorder::trim_memory);
+}
+
 pub(crate) fn thread_name_command(tid: u32, name: &[u8]) -> bool {
     with_recorder("thread_name_command", false, |recorder| {
         let name = decode(name);

@@ -158,7 +158,7 @@ fn short_lived_threads_are_complete() {
     const THREADS: usize = 3000;
     for mode in MODES {
         let arguments = format!("short {THREADS}");
-        let mut program = paths(mode, &arguments, "trace=all,ring=12");
+        let mut program = paths(mode, &arguments, "trace=all,max-rings=unlimited,ring=12");
         // The socket exists before main runs, but not at once after the process has started.
         until("the socket", || program.folder().join("socket").exists());
         let mut socket = program.socket();
@@ -185,7 +185,11 @@ fn short_lived_threads_are_complete() {
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn a_crowd_of_threads_is_in_one_file() {
     const THREADS: usize = 1000;
-    let mut program = paths(MODES[1], &format!("crowd {THREADS}"), "trace=all,ring=12");
+    let mut program = paths(
+        MODES[1],
+        &format!("crowd {THREADS}"),
+        "trace=all,max-rings=unlimited,ring=12",
+    );
     assert_eq!(program.line(), "crowded");
     let path = program.socket().ok("snapshot crowd");
     let trace = open(Path::new(&path));

@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Prefer { tid: u32, reply: Reply },
     /// A thread came to the foreground: as `Prefer`, but only within what the configuration traces. No reply.
     CameToForeground { tid: u32 },
+    /// Give the memory of all rings of calls back; threads go on in empty rings.
+    Trim { reply: Reply },
     /// Change the maximum number of rings; `None` is unlimited.
     MaxRings { limit: Option<usize>, reply: Reply },
     /// Change which calls are taken back.

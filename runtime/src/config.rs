@@ -86,6 +86,8 @@ impl RingLimit {
 
 /// The maximum number of rings where not all threads are to be traced.
 const DEFAULT_RINGS: usize = 2;
+/// The maximum number of rings where all threads are to be traced: 128 MiB of the default size, if all are filled.
+const DEFAULT_RINGS_OF_ALL: usize = 16;
 
 /// Categories of events, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -347,7 +349,7 @@ impl Config {
     pub fn max_rings(&self) -> Option<usize> {
         match (self.ring_limit, self.threads) {
             (Some(limit), _) => limit.number(),
-            (None, ThreadSelection::All) => None,
+            (None, ThreadSelection::All) => Some(DEFAULT_RINGS_OF_ALL),
             (None, _) => Some(DEFAULT_RINGS),
         }
     }
@@ -624,7 +626,8 @@ mod tests {
     fn there_are_two_rings_unless_all_threads_are_traced() {
         let max_rings = |text| Config::parse(text).unwrap().max_rings();
         assert_eq!(max_rings("trace=main"), Some(2));
-        assert_eq!(max_rings("trace=all"), None);
+        assert_eq!(max_rings("trace=all"), Some(16));
+        assert_eq!(max_rings("trace=all,max-rings=unlimited"), None);
         assert_eq!(max_rings("trace=all,max-rings=5"), Some(5));
         assert_eq!(max_rings("max-rings=unlimited"), None);
     }

@@ -234,6 +234,13 @@ impl Recorder {
         }
     }
 
+    /// The system needs memory, so urgently that it would end the process for it: gives the memory of the rings of calls back.
+    /// Recording goes on in empty rings. Does not wait for that.
+    pub fn trim_memory(&self) {
+        let (reply, _) = mpsc::channel();
+        let _ = self.commands.send(Command::Trim { reply });
+    }
+
     /// Executes a command of Nanoscope's [`thread_name_command`](crate::thread_name_command) or property. Waits at most
     /// `patience` for that: the caller must be at a safepoint.
     ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The threads of the process, which of them have rings, and the rings of threads that have ended.
 //!
-//! A ring is 32 MiB by default, so a process has few of them: they go to the threads that were wanted most recently,
+//! A ring is 8 MiB by default, so a process has few of them: they go to the threads that were wanted most recently,
 //! by a request or because they came to the foreground. [`RingTable`] decides which thread keeps its ring;
 //! `control/retention.rs` carries that out. The limit can change at any time, so that a service that sees all
 //! processes can share the memory out among them: it reads each process's `status`, and sets each process's limit.

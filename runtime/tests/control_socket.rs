@@ -117,11 +117,11 @@ fn bad_input_is_answered_with_what_is_wrong() {
     for (line, answer) in [
         (
             "dance\n",
-            "error unknown command 'dance' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, property, status)",
+            "error unknown command 'dance' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, trim, property, status)",
         ),
         (
             "\n",
-            "error unknown command '' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, property, status)",
+            "error unknown command '' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, trim, property, status)",
         ),
         (
             "start\n",

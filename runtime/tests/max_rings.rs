@@ -156,6 +156,45 @@ fn memory_of_an_evicted_ring_is_returned() {
 }
 
 #[test]
+fn when_the_system_trims_memory_threads_go_on_in_empty_rings() {
+    const RING: usize = 1 << 24;
+    let folder = tempfile::tempdir().unwrap();
+    let (_alone, recorder, world) = start(&format!(
+        "trace=all,ring=24,dir={}",
+        folder.path().display()
+    ));
+    std::thread::scope(|scope| {
+        let nothing = resident();
+        let ended = Worker::start(scope, &recorder, &world, RING);
+        let worker = Worker::start(scope, &recorder, &world, RING);
+        for filled in [&ended, &worker] {
+            assert!(filled.ask(Task::Fill));
+        }
+        ended.tasks.send(Task::End).unwrap();
+        becomes_true(|| ended.tasks.send(Task::Look).is_err());
+        let two = resident() - nothing;
+        assert!(two > RING * 18 / 10, "{two}");
+
+        recorder.trim_memory();
+        // The snapshot comes after it.
+        let outcome = recorder.snapshot("x".into(), 0, PATIENCE);
+        let SnapshotOutcome::Written(path) = outcome else {
+            panic!("{outcome:?}");
+        };
+        let left = resident().saturating_sub(nothing);
+        assert!(left < RING / 5, "{left}");
+        assert!(worker.ask(Task::Look), "it is still traced");
+        let bytes = std::fs::read(path).unwrap();
+        let reader = Reader::new(&bytes).unwrap();
+        let rings: Vec<_> = reader.ring_indices().collect();
+        let ring = reader.ring(rings[0]).unwrap().unwrap();
+        assert_eq!((rings.len(), ring.header.tid), (1, worker.tid));
+        assert_eq!(ring.slots().len(), 0);
+        worker.tasks.send(Task::End).unwrap();
+    });
+}
+
+#[test]
 fn starting_a_thread_evicts_no_ring_and_a_retired_ring_goes_first() {
     let folder = tempfile::tempdir().unwrap();
     let (_alone, recorder, world) = start(&format!(

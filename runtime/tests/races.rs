@@ -266,7 +266,7 @@ fn race(configuration: &str, seed: u64) {
 
 #[test]
 fn nothing_is_torn_with_every_thread_traced() {
-    race("trace=all,snapshot-at-exit=yes", 1);
+    race("trace=all,max-rings=unlimited,snapshot-at-exit=yes", 1);
 }
 
 #[test]
@@ -277,6 +277,9 @@ fn nothing_is_torn_with_few_rings() {
 #[cfg(feature = "lock-free")]
 #[test]
 fn nothing_is_torn_without_safepoints() {
-    race("trace=all,snapshot-at-exit=yes,protocol=lock-free", 5);
+    race(
+        "trace=all,max-rings=unlimited,snapshot-at-exit=yes,protocol=lock-free",
+        5,
+    );
     race("trace=off,max-rings=3,protocol=lock-free", 6);
 }

@@ -35,6 +35,27 @@ impl<'a> Slots<'a> {
         }
     }
 
+    /// Slots that stand in two places of a ring's memory, at multiples of a slot from its start; without those of calls that
+    /// were taken back, as in [`Slots::new`].
+    pub fn of_parts(older: &'a [u8], newer: &'a [u8]) -> Self {
+        let whole = |bytes: &'a [u8]| &bytes[..bytes.len() - bytes.len() % SLOT_BYTES];
+        Slots {
+            older: without_taken_back(whole(older)),
+            newer: whole(newer),
+        }
+    }
+
+    /// The oldest `count` of these slots, or all if there are fewer.
+    #[must_use]
+    pub fn oldest(self, count: usize) -> Self {
+        let of_older = count.min(self.split());
+        let of_newer = (count.min(self.len()) - of_older) * SLOT_BYTES;
+        Slots {
+            older: &self.older[..of_older * SLOT_BYTES],
+            newer: &self.newer[..of_newer],
+        }
+    }
+
     /// The newest `count` of these slots, or all if there are fewer.
     #[must_use]
     pub fn newest(self, count: usize) -> Self {

@@ -7,8 +7,8 @@
 
 use crate::slot::SLOT_BYTES;
 
-/// Default ring size: 32 MiB, 4 Mi slots.
-pub const DEFAULT_LOG2_BYTES: u32 = 25;
+/// Default ring size: 8 MiB, 1 Mi slots.
+pub const DEFAULT_LOG2_BYTES: u32 = 23;
 /// Smallest ring: one 4 KiB page.
 pub const MIN_LOG2_BYTES: u32 = 12;
 /// Largest ring: 1 GiB.
@@ -96,7 +96,7 @@ mod tests {
     fn geometry_refuses_sizes_out_of_bounds() {
         assert_eq!(Geometry::new(MIN_LOG2_BYTES - 1), None);
         assert_eq!(Geometry::new(MAX_LOG2_BYTES + 1), None);
-        assert_eq!(Geometry::default().slots(), 4 << 20);
+        assert_eq!(Geometry::default().slots(), 1 << 20);
     }
 
     #[test]

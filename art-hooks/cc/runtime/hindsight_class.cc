@@ -37,12 +37,17 @@ jboolean NativeTrace(JNIEnv*, jclass, jboolean trace) {
   return bridge::trace_thread(Thread::Current()->GetTid(), trace == JNI_TRUE) ? JNI_TRUE : JNI_FALSE;
 }
 
+void NativeTrimMemory(JNIEnv*, jclass) {
+  bridge::trim_memory();
+}
+
 const JNINativeMethod kMethods[] = {
     {"nativeAnomaly",
      "(Ljava/lang/String;)Ljava/lang/String;",
      reinterpret_cast<void*>(NativeAnomaly)},
     {"nativeIsTracing", "()Z", reinterpret_cast<void*>(NativeIsTracing)},
     {"nativeTrace", "(Z)Z", reinterpret_cast<void*>(NativeTrace)},
+    {"nativeTrimMemory", "()V", reinterpret_cast<void*>(NativeTrimMemory)},
 };
 
 }  // namespace

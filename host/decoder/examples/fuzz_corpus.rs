@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..Workload::default()
     };
     for (seed, laps) in [(1, 0.2), (2, 1.7)] {
-        let script = Workload {
+        let mut script = Workload {
             seed,
             laps,
             threads: seed as u32,
@@ -48,6 +48,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         .script();
         put("hindsight", &format!("workload-{seed}"), &script.encode())?;
+        script.compressed = true;
+        put("hindsight", &format!("compressed-{seed}"), &script.encode())?;
     }
     put("hindsight", "stall", &stall().encode())?;
     put("hindsight", "empty", &Script::new("p").encode())?;

@@ -59,6 +59,7 @@ pub(crate) struct Builder<'a, 'b> {
     events: Vec<ThreadEvent>,
     stats: Stats,
     oldest_ns: Option<u64>,
+    oldest: Option<u64>,
     latest_ns: u64,
 }
 
@@ -68,6 +69,8 @@ pub(crate) struct Built {
     pub(crate) events: Vec<ThreadEvent>,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
     pub(crate) oldest_ns: u64,
+    /// The whole counter at the oldest event, ticks.
+    pub(crate) oldest: Option<u64>,
     /// Time of the newest event, ns; 0 if there is none.
     pub(crate) newest_ns: u64,
     pub(crate) stats: Stats,
@@ -94,6 +97,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             events: Vec::new(),
             stats,
             oldest_ns: None,
+            oldest: None,
             latest_ns: 0,
         }
     }
@@ -120,6 +124,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             events: self.events,
             methods: self.resolver.into_keys(),
             oldest_ns: self.oldest_ns.unwrap_or(end_ns),
+            oldest: self.oldest,
             newest_ns: self.latest_ns,
             stats: self.stats,
         }
@@ -134,6 +139,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         };
         if self.oldest_ns.is_none() {
             self.oldest_ns = Some(first);
+            self.oldest = scratch.ticks.first().copied();
             self.begin_stretch(first);
         }
         if block.starts_stretch {

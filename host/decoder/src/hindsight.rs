@@ -6,8 +6,9 @@ use std::path::Path;
 use hindsight_trace_format::catalogue::FieldKind;
 use hindsight_trace_format::container::{
     self, Anchor, Clocks, DecodeError, Losses, ProcessFacts, ReadError, Reader, Recovered,
-    SectionKind, Strings, SymbolTable,
+    RingHeader, RingParts, SectionKind, Strings, SymbolTable,
 };
+use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::SLOT_BYTES;
 use rayon::prelude::*;
 
@@ -20,7 +21,7 @@ use crate::methods::Merger;
 use crate::model::{levels, Mode, ThreadEvent, Trace};
 use crate::parts;
 use crate::ring::{self, Decoded};
-use crate::salvage::salvage;
+use crate::salvage::{self, salvage};
 use crate::samples::Sampler;
 use crate::scan::unseen_frames_shown;
 use crate::stacks::Stacks;
@@ -126,8 +127,8 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         .collect::<Result<Vec<_>, _>>()
         .map_err(format)?;
     let mut threads = Vec::with_capacity(rings.len());
-    for (thread, damaged) in rings {
-        threads.extend(thread);
+    for (stretches, damaged) in rings {
+        threads.extend(stretches);
         findings.damaged.extend(damaged);
     }
     let names = |names: fn(&ThreadEvent) -> bool| {
@@ -284,8 +285,8 @@ struct Rings<'a, 'b> {
 }
 
 impl Rings<'_, '_> {
-    /// Decodes a ring, or its sound part, and lists the damage.
-    fn decode(&self, index: u32) -> Result<(Option<Decoded>, Vec<Damage>), ReadError> {
+    /// Decodes a ring, or its sound parts, oldest first, and lists the damage.
+    fn decode(&self, index: u32) -> Result<(Vec<Decoded>, Vec<Damage>), ReadError> {
         let key = ThreadKey {
             process: 0,
             ring: index,
@@ -296,7 +297,7 @@ impl Rings<'_, '_> {
         };
         let parts = match self.reader.ring_parts(index) {
             Ok(Some(parts)) => parts,
-            Ok(None) => return Ok((None, Vec::new())),
+            Ok(None) => return Ok((Vec::new(), Vec::new())),
             Err(error) => {
                 let part = DamagedPart::Ring {
                     thread: key,
@@ -306,7 +307,7 @@ impl Rings<'_, '_> {
                     slots: None,
                 };
                 findings.note(part, Some(error))?;
-                return Ok((None, findings.damaged));
+                return Ok((Vec::new(), findings.damaged));
             }
         };
         let (anchors, damage) =
@@ -315,36 +316,89 @@ impl Rings<'_, '_> {
         findings.note(DamagedPart::Anchors { thread: key }, damage)?;
         let anchors = anchors.unwrap_or_default();
 
-        let stopped = parts.header.stopped_counter;
+        if salvage::has_stretches(&parts) {
+            let stretches = self.stretches(key, &parts, &anchors);
+            let kept_slots = stretches.iter().map(|s| s.thread.stats.slots).sum();
+            findings.note(ring_part(key, &parts, kept_slots), parts.damage.clone())?;
+            return Ok((stretches, findings.damaged));
+        }
         let sound = if parts.damage.is_none() {
             let slots = parts.slots();
             Some((parts.header.clone(), slots))
         } else {
             let taken = self.clock.reference().counter;
             let sound = salvage(&parts, &anchors, self.symbols, taken);
-            let part = DamagedPart::Ring {
-                thread: key,
-                tid: Some(parts.header.tid),
-                name: Some(parts.header.name.clone()),
-                kept_slots: sound.as_ref().map_or(0, |(_, slots)| slots.len() as u64),
-                slots: Some((parts.header.stored_bytes() / SLOT_BYTES) as u64),
-            };
-            findings.note(part, parts.damage)?;
+            let kept_slots = sound.as_ref().map_or(0, |(_, slots)| slots.len() as u64);
+            findings.note(ring_part(key, &parts, kept_slots), parts.damage.clone())?;
             sound
         };
+        let stopped = parts.header.stopped_counter;
         let decoded = sound.map(|(header, slots)| {
-            let mut decoded = ring::decode(
-                key,
-                &header,
-                slots,
-                &anchors,
-                self.clock,
-                self.symbols,
-                self.unseen_frames_shown,
-            );
+            let mut decoded = self.decode_slots(key, &header, slots, &anchors);
             decoded.thread.end_is_missing = header.stopped_counter < stopped;
             decoded
         });
-        Ok((decoded, findings.damaged))
+        Ok((decoded.into_iter().collect(), findings.damaged))
+    }
+
+    /// Decodes what is left of a ring of which some frames are lost. Between the stretches there are gaps.
+    fn stretches(&self, key: ThreadKey, parts: &RingParts<'_>, anchors: &[Anchor]) -> Vec<Decoded> {
+        let written = parts.header.position.slots_written(parts.header.geometry);
+        let (mut newest, mut stopped) = (written, parts.header.stopped_counter);
+        let mut found = Vec::new();
+        for stretch in salvage::stretches(parts).into_iter().rev() {
+            let mut header = stretch.header;
+            let end = header.position.slots_written(header.geometry);
+            // No slot is newer than the first one after the gap.
+            header.stopped_counter = stopped;
+            let mut decoded = self.decode_slots(key, &header, stretch.slots, anchors);
+            if end < newest {
+                decoded.end_with_newest_event();
+            }
+            decoded.thread.stats.overwritten_slots = 0;
+            (newest, stopped) = (end, decoded.oldest.unwrap_or(stopped));
+            found.push(decoded);
+        }
+        found.reverse();
+        if let Some(oldest) = found.first_mut() {
+            let per_ring = parts.header.geometry.slots() as u64;
+            oldest.thread.stats.overwritten_slots = written.saturating_sub(per_ring);
+        }
+        found
+    }
+
+    fn decode_slots(
+        &self,
+        key: ThreadKey,
+        header: &RingHeader,
+        slots: Slots<'_>,
+        anchors: &[Anchor],
+    ) -> Decoded {
+        let Rings {
+            clock,
+            symbols,
+            unseen_frames_shown,
+            ..
+        } = *self;
+        ring::decode(
+            key,
+            header,
+            slots,
+            anchors,
+            clock,
+            symbols,
+            unseen_frames_shown,
+        )
+    }
+}
+
+/// A damaged ring of which so many slots were kept.
+fn ring_part(key: ThreadKey, parts: &RingParts<'_>, kept_slots: u64) -> DamagedPart {
+    DamagedPart::Ring {
+        thread: key,
+        tid: Some(parts.header.tid),
+        name: Some(parts.header.name.clone()),
+        kept_slots,
+        slots: Some((parts.header.stored_bytes() / SLOT_BYTES) as u64),
     }
 }

@@ -21,13 +21,12 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
     let mut groups: HashMap<(u64, u32), Vec<(usize, Part)>> = HashMap::new();
     let mut threads: Vec<(usize, Thread)> = Vec::new();
     for (place, part) in parts.into_iter().enumerate() {
-        match part.number {
-            0 => threads.push((place, part.thread)),
-            number => groups
-                .entry((number, part.thread.tid))
-                .or_default()
-                .push((place, part)),
-        }
+        let group = match part.number {
+            // What is left of a damaged ring may have several parts.
+            0 => (0, part.thread.key.ring),
+            number => (number, part.thread.tid),
+        };
+        groups.entry(group).or_default().push((place, part));
     }
     for mut group in groups.into_values() {
         group.sort_by_key(|(_, part)| {
@@ -40,7 +39,7 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
         };
         let mut chain = vec![first.thread];
         let mut newest = first.newest_ns;
-        for (its_place, mut part) in rest {
+        for (its_place, part) in rest {
             let calls: usize = chain.iter().map(|t| t.calls.len()).sum();
             let follows = part.thread.start_ns >= newest;
             if !follows || calls + part.thread.calls.len() >= NO_PARENT as usize {
@@ -48,7 +47,7 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
                 continue;
             }
             if let Some(before) = chain.last_mut() {
-                separate(before, &mut part.thread);
+                end_at(before, part.thread.start_ns);
             }
             newest = newest.max(part.newest_ns);
             place = place.min(its_place);
@@ -60,20 +59,19 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
     threads.into_iter().map(|(_, thread)| thread).collect()
 }
 
-/// Lets a part end no later than the next one begins: calls that were still running are known to run until then.
-fn separate(before: &mut Thread, after: &mut Thread) {
-    let until = after.start_ns;
-    if before.end_ns <= until {
+/// Lets a recording end no later than `until_ns`: calls that were still running are known to run until then.
+pub(crate) fn end_at(thread: &mut Thread, until_ns: u64) {
+    if thread.end_ns <= until_ns {
         return;
     }
-    for (end, flags) in before.calls.end_ns.iter_mut().zip(&before.calls.flags) {
+    for (end, flags) in thread.calls.end_ns.iter_mut().zip(&thread.calls.flags) {
         if flags.contains(Flags::OPEN_END) {
-            *end = (*end).min(until);
+            *end = (*end).min(until_ns);
         }
     }
-    before.end_ns = until;
-    if let Some(part) = before.parts.last_mut() {
-        part.end_ns = until;
+    thread.end_ns = until_ns;
+    if let Some(part) = thread.parts.last_mut() {
+        part.end_ns = until_ns;
     }
 }
 

@@ -11,7 +11,7 @@ use crate::full_time;
 use crate::key::ThreadKey;
 use crate::methods::{MethodId, Resolver};
 use crate::model::{Mode, Stats, Thread, ThreadPart};
-use crate::parts::Part;
+use crate::parts::{self, Part};
 use crate::scan::Scan;
 use crate::timeline::Timeline;
 
@@ -21,10 +21,18 @@ pub(crate) struct Decoded {
     /// Number of the thread in its process; 0: not known.
     number: u64,
     newest_ns: u64,
+    /// The whole counter at the oldest event, ticks.
+    pub(crate) oldest: Option<u64>,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
 }
 
 impl Decoded {
+    /// The newest part of the ring is missing: the recording ends with the newest event that is left.
+    pub(crate) fn end_with_newest_event(&mut self) {
+        parts::end_at(&mut self.thread, self.newest_ns);
+        self.thread.end_is_missing = true;
+    }
+
     /// Replaces the local method ids by the file's.
     pub(crate) fn finish(mut self, ids: &[MethodId]) -> Part {
         // The first thread's ids are the same in both.
@@ -117,6 +125,7 @@ pub(crate) fn decode(
         },
         number: header.thread,
         newest_ns: built.newest_ns,
+        oldest: built.oldest,
         methods: built.methods,
     }
 }

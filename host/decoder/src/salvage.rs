@@ -4,6 +4,10 @@
 //! A ring with a wrong checksum is read from its newest slot backwards up to the first event that makes no sense. Of
 //! a ring that the end of the file cuts off, the newest part is read if it is there; else, in the first lap, the oldest,
 //! up to the newest slot that is certainly the end of an event.
+//!
+//! Of a compressed ring it is known which slots are lost, and that the others are sound: the stretches between them are read.
+
+use std::ops::Range;
 
 use hashbrown::HashMap;
 use hindsight_trace_format::container::{Anchor, RingHeader, RingMode, RingParts, SymbolTable};
@@ -25,7 +29,7 @@ const EVENTS_AT_END: usize = 64;
 
 /// The sound part of a ring: its header, made to fit, and the slots.
 pub(crate) fn salvage<'a>(
-    parts: &RingParts<'a>,
+    parts: &'a RingParts<'_>,
     anchors: &[Anchor],
     symbols: Option<&SymbolTable<'_>>,
     taken: u64,
@@ -35,7 +39,13 @@ pub(crate) fn salvage<'a>(
     if header.started_counter > header.stopped_counter || header.stopped_counter > taken {
         return None;
     }
-    let raw = &parts.raw[..parts.raw.len() - parts.raw.len() % SLOT_BYTES];
+    // The places of lost frames follow from the header, which may be wrong, too: only slots before the first one are read.
+    let sound = parts
+        .lost
+        .first()
+        .map_or(parts.raw.len(), |lost| lost.start);
+    let raw = &parts.raw[..sound.min(parts.raw.len())];
+    let raw = &raw[..raw.len() - raw.len() % SLOT_BYTES];
     let stored = header.stored_bytes();
     let found = if raw.len() >= stored {
         let slots = Slots::new(&raw[..stored], header.position);
@@ -52,6 +62,96 @@ pub(crate) fn salvage<'a>(
         (header.clone(), Slots::new(newest, position))
     };
     (!found.1.is_empty()).then_some(found)
+}
+
+/// Slots of a ring whose lost parts are known, without gaps between them.
+pub(crate) struct Stretch<'a> {
+    pub(crate) slots: Slots<'a>,
+    /// The ring's header, with the position after the last of the slots.
+    pub(crate) header: RingHeader,
+}
+
+/// Whether single parts of a ring are lost, and the others are as they were written. A ring in its first lap whose newest part
+/// alone is missing is one that was cut off.
+pub(crate) fn has_stretches(parts: &RingParts<'_>) -> bool {
+    let stored = parts.header.stored_bytes();
+    let is_cut =
+        parts.header.position.laps == 0 && matches!(&parts.lost[..], [lost] if lost.end == stored);
+    parts.verified && !parts.lost.is_empty() && !is_cut
+}
+
+/// The stretches between the lost parts of a ring whose other parts are as they were written, oldest first.
+pub(crate) fn stretches<'a>(parts: &'a RingParts<'_>) -> Vec<Stretch<'a>> {
+    let header = &parts.header;
+    let bytes = header.geometry.bytes();
+    let written = header.position.slots_written(header.geometry);
+    let offset = usize::try_from(header.position.offset).unwrap_or(bytes);
+    // In the order of time: what is older than the cursor's lap, then what was written in it.
+    let older = if header.position.laps == 0 {
+        0..0
+    } else {
+        offset..bytes
+    };
+    let (older, newer) = (sound(parts, older), sound(parts, 0..offset));
+    let part = |range: Range<usize>| parts.raw.get(range).unwrap_or_default();
+    let mut found: Vec<(Slots<'a>, usize)> = Vec::new();
+    for range in older {
+        found.push((
+            Slots::of_parts(part(range.clone()), &[]),
+            bytes - range.end + offset,
+        ));
+    }
+    for range in newer {
+        let after = offset - range.end;
+        match found.last_mut() {
+            // Across the end of the ring's memory.
+            Some((slots, to_cursor)) if range.start == 0 && *to_cursor == offset => {
+                *slots = Slots::of_parts(slots.bytes(0, slots.len()), part(range));
+                *to_cursor = after;
+            }
+            _ => found.push((Slots::of_parts(&[], part(range)), after)),
+        }
+    }
+    let stretch = |(slots, to_cursor): (Slots<'a>, usize)| {
+        // The slots after a stretch may have closed its last event.
+        let certain = match to_cursor {
+            0 => slots.len(),
+            _ => certain_end(header, slots.len(), |count| slots.oldest(count)),
+        };
+        let cut = (to_cursor / SLOT_BYTES + slots.len() - certain) as u64;
+        let end = written.saturating_sub(cut);
+        let per_lap = header.geometry.slots() as u64;
+        Stretch {
+            slots: slots.oldest(certain),
+            header: RingHeader {
+                position: Position {
+                    laps: end / per_lap,
+                    offset: end % per_lap * SLOT_BYTES as u64,
+                },
+                ..header.clone()
+            },
+        }
+    };
+    let stretches = found.into_iter().map(stretch);
+    stretches
+        .filter(|stretch| !stretch.slots.is_empty())
+        .collect()
+}
+
+/// The parts of this range of a ring's memory that are not lost.
+fn sound(parts: &RingParts<'_>, range: Range<usize>) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = range.start;
+    for lost in &parts.lost {
+        if lost.start > at && at < range.end {
+            found.push(at..lost.start.min(range.end));
+        }
+        at = at.max(lost.end);
+    }
+    if at < range.end {
+        found.push(at..range.end);
+    }
+    found
 }
 
 /// How many of the newest slots are of events that make sense.

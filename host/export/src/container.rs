@@ -86,7 +86,7 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
             ..RingHeader::default()
         };
         let raw: Vec<u8> = slots.iter().flat_map(|slot| slot.0.to_le_bytes()).collect();
-        writer.section(SectionKind::Ring, i as u32, &[&header.encode(), &raw])?;
+        writer.ring(i as u32, &header, &raw)?;
         if !anchors.is_empty() {
             let anchors = Anchor::encode_all(&anchors);
             writer.section(SectionKind::Anchors, i as u32, &[&anchors])?;

@@ -195,7 +195,7 @@ fn run_and_check(
             let (b, w) = (balance.display(), work.display());
             let _ = write!(
                 launcher,
-                " HINDSIGHT=trace=all,rewind=off,ring={ring},dir={w},check-balance={b},{events}"
+                " HINDSIGHT=trace=all,max-rings=unlimited,rewind=off,ring={ring},dir={w},check-balance={b},{events}"
             );
         } else if context.options.events {
             let _ = write!(launcher, " HINDSIGHT={events},dir={}", work.display());

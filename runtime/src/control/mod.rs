@@ -178,6 +178,10 @@ impl<'a> ControlThread<'a> {
             Command::Property { value, reply } => {
                 let _ = reply.send(self.property(&value));
             }
+            Command::Trim { reply } => {
+                retention::trim(self.session, &mut *self.handshake);
+                let _ = reply.send(Ok(()));
+            }
             Command::MaxRings { limit, reply } => {
                 self.session.registry.set_limit(limit);
                 self.make_room(0);

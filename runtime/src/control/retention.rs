@@ -121,6 +121,29 @@ pub(crate) fn make_room(session: &Session, handshake: &mut dyn Handshake, more: 
     evicted
 }
 
+/// Gives the memory of all rings of calls back to the system. Their threads go on in empty rings; without address space for
+/// another ring, a thread keeps its own.
+pub(crate) fn trim(session: &Session, handshake: &mut dyn Handshake) {
+    for retired in session.registry.take_retired(|_| true) {
+        discard(session, retired);
+    }
+    for thread in session.registry.threads() {
+        if !thread.trace().is_traced() {
+            continue;
+        }
+        let Some(empty) = session.calls_ring().ok() else {
+            continue;
+        };
+        let mut empty = Some(empty);
+        if let Some(taken) = take_ring(session, handshake, &thread, &mut empty) {
+            discard(session, taken);
+        }
+        if let Some(unused) = empty {
+            session.put_back(unused);
+        }
+    }
+}
+
 /// Takes and discards the rings of all threads. No thread gets a ring for events any more.
 pub(crate) fn stop_all(session: &Session, handshake: &mut dyn Handshake) {
     set_categories(session, handshake, 0);

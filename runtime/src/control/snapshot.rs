@@ -235,13 +235,15 @@ fn write_rings(
         writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
         writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
         for ((index, taken), header) in (0..).zip(rings).zip(&headers) {
-            let header = header.encode();
-            writer.section(SectionKind::Ring, index, &[&header, taken.written_bytes()])?;
+            writer.ring(index, header, taken.written_bytes())?;
             writer.section(
                 SectionKind::Anchors,
                 index,
                 &[&Anchor::encode_all(&taken.anchors)],
             )?;
+            if let Some(open) = taken.open_calls() {
+                writer.section(SectionKind::OpenCalls, index, &[&open.encode()])?;
+            }
         }
         writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
         if !strings.strings.is_empty() {
@@ -328,6 +330,8 @@ fn symbols(
     losses: &mut Vec<(String, u64)>,
 ) -> Vec<Symbol> {
     let mut addresses = method_addresses(rings);
+    let open = rings.iter().filter_map(TakenRing::open_calls);
+    addresses.extend(open.flat_map(|open| open.methods));
     addresses.extend(stacks::method_addresses(stacks));
     addresses.sort_unstable();
     addresses.dedup();

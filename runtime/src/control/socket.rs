@@ -7,6 +7,7 @@
 //! | `start TID`, `stop TID` | `ok` |
 //! | `foreground TID` | `ok`: as `start`, but also for a thread that is traced |
 //! | `max-rings N` | `ok` |
+//! | `trim` | `ok`: the memory of the rings of calls was given back |
 //! | `events off\|all\|CATEGORY+…` | `ok`: all threads record these events from now on |
 //! | `rules PATH`, `rules off` | `ok`: the rules of the file are in force from now on, or none |
 //! | `stack-interval US` or `stack-interval MAIN/OTHERS` | `ok`: the least time between two stacks of a thread, µs |
@@ -230,6 +231,7 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
             let command = |reply| Command::StackIntervals { intervals, reply };
             ask(commands, command)?.map(|()| String::new())
         }
+        "trim" => ask(commands, |reply| Command::Trim { reply })?.map(|()| String::new()),
         "max-rings" => {
             let limit = RingLimit::parse(argument)
                 .ok_or_else(|| format!("'{argument}': max-rings takes {}", RingLimit::TAKES))?
@@ -249,7 +251,7 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
         }
         "status" => ask(commands, |reply| Command::Status { reply }),
         _ => Err(format!(
-            "unknown command '{command}' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, property, status)"
+            "unknown command '{command}' (known: snapshot, start, stop, foreground, rewind, events, rules, stack-interval, max-rings, trim, property, status)"
         )),
     }
 }

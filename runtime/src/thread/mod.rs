@@ -2,6 +2,8 @@
 //! One traced thread: the words of its thread object, its ring, and the record of its calls. Nothing here knows how
 //! a thread is brought to give up its ring; that is [`handshake`](crate::handshake).
 
+#[cfg(not(feature = "loom"))]
+pub(crate) mod open_calls;
 pub(crate) mod resources;
 #[cfg(feature = "check-rewind")]
 pub(crate) mod rewind_log;

@@ -9,15 +9,18 @@ use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::slot::SLOT_BYTES;
 
+use crate::thread::open_calls::{ends_in_wide_entry, OpenCalls};
+
 /// `2^k` bytes of slots, followed by an inaccessible guard page: the fault of a store there makes the cursor wrap.
 ///
 /// Before the first slot there is a page that can be read and is always zero: an exit looks at the slot before the
-/// cursor, and the first one of a lap finds there a slot that is no method's entry. It costs only address space.
+/// cursor, and the first one of a lap finds there a slot that is no method's entry. It costs only address space. The page
+/// before that one has the [`OpenCalls`]; it takes memory from the ring's second lap on.
 ///
 /// The system provides memory when a page is first written, so an unused ring costs only address space.
 #[derive(Debug)]
 pub struct Ring {
-    /// The first slot, one page after the start of the mapping.
+    /// The first slot, [`PAGES_BEFORE`] pages after the start of the mapping.
     memory: NonNull<libc::c_void>,
     geometry: Geometry,
     mode: RingMode,
@@ -28,7 +31,19 @@ unsafe impl Send for Ring {}
 // SAFETY: a shared reference only gives read access, by `bytes`, whose caller rules out writers.
 unsafe impl Sync for Ring {}
 
+/// `prctl`: sets attributes of a mapping (Linux 5.17, and Android's kernels before).
+#[cfg(not(miri))]
+const PR_SET_VMA: libc::c_int = 0x5356_4d41;
+/// The attribute: a name that `/proc/self/maps` shows, and `dumpsys meminfo` counts by.
+#[cfg(not(miri))]
+const PR_SET_VMA_ANON_NAME: libc::c_ulong = 0;
+/// The name of rings' mappings.
+#[cfg(not(miri))]
+const NAME: &std::ffi::CStr = c"hindsight ring";
+
 /// Bytes of a page on this system (4, 16 or 64 KiB); 4096 if it cannot be determined.
+///
+/// Async-signal-safe: POSIX says so of `sysconf`.
 fn page_bytes() -> usize {
     if cfg!(miri) {
         return 4096;
@@ -53,6 +68,22 @@ fn wipe_in_child(memory: *mut libc::c_void, bytes: usize) {
     unsafe { libc::madvise(memory, bytes, MADV_WIPEONFORK) };
 }
 
+/// Pages before the first slot: one for the open calls, one of zeros.
+const PAGES_BEFORE: usize = 2;
+// A page has at least this size.
+const _: () = assert!(std::mem::size_of::<OpenCalls>() <= 4096);
+
+/// Bytes of a ring's mapping before its first slot.
+fn bytes_before() -> usize {
+    PAGES_BEFORE * page_bytes()
+}
+
+/// Bytes of a ring's mapping: the pages before the slots, the slots, the guard page.
+#[cfg(not(miri))]
+fn mapped_bytes(geometry: Geometry) -> usize {
+    bytes_before() + geometry.bytes() + page_bytes()
+}
+
 impl Ring {
     /// Maps a ring.
     ///
@@ -67,8 +98,8 @@ impl Ring {
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
         // The ring owns the memory from here on and gives it back if a step fails.
         let ring = Ring {
-            // SAFETY: the mapping is longer than its first page.
-            memory: unsafe { start.byte_add(page_bytes()) },
+            // SAFETY: the mapping is longer than the pages before the slots.
+            memory: unsafe { start.byte_add(bytes_before()) },
             geometry,
             mode: RingMode::Calls,
         };
@@ -80,18 +111,18 @@ impl Ring {
     /// Miri has no guard pages; a ring is plain memory there.
     #[cfg(miri)]
     fn layout(geometry: Geometry) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(page_bytes() + geometry.bytes(), 4096)
+        std::alloc::Layout::from_size_align(bytes_before() + geometry.bytes(), 4096)
             .expect("a valid layout")
     }
 
-    /// Address space for the slots, and for a page before and after them.
+    /// Address space for the slots, and for the pages before and after them.
     #[cfg(not(miri))]
     fn map(geometry: Geometry) -> io::Result<*mut libc::c_void> {
         // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces no other mapping.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                geometry.bytes() + 2 * page_bytes(),
+                mapped_bytes(geometry),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -101,7 +132,20 @@ impl Ring {
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        wipe_in_child(memory, geometry.bytes() + 2 * page_bytes());
+        let bytes = mapped_bytes(geometry);
+        wipe_in_child(memory, bytes);
+        // SAFETY: the mapping made above. The name is static, as older kernels of Android require: they keep its address.
+        // Failure is harmless, and usual on older kernels: then the mapping has no name, or is in a core dump.
+        unsafe {
+            libc::madvise(memory, bytes, libc::MADV_DONTDUMP);
+            libc::prctl(
+                PR_SET_VMA,
+                PR_SET_VMA_ANON_NAME,
+                memory as libc::c_ulong,
+                bytes as libc::c_ulong,
+                NAME.as_ptr(),
+            );
+        }
         Ok(memory)
     }
 
@@ -109,11 +153,12 @@ impl Ring {
     #[cfg(not(miri))]
     fn protect(&self) -> io::Result<()> {
         let pages = [
-            (self.mapping(), libc::PROT_READ),
-            (self.end() as *mut libc::c_void, libc::PROT_NONE),
+            (self.base() - page_bytes(), libc::PROT_READ),
+            (self.end(), libc::PROT_NONE),
         ];
         for (page, protection) in pages {
-            // SAFETY: the first and the last page of this ring's own mapping, which hold no slots.
+            let page = page as *mut libc::c_void;
+            // SAFETY: the pages before and after the slots are part of this ring's own mapping, and hold none.
             if unsafe { libc::mprotect(page, page_bytes(), protection) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -121,10 +166,20 @@ impl Ring {
         Ok(())
     }
 
-    /// Start of the memory that the ring owns: the page before its first slot.
+    /// Start of the memory that the ring owns: the pages before its first slot.
     fn mapping(&self) -> *mut libc::c_void {
-        // SAFETY: `memory` is one page into the mapping, since `new`.
-        unsafe { self.memory.byte_sub(page_bytes()) }.as_ptr()
+        // SAFETY: `memory` is so far into the mapping, since `new`.
+        unsafe { self.memory.byte_sub(bytes_before()) }.as_ptr()
+    }
+
+    /// The calls that were open at the start of the ring's newest lap.
+    ///
+    /// # Safety
+    /// No thread may record into the ring while the reference is in use.
+    pub(crate) unsafe fn open_calls(&self) -> &OpenCalls {
+        // SAFETY: the page at the start of the mapping is readable, zeros or what `note_open_calls` has written, and the
+        // caller rules out writers.
+        unsafe { &*self.mapping().cast() }
     }
 
     /// Address of the first slot.
@@ -167,17 +222,16 @@ impl Ring {
         #[cfg(miri)]
         // SAFETY: this is the only reference to the ring's memory.
         unsafe {
-            self.memory
-                .as_ptr()
+            self.mapping()
                 .cast::<u8>()
-                .write_bytes(0, self.geometry.bytes());
+                .write_bytes(0, bytes_before() + self.geometry.bytes());
         }
         #[cfg(not(miri))]
         // SAFETY: the ring owns the mapping, and `&mut self` rules out readers.
         unsafe {
             libc::madvise(
-                self.memory.as_ptr(),
-                self.geometry.bytes(),
+                self.mapping(),
+                bytes_before() + self.geometry.bytes(),
                 libc::MADV_DONTNEED,
             );
         }
@@ -194,9 +248,30 @@ impl Drop for Ring {
         #[cfg(not(miri))]
         // SAFETY: the ring owns the whole mapping, and is being dropped.
         unsafe {
-            libc::munmap(self.mapping(), self.geometry.bytes() + 2 * page_bytes());
+            libc::munmap(self.mapping(), mapped_bytes(self.geometry));
         }
     }
+}
+
+/// Notes the calls that are open at the end of a lap of the ring with these addresses of its first slot and of its end, in the
+/// page for them. `laps` counts the laps up to its end. Of an event that is not complete, `unfinished` slots are at the end of the
+/// lap; `None` if the caller does not know. Async-signal-safe.
+///
+/// # Safety
+/// The addresses are those of a ring that the calling thread records into, or that nobody records into.
+pub(crate) unsafe fn note_open_calls(
+    base: usize,
+    end: usize,
+    unfinished: Option<usize>,
+    laps: u64,
+) {
+    // SAFETY: the slots of the caller's ring are readable, aligned, and not written meanwhile.
+    let slots =
+        unsafe { std::slice::from_raw_parts(base as *const u64, (end - base) / SLOT_BYTES) };
+    let unfinished = unfinished.unwrap_or_else(|| usize::from(ends_in_wide_entry(slots)));
+    // SAFETY: the page is part of the caller's ring, and as long as an `OpenCalls`, of which any bytes are one.
+    let notes = unsafe { &mut *((base - bytes_before()) as *mut OpenCalls) };
+    notes.note(slots, unfinished, laps);
 }
 
 /// Writes a slot.
@@ -337,6 +412,50 @@ mod tests {
             assert!(!is_accessible(ring.base() - 8, true));
             pool.put(ring);
         }
+    }
+
+    /// The lines of `/proc/self/smaps` about the mapping that contains this address.
+    #[cfg(not(miri))]
+    fn smaps(address: usize) -> Vec<String> {
+        let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let range = |line: &str| {
+            let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+            let parse = |text| usize::from_str_radix(text, 16).ok();
+            Some(parse(start)?..parse(end)?)
+        };
+        let rest = all
+            .lines()
+            .skip_while(|l| !range(l).is_some_and(|r| r.contains(&address)));
+        let mut rest = rest.map(str::to_owned);
+        let first = rest.next().expect("the address is mapped");
+        let of_it = rest.take_while(|line| range(line).is_none());
+        [first].into_iter().chain(of_it).collect()
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_ring_has_a_name_and_is_not_dumped() {
+        let ring = Ring::new(small()).unwrap();
+        let lines = smaps(ring.base());
+        let flags = lines.iter().find(|l| l.starts_with("VmFlags:")).unwrap();
+        assert!(flags.split(' ').any(|flag| flag == "dd"), "{flags}");
+        // Named only by kernels with CONFIG_ANON_VMA_NAME. They know the call for any mapping.
+        let page = ring.base();
+        // SAFETY: names this test's own ring as it is named already.
+        let is_known = unsafe {
+            libc::prctl(
+                PR_SET_VMA,
+                PR_SET_VMA_ANON_NAME,
+                page as libc::c_ulong,
+                page_bytes() as libc::c_ulong,
+                NAME.as_ptr(),
+            ) == 0
+        };
+        if !is_known {
+            eprintln!("skipped: names of mappings: this kernel has no CONFIG_ANON_VMA_NAME");
+            return;
+        }
+        assert!(lines[0].contains("hindsight ring]"), "{}", lines[0]);
     }
 
     #[test]

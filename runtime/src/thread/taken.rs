@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A ring that no thread records into any more.
 
-use hindsight_trace_format::container::{Anchor, RingHeader};
+use hindsight_trace_format::container::{Anchor, OpenCalls, RingHeader};
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::ring::Position;
 
@@ -30,6 +30,25 @@ impl TakenRing {
     pub fn slots(&self) -> Slots<'_> {
         // SAFETY: the ring was taken from its thread, which has not written to it since.
         Slots::new(unsafe { self.ring.bytes() }, self.header.position)
+    }
+
+    /// None: rings of models do not have the page for them.
+    #[cfg(feature = "loom")]
+    pub fn open_calls(&self) -> Option<OpenCalls> {
+        None
+    }
+
+    /// The calls that were open when the ring wrapped last.
+    #[cfg(not(feature = "loom"))]
+    pub fn open_calls(&self) -> Option<OpenCalls> {
+        let laps = self.header.position.laps;
+        // SAFETY: the ring was taken from its thread, which has not written to it since.
+        let (count, methods) = unsafe { self.ring.open_calls() }.at(laps)?;
+        Some(OpenCalls {
+            slots_written: laps.saturating_mul(self.header.geometry.slots() as u64),
+            count,
+            methods: methods.to_vec(),
+        })
     }
 
     /// The written part of the ring's memory.

@@ -74,6 +74,8 @@ pub struct Script {
     pub strings: Strings,
     /// The stacks that events name; see [`Script::stack`].
     pub stacks: Stacks,
+    /// The rings are written in compressed frames, as the runtime writes them; default false: as in memory.
+    pub compressed: bool,
     geometry: Geometry,
     threads: Vec<ThreadScript>,
     stopped: Option<u64>,
@@ -100,6 +102,7 @@ impl Script {
             symbols: Vec::new(),
             strings: Strings::default(),
             stacks: Stacks::default(),
+            compressed: false,
             geometry: Geometry::default(),
             threads: Vec::new(),
             stopped: None,
@@ -107,7 +110,7 @@ impl Script {
         }
     }
 
-    /// Size of the rings of threads added from now on; default 32 MiB.
+    /// Size of the rings of threads added from now on; default 8 MiB.
     ///
     /// # Panics
     /// If the size is out of bounds.
@@ -276,7 +279,10 @@ impl Script {
         writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
         for (i, thread) in self.threads.iter().enumerate() {
             let (header, raw) = thread.ring(stopped);
-            writer.section(SectionKind::Ring, i as u32, &[&header.encode(), &raw])?;
+            match self.compressed {
+                true => writer.ring(i as u32, &header, &raw)?,
+                false => writer.section(SectionKind::Ring, i as u32, &[&header.encode(), &raw])?,
+            }
             if !thread.anchors.is_empty() {
                 let anchors = Anchor::encode_all(&thread.anchors);
                 writer.section(SectionKind::Anchors, i as u32, &[&anchors])?;

@@ -7,25 +7,17 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::codec::{align8, clip, Decoder, Encoder, MAX_STRING_BYTES};
+use super::codec::{align8, clip, Decoder, Encoder};
 use super::error::DecodeError;
 use super::sections::{
-    Anchor, ClockSample, Clocks, Epochs, Losses, ProcessFacts, Ring, RingHeader, RingMode,
-    SectionKind, StackGeneration, Stacks, Strings, Symbol, Symbols,
+    Anchor, ClockSample, Clocks, Losses, OpenCalls, ProcessFacts, Ring, SectionKind,
+    StackGeneration, Stacks, Strings, Symbol, Symbols,
 };
-use crate::ring::{Geometry, Position};
-use crate::slot::SLOT_BYTES;
 
 const CLOCK_SAMPLE_BYTES: usize = 32;
 const ANCHOR_BYTES: usize = 16;
+const OPEN_CALL_BYTES: usize = 8;
 const SYMBOL_BYTES: usize = 40;
-/// The fields of a ring's header, before the thread's name.
-const RING_FIELDS_BYTES: usize = 48;
-/// The fields of a ring's header after the thread's name, which older writers leave out.
-const RING_LATER_FIELDS_BYTES: usize = 16;
-/// The fields of a ring's header after those, which only writers of [`Epochs`] have.
-const RING_EPOCHS_BYTES: usize = 16;
-
 /// [`Symbols::decode`] refuses tables whose strings, copied for each symbol, take more bytes.
 /// [`SymbolTable`] has no such limit.
 pub const MAX_EXPANDED_SYMBOL_BYTES: usize = 512 << 20;
@@ -76,20 +68,7 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
                 return None;
             }
         }
-        SectionKind::Ring => {
-            let (header, raw) = Ring::decode_header(bytes).ok()?;
-            let header_bytes = bytes.len() - raw.len();
-            // Exactly as writers encode it, so that other bytes hardly ever pass for a ring.
-            let before = align8(RING_FIELDS_BYTES + header.name.len());
-            let later = match header_bytes.checked_sub(before) {
-                Some(0) => true,
-                Some(RING_LATER_FIELDS_BYTES) => header.epochs.is_none(),
-                Some(later) => later == RING_LATER_FIELDS_BYTES + RING_EPOCHS_BYTES,
-                None => false,
-            };
-            let times = header.started_counter <= header.stopped_counter;
-            return (later && times).then_some((header_bytes + header.stored_bytes()) as u64);
-        }
+        SectionKind::Ring => return Ring::measure(bytes),
         SectionKind::Anchors => {
             let count = u64::from(d.u32("count").ok()?);
             let entry_bytes = d.u32("size").ok()?;
@@ -110,6 +89,12 @@ pub(super) fn measure(kind: SectionKind, bytes: &[u8]) -> Option<u64> {
                 return Some(16 + entries);
             };
             return Some(16 + entries + 4 * u64::from(strings) + u64::from(pool));
+        }
+        SectionKind::OpenCalls => {
+            let calls = OpenCalls::read(&mut d).ok()?;
+            // As a runtime writes it, so that anchors or symbols do not pass for it.
+            let is_credible = calls.slots_written != 0 && calls.methods.len() < 1 << 12;
+            return is_credible.then_some(d.at() as u64);
         }
         SectionKind::Strings => Strings::read(&mut d).map(drop).ok()?,
         SectionKind::Stacks => {
@@ -218,115 +203,6 @@ impl Clocks {
     }
 }
 
-impl RingHeader {
-    /// The bytes that stand before the ring's memory; a multiple of 8.
-    pub fn encode(&self) -> Vec<u8> {
-        let name = clip(&self.name);
-        let mut e = Encoder::default();
-        let epochs_bytes = self.epochs.map_or(0, |_| RING_EPOCHS_BYTES);
-        let later_bytes = RING_LATER_FIELDS_BYTES + epochs_bytes;
-        e.u32((align8(RING_FIELDS_BYTES + name.len()) + later_bytes) as u32);
-        e.u32(self.tid);
-        e.u32(self.geometry.log2_bytes());
-        e.u32(name.len() as u32);
-        e.u64(self.position.laps);
-        e.u64(self.position.offset);
-        e.u64(self.started_counter);
-        e.u64(self.stopped_counter);
-        e.0.extend_from_slice(name.as_bytes());
-        e.pad8();
-        e.u64(self.thread);
-        e.u32(self.part);
-        e.u32(self.mode as u32);
-        if let Some(epochs) = self.epochs {
-            e.u64(epochs.taken_back);
-            e.u32(epochs.rewind_below);
-            e.u32(0);
-        }
-        e.0
-    }
-
-    /// Number of bytes of the ring's memory that follow the header in the file: up to the cursor in the
-    /// first lap, the whole ring later.
-    pub fn stored_bytes(&self) -> usize {
-        self.position.used_bytes(self.geometry)
-    }
-}
-
-impl<'a> Ring<'a> {
-    /// From a section's bytes; the slots stay where they are.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let (header, raw) = Self::decode_header(bytes)?;
-        let mut d = Decoder::new(bytes);
-        d.take(bytes.len() - raw.len(), "the header")?;
-        let raw = d.take(header.stored_bytes(), "the ring's slots")?;
-        Ok(Ring { header, raw })
-    }
-
-    /// The header of a section's bytes, and all bytes after it.
-    pub(super) fn decode_header(bytes: &'a [u8]) -> Result<(RingHeader, &'a [u8]), DecodeError> {
-        let mut d = Decoder::new(bytes);
-        let header_bytes = d.u32("the header's length")? as usize;
-        let tid = d.u32("tid")?;
-        let log2_bytes = d.u32("the ring's size")?;
-        let geometry = Geometry::new(log2_bytes)
-            .ok_or_else(|| d.error(format!("a ring of 2^{log2_bytes} bytes is out of bounds")))?;
-        let name_bytes = d.u32("the length of the name")? as usize;
-        let position = Position {
-            laps: d.u64("laps")?,
-            offset: d.u64("offset")?,
-        };
-        if position.offset > geometry.bytes() as u64 || position.offset % SLOT_BYTES as u64 != 0 {
-            return Err(d.error(format!(
-                "{} is not the offset of a slot in a ring of {} bytes",
-                position.offset,
-                geometry.bytes()
-            )));
-        }
-        let started_counter = d.u64("started_counter")?;
-        let stopped_counter = d.u64("stopped_counter")?;
-        let name_start = d.at();
-        let name = std::str::from_utf8(d.take(name_bytes.min(MAX_STRING_BYTES), "the name")?)
-            .map_err(|e| DecodeError {
-                offset: name_start + e.valid_up_to(),
-                what: "the thread's name is not UTF-8".into(),
-            })?;
-        if header_bytes < d.at() || header_bytes % SLOT_BYTES != 0 {
-            return Err(DecodeError {
-                offset: 0,
-                what: format!(
-                    "a header of {header_bytes} bytes cannot hold its {} bytes of fields, or is no multiple of 8",
-                    d.at()
-                ),
-            });
-        }
-        let mut header = RingHeader {
-            tid,
-            name: name.to_owned(),
-            geometry,
-            position,
-            started_counter,
-            stopped_counter,
-            ..RingHeader::default()
-        };
-        if header_bytes >= align8(d.at()) + RING_LATER_FIELDS_BYTES {
-            d.take(align8(d.at()) - d.at(), "padding")?;
-            header.thread = d.u64("the thread's number")?;
-            header.part = d.u32("the part")?;
-            header.mode = RingMode::from_number(d.u32("the mode")?);
-            if header_bytes >= d.at() + RING_EPOCHS_BYTES {
-                header.epochs = Some(Epochs {
-                    taken_back: d.u64("the calls taken back")?,
-                    rewind_below: d.u32("the limit of calls taken back")?,
-                });
-                d.take(4, "padding")?;
-            }
-        }
-        d.take(header_bytes - d.at(), "the rest of the header")?;
-        Ok((header, &bytes[header_bytes..]))
-    }
-}
-
 impl Anchor {
     /// The bytes of a section of anchors.
     pub fn encode_all(anchors: &[Anchor]) -> Vec<u8> {
@@ -351,6 +227,44 @@ impl Anchor {
                 })
             })
             .collect()
+    }
+}
+
+impl OpenCalls {
+    /// The section's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut e = Encoder::default();
+        e.u64(self.slots_written);
+        e.u64(self.count);
+        e.u32(self.methods.len() as u32);
+        e.u32(OPEN_CALL_BYTES as u32);
+        for method in &self.methods {
+            e.u64(*method);
+        }
+        e.0
+    }
+
+    /// From a section's bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::read(&mut Decoder::new(bytes))
+    }
+
+    fn read(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let slots_written = d.u64("slots_written")?;
+        let count = d.u64("the number of open calls")?;
+        let methods = table(d, OPEN_CALL_BYTES, "the open calls")?;
+        if methods.len() as u64 > count {
+            let named = methods.len();
+            return Err(d.error(format!("{named} methods of {count} open calls")));
+        }
+        let methods = methods
+            .map(|entry| Decoder::new(entry).u64("a method"))
+            .collect::<Result<_, _>>()?;
+        Ok(OpenCalls {
+            slots_written,
+            count,
+            methods,
+        })
     }
 }
 

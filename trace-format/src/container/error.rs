@@ -71,6 +71,13 @@ pub enum ReadError {
     /// A section has a wrong checksum.
     #[error("section {section} is damaged: bytes of it have changed since it was written (their checksum is {actual:08x} now, it was {:08x}); copy the file again", section.crc)]
     Checksum { section: SectionInfo, actual: u32 },
+    /// Frames of a compressed ring are damaged; the others are sound.
+    #[error("section {section} is damaged: {lost} of its {frames} frames have changed since they were written, or are missing; copy the file again")]
+    LostFrames {
+        section: SectionInfo,
+        lost: usize,
+        frames: usize,
+    },
     /// A section goes on beyond the end of a file that was cut off.
     #[error("the file is cut off in section {section}; copy it again")]
     CutSection { section: SectionInfo },

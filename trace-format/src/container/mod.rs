@@ -20,8 +20,10 @@ mod codec;
 mod consent;
 mod encoding;
 mod error;
+mod frames;
 mod reader;
 mod recover;
+mod ring_section;
 mod sections;
 mod stacks;
 mod table;
@@ -31,6 +33,7 @@ pub use codec::MAX_STRING_BYTES;
 pub use consent::{Consent, Limit, StringKind, CONSENT_FACT, KEPT_FACTS, REMOVED};
 pub use encoding::{SymbolRef, SymbolTable, MAX_EXPANDED_SYMBOL_BYTES};
 pub use error::{DecodeError, ReadError, SectionInfo};
+pub use frames::{FRAME_BYTES, FRAME_SLOTS};
 pub use reader::{Reader, Recovered, RingParts};
 pub use sections::*;
 pub use writer::{write_file, Writer};
@@ -38,7 +41,11 @@ pub use writer::{write_file, Writer};
 /// The first bytes of every file. As in PNG, a transfer in text mode changes them, which readers notice.
 pub const MAGIC: [u8; 8] = *b"\x89HSGT\r\n\x1a";
 /// Readers refuse files with a newer major version.
-pub const MAJOR_VERSION: u16 = 1;
+///
+/// A writer writes the lowest version that says what the file has: 1, or 2 if a ring is compressed.
+pub const MAJOR_VERSION: u16 = 2;
+/// The version of files whose rings are all stored as in memory.
+pub(crate) const MAJOR_VERSION_RAW: u16 = 1;
 /// The minor version grows with additions that older readers can ignore.
 pub const MINOR_VERSION: u16 = 0;
 /// Size of the header, in bytes.

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading a `.hindsight` file in place.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::encoding::SymbolTable;
 use super::error::{DecodeError, ReadError, SectionInfo};
+use super::frames::{self, FRAME_BYTES};
 use super::recover;
+use super::ring_section::Storage;
 use super::sections::{
-    Anchor, Clocks, Losses, ProcessFacts, Ring, RingHeader, SectionKind, Stacks, Strings, Symbols,
+    Anchor, Clocks, Losses, OpenCalls, ProcessFacts, Ring, RingHeader, SectionKind, Stacks,
+    Strings, Symbols,
 };
 use super::table::{damaged, range, sections_of, Header};
 use crate::reverse::Slots;
@@ -47,16 +51,48 @@ pub struct RingParts<'a> {
     /// Thread, size, position. Any field may be wrong if the checksum is.
     pub header: RingHeader,
     /// The ring's memory from its start: [`RingHeader::stored_bytes`] of it, or fewer if the file is cut off.
-    pub raw: &'a [u8],
+    pub raw: Cow<'a, [u8]>,
     /// Why the ring is not whole and sound.
     pub damage: Option<ReadError>,
+    /// Parts of the ring's memory that lost frames had, in its order, up to [`RingHeader::stored_bytes`]. In `raw` they are
+    /// zeros, or missing at its end.
+    pub lost: Vec<Range<usize>>,
+    /// The header and all of `raw` that is not lost are as they were written, by checksums of their own.
+    pub verified: bool,
+}
+
+impl RingParts<'_> {
+    /// The slots, oldest first; all of them if there is no damage.
+    pub fn slots(&self) -> Slots<'_> {
+        Slots::new(&self.raw, self.header.position)
+    }
 }
 
 impl<'a> RingParts<'a> {
-    /// The slots, oldest first; all of them if there is no damage.
-    pub fn slots(&self) -> Slots<'a> {
-        Slots::new(self.raw, self.header.position)
+    /// A ring that is stored as in memory.
+    fn in_memory(header: RingHeader, raw: &'a [u8], damage: Option<ReadError>) -> Self {
+        RingParts {
+            header,
+            raw: Cow::Borrowed(raw),
+            verified: damage.is_none(),
+            damage,
+            lost: Vec::new(),
+        }
     }
+}
+
+/// Makes a damaged header's position fit the slots that are there. False if that is not possible.
+fn correct_position(header: &mut RingHeader, raw: &[u8]) -> bool {
+    if raw.len() == header.stored_bytes() {
+        return true;
+    }
+    // In the first lap, the number of slots tells it.
+    let is_position = raw.len() < header.geometry.bytes() && raw.len() % SLOT_BYTES == 0;
+    if header.position.laps != 0 || !is_position {
+        return false;
+    }
+    header.position.offset = raw.len() as u64;
+    true
 }
 
 impl<'a> Reader<'a> {
@@ -272,43 +308,87 @@ impl<'a> Reader<'a> {
         };
         let damage = self.verified_bytes(i).err();
         let (mut header, raw) = match Ring::decode_header(self.bytes_of(i)) {
-            Ok(parts) => parts,
+            Ok((header, Storage::Memory, raw)) => (header, raw),
+            Ok((header, Storage::Frames { sound_header }, frames)) => {
+                let parts = self.inflated_ring(i, header, sound_header, frames, damage);
+                return parts.map(Some);
+            }
             Err(e) => return Err(damage.unwrap_or_else(|| self.fault(i, e))),
         };
         let stored = header.stored_bytes();
         if raw.len() < stored && self.is_cut(i) {
-            return Ok(Some(RingParts {
-                header,
-                raw,
-                damage: Some(ReadError::CutSection {
-                    section: self.sections[i],
-                }),
-            }));
+            let section = self.sections[i];
+            let damage = Some(ReadError::CutSection { section });
+            return Ok(Some(RingParts::in_memory(header, raw, damage)));
         }
         let Some(damage) = damage else {
             let raw = raw.get(..stored).ok_or_else(|| {
                 let what = format!("the ring has {stored} bytes, but {} are here", raw.len());
                 self.fault(i, DecodeError { offset: 0, what })
             })?;
-            return Ok(Some(RingParts {
-                header,
-                raw,
-                damage: None,
-            }));
+            return Ok(Some(RingParts::in_memory(header, raw, None)));
         };
-        if raw.len() != stored {
-            // The position is wrong. In the first lap, the section's length tells it.
-            let is_position = raw.len() < header.geometry.bytes() && raw.len() % SLOT_BYTES == 0;
-            if header.position.laps != 0 || !is_position {
+        if !correct_position(&mut header, raw) {
+            return Err(damage);
+        }
+        Ok(Some(RingParts::in_memory(header, raw, Some(damage))))
+    }
+
+    /// A compressed ring, of which `damage` is known. Frames that are damaged or missing are lost.
+    fn inflated_ring(
+        &self,
+        i: usize,
+        mut header: RingHeader,
+        sound_header: bool,
+        frames: &[u8],
+        damage: Option<ReadError>,
+    ) -> Result<RingParts<'a>, ReadError> {
+        let section = self.sections[i];
+        let frames::Inflated { raw, mut lost } = frames::inflate(frames);
+        if !sound_header {
+            let damage = damage.unwrap_or(ReadError::CutSection { section });
+            if lost.is_empty() && !correct_position(&mut header, &raw) {
                 return Err(damage);
             }
-            header.position.offset = raw.len() as u64;
+            return Ok(RingParts {
+                header,
+                raw: Cow::Owned(raw),
+                damage: Some(damage),
+                lost,
+                verified: false,
+            });
         }
-        Ok(Some(RingParts {
+        let stored = header.stored_bytes();
+        if raw.len() < stored {
+            lost.push(raw.len()..stored);
+        }
+        let is_faulty = damage.is_none() && !self.recovered;
+        let fault = || {
+            let what = format!("the frames do not have the ring's {stored} bytes of slots");
+            self.fault(i, DecodeError { offset: 0, what })
+        };
+        if raw.len() > stored {
+            return Err(damage.unwrap_or_else(fault));
+        }
+        let damage = match damage {
+            _ if lost.is_empty() => damage,
+            _ if is_faulty || self.is_cut(i) => Some(fault()),
+            _ => Some(ReadError::LostFrames {
+                section,
+                lost: lost
+                    .iter()
+                    .map(|lost| lost.len().div_ceil(FRAME_BYTES))
+                    .sum(),
+                frames: stored.div_ceil(FRAME_BYTES),
+            }),
+        };
+        Ok(RingParts {
             header,
-            raw,
-            damage: Some(damage),
-        }))
+            raw: Cow::Owned(raw),
+            damage,
+            lost,
+            verified: true,
+        })
     }
 
     /// Facts about the traced process.
@@ -341,6 +421,11 @@ impl<'a> Reader<'a> {
     pub fn anchors(&self, ring_index: u32) -> Result<Vec<Anchor>, ReadError> {
         self.decode(SectionKind::Anchors, ring_index, Anchor::decode_all)
             .map(Option::unwrap_or_default)
+    }
+
+    /// The open calls of a ring, if it has some.
+    pub fn open_calls(&self, ring_index: u32) -> Result<Option<OpenCalls>, ReadError> {
+        self.decode(SectionKind::OpenCalls, ring_index, OpenCalls::decode)
     }
 
     /// The symbols; empty if there are none.

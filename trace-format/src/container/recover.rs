@@ -2,7 +2,7 @@
 //! Finding the sections of a file whose header or section table is damaged or missing.
 //!
 //! Sections have no tags, but their contents tell their lengths, and writers put them one after the other in a fixed
-//! order: process, clocks, each ring and its anchors, symbols, strings, stacks, losses.
+//! order: process, clocks, each ring with its anchors and open calls, symbols, strings, stacks, losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -88,13 +88,16 @@ fn sound_entries(bytes: &[u8], limit: usize, table: &[u8]) -> BTreeMap<usize, Se
 
 /// Kinds of sections that may follow one of this kind.
 fn successors(kind: Option<SectionKind>) -> &'static [SectionKind] {
-    use SectionKind::{Anchors, Clocks, Losses, Process, Ring, Stacks, Strings, Symbols};
+    use SectionKind::{
+        Anchors, Clocks, Losses, OpenCalls, Process, Ring, Stacks, Strings, Symbols,
+    };
     match kind {
         None => &[Process],
         Some(Process) => &[Clocks],
-        Some(Clocks | Anchors) => &[Ring, Symbols, Losses],
+        Some(Clocks | OpenCalls) => &[Ring, Symbols, Losses],
         // A ring's header is the most telling.
-        Some(Ring) => &[Ring, Anchors, Symbols, Losses],
+        Some(Ring) => &[Ring, Anchors, OpenCalls, Symbols, Losses],
+        Some(Anchors) => &[Ring, OpenCalls, Symbols, Losses],
         // Stacks are the most telling; losses may be taken for strings.
         Some(Symbols) => &[Stacks, Losses, Strings],
         Some(Strings) => &[Stacks, Losses],
@@ -146,7 +149,9 @@ pub(super) fn walk(bytes: &[u8], limit: usize, table: &[u8]) -> Found {
         if let Some(kind) = kind {
             rings += u32::from(kind == SectionKind::Ring);
             let index = match kind {
-                SectionKind::Ring | SectionKind::Anchors => rings.saturating_sub(1),
+                SectionKind::Ring | SectionKind::Anchors | SectionKind::OpenCalls => {
+                    rings.saturating_sub(1)
+                }
                 _ => 0,
             };
             if names.insert((kind, index)) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contents of the sections of a `.hindsight` file, as typed values.
 
+use std::borrow::Cow;
+
 use crate::reverse::Slots;
 use crate::ring::{Geometry, Position};
 
@@ -27,11 +29,13 @@ pub enum SectionKind {
     Strings = 8,
     /// [`Stacks`]; at most one.
     Stacks = 9,
+    /// [`OpenCalls`]; `index` is the index of their ring.
+    OpenCalls = 10,
 }
 
 impl SectionKind {
     /// Every kind this version knows.
-    pub const ALL: [SectionKind; 9] = [
+    pub const ALL: [SectionKind; 10] = [
         SectionKind::Process,
         SectionKind::Clocks,
         SectionKind::Ring,
@@ -41,6 +45,7 @@ impl SectionKind {
         SectionKind::Losses,
         SectionKind::Strings,
         SectionKind::Stacks,
+        SectionKind::OpenCalls,
     ];
 
     /// The kind with this number, or `None` if it is a newer writer's.
@@ -179,14 +184,14 @@ pub struct Epochs {
 pub struct Ring<'a> {
     /// Thread, size, position.
     pub header: RingHeader,
-    /// The ring's memory from its start: [`RingHeader::stored_bytes`] of it.
-    pub raw: &'a [u8],
+    /// The ring's memory from its start: [`RingHeader::stored_bytes`] of it. Borrowed from the file unless it was compressed.
+    pub raw: Cow<'a, [u8]>,
 }
 
-impl<'a> Ring<'a> {
+impl Ring<'_> {
     /// The slots, oldest first; `slots().events()` reads them from the newest backwards.
-    pub fn slots(&self) -> Slots<'a> {
-        Slots::new(self.raw, self.header.position)
+    pub fn slots(&self) -> Slots<'_> {
+        Slots::new(&self.raw, self.header.position)
     }
 }
 
@@ -201,6 +206,18 @@ pub struct Anchor {
     pub counter: u64,
     /// Slots written since the start of the ring.
     pub slots_written: u64,
+}
+
+/// The calls of a thread that were under way when its ring wrapped last. The entries of those that began before the ring's oldest
+/// slot were overwritten.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenCalls {
+    /// Slots written since the start of the ring until then: a multiple of the ring's slots.
+    pub slots_written: u64,
+    /// How many calls were open, of those that began since recording into the ring began.
+    pub count: u64,
+    /// Addresses of their methods, outermost first; of the outermost ones, if there were many.
+    pub methods: Vec<u64>,
 }
 
 /// A method's name.

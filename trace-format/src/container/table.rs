@@ -117,6 +117,22 @@ pub(super) fn entry(bytes: &[u8]) -> Result<SectionInfo, DecodeError> {
     })
 }
 
+/// Checks that no byte is in two sections: else a few bytes could stand for many rings.
+fn check_overlaps(sections: &[SectionInfo], table_offset: u64) -> Result<(), ReadError> {
+    let mut order: Vec<_> = sections.iter().filter(|s| s.length != 0).collect();
+    order.sort_unstable_by_key(|s| s.offset);
+    match order
+        .windows(2)
+        .find(|p| p[0].offset + p[0].length > p[1].offset)
+    {
+        Some(pair) => {
+            let what = format!("sections {} and {} have bytes in common", pair[0], pair[1]);
+            Err(damaged("section table", table_offset, what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The sections of a table at `table_offset` of the file. Each is inside of the file, and none is there twice.
 pub(super) fn sections_of(
     table: &[u8],
@@ -136,6 +152,7 @@ pub(super) fn sections_of(
         }
         sections.push(info);
     }
+    check_overlaps(&sections, table_offset)?;
     let mut order: Vec<_> = sections.iter().map(|s| (s.kind, s.index)).collect();
     order.sort_unstable();
     if let Some(pair) = order.windows(2).find(|pair| pair[0] == pair[1]) {

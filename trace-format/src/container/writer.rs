@@ -7,7 +7,11 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::codec::{align8, Encoder};
-use super::{HEADER_BYTES, MAGIC, MAJOR_VERSION, MINOR_VERSION, TABLE_ENTRY_BYTES};
+use super::frames::{Compressor, FRAME_BYTES};
+use super::sections::{RingHeader, SectionKind};
+use super::{
+    HEADER_BYTES, MAGIC, MAJOR_VERSION, MAJOR_VERSION_RAW, MINOR_VERSION, TABLE_ENTRY_BYTES,
+};
 
 struct Entry {
     kind: u32,
@@ -24,6 +28,23 @@ pub struct Writer<W: Write + Seek> {
     out: W,
     at: u64,
     entries: Vec<Entry>,
+    major: u16,
+}
+
+/// The section that is being written.
+struct Section<'a, W> {
+    out: &'a mut W,
+    length: u64,
+    crc: crc32fast::Hasher,
+}
+
+impl<W: Write> Section<'_, W> {
+    fn append(&mut self, part: &[u8]) -> io::Result<()> {
+        self.out.write_all(part)?;
+        self.crc.update(part);
+        self.length += part.len() as u64;
+        Ok(())
+    }
 }
 
 impl<W: Write + Seek> Writer<W> {
@@ -34,6 +55,7 @@ impl<W: Write + Seek> Writer<W> {
             out,
             at: HEADER_BYTES as u64,
             entries: Vec::new(),
+            major: MAJOR_VERSION_RAW,
         })
     }
 
@@ -41,7 +63,29 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// Each `(kind, index)` once; a second one is an error, because readers could not tell them apart.
     pub fn section(&mut self, kind: impl Into<u32>, index: u32, parts: &[&[u8]]) -> io::Result<()> {
-        let kind = kind.into();
+        self.write(kind.into(), index, |section| {
+            parts.iter().try_for_each(|part| section.append(part))
+        })
+    }
+
+    /// Appends a ring and compresses its slots, [`RingHeader::stored_bytes`] of its memory, in buffers of a few hundred KiB.
+    /// Readers of version 1 refuse the file.
+    pub fn ring(&mut self, index: u32, header: &RingHeader, slots: &[u8]) -> io::Result<()> {
+        self.major = MAJOR_VERSION;
+        self.write(SectionKind::Ring.into(), index, |section| {
+            section.append(&header.encode_compressed())?;
+            let mut compressor = Compressor::default();
+            let mut frames = (0..).zip(slots.chunks(FRAME_BYTES));
+            frames.try_for_each(|(number, slots)| section.append(compressor.frame(number, slots)?))
+        })
+    }
+
+    fn write(
+        &mut self,
+        kind: u32,
+        index: u32,
+        contents: impl FnOnce(&mut Section<'_, W>) -> io::Result<()>,
+    ) -> io::Result<()> {
         if self
             .entries
             .iter()
@@ -53,13 +97,13 @@ impl<W: Write + Seek> Writer<W> {
             ));
         }
         let offset = self.at;
-        let mut crc = crc32fast::Hasher::new();
-        let mut length = 0;
-        for part in parts {
-            self.out.write_all(part)?;
-            crc.update(part);
-            length += part.len() as u64;
-        }
+        let mut section = Section {
+            out: &mut self.out,
+            length: 0,
+            crc: crc32fast::Hasher::new(),
+        };
+        contents(&mut section)?;
+        let Section { length, crc, .. } = section;
         self.at += length;
         self.pad()?;
         self.entries.push(Entry {
@@ -93,7 +137,7 @@ impl<W: Write + Seek> Writer<W> {
         self.out.write_all(&table.0)?;
 
         let mut header = Encoder(MAGIC.to_vec());
-        header.u16(MAJOR_VERSION);
+        header.u16(self.major);
         header.u16(MINOR_VERSION);
         header.u32(self.entries.len() as u32);
         header.u64(self.at);

@@ -161,6 +161,8 @@ pub(crate) struct Contents {
     pub(crate) symbols: Symbols,
     pub(crate) stacks: Stacks,
     pub(crate) losses: Losses,
+    /// The rings are written in compressed frames.
+    pub(crate) compressed: bool,
 }
 
 pub(crate) fn contents() -> impl Strategy<Value = Contents> {
@@ -172,29 +174,42 @@ pub(crate) fn contents() -> impl Strategy<Value = Contents> {
         symbols(),
         stacks(),
         losses(),
+        any::<bool>(),
     )
-        .prop_map(|(facts, clocks, rings, symbols, stacks, losses)| Contents {
-            facts,
-            clocks,
-            rings,
-            symbols,
-            stacks,
-            losses,
-        })
+        .prop_map(
+            |(facts, clocks, rings, symbols, stacks, losses, compressed)| Contents {
+                facts,
+                clocks,
+                rings,
+                symbols,
+                stacks,
+                losses,
+                compressed,
+            },
+        )
 }
 
 impl Contents {
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut writer = Writer::new(Cursor::new(Vec::new())).unwrap();
+        let facts = self.facts.encode();
+        writer.section(SectionKind::Process, 0, &[&facts]).unwrap();
+        let clocks = self.clocks.encode();
+        writer.section(SectionKind::Clocks, 0, &[&clocks]).unwrap();
+        for (index, (header, raw, anchors)) in (0..).zip(&self.rings) {
+            let done = match self.compressed {
+                true => writer.ring(index, header, raw),
+                false => writer.section(SectionKind::Ring, index, &[&header.encode(), raw]),
+            };
+            done.unwrap();
+            let anchors = Anchor::encode_all(anchors);
+            writer
+                .section(SectionKind::Anchors, index, &[&anchors])
+                .unwrap();
+        }
         let mut section = |kind: SectionKind, index, parts: &[&[u8]]| {
             writer.section(kind, index, parts).unwrap();
         };
-        section(SectionKind::Process, 0, &[&self.facts.encode()]);
-        section(SectionKind::Clocks, 0, &[&self.clocks.encode()]);
-        for (index, (header, raw, anchors)) in (0..).zip(&self.rings) {
-            section(SectionKind::Ring, index, &[&header.encode(), raw]);
-            section(SectionKind::Anchors, index, &[&Anchor::encode_all(anchors)]);
-        }
         section(SectionKind::Symbols, 0, &[&self.symbols.encode()]);
         if !self.stacks.generations.is_empty() {
             section(SectionKind::Stacks, 0, &[&self.stacks.encode()]);

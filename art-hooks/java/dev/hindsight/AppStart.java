@@ -11,6 +11,7 @@ public final class AppStart {
     public static void mainLooperReady() {
         if (Hindsight.isTracing()) {
             Watchdog.watch(Looper.getMainLooper(), Watchdog.DEFAULT_LIMIT_MILLIS, null);
+            MemoryTrim.listen(Looper.getMainLooper());
         }
     }
 }

@@ -12,6 +12,12 @@ public final class Hindsight {
     /** Cleared by the first call that finds its native method unlinked, so that later calls do not try again. */
     private static volatile boolean linked = true;
 
+    /** {@code ComponentCallbacks2.TRIM_MEMORY_RUNNING_CRITICAL}. */
+    private static final int RUNNING_CRITICAL = 15;
+
+    /** {@code ComponentCallbacks2.TRIM_MEMORY_COMPLETE}. */
+    private static final int COMPLETE = 80;
+
     private Hindsight() {}
 
     /**
@@ -57,6 +63,24 @@ public final class Hindsight {
         return request(false);
     }
 
+    /**
+     * Gives the memory of the rings of calls back if the system is about to end processes to get some. Their threads go on in
+     * empty rings. Does not wait for that.
+     *
+     * @param level as for {@code ComponentCallbacks2.onTrimMemory}. Only {@code TRIM_MEMORY_RUNNING_CRITICAL} (15) and
+     *     {@code TRIM_MEMORY_COMPLETE} (80) and above count: what an app did before it went to the background is kept.
+     */
+    public static void trimMemory(int level) {
+        if (!linked || (level != RUNNING_CRITICAL && level < COMPLETE)) {
+            return;
+        }
+        try {
+            nativeTrimMemory();
+        } catch (UnsatisfiedLinkError e) {
+            linked = false;
+        }
+    }
+
     private static boolean request(boolean trace) {
         if (!linked) {
             return false;
@@ -87,4 +111,6 @@ public final class Hindsight {
     private static native boolean nativeIsTracing();
 
     private static native boolean nativeTrace(boolean trace);
+
+    private static native void nativeTrimMemory();
 }

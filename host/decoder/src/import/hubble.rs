@@ -12,6 +12,7 @@
 //!
 //! Anchors, strings, stacks and further threads have no place in it and are lost; `.hindsight` keeps them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -144,7 +145,10 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         offset: 0,
         what: e.to_string(),
     })?;
-    let ring = Ring { header, raw };
+    let ring = Ring {
+        header,
+        raw: Cow::Borrowed(raw),
+    };
     let decoded = ring::decode(
         ThreadKey::default(),
         &ring.header,
@@ -258,7 +262,7 @@ pub fn write(hindsight: &Path, tid: Option<u32>, base: &Path) -> Result<u64, Err
         ("position", position.as_bytes()),
         ("clocks", clocks.as_bytes()),
         ("symbols", symbols.as_bytes()),
-        ("ring", ring.raw),
+        ("ring", &ring.raw),
     ] {
         replace(&with(base, extension), bytes)?;
         written += bytes.len() as u64;

@@ -17,6 +17,8 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering
 use crate::thread::resources::Resources;
 #[cfg(feature = "check-rewind")]
 use crate::thread::rewind_log::{with_calls, RewindLog, TakenBack};
+#[cfg(not(feature = "loom"))]
+use crate::thread::ring;
 use crate::thread::ring::{read_slot, write_slot, Ring, SLOT_STRIDE};
 use crate::thread::spool::Spool;
 use crate::thread::taken::TakenRing;
@@ -575,9 +577,9 @@ impl ThreadTrace {
         if at as u64 == CURSOR_OFF {
             return;
         }
-        for word in words {
+        for (written, word) in words.iter().enumerate() {
             if at == self.end.load(Ordering::Relaxed) {
-                at = self.next_lap();
+                at = self.next_lap(Some(written));
             }
             // SAFETY: `at` is not the ring's end, so there is a slot.
             unsafe { write_slot(at, *word) };
@@ -590,15 +592,33 @@ impl ThreadTrace {
     /// does not record.
     ///
     /// The cursor is at the ring's start from here on, though the current event is not complete: if an event wraps,
-    /// its slots before the wrap count as written.
-    fn next_lap(&self) -> usize {
+    /// its slots before the wrap count as written. `unfinished` is their number, if it is known.
+    fn next_lap(&self, unfinished: Option<usize>) -> usize {
         let base = self.base.load(Ordering::Relaxed);
+        self.note_open_calls(base, unfinished);
         let laps = self.laps.load(Ordering::Relaxed);
         self.laps.store(laps.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: a thread that has a ring has not retired.
         unsafe { self.cursor() }.store(base, Ordering::Relaxed);
         base
     }
+
+    /// Notes the calls that are open at the end of the current lap, for readers of the ring.
+    #[cfg(not(feature = "loom"))]
+    fn note_open_calls(&self, base: usize, unfinished: Option<usize>) {
+        if self.records_events_only() {
+            return;
+        }
+        let (end, laps) = (
+            self.end.load(Ordering::Relaxed),
+            self.laps.load(Ordering::Relaxed),
+        );
+        // SAFETY: the caller is the thread, or the thread does not record; these are the addresses of its ring.
+        unsafe { ring::note_open_calls(base, end, unfinished, laps.wrapping_add(1)) };
+    }
+
+    #[cfg(feature = "loom")]
+    fn note_open_calls(&self, _base: usize, _unfinished: Option<usize>) {}
 
     /// Records the entry of the method at this address: one slot, or two above 4 GiB.
     ///
@@ -831,7 +851,7 @@ impl ThreadTrace {
         if !self.is_at_guard(fault_address, cursor) {
             return None;
         }
-        Some(self.next_lap())
+        Some(self.next_lap(None))
     }
 }
 

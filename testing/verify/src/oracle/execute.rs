@@ -156,7 +156,7 @@ fn execute_in(
     command.env(
         "HINDSIGHT",
         format!(
-            "trace={threads},ring={ring},snapshot-at-exit=yes,events={},rewind={rewind},dir={}",
+            "trace={threads},max-rings=unlimited,ring={ring},snapshot-at-exit=yes,events={},rewind={rewind},dir={}",
             if context.events { "all" } else { "off" },
             folder.display()
         ),

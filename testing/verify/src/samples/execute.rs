@@ -42,7 +42,8 @@ pub(super) struct Program<'a> {
 /// log2 of the bytes of a ring: no call is overwritten.
 const RING: u32 = 26;
 /// Of main and of the thread that it waits for.
-const CONFIGURATION: &str = "trace=all,rewind=off,events=stacks+waits,snapshot-at-exit=yes";
+const CONFIGURATION: &str =
+    "trace=all,max-rings=unlimited,rewind=off,events=stacks+waits,snapshot-at-exit=yes";
 
 /// Compiles the program.
 pub(super) fn compile(lab: &Lab, checkout: &Path, folder: &Path) -> Result<PathBuf> {

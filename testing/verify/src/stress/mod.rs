@@ -146,7 +146,7 @@ impl Round {
     fn configuration(&self, folder: &Path) -> String {
         let folder = folder.display();
         let threads = if self.all {
-            "trace=all".to_owned()
+            "trace=all,max-rings=unlimited".to_owned()
         } else {
             format!("trace=main,max-rings={}", self.max_rings)
         };
