@@ -22,7 +22,10 @@ const SHORT: u64 = 0x10_0200;
 fn calls_whose_entries_were_overwritten_are_in_the_file_with_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let text = format!("trace=all,ring=12,dir={}", folder.path().display());
+    let text = format!(
+        "trace=all,rewind=off,ring=12,dir={}",
+        folder.path().display()
+    );
     let host = Box::new(FakeHost(Arc::clone(&world)));
     let recorder = Recorder::start(Config::parse(&text).unwrap(), host).unwrap();
     let read = |thread: &mut Managed<'_>| {
