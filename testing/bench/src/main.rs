@@ -12,6 +12,8 @@ mod history;
 mod host;
 mod machine;
 mod matrix;
+#[cfg(target_arch = "x86_64")]
+mod placement;
 mod process;
 mod programs;
 mod rings;
@@ -61,6 +63,9 @@ enum Name {
     Apps(apps::Options),
     /// Tracing and the processor's caches: the multiplication of matrices of the Hubble paper
     Matrix(matrix::Options),
+    /// What a trace point that is off costs the method of Listing 1, by where its code lies
+    #[cfg(target_arch = "x86_64")]
+    Placement,
     /// How many seconds of history fit into a MiB of a ring
     History(history::Options),
     /// Cold starts: what tracing costs them, and what they write into the ring
@@ -94,6 +99,8 @@ fn run(name: &Name, checkout: &Path) -> Result<()> {
         Name::Matrix(options) => ("matrix.json", matrix::bench(checkout, options)?),
         Name::StartUp(options) => ("start-up.json", start_up::bench(checkout, options)?),
         Name::History(options) => ("history.json", history::bench(checkout, options)?),
+        #[cfg(target_arch = "x86_64")]
+        Name::Placement => ("placement.json", placement::bench()?),
         Name::Events => ("events.json", events::bench(checkout)?),
         Name::Control => ("control.json", control::bench(checkout)?),
         Name::Sequences => ("sequences.json", sequences::bench()?),
