@@ -93,6 +93,7 @@ fn no_other_variable_of_ours_is_read_in_an_app() {
         found,
         [
             "lifecycle.cc: not defined(ART_TARGET_ANDROID)",
+            "naming_check.cc: defined(HINDSIGHT_LAB)",
             "trace_point_form.cc: defined(HINDSIGHT_LAB)",
             "walk_check.cc: defined(HINDSIGHT_LAB)",
         ]

@@ -50,7 +50,8 @@ pub trait Host: Send + Sync + 'static {
     fn obstacle_to_lock_free(&self) -> Option<&'static str> {
         Some("it does not tell which threads run managed code")
     }
-    /// Passes the names of the methods at `addresses` to `named`; addresses without a live method are left out.
+    /// Passes the names of the methods at `addresses`, which are sorted, to `named`; addresses without a live method are left
+    /// out. May take long: the host lets other threads go on meanwhile.
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol));
     /// Passes the names of a class loader's methods to `named`. The loader is the one given to
     /// [`Recorder::loader_unloading`](crate::Recorder::loader_unloading), which makes this call on the same thread,

@@ -26,6 +26,7 @@
 #include "gc_pauses.h"
 #include "hindsight_class.h"
 #include "known_frames.h"
+#include "naming_check.h"
 #include "nativehelper/scoped_local_ref.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
@@ -107,6 +108,7 @@ void Shutdown() {
   if (running.exchange(false, std::memory_order_acq_rel)) {
     bridge::shutdown();
     ReportWalks();
+    ReportNaming();
   }
 }
 

@@ -122,7 +122,7 @@ LoadedDexFiles DexFilesWith(Thread* self, Handle<mirror::Class> klass) {
 std::vector<LoadedDexFiles> AllDexFiles(Thread* self, VariableSizedHandleScope* loaders) {
   LoaderFinder finder(loaders);
   {
-    // As for names of methods (art_services.cc), no collection may run meanwhile.
+    // As for names of methods (method_names.cc), no collection may run meanwhile.
     gc::ScopedGCCriticalSection no_gc(self, gc::kGcCauseClassLinker, gc::kCollectorTypeClassLinker);
     Runtime::Current()->GetClassLinker()->VisitClasses(&finder);
   }

@@ -44,7 +44,7 @@ bool RunsManagedCode(size_t words);
 // The reason why protocol=lock-free cannot be used, or an empty string.
 rust::Str ObstacleToLockFree();
 
-// Adds the name of each method at one of `addresses` to `sink`. An address whose method was unloaded with its class
+// Adds the name of each method at one of `addresses`, which are sorted, to `sink`. An address whose method was unloaded with its class
 // loader gets no name.
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink);
 
