@@ -41,6 +41,11 @@ unsafe extern "C" fn hindsight_record_exit(state: *const TracedThread) {
     unsafe { (*state).record_exit() }
 }
 
+#[no_mangle]
+extern "C" fn hindsight_has_unmarked_code() {
+    hindsight_runtime::has_unmarked_code();
+}
+
 /// # Safety
 /// `payload` points to `words` words, which live as long as the result; it may be null if there are none.
 unsafe fn payload_of<'a>(payload: *const u64, words: usize) -> &'a [u64] {

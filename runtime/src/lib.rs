@@ -77,5 +77,5 @@ pub use panics::log_panics;
 pub use recorder::Recorder;
 pub use rewind::Rewind;
 pub use thread::ring::{Ring, RingPool};
-pub use thread::trace::StartReason;
+pub use thread::trace::{has_unmarked_code, StartReason};
 pub use thread::words::{set_stubs, StubTable, Stubs, ThreadWords, POLL_SUSPEND, POLL_TRACING};

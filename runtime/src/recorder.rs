@@ -141,7 +141,7 @@ impl Recorder {
         session.registry.add(Arc::clone(&thread));
         // They may have changed before the thread could be found.
         thread.trace().set_events(session.categories());
-        thread.trace().set_rewind_below(session.rewind.ticks().0);
+        thread.trace().set_rewind_below(|| session.rewind.ticks().0);
         if session.config.threads.selects(tid) && self.begins_calls(&thread, name) {
             return;
         }

@@ -134,7 +134,7 @@ impl Session {
 
     /// Tells a new thread which calls it takes back.
     fn set_up_rewinding(&self, thread: &TracedThread) {
-        thread.trace().set_rewind_below(self.rewind.ticks().0);
+        thread.trace().set_rewind_below(|| self.rewind.ticks().0);
         #[cfg(feature = "check-rewind")]
         if self.config.rewind_log {
             thread.trace().log_rewinding();

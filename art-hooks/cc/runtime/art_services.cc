@@ -76,7 +76,7 @@ bool RunsManagedCode(size_t words) {
 
 rust::Str ObstacleToLockFree() {
 #if HINDSIGHT_ART >= 14
-  return "JNI stubs of this release have trace points of the inline form";
+  return "it was never tried on this release";
 #else
   return HasInlineTracePoints() ? "there is code with trace points of the inline form" : "";
 #endif

@@ -17,6 +17,7 @@
 #include "hindsight/compat.h"
 #include "entrypoints/quick/quick_entrypoints_enum.h"
 #include "hindsight/runtime/art_services.h"
+#include "hindsight/runtime/recorder_abi.h"
 #include "hindsight/runtime/rules.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_point_form.h"
@@ -86,6 +87,9 @@ void Start(JNIEnv* env) {
   }
   const std::string obstacle =
       ObstacleToTracing(kRuntimeISA, GetTracePointForm(kRuntimeISA), GetTracingGate());
+  if (GetTracePointForm(kRuntimeISA) == TracePointForm::kInline) {
+    hindsight_has_unmarked_code();
+  }
   RegisterEventClasses(env);
   // A zygote's child has its own code.
   ForgetKnownFrames();

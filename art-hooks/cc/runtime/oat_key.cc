@@ -6,6 +6,7 @@
 
 #include "android-base/stringprintf.h"
 #include "entrypoints/quick/quick_entrypoints_enum.h"
+#include "hindsight/runtime/recorder_abi.h"
 #include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_point_form.h"
 #include "hindsight/runtime/tracing_gate.h"
@@ -60,6 +61,7 @@ bool HasMatchingTracePoints(const OatHeader& header,
   const char* found = header.GetStoreValueByKey(kOatHeaderKey);
   if (found != nullptr && "inline-1/" + offsets == found) {
     inline_form_seen.store(true, std::memory_order_relaxed);
+    hindsight_has_unmarked_code();
     return true;
   }
   if (found != nullptr && "shared-1/" + offsets == found) {

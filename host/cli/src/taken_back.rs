@@ -22,7 +22,7 @@ impl TakenBack {
     /// `None` if the thread takes no calls back.
     pub(crate) fn of(thread: &Thread) -> Option<Self> {
         let stats = &thread.stats;
-        (stats.rewind_below_ns != 0).then(|| TakenBack {
+        (stats.rewind_below_ns != 0 || stats.taken_back != 0).then(|| TakenBack {
             calls: stats.taken_back,
             shorter_than_ns: Some(stats.rewind_below_ns).filter(|ns| *ns != u64::MAX),
         })

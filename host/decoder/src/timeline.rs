@@ -5,9 +5,11 @@ use hindsight_trace_format::container::{Anchor, RingHeader, RingMode};
 
 /// Ticks after which the counter's low half wraps.
 const WRAP: u64 = 1 << 32;
-/// An event that was being recorded while an anchor was taken may be older than the anchor, by the time for which the
-/// thread was preempted in it. Readers allow for half a wrap.
+/// An event that was being recorded while another thread took an anchor may be older than the anchor, by the time for which
+/// the thread was preempted in it. Readers allow for half a wrap.
 const IN_PROGRESS: u64 = WRAP / 2;
+/// The counters of two processors may differ by some ticks: a thread that is moved may read an older time.
+const SKEW: u64 = 1 << 10;
 
 /// Bounds by the anchors at one position of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub(crate) struct Timeline {
     unbounded: bool,
     /// The thread marks changes of the counter's upper half, or longer pauses, itself, so that from an anchor on backwards all times are exact.
     marks_pauses: bool,
+    /// An event may be older than the bound before it by this many ticks.
+    may_be_older: u64,
     /// Slots in such stretches.
     pub(crate) unbounded_slots: u64,
     /// Slots whose time contradicted the anchors; they get the time of the next event.
@@ -85,12 +89,17 @@ impl Timeline {
         }
         let mut timeline = Timeline {
             bounds,
-            upper: stopped,
+            upper: header.epochs.map_or(stopped, |e| stopped.min(e.end())),
             lower: 0,
             stretch: u64::MAX,
             before: u64::MAX,
             unbounded: false,
             marks_pauses: header.mode == RingMode::Events || header.epochs.is_some(),
+            may_be_older: if header.epochs.is_some() {
+                SKEW
+            } else {
+                IN_PROGRESS
+            },
             unbounded_slots: 0,
             contradictions: 0,
             anchors_ignored,
@@ -134,7 +143,7 @@ impl Timeline {
         let back = u64::from((self.upper as u32).wrapping_sub(newest));
         // Times only decrease: if the oldest is within the bounds, all are.
         let oldest = self.upper.checked_sub(back)?.checked_sub(span)?;
-        if oldest.saturating_add(IN_PROGRESS) < self.lower {
+        if oldest.saturating_add(self.may_be_older) < self.lower {
             return None;
         }
         if self.unbounded {
@@ -165,7 +174,7 @@ impl Timeline {
             same_wrap.wrapping_sub(WRAP)
         };
         self.unbounded_slots += u64::from(self.unbounded);
-        if value > self.upper || value.saturating_add(IN_PROGRESS) < self.lower {
+        if value > self.upper || value.saturating_add(self.may_be_older) < self.lower {
             self.contradictions += 1;
             return self.upper;
         }
@@ -177,6 +186,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hindsight_trace_format::container::Epochs;
     use hindsight_trace_format::ring::{Geometry, Position};
 
     fn header(slots: u64, started: u64, stopped: u64) -> RingHeader {
@@ -277,5 +287,38 @@ mod tests {
         let (got, timeline) = extend(&times, &header(3, 0, 100), &anchors);
         assert_eq!(got, times);
         assert_eq!(timeline.anchors_ignored, 3);
+    }
+
+    #[test]
+    fn the_epoch_of_the_newest_slot_bounds_a_pause_up_to_the_end() {
+        let times = [0x1_0000_0010, 0x1_0000_0020];
+        let mut header = header(2, 0x1_0000_0000, 0x9_0000_0000);
+        let epochs = Epochs {
+            epoch: 1,
+            ..Epochs::default()
+        };
+        header.epochs = Some(epochs);
+        let (got, timeline) = extend(&times, &header, &[anchor(epochs.end(), 2)]);
+        assert_eq!(got, times);
+        // Also if the anchors are damaged.
+        assert_eq!(extend(&times, &header, &[]).0, times);
+        assert_eq!(timeline.contradictions, 0);
+        header.epochs = None;
+        assert_ne!(extend(&times, &header, &[]).0, times, "the test can fail");
+    }
+
+    #[test]
+    fn a_step_back_of_some_ticks_does_not_move_an_epoch() {
+        // The thread was moved to a processor whose counter is 5 ticks behind, in the second half of an epoch.
+        let start = 0x1_c000_0000;
+        let times = [start + 50, start + 105, start + 100, start + 200];
+        let mut header = header(4, 0x1_0000_0000, start + 300);
+        header.epochs = Some(Epochs {
+            epoch: 1,
+            ..Epochs::default()
+        });
+        let (got, timeline) = extend(&times, &header, &[anchor(start + 300, 4)]);
+        assert_eq!(got, [start + 50, start + 100, start + 100, start + 200]);
+        assert_eq!(timeline.contradictions, 1);
     }
 }

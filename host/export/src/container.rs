@@ -182,9 +182,11 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
 /// Which calls the thread took back; a tick is a nanosecond.
 fn epochs(thread: &Thread) -> Option<Epochs> {
     let stats = &thread.stats;
-    (stats.rewind_below_ns != 0).then(|| Epochs {
+    let takes_back = stats.rewind_below_ns != 0 || stats.taken_back != 0;
+    takes_back.then(|| Epochs {
         rewind_below: u32::try_from(stats.rewind_below_ns).unwrap_or(u32::MAX),
         taken_back: stats.taken_back,
+        epoch: (thread.end_ns >> 32) as u32,
     })
 }
 

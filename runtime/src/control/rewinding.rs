@@ -41,7 +41,7 @@ impl<'a> Rewinding<'a> {
         let (ticks, is_exact) = self.session.rewind.ticks();
         self.is_exact = is_exact;
         for thread in self.session.registry.threads() {
-            thread.trace().set_rewind_below(ticks);
+            thread.trace().set_rewind_below(|| ticks);
         }
     }
 }

@@ -29,11 +29,14 @@ struct Recorded {
     /// The counter at each event.
     times: Vec<u64>,
     slots: Vec<Slot>,
+    /// The counter when the ring is taken.
     stopped: u64,
+    /// The epoch of the newest slot.
+    epoch: u32,
 }
 
 /// What a thread records that has an event after each of these gaps.
-fn record(start: u64, gaps: &[u64]) -> Recorded {
+fn record(start: u64, gaps: &[u64], last_gap: u64) -> Recorded {
     let (mut now, mut epoch) = (start, start >> 32);
     let (mut times, mut slots) = (Vec::new(), Vec::new());
     for (i, gap) in (0..).zip(gaps) {
@@ -53,13 +56,18 @@ fn record(start: u64, gaps: &[u64]) -> Recorded {
     Recorded {
         times,
         slots,
-        stopped: now + 3,
+        stopped: now + last_gap,
+        epoch: epoch as u32,
     }
 }
 
 /// The bytes of a file with this thread in it.
 fn file(start: u64, recorded: &Recorded, geometry: Geometry) -> Vec<u8> {
     let slots = &recorded.slots;
+    let epochs = Epochs {
+        epoch: recorded.epoch,
+        ..Epochs::default()
+    };
     let capacity = geometry.slots();
     let header = RingHeader {
         tid: 1,
@@ -71,7 +79,7 @@ fn file(start: u64, recorded: &Recorded, geometry: Geometry) -> Vec<u8> {
         },
         started_counter: start,
         stopped_counter: recorded.stopped,
-        epochs: Some(Epochs::default()),
+        epochs: Some(epochs),
         ..RingHeader::default()
     };
     let mut raw = vec![0; header.stored_bytes()];
@@ -80,7 +88,7 @@ fn file(start: u64, recorded: &Recorded, geometry: Geometry) -> Vec<u8> {
         raw[at..at + SLOT_BYTES].copy_from_slice(&slot.0.to_le_bytes());
     }
     let newest = Anchor {
-        counter: recorded.stopped,
+        counter: recorded.stopped.min(epochs.end()),
         slots_written: slots.len() as u64,
     };
     let clocks = Clocks {
@@ -115,10 +123,11 @@ proptest! {
     fn across_gaps_of_many_wraps(
         start in 0..u64::MAX / 4,
         gaps in prop::collection::vec(gap(), 1..600),
+        last_gap in gap(),
         log2_bytes in 12..15_u32,
     ) {
         let geometry = Geometry::new(log2_bytes).unwrap();
-        let recorded = record(start, &gaps);
+        let recorded = record(start, &gaps, last_gap);
         let bytes = file(start, &recorded, geometry);
         let trace = Trace::decode(Path::new("simulated"), &bytes).unwrap();
         let thread = &trace.threads[0];

@@ -89,7 +89,7 @@ impl RingHeader {
         if let Some(epochs) = self.epochs {
             e.u64(epochs.taken_back);
             e.u32(epochs.rewind_below);
-            e.u32(0);
+            e.u32(epochs.epoch);
         }
         e
     }
@@ -206,8 +206,8 @@ impl<'a> Ring<'a> {
                 header.epochs = Some(Epochs {
                     taken_back: d.u64("the calls taken back")?,
                     rewind_below: d.u32("the limit of calls taken back")?,
+                    epoch: d.u32("the newest slot's epoch")?,
                 });
-                d.take(4, "padding")?;
             }
             if header_bytes >= d.at() + RING_STORAGE_BYTES {
                 storage = Storage::decode(&mut d, bytes)?;

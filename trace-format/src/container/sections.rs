@@ -177,6 +177,15 @@ pub struct Epochs {
     pub rewind_below: u32,
     /// Calls that were taken back while the thread recorded into this ring.
     pub taken_back: u64,
+    /// The upper half of the counter at the newest slot.
+    pub epoch: u32,
+}
+
+impl Epochs {
+    /// The last counter of the newest slot's epoch, ticks: no slot is newer.
+    pub const fn end(self) -> u64 {
+        (self.epoch as u64) << 32 | u32::MAX as u64
+    }
 }
 
 /// A ring inside a file: its header and its memory.

@@ -20,6 +20,9 @@ void hindsight_record_entry(void* state, uint64_t method);
 // Appends a method exit, or takes the call back (ThreadWords::rewind_below).
 void hindsight_record_exit(void* state);
 
+// The process has compiled code that records in place, without the checks of the stubs (ThreadWords::epoch). In the lab only.
+void hindsight_has_unmarked_code();
+
 // The next three take the state of the calling thread, which is not null.
 
 // Appends an event (event_numbers.h) with this payload, into whichever ring the thread has. The thread is Runnable.

@@ -88,6 +88,8 @@ pub(crate) struct Inner {
     started_counter: u64,
     /// Rings that the thread had before this one.
     parts: u32,
+    /// The largest limit of the calls taken back since recording into the ring began, ticks.
+    longest_rewind: u32,
     /// The calls that the thread took back from this ring, for a test.
     #[cfg(feature = "check-rewind")]
     log: Option<RewindLog>,
@@ -149,6 +151,19 @@ pub enum StartReason {
     Request = 1,
 }
 
+/// Set once compiled code is there whose trace points do not mark epochs.
+static HAS_UNMARKED_CODE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// The process has compiled code that records in place, which neither marks epochs nor takes calls back. From now on rings
+/// do not claim that their times are exact.
+pub fn has_unmarked_code() {
+    HAS_UNMARKED_CODE.store(true, Ordering::Relaxed);
+}
+
+fn are_epochs_marked() -> bool {
+    !HAS_UNMARKED_CODE.load(Ordering::Relaxed)
+}
+
 /// Calls `append` with the slots of an entry, at this counter, of the method at this address: one slot, or two above 4 GiB.
 fn with_entry(method: u64, counter: u64, append: impl FnOnce(&[u64])) {
     match u32::try_from(method) {
@@ -196,6 +211,7 @@ impl ThreadTrace {
                 continues: false,
                 started_counter: 0,
                 parts: 0,
+                longest_rewind: 0,
                 #[cfg(feature = "check-rewind")]
                 log: None,
                 #[cfg(feature = "check-rewind")]
@@ -288,6 +304,7 @@ impl ThreadTrace {
         self.laps.store(0, Ordering::Relaxed);
         inner.started_counter = now;
         inner.continues = continues;
+        inner.longest_rewind = self.rewind_below.load(Ordering::Relaxed);
         self.newest.store(inner.started_counter, Ordering::Relaxed);
         self.newest_whole
             .store(inner.started_counter, Ordering::Relaxed);
@@ -373,11 +390,16 @@ impl ThreadTrace {
             laps: self.laps.load(Ordering::Relaxed),
             offset: offset(cursor, ring.base()),
         };
-        // Binds the newest event; `FullTime` events bind the others.
-        let (epochs, newest) = match ring.mode() {
+        let epochs = match ring.mode() {
             // SAFETY: `inner` shows that the lock is held, and the callers have checked that the thread has not retired.
-            RingMode::Calls => (Some(unsafe { self.epochs() }), now),
-            RingMode::Events => (None, self.newest.load(Ordering::Relaxed)),
+            RingMode::Calls => unsafe { self.epochs(inner) },
+            RingMode::Events => None,
+        };
+        // Binds the newest event; `FullTime` events bind the others.
+        let newest = match (ring.mode(), epochs) {
+            (RingMode::Calls, Some(epochs)) => now.min(epochs.end()),
+            (RingMode::Calls, None) => now,
+            (RingMode::Events, _) => self.newest.load(Ordering::Relaxed),
         };
         let taken = TakenRing {
             header: RingHeader {
@@ -407,23 +429,28 @@ impl ThreadTrace {
         taken
     }
 
-    /// How the thread makes its times exact, and which calls of its ring it took back.
+    /// How the thread makes its times exact, and which calls of its ring it took back. `None` if it has code that does not
+    /// mark epochs.
     ///
     /// # Safety
     /// The caller holds the lock, and the thread has not retired.
-    unsafe fn epochs(&self) -> Epochs {
+    unsafe fn epochs(&self, inner: &Inner) -> Option<Epochs> {
         // SAFETY: the caller guarantees it.
         let words = unsafe { self.words.get() };
-        Epochs {
-            rewind_below: words.rewind_below(),
+        are_epochs_marked().then(|| Epochs {
+            rewind_below: inner.longest_rewind,
             taken_back: words.taken_back(),
-        }
+            epoch: words.epoch(),
+        })
     }
 
-    /// Changes which calls are taken back: calls in which nothing was recorded, and which took fewer ticks; 0: none.
-    pub(crate) fn set_rewind_below(&self, ticks: u32) {
+    /// Changes which calls are taken back: calls in which nothing was recorded, and which took fewer ticks; 0: none. `ticks`
+    /// is called with the lock held, so that of two calls the later one has the last word.
+    pub(crate) fn set_rewind_below(&self, ticks: impl FnOnce() -> u32) {
+        let mut inner = self.lock();
+        let ticks = ticks();
         self.rewind_below.store(ticks, Ordering::Relaxed);
-        let inner = self.lock();
+        inner.longest_rewind = inner.longest_rewind.max(ticks);
         if !inner.retired {
             // SAFETY: the lock is held, and the thread has not retired.
             unsafe { self.words.get() }.set_rewind_below(ticks);
@@ -461,7 +488,7 @@ impl ThreadTrace {
             let end = self.words.get().rewind_log().load(Ordering::Relaxed);
             (log.calls(end), taken.ring.base())
         };
-        let limit = taken.header.epochs.unwrap_or_default().rewind_below;
+        let limit = inner.longest_rewind;
         let slots: Vec<u64> = taken.slots().iter().map(|slot| slot.0).collect();
         assert_eq!(
             taken.header.position.laps, 0,

@@ -378,7 +378,7 @@ fn entry(method: u32) -> Event {
 fn short_calls_are_taken_back_and_their_callers_too() {
     let words = ThreadWords::new();
     let trace = traced(&words);
-    trace.trace().set_rewind_below(u32::MAX);
+    trace.trace().set_rewind_below(|| u32::MAX);
     // SAFETY: this test is the thread.
     let taken = unsafe {
         trace.record_entry(0x7000_1000);
@@ -417,7 +417,7 @@ fn the_time_between_entry_and_exit_decides() {
     let words = ThreadWords::new();
     let trace = traced(&words);
     let trace = trace.trace();
-    trace.set_rewind_below(1000);
+    trace.set_rewind_below(|| 1000);
     let now = clock::counter();
     // A change of the upper half would keep the calls.
     let at = if now as u32 > u32::MAX - 5000 {
@@ -439,7 +439,7 @@ fn the_time_between_entry_and_exit_decides() {
 fn an_exception_takes_short_calls_back() {
     let words = ThreadWords::new();
     let trace = traced(&words);
-    trace.trace().set_rewind_below(u32::MAX);
+    trace.trace().set_rewind_below(|| u32::MAX);
     // SAFETY: this test is the thread.
     let taken = unsafe {
         trace.record_entry(0x7000_1000);
@@ -466,7 +466,7 @@ fn an_exception_takes_short_calls_back() {
 fn a_call_across_the_rings_end_is_kept() {
     let words = ThreadWords::new();
     let trace = traced(&words);
-    trace.trace().set_rewind_below(u32::MAX);
+    trace.trace().set_rewind_below(|| u32::MAX);
     let slots = 4096 / SLOT_BYTES;
     // SAFETY: this test is the thread.
     let taken = unsafe {
@@ -493,7 +493,7 @@ fn slots_that_were_taken_back_are_no_slots_of_the_lap_before() {
         for i in 0..slots as u64 {
             trace.record_entry(0x1_0000 + i);
         }
-        trace.trace().set_rewind_below(u32::MAX);
+        trace.trace().set_rewind_below(|| u32::MAX);
         for _ in 0..3 {
             trace.record_entry(0x7000_1000);
         }
@@ -511,7 +511,7 @@ fn slots_that_were_taken_back_are_no_slots_of_the_lap_before() {
 fn a_change_of_the_counters_upper_half_is_recorded() {
     let words = ThreadWords::new();
     let trace = traced(&words);
-    trace.trace().set_rewind_below(u32::MAX);
+    trace.trace().set_rewind_below(|| u32::MAX);
     let epoch = (clock::counter() >> 32) as u32;
     // SAFETY: this test is the thread.
     let taken = unsafe {
@@ -530,4 +530,33 @@ fn a_change_of_the_counters_upper_half_is_recorded() {
     assert!(now as u32 == event.counter() && now >> 32 >= u64::from(epoch));
     // The call took longer than the low half of the counter shows.
     assert_eq!(calls(&taken), [entry(0x7000_1000), Event::Exit]);
+}
+
+#[test]
+fn the_newest_slots_epoch_is_known_after_a_long_pause() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    let epoch = ((clock::counter() >> 32) as u32).wrapping_sub(3);
+    // As if the last slot were that old.
+    words.set_epoch(epoch);
+    // SAFETY: this test is the thread.
+    let taken = unsafe { trace.take(&mut Some(ring())).unwrap() };
+    let epochs = taken.header.epochs.unwrap();
+    assert_eq!(epochs.epoch, epoch);
+    assert_eq!(taken.anchors[0].counter, epochs.end());
+}
+
+#[test]
+fn a_ring_names_the_largest_limit_it_had() {
+    let words = ThreadWords::new();
+    let trace = traced(&words);
+    for limit in [5, 70, 0] {
+        trace.trace().set_rewind_below(|| limit);
+    }
+    let limit = |taken: TakenRing| taken.header.epochs.unwrap().rewind_below;
+    // SAFETY: this test is the thread.
+    unsafe {
+        assert_eq!(limit(trace.take(&mut Some(ring())).unwrap()), 70);
+        assert_eq!(limit(trace.take(&mut Some(ring())).unwrap()), 0);
+    }
 }

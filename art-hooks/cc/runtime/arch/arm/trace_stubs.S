@@ -103,6 +103,8 @@ ENTRY art_quick_trace_exit
     ldr  r2, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
     push {r4, r5}
     .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset r4, 0
+    .cfi_rel_offset r5, 4
     mrrc p15, #1, r3, ip, c14
     ldr  r4, [rSELF, #THREAD_HINDSIGHT_EPOCH_OFFSET]
     cmp  r4, ip
@@ -132,10 +134,12 @@ ENTRY art_quick_trace_exit
     movw r4, #HINDSIGHT_TAKEN_BACK
     str  r4, [r2, #-8]!
     str  r2, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
-    ldrd r4, r5, [rSELF, #THREAD_HINDSIGHT_TAKEN_BACK_OFFSET]
+    ldr  r4, [rSELF, #THREAD_HINDSIGHT_TAKEN_BACK_OFFSET]
     adds r4, r4, #1
-    adc  r5, r5, #0
-    strd r4, r5, [rSELF, #THREAD_HINDSIGHT_TAKEN_BACK_OFFSET]
+    str  r4, [rSELF, #THREAD_HINDSIGHT_TAKEN_BACK_OFFSET]
+    ldr  r4, [rSELF, #(THREAD_HINDSIGHT_TAKEN_BACK_OFFSET + 4)]
+    adc  r4, r4, #0
+    str  r4, [rSELF, #(THREAD_HINDSIGHT_TAKEN_BACK_OFFSET + 4)]
     b    .Lexit_done
 .Lexit_in_new_epoch:
     RECORD_FULL_TIME r2, r3, ip, r4, r5
@@ -145,6 +149,8 @@ ENTRY art_quick_trace_exit
     str  r2, [rSELF, #THREAD_HINDSIGHT_CURSOR_OFFSET]
 .Lexit_done:
     pop  {r4, r5}
+    .cfi_restore r4
+    .cfi_restore r5
     .cfi_adjust_cfa_offset -8
     bx   lr
 END art_quick_trace_exit
