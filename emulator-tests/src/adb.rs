@@ -2,7 +2,8 @@
 //! Devices behind an adb server: AVDs, Cuttlefish, phones. Implements the client side of the server's protocol
 //! (text requests with a length, then streams; files by `sync:`), so that a test can take the server's place.
 
-use crate::target::Target;
+use crate::apk::{ACTIVITY, PACKAGE};
+use crate::target::{Start, Target};
 use anyhow::{anyhow, bail, ensure, Context as _, Result};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 const PROPERTY: &str = "persist.hindsight.trace";
 const TRACES: &str = "/data/misc/trace";
+const APK: &str = "/data/local/tmp/hindsight-boot-test.apk";
 const JAR: &str = "/data/local/tmp/hindsight-boot-test.jar";
 /// Time limit of an answer, including a program's run (the suite's program takes a second).
 const TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -29,6 +31,7 @@ pub struct Adb {
     started: Option<Child>,
     property_before: Option<String>,
     log_from: String,
+    has_app: bool,
 }
 
 impl Adb {
@@ -50,6 +53,7 @@ impl Adb {
             started: None,
             property_before: None,
             log_from: String::new(),
+            has_app: false,
         }
     }
 
@@ -106,6 +110,24 @@ impl Adb {
             output.trim()
         );
         Ok(output.to_owned())
+    }
+
+    /// Copies a file of this machine to the device.
+    fn push(&self, file: &Path, to: &str) -> Result<()> {
+        let bytes =
+            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let mut stream = self.service("sync:")?;
+        packet(&mut stream, b"SEND", format!("{to},33188").as_bytes())?;
+        for chunk in bytes.chunks(CHUNK) {
+            packet(&mut stream, b"DATA", chunk)?;
+        }
+        stream.write_all(b"DONE")?;
+        stream.write_all(&0_u32.to_le_bytes())?;
+        let (id, length) = header(&mut stream)?;
+        if &id != b"OKAY" {
+            bail!("the device refuses {to}: {}", text(&mut stream, length)?);
+        }
+        Ok(())
     }
 
     fn set_property(&self, value: &str) -> Result<()> {
@@ -205,19 +227,7 @@ impl Target for Adb {
     }
 
     fn install(&mut self, jar: &Path) -> Result<()> {
-        let bytes = std::fs::read(jar).with_context(|| format!("cannot read {}", jar.display()))?;
-        let mut stream = self.service("sync:")?;
-        packet(&mut stream, b"SEND", format!("{JAR},33188").as_bytes())?;
-        for chunk in bytes.chunks(CHUNK) {
-            packet(&mut stream, b"DATA", chunk)?;
-        }
-        stream.write_all(b"DONE")?;
-        stream.write_all(&0_u32.to_le_bytes())?;
-        let (id, length) = header(&mut stream)?;
-        if &id != b"OKAY" {
-            bail!("the device refuses {JAR}: {}", text(&mut stream, length)?);
-        }
-        Ok(())
+        self.push(jar, JAR)
     }
 
     fn run(&self, class: &str, arguments: &[&str], traced: bool) -> Result<String> {
@@ -238,6 +248,44 @@ impl Target for Adb {
             .filter(|name| name.ends_with(".hindsight"))
             .map(|name| format!("{TRACES}/{name}"))
             .collect())
+    }
+
+    fn install_app(&mut self, apk: &Path) -> Result<Start> {
+        self.push(apk, APK)?;
+        let said = self.shell(&format!("pm install -r {APK}"))?;
+        ensure!(said.contains("Success"), "pm install says: {said}");
+        self.has_app = true;
+        Ok(Start::Ready)
+    }
+
+    fn start_app(&mut self) -> Result<()> {
+        self.set_property(&format!("trace=main,events=all,dir={TRACES}"))?;
+        // am succeeds even if it says that there is no such activity.
+        let said = self.shell(&format!("am start -W -n {PACKAGE}/{ACTIVITY}"))?;
+        ensure!(said.contains("Status: ok"), "am start says: {said}");
+        Ok(())
+    }
+
+    fn app_runs(&mut self) -> Result<bool> {
+        // Its process may still be starting.
+        Ok(true)
+    }
+
+    fn stop_app(&mut self) -> Result<String> {
+        if !self.has_app {
+            return Ok(String::new());
+        }
+        self.shell(&format!("am force-stop {PACKAGE}"))?;
+        self.shell(&format!("pm uninstall {PACKAGE}"))?;
+        self.shell(&format!("rm -f {APK}"))?;
+        self.has_app = false;
+        // What an app says is in the log.
+        Ok(String::new())
+    }
+
+    fn forbidden_call(&mut self) -> Result<Option<String>> {
+        // The kernel of a device has Android's own filter, and no program of ours runs in an app.
+        Ok(None)
     }
 
     fn pull(&self, path: &str) -> Result<Vec<u8>> {
@@ -274,12 +322,11 @@ impl Target for Adb {
     }
 
     fn finish(&mut self) -> Result<()> {
-        let result = match &self.property_before {
-            Some(before) => {
-                let before = before.clone();
-                self.set_property(&before)
-                    .and_then(|()| self.shell(&format!("rm -f {JAR}")).map(drop))
-            }
+        let result = match self.property_before.clone() {
+            Some(before) => self
+                .stop_app()
+                .and_then(|_| self.set_property(&before))
+                .and_then(|()| self.shell(&format!("rm -f {JAR}")).map(drop)),
             None => Ok(()),
         };
         if let Some(mut child) = self.started.take() {

@@ -30,6 +30,9 @@ struct Arguments {
     /// The test program, a jar with classes.dex; by default it is compiled with the lab's tools
     #[arg(long)]
     program: Option<PathBuf>,
+    /// The app whose main looper stalls, an APK; by default it is built with the lab's tools
+    #[arg(long)]
+    apk: Option<PathBuf>,
     /// How long booting may take, in seconds
     #[arg(long, default_value_t = 600)]
     boot_deadline: u64,
@@ -43,6 +46,9 @@ struct Arguments {
     #[arg(long, default_value = "target/emulator-tests.xml")]
     junit: PathBuf,
 }
+
+/// How long the app may take until it has saved a trace; it takes two seconds.
+const APP_DEADLINE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
@@ -105,9 +111,16 @@ fn test(arguments: &Arguments) -> Result<bool> {
         Some(jar) => jar.clone(),
         None => compile(&dir.path().join("boot-test.jar"))?,
     };
+    let apk = match &arguments.apk {
+        Some(apk) => Some(apk.clone()),
+        None => build_app(dir.path())?,
+    };
     let options = Options {
         boot_deadline: Duration::from_secs(arguments.boot_deadline),
         pairs: arguments.pairs,
+        apk,
+        app_deadline: APP_DEADLINE,
+        poll: Duration::from_millis(200),
     };
     let cases = run(target.as_mut(), &jar, &options);
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
@@ -170,6 +183,21 @@ fn compile(jar: &Path) -> Result<PathBuf> {
     )?;
     lab.compile(&java, jar)?;
     Ok(jar.to_owned())
+}
+
+/// Builds the APK in a folder.
+#[cfg(feature = "lab")]
+fn build_app(dir: &Path) -> Result<Option<PathBuf>> {
+    use hindsight_emulator_tests::lab::{LabTarget, Variant};
+    let apk = dir.join("boot-test.apk");
+    LabTarget::new(Variant::Hindsight)?.build_app(dir, &apk, None)?;
+    Ok(Some(apk))
+}
+
+/// Without the lab there is no compiler: the steps on the app are skipped.
+#[cfg(not(feature = "lab"))]
+fn build_app(_dir: &Path) -> Result<Option<PathBuf>> {
+    Ok(None)
 }
 
 #[cfg(not(feature = "lab"))]

@@ -2,10 +2,11 @@
 //! The steps of the suite. They are the same for every target.
 
 use crate::junit::{Case, Outcome};
-use crate::target::Target;
+use crate::target::{Start, Target};
+use crate::{apk, app_steps};
 use anyhow::{bail, ensure, Context as _, Result};
 use hindsight_decoder::{Call, Trace};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The test program, see `java/`.
@@ -28,6 +29,24 @@ pub struct Options {
     pub boot_deadline: Duration,
     /// How many pairs of starts are compared.
     pub pairs: usize,
+    /// The app; without it, the steps on it are skipped.
+    pub apk: Option<PathBuf>,
+    /// How long the app may take until it has saved a trace.
+    pub app_deadline: Duration,
+    /// The pause between two looks for its trace.
+    pub poll: Duration,
+}
+
+/// A step's success: what it says, or why it was not made.
+enum Done {
+    Passed(String),
+    Skipped(String),
+}
+
+impl From<Option<String>> for Done {
+    fn from(said: Option<String>) -> Done {
+        said.map_or_else(|| Done::Skipped("the target has none".into()), Done::Passed)
+    }
 }
 
 const BOOTS: &str = "boots";
@@ -45,40 +64,39 @@ enum Kind {
 pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut before: Option<&'static str> = None;
-    let mut step =
-        |name: &'static str, kind: Kind, body: &mut dyn FnMut() -> Result<Option<String>>| {
-            let start = Instant::now();
-            let outcome = match before.filter(|failed| kind != Kind::Last || *failed == BOOTS) {
-                Some(failed) => Outcome::Skipped(format!("'{failed}' failed")),
-                None => match body() {
-                    Ok(Some(text)) => Outcome::Passed(text),
-                    Ok(None) => Outcome::Skipped("the target has none".into()),
-                    Err(error) => Outcome::Failed(format!("{error:#}")),
-                },
-            };
-            if kind == Kind::Vital && matches!(outcome, Outcome::Failed(_)) {
-                before = Some(name);
-            }
-            cases.push(Case {
-                name,
-                outcome,
-                took: start.elapsed(),
-            });
+    let mut step = |name: &'static str, kind: Kind, body: &mut dyn FnMut() -> Result<Done>| {
+        let start = Instant::now();
+        let outcome = match before.filter(|failed| kind != Kind::Last || *failed == BOOTS) {
+            Some(failed) => Outcome::Skipped(format!("'{failed}' failed")),
+            None => match body() {
+                Ok(Done::Passed(text)) => Outcome::Passed(text),
+                Ok(Done::Skipped(why)) => Outcome::Skipped(why),
+                Err(error) => Outcome::Failed(format!("{error:#}")),
+            },
         };
+        if kind == Kind::Vital && matches!(outcome, Outcome::Failed(_)) {
+            before = Some(name);
+        }
+        cases.push(Case {
+            name,
+            outcome,
+            took: start.elapsed(),
+        });
+    };
     let mut trace = Vec::new();
     step(BOOTS, Kind::Vital, &mut || {
         target.boot(options.boot_deadline)?;
-        Ok(Some(target.name()))
+        Ok(Done::Passed(target.name()))
     });
     step("the boot image has trace points", Kind::Other, &mut || {
-        Ok(Some(trace_points(&target.boot_oat()?)?.to_owned()))
+        Ok(Done::Passed(trace_points(&target.boot_oat()?)?.to_owned()))
     });
     step(
         "the test program can be installed",
         Kind::Vital,
         &mut || {
             target.install(jar)?;
-            Ok(Some(jar.display().to_string()))
+            Ok(Done::Passed(jar.display().to_string()))
         },
     );
     step("an anomaly saves a trace", Kind::Vital, &mut || {
@@ -104,12 +122,12 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
             "{file} is new, but the program said: {said}"
         );
         trace = target.pull(file)?;
-        Ok(Some(format!("{file}, {} bytes", trace.len())))
+        Ok(Done::Passed(format!("{file}, {} bytes", trace.len())))
     });
     step(
         "the trace holds what the program did",
         Kind::Other,
-        &mut || Ok(Some(content(&trace)?)),
+        &mut || Ok(Done::Passed(content(&trace)?)),
     );
     step(
         "without tracing there is no trace",
@@ -122,7 +140,7 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
                 target.traces()?.len() == known,
                 "a trace was saved though tracing was off"
             );
-            Ok(Some(String::new()))
+            Ok(Done::Passed(String::new()))
         },
     );
     step("start-up, off and on", Kind::Other, &mut || {
@@ -140,11 +158,51 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
             differences.push((on.as_secs_f64() - off.as_secs_f64()) * 1e3);
         }
         differences.sort_by(f64::total_cmp);
-        Ok(Some(paired(&differences)))
+        Ok(Done::Passed(paired(&differences)))
     });
+    let mut is_installed = false;
+    step("the app is a sound APK", Kind::Other, &mut || {
+        Ok(match &options.apk {
+            None => Done::Skipped("no APK was given".into()),
+            Some(apk) => Done::Passed(apk::check(apk)?),
+        })
+    });
+    step("the app can be installed", Kind::Other, &mut || {
+        let Some(apk) = &options.apk else {
+            return Ok(Done::Skipped("no APK was given".into()));
+        };
+        Ok(match target.install_app(apk)? {
+            Start::Skipped(why) => Done::Skipped(why),
+            Start::Ready => {
+                is_installed = true;
+                Done::Passed(apk.display().to_string())
+            }
+        })
+    });
+    let missing = || Done::Skipped("the app is not installed".into());
+    step(
+        "a stall of the app's main looper saves a trace",
+        Kind::Other,
+        &mut || {
+            if !is_installed {
+                return Ok(missing());
+            }
+            Ok(Done::Passed(app_steps::stall(target, options)?))
+        },
+    );
+    step(
+        "a forbidden system call ends the app's process",
+        Kind::Other,
+        &mut || {
+            if !is_installed {
+                return Ok(missing());
+            }
+            Ok(target.forbidden_call()?.into())
+        },
+    );
     step("no crash and no denial in the log", Kind::Last, &mut || {
         let Some(log) = target.log()? else {
-            return Ok(None);
+            return Ok(None.into());
         };
         let bad = bad_lines(&log);
         ensure!(
@@ -153,7 +211,7 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
             bad.len(),
             bad.join("\n")
         );
-        Ok(Some(format!("{} lines", log.lines().count())))
+        Ok(Done::Passed(format!("{} lines", log.lines().count())))
     });
     let start = Instant::now();
     // Restores the device, even after a failure.

@@ -5,6 +5,15 @@ use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
 
+/// Whether the target can run the app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// It can.
+    Ready,
+    /// It can't here, for this reason.
+    Skipped(String),
+}
+
 /// A device, or the lab in its place.
 pub trait Target {
     /// The name in the report.
@@ -45,6 +54,36 @@ pub trait Target {
     /// # Errors
     /// If it can't be read.
     fn pull(&self, path: &str) -> Result<Vec<u8>>;
+
+    /// Installs the app (an APK, see [`crate::apk`]).
+    ///
+    /// # Errors
+    /// If it is refused.
+    fn install_app(&mut self, apk: &Path) -> Result<Start>;
+
+    /// Starts the app with tracing on, and returns while it runs.
+    ///
+    /// # Errors
+    /// If it can't be started.
+    fn start_app(&mut self) -> Result<()>;
+
+    /// Whether the app still runs; true if the target can't say.
+    ///
+    /// # Errors
+    /// If it was not started.
+    fn app_runs(&mut self) -> Result<bool>;
+
+    /// Ends the app and takes it off; does nothing if it was not installed. Returns what it has said, where that can be had.
+    ///
+    /// # Errors
+    /// If that fails.
+    fn stop_app(&mut self) -> Result<String>;
+
+    /// Makes a system call that Android forbids apps, as the app; returns what came of it. `None` if the target can't.
+    ///
+    /// # Errors
+    /// If the call did not end the process with SIGSYS.
+    fn forbidden_call(&mut self) -> Result<Option<String>>;
 
     /// The system's log since [`Target::boot`] or the last call; `None` if it keeps no log.
     ///

@@ -6,13 +6,15 @@ mod common;
 
 use common::failures;
 use hindsight_emulator_tests::adb::Adb;
+use hindsight_emulator_tests::apk::{self, PACKAGE};
 use hindsight_emulator_tests::junit::{Case, Outcome};
 use hindsight_emulator_tests::suite::{run, Options, CLASS};
 use hindsight_testkit::Script;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// The device, and its faults.
@@ -30,6 +32,13 @@ struct Device {
     breaks: bool,
     /// Lines of its log.
     log: String,
+    /// Whether the suite has the app: checking an APK takes seconds.
+    with_app: bool,
+    /// It does not find the app's activity.
+    no_activity: bool,
+    /// The app saves no trace.
+    app_is_quiet: bool,
+    has_app: bool,
     is_root: bool,
     properties: BTreeMap<String, String>,
     files: BTreeMap<String, Vec<u8>>,
@@ -52,6 +61,42 @@ fn trace(rounds: usize) -> Vec<u8> {
     }
     at.after(10).call(stall, 500_100_000).after(10).exit();
     script.encode()
+}
+
+/// What the device saves when the app's main looper stalls.
+fn app_trace() -> Vec<u8> {
+    let mut script = Script::new(PACKAGE);
+    script.process.reason =
+        "a message on main took 712 ms, over 400 ms: android.os.Handler, x".into();
+    let stall = script.method(&format!("{PACKAGE}.Stall.stall"), "()V");
+    let thread = script.thread(200, "main");
+    script.at(thread, 1000).call(stall, 712_000_000);
+    script.encode()
+}
+
+/// The app with a file in the place of its code, which the stand-in does not run. Without Debian's tools there is none.
+fn apk() -> Option<&'static Path> {
+    static APK: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        let dir = tempfile::tempdir().unwrap().keep();
+        let (dex, apk) = (dir.join("classes.dex"), dir.join("app.apk"));
+        std::fs::write(&dex, "dex\n039\0").unwrap();
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("app/AndroidManifest.xml");
+        match apk::build(&manifest, &dex, &apk) {
+            Ok(()) => Some(apk),
+            Err(error) if tools_are_required() => panic!("{error:#}"),
+            Err(error) => {
+                eprintln!("skipped: the steps on the app: {error:#}");
+                None
+            }
+        }
+    };
+    APK.get_or_init(build).as_deref()
+}
+
+/// Whether a missing program is a failure.
+fn tools_are_required() -> bool {
+    std::env::var_os("HINDSIGHT_REQUIRE_TOOLS").is_some_and(|value| value == "1")
 }
 
 impl Device {
@@ -124,6 +169,9 @@ impl Device {
             self.files.remove(path);
             return (String::new(), 0);
         }
+        if let Some(said) = self.app(command) {
+            return (said, 0);
+        }
         match command.split(' ').next().unwrap() {
             "find" => ("/system/framework/x86_64/boot.oat\n".into(), 0),
             "id" => (if self.is_root { "0\n" } else { "2000\n" }.into(), 0),
@@ -131,6 +179,36 @@ impl Device {
             "logcat" => (self.log.clone(), 0),
             _ => (format!("sh: {command}: not found\n"), 127),
         }
+    }
+}
+
+impl Device {
+    /// What the package and activity managers say.
+    fn app(&mut self, command: &str) -> Option<String> {
+        if let Some(path) = command.strip_prefix("pm install -r ") {
+            assert!(self.files.contains_key(path), "not copied: {path}");
+            self.has_app = true;
+            return Some("Success\n".into());
+        }
+        if command == format!("am start -W -n {PACKAGE}/.StallActivity") {
+            if !self.has_app || self.no_activity {
+                return Some("Error type 3\nActivity class does not exist.\n".into());
+            }
+            if self.properties[PROPERTY].contains("trace=main") && !self.app_is_quiet {
+                let file = format!("/data/misc/trace/{PACKAGE}-1.hindsight");
+                self.files.insert(file, app_trace());
+            }
+            return Some("Starting: Intent\nStatus: ok\n".into());
+        }
+        if command == format!("am force-stop {PACKAGE}") {
+            return Some(String::new());
+        }
+        if command == format!("pm uninstall {PACKAGE}") {
+            assert!(self.has_app);
+            self.has_app = false;
+            return Some("Success\n".into());
+        }
+        None
     }
 }
 
@@ -260,7 +338,12 @@ fn start(device: Device) -> (SocketAddr, Arc<Mutex<Device>>) {
     (address, device)
 }
 
-fn test(server: SocketAddr, serial: Option<&str>, boot_deadline: Duration) -> Vec<Case> {
+fn test(
+    server: SocketAddr,
+    serial: Option<&str>,
+    boot_deadline: Duration,
+    apk: Option<&Path>,
+) -> Vec<Case> {
     let jar = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(jar.path(), vec![7; 200_000]).unwrap();
     let mut target = Adb::new(
@@ -276,36 +359,48 @@ fn test(server: SocketAddr, serial: Option<&str>, boot_deadline: Duration) -> Ve
         &Options {
             boot_deadline,
             pairs: 3,
+            apk: apk.map(Path::to_owned),
+            // Looks for the trace at least once.
+            app_deadline: Duration::ZERO,
+            poll: Duration::from_millis(1),
         },
     )
 }
 
 fn on(device: Device) -> (Vec<Case>, Device) {
+    let apk = if device.with_app { apk() } else { None };
     let (server, device) = start(device);
-    let cases = test(server, None, Duration::from_secs(60));
+    let cases = test(server, None, Duration::from_secs(60), apk);
     let device = device.lock().unwrap().clone();
     (cases, device)
 }
 
 #[test]
 fn a_healthy_device_passes_and_is_left_as_it_was() {
-    let mut healthy = Device::healthy();
+    let mut healthy = Device {
+        with_app: true,
+        ..Device::healthy()
+    };
     healthy
         .properties
         .insert(PROPERTY.into(), "trace=all".into());
     let (cases, device) = on(healthy);
     assert_eq!(failures(&cases), []);
-    assert_eq!(cases.len(), 9);
-    assert!(
-        cases
-            .iter()
-            .all(|case| matches!(case.outcome, Outcome::Passed(_))),
-        "{cases:?}"
-    );
+    assert_eq!(cases.len(), 13);
+    // A device has no program that makes forbidden calls as an app.
+    let skipped = cases
+        .iter()
+        .filter(|case| matches!(case.outcome, Outcome::Skipped(_)));
+    let names: Vec<&str> = skipped.map(|case| case.name).collect();
+    if apk().is_some() {
+        assert_eq!(names, ["a forbidden system call ends the app's process"]);
+    }
+    assert!(!device.has_app);
     assert_eq!(device.properties[PROPERTY], "trace=all");
-    assert!(!device
-        .files
-        .contains_key("/data/local/tmp/hindsight-boot-test.jar"));
+    for file in ["jar", "apk"] {
+        let path = format!("/data/local/tmp/hindsight-boot-test.{file}");
+        assert!(!device.files.contains_key(&path));
+    }
     // One traced, one not, three pairs.
     assert_eq!(device.runs, 8);
 }
@@ -322,6 +417,27 @@ fn what_is_wrong_is_found_and_said() {
         );
     };
     let healthy = Device::healthy;
+    if apk().is_some() {
+        let stall = "a stall of the app's main looper saves a trace";
+        only(
+            Device {
+                with_app: true,
+                app_is_quiet: true,
+                ..healthy()
+            },
+            stall,
+            "no trace after 0 s",
+        );
+        only(
+            Device {
+                with_app: true,
+                no_activity: true,
+                ..healthy()
+            },
+            stall,
+            "Activity class does not exist",
+        );
+    }
     only(
         Device {
             stock: true,
@@ -381,9 +497,9 @@ fn a_device_that_does_not_boot_or_is_not_there_ends_in_time() {
         boots_after: usize::MAX,
         ..Device::healthy()
     });
-    let cases = test(server, None, Duration::from_millis(50));
+    let cases = test(server, None, Duration::from_millis(50), None);
     assert!(failures(&cases)[0].1.contains("it is booting"), "{cases:?}");
-    let cases = test(server, Some("phone"), Duration::from_millis(50));
+    let cases = test(server, Some("phone"), Duration::from_millis(50), None);
     assert!(
         failures(&cases)[0].1.contains("phone is not there"),
         "{cases:?}"
@@ -393,6 +509,6 @@ fn a_device_that_does_not_boot_or_is_not_there_ends_in_time() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let cases = test(gone, None, Duration::from_millis(50));
+    let cases = test(gone, None, Duration::from_millis(50), None);
     assert!(failures(&cases)[0].1.contains("no adb server"), "{cases:?}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts a program as Android's zygote starts an app: no supplementary groups, the filter of system calls, gid and
-// uid, then the SELinux domain.
+// Starts a program as Android's zygote starts an app: no supplementary groups, gid, the filter of system calls, uid,
+// then the SELinux domain.
 //
 //   confine [--reach FOLDER] UID CONTEXT FILTER PROGRAM [ARGUMENT...]    '-' for no context, no filter
 //   confine --label CONTEXT PATH...                     sets the label of files
@@ -133,8 +133,9 @@ int main(int count, char** words) {
   if (*end != 0 || end == words[1] || uid > 0x7fffffff) fail("not a uid:", words[1]);
   unsigned short length = strcmp(words[3], "-") == 0 ? 0 : read_filter(words[3]);
   if (geteuid() == 0 && setgroups(0, NULL) != 0) fail("setgroups", words[1]);
-  if (length != 0) install(length);
   if (setresgid(uid, uid, uid) != 0) fail("setresgid", words[1]);
+  // An app's filter allows setresuid for this place only, and not setresgid.
+  if (length != 0) install(length);
   if (setresuid(uid, uid, uid) != 0) fail("setresuid", words[1]);
   if (strcmp(words[2], "-") != 0) enter(words[2]);
   execv(words[4], words + 4);
