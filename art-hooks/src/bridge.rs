@@ -163,6 +163,7 @@ pub(crate) mod ffi {
         fn Log(severity: u8, message: &str);
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
+        fn LeavesOutTrivial() -> bool;
         fn SetEventCategories(categories: u32);
         fn SetRules(rules: &[RuleSpec]);
         fn RuleReports() -> Vec<RuleReport>;
@@ -237,9 +238,13 @@ impl Host for Art {
     }
 
     fn identity(&self) -> ProcessIdentity {
+        let mut extra = vec![("art.release".into(), ffi::ArtRelease())];
+        if ffi::LeavesOutTrivial() {
+            extra.push(("trivial.methods".into(), "not recorded".into()));
+        }
         ProcessIdentity {
             name: ffi::ProcessName(),
-            extra: vec![("art.release".into(), ffi::ArtRelease())],
+            extra,
         }
     }
 

@@ -4,13 +4,15 @@
 
 #include "hindsight/compat.h"
 #include "hindsight/runtime/trace_point_form.h"
+#include "hindsight/runtime/trivial_methods.h"
 
 namespace art {
 namespace hindsight {
 
 bool TracePointInsertion::Run() {
   const TracePointForm form = GetTracePointForm(graph_->GetInstructionSet());
-  if (form == TracePointForm::kNone || (graph_->IsCompilingOsr() && !kOsrCodeRecordsExit)) {
+  if (form == TracePointForm::kNone || (graph_->IsCompilingOsr() && !kOsrCodeRecordsExit) ||
+      IsLeftOut(graph_->GetDexFile(), graph_->GetMethodIdx())) {
     return false;
   }
   const bool shared = form == TracePointForm::kShared;

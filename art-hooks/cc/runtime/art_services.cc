@@ -9,6 +9,7 @@
 #include "hindsight/runtime/lab_build.h"
 #include "hindsight/runtime/oat_key.h"
 #include "hindsight/runtime/thread_offsets.h"
+#include "hindsight/runtime/trace_point_form.h"
 #include "runtime.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
@@ -109,6 +110,10 @@ rust::String ProcessName() {
 
 rust::String ArtRelease() {
   return kArtRelease;
+}
+
+bool LeavesOutTrivial() {
+  return LeavesOutTrivialMethods();
 }
 
 }  // namespace hindsight

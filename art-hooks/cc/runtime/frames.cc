@@ -58,6 +58,7 @@ class UnwoundFrameCounter final : public StackVisitor {
     if (!method->IsRuntimeMethod() &&
         header != nullptr &&
         HasTracedFrames(header) &&
+        !IsLeftOut(method) &&
         !IsJniStub(method, header) &&
         (kOsrCodeRecordsExit || !IsOsrCode(method, header))) {
       ++count_;
@@ -94,7 +95,9 @@ DeoptimizedFrame::DeoptimizedFrame(Thread* self, ShadowFrame* frame)
   std::vector<ArtMethod*> missing;
   for (; frame != nullptr && frame->IsTraceEntryMissing(); frame = frame->GetLink()) {
     frame->SetTraceEntryMissing(false);
-    missing.push_back(frame->GetMethod());
+    if (!frame->IsTraceExitElsewhere()) {
+      missing.push_back(frame->GetMethod());
+    }
   }
   if (IsTraced(self)) {
     for (auto it = missing.rbegin(); it != missing.rend(); ++it) {
@@ -104,9 +107,12 @@ DeoptimizedFrame::DeoptimizedFrame(Thread* self, ShadowFrame* frame)
 }
 
 void MarkDeoptimizedFrame(const StackVisitor& visitor, ShadowFrame* new_frame) {
-  if (visitor.IsInInlinedFrame()) {
+  const bool is_inlined = visitor.IsInInlinedFrame();
+  if (is_inlined) {
     new_frame->SetTraceEntryMissing(true);
-  } else if (IsOsrCode(visitor.GetMethod(), visitor.GetCurrentOatQuickMethodHeader())) {
+  }
+  if (IsLeftOut(visitor.GetMethod()) ||
+      (!is_inlined && IsOsrCode(visitor.GetMethod(), visitor.GetCurrentOatQuickMethodHeader()))) {
     new_frame->SetTraceExitElsewhere();
   }
 }

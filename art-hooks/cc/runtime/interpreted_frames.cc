@@ -23,6 +23,11 @@ static_assert(LeafStubOffset<kRuntimePointerSize>().Int32Value() ==
               CursorOffset<kRuntimePointerSize>().Int32Value() +
                   4 * static_cast<int32_t>(sizeof(void*)));
 
+// Called by nterp, see nterp_trace_points.S.
+extern "C" uint32_t hindsight_is_left_out(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) {
+  return IsLeftOut(method) ? 1u : 0u;
+}
+
 void DeoptimizedFrameResumed(Thread* self, ShadowFrame* frame) {
   if (LIKELY(!ShadowFrameFlags::IsEntryMissing(*frame))) {
     return;
@@ -30,7 +35,9 @@ void DeoptimizedFrameResumed(Thread* self, ShadowFrame* frame) {
   std::vector<ArtMethod*> missing;
   for (; frame != nullptr && ShadowFrameFlags::IsEntryMissing(*frame); frame = frame->GetLink()) {
     ShadowFrameFlags::SetEntryMissing(frame, false);
-    missing.push_back(frame->GetMethod());
+    if (!ShadowFrameFlags::IsExitElsewhere(*frame)) {
+      missing.push_back(frame->GetMethod());
+    }
   }
   if (IsTraced(self)) {
     for (auto it = missing.rbegin(); it != missing.rend(); ++it) {
@@ -42,6 +49,9 @@ void DeoptimizedFrameResumed(Thread* self, ShadowFrame* frame) {
 void MarkDeoptimizedFrame(const StackVisitor& visitor, ShadowFrame* new_frame) {
   if (visitor.IsInInlinedFrame()) {
     ShadowFrameFlags::SetEntryMissing(new_frame, true);
+  }
+  if (IsLeftOut(visitor.GetMethod())) {
+    ShadowFrameFlags::SetExitElsewhere(new_frame);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "hindsight/runtime/thread_offsets.h"
 #include "hindsight/runtime/trace_point_form.h"
 #include "hindsight/runtime/tracing_gate.h"
+#include "hindsight/runtime/trivial_methods.h"
 #include "oat.h"
 
 namespace art {
@@ -21,19 +22,25 @@ namespace {
 
 std::atomic<bool> inline_form_seen(false);
 
-// The offsets in Thread that compiled code contains.
+// The rest of the value, behind the form: the offsets in Thread that compiled code contains, and, if trivial methods have no
+// trace points, the rule by which a method is one.
 template <PointerSize pointer_size>
-std::string Offsets() {
+std::string Layout() {
+  std::string trivial;
+  if (LeavesOutTrivialMethods()) {
+    trivial = StringPrintf(",trivial-left-out@%d", kTrivialRuleVersion);
+  }
   return StringPrintf("cursor@%d,poll@%d,exit@%d,leaf@%d,entry@%d",
                       CursorOffset<pointer_size>().Int32Value(),
                       PollOffset<pointer_size>().Int32Value(),
                       ExitStubOffset<pointer_size>().Int32Value(),
                       LeafStubOffset<pointer_size>().Int32Value(),
-                      GetThreadOffset<pointer_size>(kQuickTraceEntry).Int32Value());
+                      GetThreadOffset<pointer_size>(kQuickTraceEntry).Int32Value()) +
+         trivial;
 }
 
-std::string Offsets(InstructionSet isa) {
-  return Is64BitInstructionSet(isa) ? Offsets<PointerSize::k64>() : Offsets<PointerSize::k32>();
+std::string Layout(InstructionSet isa) {
+  return Is64BitInstructionSet(isa) ? Layout<PointerSize::k64>() : Layout<PointerSize::k32>();
 }
 
 }  // namespace
@@ -41,9 +48,9 @@ std::string Offsets(InstructionSet isa) {
 std::string TracePointsId(InstructionSet isa) {
   switch (GetTracePointForm(isa)) {
     case TracePointForm::kShared:
-      return "shared-1/" + Offsets(isa);
+      return "shared-1/" + Layout(isa);
     case TracePointForm::kInline:
-      return "inline-1/" + Offsets(isa);
+      return "inline-1/" + Layout(isa);
     case TracePointForm::kNone:
       return "none";
   }
@@ -56,15 +63,16 @@ bool HasMatchingTracePoints(const OatHeader& header,
     // Only the first file of a boot image in several files has keys, and it is checked.
     return true;
   }
-  // Either form of trace point will do, but the code must look for its thread's words where this runtime has them.
-  const std::string offsets = Offsets(header.GetInstructionSet());
+  // Either form of trace point will do, but the code must look for its thread's words where this runtime has them, and both
+  // must agree on the methods that have trace points: FramesUnwound counts frames.
+  const std::string layout = Layout(header.GetInstructionSet());
   const char* found = header.GetStoreValueByKey(kOatHeaderKey);
-  if (found != nullptr && "inline-1/" + offsets == found) {
+  if (found != nullptr && "inline-1/" + layout == found) {
     inline_form_seen.store(true, std::memory_order_relaxed);
     hindsight_has_unmarked_code();
     return true;
   }
-  if (found != nullptr && "shared-1/" + offsets == found) {
+  if (found != nullptr && "shared-1/" + layout == found) {
     return true;
   }
   if (found != nullptr && strcmp(found, "none") == 0) {
@@ -81,7 +89,7 @@ bool HasMatchingTracePoints(const OatHeader& header,
                                 "'shared-1/%s'. Compile it again with this build's dex2oat.",
                             location.c_str(),
                             found != nullptr ? found : "(not compiled by Hindsight)",
-                            offsets.c_str());
+                            layout.c_str());
   return false;
 }
 

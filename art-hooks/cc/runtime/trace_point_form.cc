@@ -30,9 +30,28 @@ TracePointForm RequestedForm() {
              << "\"; known values are shared, inline and none; using shared";
   return TracePointForm::kShared;
 }
+
+bool RequestedTrivialMethods() {
+  const char* name = getenv("HINDSIGHT_TRIVIAL_METHODS");
+  if (name == nullptr) {
+    return kLeavesOutTrivialMethods;
+  }
+  if (strcmp(name, "left-out") == 0) {
+    return true;
+  }
+  if (strcmp(name, "traced") != 0) {
+    LOG(ERROR) << "HINDSIGHT_TRIVIAL_METHODS is \"" << name
+               << "\"; known values are traced and left-out; using traced";
+  }
+  return false;
+}
 #else
 TracePointForm RequestedForm() {
   return TracePointForm::kShared;
+}
+
+bool RequestedTrivialMethods() {
+  return kLeavesOutTrivialMethods;
 }
 #endif
 
@@ -48,6 +67,11 @@ bool HasTracePoints(InstructionSet isa) {
 TracePointForm GetTracePointForm(InstructionSet isa) {
   static const TracePointForm requested = RequestedForm();
   return HasTracePoints(isa) ? requested : TracePointForm::kNone;
+}
+
+bool LeavesOutTrivialMethods() {
+  static const bool requested = RequestedTrivialMethods();
+  return requested;
 }
 
 }  // namespace hindsight

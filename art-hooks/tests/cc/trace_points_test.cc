@@ -501,6 +501,22 @@ TEST(TracingGateTest, ATracedProcessOpensNoOatFileWithoutTracePoints) {
   EXPECT_FALSE(GetTracingGate()->AdmitTracing());
 }
 
+TEST(TrivialMethodsTest, CodeThatLeavesOutOtherMethodsIsRefused) {
+  if (!HasTracePointsHere()) {
+    return;
+  }
+  const InstructionSet isa = InstructionSet::kX86_64;
+  const std::string own = TracePointsId(isa);
+  const size_t mark = own.find(",trivial-left-out@");
+  ASSERT_EQ(mark != std::string::npos, LeavesOutTrivialMethods()) << own;
+  const std::string all = own.substr(0u, mark);
+  std::string error;
+  EXPECT_TRUE(HasMatchingTracePoints(*HeaderOf(isa, own), "a.odex", &error)) << error;
+  EXPECT_EQ(HasMatchingTracePoints(*HeaderOf(isa, all), "a.odex", &error), !LeavesOutTrivialMethods());
+  EXPECT_FALSE(HasMatchingTracePoints(*HeaderOf(isa, all + ",trivial-left-out@0"), "a.odex", &error));
+  EXPECT_NE(error.find("other trace points"), std::string::npos) << error;
+}
+
 // --- The recorded events. Only on x86-64, whose thread register can be set to any address.
 
 #if defined(__x86_64__)

@@ -39,38 +39,33 @@ pub(super) fn bench(checkout: &Path) -> Result<BTreeMap<String, f64>> {
 
     let mut metrics = BTreeMap::new();
     println!(
-        "{:>7} {:>13} {:>13} {:>8} {:>13} {:>8} {:>8} {:>8}",
-        "isa", ".text none", "shared", "%", "inline", "%", "files %", "inl. %"
+        "{:>7} {:>23} {:>13} {:>8} {:>8}",
+        "isa", "form", ".text", "%", "files %"
     );
     for isa in Isa::ALL {
         let none = compile(&lab, isa, Form::None, "none")?;
-        let shared = compile(&lab, isa, Form::Shared, "shared")?;
-        let inline = compile(&lab, isa, Form::Inline, "inline")?;
-        let mut growths = Vec::new();
-        for (size, suffix) in [(shared, ""), (inline, "_inline")] {
+        for (form, suffix) in [
+            (Form::None, ""),
+            (Form::Shared, ""),
+            (Form::SharedWithoutTrivial, "_without_trivial"),
+            (Form::Inline, "_inline"),
+        ] {
+            let size = compile(&lab, isa, form, form.name())?;
             let text = growth_pct(none.text, size.text);
             let files = growth_pct(none.files, size.files);
-            let isa = isa.name();
-            metrics.insert(format!("growth_pct_{isa}{suffix}"), text);
-            metrics.insert(format!("file_growth_pct_{isa}{suffix}"), files);
-            growths.push((text, files));
-        }
-        println!(
-            "{:>7} {:>13} {:>13} {:>8.2} {:>13} {:>8.2} {:>8.2} {:>8.2}",
-            isa.name(),
-            none.text,
-            shared.text,
-            growths[0].0,
-            inline.text,
-            growths[1].0,
-            growths[0].1,
-            growths[1].1
-        );
-        for (size, form) in [(none, "none"), (shared, "shared"), (inline, "inline")] {
-            metrics.insert(
-                format!("text_bytes_{}_{form}", isa.name()),
-                size.text as f64,
+            println!(
+                "{:>7} {:>23} {:>13} {text:>8.2} {files:>8.2}",
+                isa.name(),
+                form.name(),
+                size.text
             );
+            let isa = isa.name();
+            if form != Form::None {
+                metrics.insert(format!("growth_pct_{isa}{suffix}"), text);
+                metrics.insert(format!("file_growth_pct_{isa}{suffix}"), files);
+            }
+            let form = form.name().replace('-', "_");
+            metrics.insert(format!("text_bytes_{isa}_{form}"), size.text as f64);
         }
         if let Some(stock) = &stock {
             let stock = compile(stock, isa, Form::None, "stock")?;

@@ -10,11 +10,13 @@ use std::time::UNIX_EPOCH;
 use anyhow::{bail, Context as _, Result};
 use hindsight_lab::{BootImageSpec, Framework, Isa, Lab};
 
-/// The form of trace points that dex2oat makes: a value of `HINDSIGHT_TRACE_POINTS`.
+/// The form of trace points that dex2oat makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Entries share the suspend check, exits jump to a stub: the default.
     Shared,
+    /// The same, but trivial methods have no trace points.
+    SharedWithoutTrivial,
     /// All instructions in the method.
     Inline,
     /// No trace points.
@@ -22,10 +24,31 @@ pub enum Form {
 }
 
 impl Form {
-    /// The value of the environment variable.
+    /// All forms.
+    pub const ALL: [Form; 4] = [
+        Form::Shared,
+        Form::SharedWithoutTrivial,
+        Form::Inline,
+        Form::None,
+    ];
+
+    /// The environment variables of dex2oat that ask for it.
+    pub fn environment(self) -> [(&'static str, &'static str); 2] {
+        let (form, trivial) = match self {
+            Form::SharedWithoutTrivial => (Form::Shared, "left-out"),
+            _ => (self, "traced"),
+        };
+        [
+            ("HINDSIGHT_TRACE_POINTS", form.name()),
+            ("HINDSIGHT_TRIVIAL_METHODS", trivial),
+        ]
+    }
+
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Form::Shared => "shared",
+            Form::SharedWithoutTrivial => "shared-without-trivial",
             Form::Inline => "inline",
             Form::None => "none",
         }
@@ -88,7 +111,7 @@ pub fn compile(
             options: vec!["--no-generate-debug-info".into()],
         };
         let mut command = compiler.boot_image_command(&spec, isa);
-        command.env("HINDSIGHT_TRACE_POINTS", form.name());
+        command.envs(form.environment());
         let what = format!("compiling the boot image for {} ({form})", isa.name());
         let output = command
             .output()

@@ -7,10 +7,12 @@ mod events;
 mod graphs;
 mod oat;
 mod oracle;
+mod pretty;
 mod recording;
 mod rounds;
 mod samples;
 mod stress;
+mod trivial;
 mod unit;
 
 use std::path::Path;

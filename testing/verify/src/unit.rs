@@ -122,10 +122,10 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         ),
     )?;
     let (mut passed, mut failed) = (0, 0);
-    for form in [Form::Shared, Form::Inline, Form::None] {
+    for form in Form::ALL {
         let output = lab
             .command_at(&program)
-            .env("HINDSIGHT_TRACE_POINTS", form.name())
+            .envs(form.environment())
             .env("ANDROID_LOG_TAGS", "*:e")
             .arg("--gtest_brief=1")
             .output()

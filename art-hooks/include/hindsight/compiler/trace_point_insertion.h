@@ -14,6 +14,8 @@ namespace hindsight {
 // optimizations and before register allocation, so that inlined callees have no trace points, and nothing moves, merges
 // or removes one.
 //
+// Methods that IsLeftOut() names get none. They have no loops, so there is no OSR code of them.
+//
 // OSR code gets no HTraceStart: the interpreter frame that it replaces has recorded the entry. Whether it gets
 // HTraceEnd depends on the release, see kOsrCodeRecordsExit.
 class TracePointInsertion final : public HOptimization {

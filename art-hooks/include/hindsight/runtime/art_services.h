@@ -60,9 +60,10 @@ void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink);
 // Writes to ART's log. Severity: 0 debug, 1 info, 2 warning, 3 error.
 void Log(uint8_t severity, rust::Str message);
 
-// Values for the header of a trace: the process's name, and ART's release.
+// Values for the header of a trace: the process's name, ART's release, and whether trivial methods are not recorded.
 rust::String ProcessName();
 rust::String ArtRelease();
+bool LeavesOutTrivial();
 
 // Tells the Java classes that record events which categories any thread records, as bits (event_numbers.h).
 void SetEventCategories(uint32_t categories);

@@ -23,7 +23,7 @@ class ShadowFrameFlags {
     frame->UpdateFrameFlag(missing, ShadowFrame::FrameFlags::kTraceEntryMissing);
   }
 
-  // The frame went on in OSR code, which has recorded the exit.
+  // The frame went on in OSR code, which has recorded the exit; or its method is left out, and it has none.
   static bool IsExitElsewhere(const ShadowFrame& frame) {
     return frame.GetFrameFlag(ShadowFrame::FrameFlags::kTraceExitElsewhere);
   }
@@ -48,25 +48,28 @@ class InterpretedShadowFrame {
  public:
   ALWAYS_INLINE InterpretedShadowFrame(Thread* self, const ShadowFrame& frame, bool from_deoptimize)
       REQUIRES_SHARED(Locks::mutator_lock_)
-      : self_(from_deoptimize ? nullptr : self), frame_(frame) {
+      : self_(from_deoptimize ? nullptr : self), frame_(frame), call_(frame.GetMethod()) {
     if (self_ != nullptr) {
-      if (IsTraced(self_)) {
+      if (IsTraced(self_) && call_.IsRecorded()) {
         RecordEntry(self_, frame_.GetMethod());
       }
       rule_.Enter(self_, frame_.GetMethod());
     }
   }
 
-  ALWAYS_INLINE ~InterpretedShadowFrame() {
+  ALWAYS_INLINE ~InterpretedShadowFrame() REQUIRES_SHARED(Locks::mutator_lock_) {
     if (self_ != nullptr) {
       rule_.Leave(self_);
-      ShadowFrameLeft(self_, frame_);
+      if (IsTraced(self_) && call_.IsRecorded()) {
+        ShadowFrameLeft(self_, frame_);
+      }
     }
   }
 
  private:
   Thread* const self_;
   const ShadowFrame& frame_;
+  InterpretedCall call_;
   RuleCall rule_;
 
   DISALLOW_COPY_AND_ASSIGN(InterpretedShadowFrame);

@@ -3,35 +3,64 @@
 // Nterp's trace points, included by nterp's main.S of each instruction set. They test the same words as compiled trace
 // points, and call the same stubs: see ThreadWords, and cc/runtime/arch/. Static assertions in interpreted_frames.cc
 // check the offsets.
+//
+// Only while the thread is traced, they ask hindsight_is_left_out() whether the method has trace points (see
+// trivial_methods.h), at its entry and again at its exit. It does not suspend the thread. The words are read again
+// afterwards, since another thread may have changed them.
 
 #define THREAD_HINDSIGHT_EXIT_STUB_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + 3 * __SIZEOF_POINTER__)
 #define THREAD_HINDSIGHT_LEAF_STUB_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + 4 * __SIZEOF_POINTER__)
 
 #if defined(__x86_64__)
 
-// The frame is set up, and the method is in rdi. Keeps every register but r11.
+// The frame is set up, and the method is in rdi, and at the stack pointer. Keeps rdi and the callee-saved registers.
 .macro TRACE_NTERP_ENTRY
+    cmpq MACRO_LITERAL(0), %gs:THREAD_HINDSIGHT_LEAF_STUB_OFFSET
+    je .Ltrace_nterp_entry\@
+    call SYMBOL(hindsight_is_left_out)
+    movq (%rsp), %rdi
+    testl %eax, %eax
+    jne .Ltrace_nterp_entry\@
     movq %gs:THREAD_HINDSIGHT_LEAF_STUB_OFFSET, %r11
     testq %r11, %r11
-    jz .Ltrace_nterp_entry\@
+    je .Ltrace_nterp_entry\@
     call *%r11
 .Ltrace_nterp_entry\@:
 .endm
 
-// In place of the return instruction. Keeps rax, xmm0 and the callee-saved registers.
-.macro TRACE_NTERP_EXIT_AND_RETURN
+// Before the frame is popped: the method is at the stack pointer. Keeps rax, xmm0 and the callee-saved registers.
+.macro TRACE_NTERP_EXIT
+    cmpq MACRO_LITERAL(0), %gs:THREAD_HINDSIGHT_EXIT_STUB_OFFSET
+    je .Ltrace_nterp_exit\@
+    movq (%rsp), %rdi
+    subq MACRO_LITERAL(16), %rsp
+    movq %rax, (%rsp)
+    movq %xmm0, 8(%rsp)
+    call SYMBOL(hindsight_is_left_out)
+    movl %eax, %ecx
+    movq 8(%rsp), %xmm0
+    movq (%rsp), %rax
+    addq MACRO_LITERAL(16), %rsp
+    testl %ecx, %ecx
+    jne .Ltrace_nterp_exit\@
     movq %gs:THREAD_HINDSIGHT_EXIT_STUB_OFFSET, %rdx
     testq %rdx, %rdx
-    jnz .Ltrace_nterp_exit\@
-    ret
+    je .Ltrace_nterp_exit\@
+    call *%rdx
 .Ltrace_nterp_exit\@:
-    jmp *%rdx
 .endm
 
 #elif defined(__aarch64__)
 
-// The frame is set up, and the method is in x0. Keeps every register but x16 and x17.
+// The frame is set up, and the method is in x0, and at the stack pointer; lr is in the frame. Keeps x0 and the callee-saved
+// registers.
 .macro TRACE_NTERP_ENTRY
+    ldr x16, [xSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
+    cbz x16, .Ltrace_nterp_entry\@
+    bl hindsight_is_left_out
+    mov w1, w0
+    ldr x0, [sp]
+    cbnz w1, .Ltrace_nterp_entry\@
     ldr x16, [xSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
     cbz x16, .Ltrace_nterp_entry\@
     adr x17, .Ltrace_nterp_entry\@
@@ -39,21 +68,43 @@
 .Ltrace_nterp_entry\@:
 .endm
 
-// In place of the return instruction. Keeps x0, d0 and the callee-saved registers.
-.macro TRACE_NTERP_EXIT_AND_RETURN
+// Before the frame is popped: the method is at the stack pointer; lr is in the frame. Keeps x0, d0 and the callee-saved
+// registers.
+.macro TRACE_NTERP_EXIT
     ldr x16, [xSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
-    cbnz x16, .Ltrace_nterp_exit\@
-    ret
+    cbz x16, .Ltrace_nterp_exit\@
+    ldr x16, [sp]
+    sub sp, sp, #16
+    str x0, [sp]
+    str d0, [sp, #8]
+    mov x0, x16
+    bl hindsight_is_left_out
+    mov w1, w0
+    ldr d0, [sp, #8]
+    ldr x0, [sp]
+    add sp, sp, #16
+    cbnz w1, .Ltrace_nterp_exit\@
+    ldr x16, [xSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
+    cbz x16, .Ltrace_nterp_exit\@
+    blr x16
 .Ltrace_nterp_exit\@:
-    br x16
 .endm
 
 #elif defined(__arm__)
 
 // Nterp is A32 code, and the stubs are T32 code; blx and the stubs' bx switch between the two.
 
-// The frame is set up, and the method is in r0. Keeps every register but r4 and ip.
+// The frame is set up, and the method is in r0, and at the stack pointer; lr is in the frame. Keeps r0 and the callee-saved
+// registers but r4.
 .macro TRACE_NTERP_ENTRY
+    ldr r4, [rSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
+    cmp r4, #0
+    beq .Ltrace_nterp_entry\@
+    bl hindsight_is_left_out
+    mov r1, r0
+    ldr r0, [sp]
+    cmp r1, #0
+    bne .Ltrace_nterp_entry\@
     ldr r4, [rSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
     cmp r4, #0
     beq .Ltrace_nterp_entry\@
@@ -62,8 +113,24 @@
 .Ltrace_nterp_entry\@:
 .endm
 
-// Before the epilogue; lr is in the frame. Keeps r0, r1, s0, d0 and the callee-saved registers.
+// Before the epilogue: the method is at the stack pointer; lr is in the frame. Keeps r0, r1, s0, d0 and the callee-saved
+// registers.
 .macro TRACE_NTERP_EXIT
+    ldr r2, [rSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
+    cmp r2, #0
+    beq .Ltrace_nterp_exit\@
+    ldr r2, [sp]
+    sub sp, sp, #16
+    strd r0, r1, [sp]
+    vstr d0, [sp, #8]
+    mov r0, r2
+    bl hindsight_is_left_out
+    mov r2, r0
+    vldr d0, [sp, #8]
+    ldrd r0, r1, [sp]
+    add sp, sp, #16
+    cmp r2, #0
+    bne .Ltrace_nterp_exit\@
     ldr r2, [rSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
     cmp r2, #0
     beq .Ltrace_nterp_exit\@

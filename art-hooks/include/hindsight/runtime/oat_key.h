@@ -19,7 +19,8 @@ namespace hindsight {
 static constexpr const char* kOatHeaderKey = "hindsight-trace-points";
 
 // The value of that key for code that this process compiles for `isa`: all that code and runtime must agree on, which
-// is the form of the trace points and the offsets in Thread that they use. "none" if methods get no trace points.
+// is the form of the trace points, the offsets in Thread that they use, and whether trivial methods have none. "none" if no
+// method gets trace points.
 std::string TracePointsId(InstructionSet isa);
 
 // Whether the code described by `header` may run in this process: its trace points are those that this runtime

@@ -152,7 +152,7 @@ fn dump(lab: &Lab, isa: Isa, form: Form, jar: &Path, folder: &Path) -> Result<Pa
         ],
     };
     let mut command = lab.boot_image_command(&spec, isa);
-    command.env("HINDSIGHT_TRACE_POINTS", form.name());
+    command.envs(form.environment());
     let output = command.output().context("cannot run dex2oat")?;
     ensure!(
         output.status.success(),

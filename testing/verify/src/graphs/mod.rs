@@ -332,7 +332,7 @@ impl Dump<'_> {
             ],
         };
         let mut command = lab.boot_image_command(&spec, self.isa);
-        command.env("HINDSIGHT_TRACE_POINTS", form.name());
+        command.envs(form.environment());
         command.stdout(Stdio::piped()).stdin(Stdio::null());
         let mut child = command
             .spawn()

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{Framework, Isa, Lab, Release, Variant};
 
+use crate::pretty::pretty;
+use crate::trivial::Trivial;
 use code::Decoder;
 use hindsight_verify::boot_images::{self, Form};
 use oatdump::OatFile;
@@ -38,6 +40,8 @@ struct Tally {
     native: usize,
     /// Native methods for which the compiler has code of its own, with trace points, in place of a JNI stub.
     intrinsic: usize,
+    /// Methods without trace points because they are trivial.
+    trivial: usize,
     sites: BTreeMap<Kind, usize>,
     returns: usize,
     dex_returns: usize,
@@ -72,15 +76,29 @@ pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         .collect();
     let lab = Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight)?;
     let framework = Framework::build(&lab, &|step| eprintln!("verify: building {step}"))?;
-    let intrinsics = intrinsics(&lab)?;
+    let jars: Vec<PathBuf> = framework
+        .boot_image()
+        .jars
+        .iter()
+        .map(|jar| jar.path.clone())
+        .collect();
+    let special = Special {
+        intrinsics: intrinsics(&lab)?,
+        trivial: Trivial::read(&lab, &jars)?
+            .all()
+            .filter(|(_, is_trivial)| *is_trivial)
+            .filter_map(|(name, _)| pretty(name))
+            .collect(),
+    };
     let (mut methods, mut entries, mut exits, mut problems) = (0, 0, 0, 0);
     println!(
-        "{:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>7} {:>9}",
+        "{:>7} {:>22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>7} {:>9}",
         "isa",
         "form",
         "methods",
         "native",
         "intrins.",
+        "trivial",
         "entries",
         "exits",
         "returns",
@@ -90,7 +108,7 @@ pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
     );
     for isa in isas {
         let mut known_words = None;
-        for form in [Form::Shared, Form::Inline, Form::None] {
+        for form in Form::ALL {
             let folder = checkout
                 .join("target/verify/oat")
                 .join(format!("{}-{form}", isa.name()));
@@ -100,7 +118,7 @@ pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
                 isa,
                 form,
                 &image.oat_files,
-                &intrinsics,
+                &special,
                 &mut known_words,
             )
             .with_context(|| format!("boot image for {} ({form})", isa.name()))?;
@@ -117,12 +135,13 @@ pub(super) fn run(options: &Options, checkout: &Path) -> Result<bool> {
 
 fn print(isa: Isa, form: Form, tally: &Tally) {
     println!(
-        "{:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>7} {:>9}",
+        "{:>7} {:>22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>7} {:>9}",
         isa.name(),
         form.name(),
         tally.methods,
         tally.native,
         tally.intrinsic,
+        tally.trivial,
         tally.count(Kind::is_entry),
         tally.count(|kind| !kind.is_entry()),
         tally.returns,
@@ -151,13 +170,17 @@ fn verify(
     isa: Isa,
     form: Form,
     oat_files: &[PathBuf],
-    intrinsics: &HashSet<String>,
+    special: &Special,
     known_words: &mut Option<Words>,
 ) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut scanner: Option<Scanner> = None;
     for path in oat_files {
-        let oat = oatdump::read(lab.command("oatdump"), path)?;
+        // It refuses files that were compiled with other settings than its own.
+        let mut command = lab.command("oatdump");
+        let [_, (trivial, value)] = form.environment();
+        command.env(trivial, value);
+        let oat = oatdump::read(command, path)?;
         // Only the first file of an image has keys.
         if let Some(value) = &oat.trace_points {
             let words = words(value, form, isa, *known_words)?;
@@ -167,7 +190,7 @@ fn verify(
         let scanner = scanner.as_ref().with_context(|| {
             format!("{}: the header does not name trace points", path.display())
         })?;
-        scan_file(scanner, &oat, form, intrinsics, &mut tally);
+        scan_file(scanner, &oat, form, special, &mut tally);
     }
     Ok(tally)
 }
@@ -181,8 +204,20 @@ fn words(value: &str, form: Form, isa: Isa, others: Option<Words>) -> Result<Wor
     }
     let (found, words) = Words::parse(value, isa)
         .with_context(|| format!("the header says {value:?}, which is no form of trace points"))?;
-    ensure!(found == form.name(), "the header says {value:?}");
+    let [(_, wanted), _] = form.environment();
+    let leaves_out = value.contains(",trivial-left-out@");
+    ensure!(
+        found == wanted && leaves_out == (form == Form::SharedWithoutTrivial),
+        "the header says {value:?}"
+    );
     Ok(words)
+}
+
+/// Methods with special rules.
+struct Special {
+    intrinsics: HashSet<String>,
+    /// Trivial methods: `int a.B.c(int)`.
+    trivial: HashSet<String>,
 }
 
 /// The intrinsics, from ART's list of them: `java.lang.Double.isNaN`. The compiler puts its own code for them
@@ -214,22 +249,18 @@ fn qualified_name(method: &str) -> &str {
     name.rsplit(' ').next().unwrap_or(name)
 }
 
-fn scan_file(
-    scanner: &Scanner,
-    oat: &OatFile,
-    form: Form,
-    intrinsics: &HashSet<String>,
-    tally: &mut Tally,
-) {
+fn scan_file(scanner: &Scanner, oat: &OatFile, form: Form, special: &Special, tally: &mut Tally) {
     let mut seen: HashMap<(usize, Expected), Findings> = HashMap::new();
     let mut code: Vec<std::ops::Range<usize>> = Vec::new();
     for method in &oat.methods {
         let bytes = &oat.text[method.code.clone()];
         let mut expected = Expected::None;
         if form != Form::None {
-            if method.dex_returns.is_some() {
+            if form == Form::SharedWithoutTrivial && special.trivial.contains(&method.name) {
+                tally.trivial += 1;
+            } else if method.dex_returns.is_some() {
                 expected = Expected::All;
-            } else if intrinsics.contains(qualified_name(&method.name)) {
+            } else if special.intrinsics.contains(qualified_name(&method.name)) {
                 // The compiler's own code in place of a JNI stub.
                 let findings = scanner.method(bytes, Expected::None);
                 if !findings.sites.is_empty() {
@@ -304,6 +335,10 @@ mod tests {
         let found = words(shared, Form::Shared, Isa::Arm64, None).unwrap();
         assert_eq!((found.cursor, found.poll, found.entry), (8, 24, 1000));
         assert!(words(shared, Form::Inline, Isa::Arm64, None).is_err());
+        assert!(words(shared, Form::SharedWithoutTrivial, Isa::Arm64, None).is_err());
+        let without = format!("{shared},trivial-left-out@1");
+        assert!(words(&without, Form::SharedWithoutTrivial, Isa::Arm64, None).is_ok());
+        assert!(words(&without, Form::Shared, Isa::Arm64, None).is_err());
         assert!(words("shared-1/cursor@8", Form::Shared, Isa::Arm64, None).is_err());
         assert!(words("none", Form::None, Isa::Arm64, None).is_err());
         assert_eq!(

@@ -62,6 +62,7 @@ impl References {
 /// A program and its references: runs in the interpreter with both tracers.
 struct Check<'a> {
     context: &'a Context,
+    exempt: Exempt,
     program: &'a Program,
     folder: &'a Path,
     main: String,
@@ -115,7 +116,7 @@ impl Check<'_> {
         };
         let reference = self.references.of(mode);
         let outcome = judge(
-            &self.context.exempt,
+            &self.exempt,
             &self.main,
             mode,
             &inlined,
@@ -261,6 +262,7 @@ pub(super) fn check_program(
     }
     let mut check = Check {
         context,
+        exempt: context.exempt.with(&context.lab, &program.jars())?,
         program,
         folder,
         main,
@@ -278,7 +280,7 @@ pub(super) fn check_program(
 
     for &mode in modes {
         let outcome = if mode == Mode::Interpreter {
-            let (exempt, names) = (&context.exempt, &mut check.names);
+            let (exempt, names) = (&check.exempt, &mut check.names);
             let steps = &check.references.first.steps;
             let of_main = judge(exempt, &check.main, mode, &[], steps, &ours, names);
             of_main.and(|| judge_threads(exempt, &art, &ours, names))
@@ -319,6 +321,7 @@ fn keep_traces(recording: &Path, reference: &Path, to: &Path) -> Result<()> {
     for (from, wanted) in [
         (recording, "hindsight"),
         (recording, "log"),
+        (recording, "jar"),
         (reference, "trace"),
     ] {
         for file in fs::read_dir(from)?.flatten() {
@@ -341,6 +344,9 @@ pub(super) fn judge(
     names: &mut Names,
 ) -> Outcome {
     let Some(found) = recorded(trace, main, names) else {
+        if exempt.is_left_out(main) != Some(false) {
+            return Outcome::Skipped("their main method is trivial, and not recorded".to_owned());
+        }
         return Outcome::Different("main was not recorded".to_owned(), 0);
     };
     let result = compare(
@@ -348,7 +354,7 @@ pub(super) fn judge(
         &found,
         &Permissions::new(names, exempt, mode != Mode::Interpreter, inlined),
     );
-    outcome(result, expected, &found, names)
+    outcome(result, expected, &found, names, exempt)
 }
 
 /// Compares the other threads of a run with both tracers.
@@ -369,7 +375,7 @@ pub(super) fn judge_threads(
         all = all.and(|| {
             let rules = Permissions::new(names, exempt, false, &[]);
             let result = how(&pair.reference, &pair.recorded, &rules);
-            match outcome(result, &pair.reference, &pair.recorded, names) {
+            match outcome(result, &pair.reference, &pair.recorded, names, exempt) {
                 Outcome::Equal(equal) => Outcome::Equal(Equal {
                     threads: 1,
                     ..equal
@@ -389,9 +395,16 @@ fn outcome(
     expected: &[Step],
     found: &[Step],
     names: &Names,
+    exempt: &Exempt,
 ) -> Outcome {
     match result {
-        Ok(permitted) => {
+        Ok(mut permitted) => {
+            let mut left_out = 0;
+            permitted.missing.retain(|&name, &mut n| {
+                let is_left_out = exempt.is_left_out(names.name(name)) != Some(false);
+                left_out += if is_left_out { n } else { 0 };
+                !is_left_out
+            });
             let named = |counts: BTreeMap<Name, u64>| -> Counts {
                 counts
                     .iter()
@@ -402,6 +415,7 @@ fn outcome(
                 events: expected.len(),
                 missing: named(permitted.missing),
                 additional: named(permitted.additional),
+                left_out,
                 threads: 0,
                 again: false,
                 verified: false,
@@ -476,7 +490,7 @@ mod tests {
             &found,
             &Permissions::new(&names, &rules, true, &[]),
         );
-        let of = |result| match outcome(result, &expected, &found, &names) {
+        let of = |result| match outcome(result, &expected, &found, &names, &rules) {
             Outcome::Different(_, depth) => depth,
             _ => 0,
         };

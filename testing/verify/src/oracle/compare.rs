@@ -39,6 +39,8 @@ pub(super) enum Missing {
     May(Code),
     /// Probably, and this is the code that ran in its place.
     Likely(Code),
+    /// It must be: this is the code that ran, and a call in both is a difference.
+    Must(Code),
 }
 
 /// The permitted differences.
@@ -132,7 +134,7 @@ fn ways(
             && (frame.is_in == In::Reference || found == Some(Step::Exit(frame.recorded_name)))
     });
     let leave = leave.then_some(Way::Leave);
-    let (mut matches, mut miss, mut likely) = (None, None, false);
+    let (mut matches, mut miss, mut likely, mut must) = (None, None, false, false);
     if let Some(Step::Enter(name)) = expected {
         let caller = frames.get(top).map_or(Code::Unknown, |frame| frame.code);
         miss = match rules.missing(name, caller) {
@@ -142,8 +144,13 @@ fn ways(
                 likely = true;
                 Some(Way::Miss(code))
             }
+            Missing::Must(code) => {
+                must = true;
+                Some(Way::Miss(code))
+            }
         };
         matches = match found {
+            _ if must => None,
             Some(Step::Enter(its)) if name == its || rules.alias(name, its) => Some(Way::Match),
             _ => None,
         };
@@ -471,6 +478,52 @@ mod tests {
         let without = [Enter(1), Exit(1)];
         assert!(with(&steps, &without, &|name| name == 2).is_ok());
         assert!(with(&steps, &without, &|name| name == 3).is_err());
+    }
+
+    /// Calls of 2 are never recorded.
+    struct LeftOut;
+
+    impl Rules for LeftOut {
+        fn code(&self, _: Name) -> Code {
+            Code::Unknown
+        }
+
+        fn missing(&self, name: Name, _: Code) -> Missing {
+            if name == 2 {
+                Missing::Must(Code::Unknown)
+            } else {
+                Missing::No
+            }
+        }
+
+        fn adds(&self, _: Name) -> bool {
+            false
+        }
+
+        fn may_add(&self, _: Name, _: Name) -> bool {
+            false
+        }
+
+        fn alias(&self, _: Name, _: Name) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_call_that_must_be_missing_may_not_be_recorded() {
+        #[rustfmt::skip]
+        let steps = [Enter(1), Enter(2), Enter(3), Exit(3), Exit(2), Enter(2), Exit(2), Exit(1)];
+        let without = [Enter(1), Enter(3), Exit(3), Exit(1)];
+        let missing = BTreeMap::from([(2, 2)]);
+        assert_eq!(
+            compare(&steps, &without, &LeftOut).map(|p| p.missing),
+            Ok(missing)
+        );
+        // What it calls is recorded.
+        assert!(compare(&steps, &[Enter(1), Exit(1)], &LeftOut).is_err());
+        assert!(compare(&steps, &steps, &LeftOut).is_err());
+        let once = [Enter(1), Enter(3), Exit(3), Enter(2), Exit(2), Exit(1)];
+        assert!(compare(&steps, &once, &LeftOut).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use hindsight_decoder::{art_trace, Trace};
 use hindsight_lab::{BootImage, Isa, Lab};
 
 use super::context::Context;
-use super::images::{run_verbose, verbose, LOG, NO_INLINING};
+use super::images::{run_verbose, verbose, LOG, NO_INLINING, TRIVIAL_METHODS};
 use super::inlining::Inlined;
 use super::mode::Mode;
 use super::programs::Program;
@@ -74,8 +74,8 @@ fn execute_in(
     let lab = &context.lab;
     let image = |image: Option<&BootImage>| image.cloned().context("there is no image");
     let (image, option) = match mode {
-        Mode::Interpreter => (lab.core_interpreter_image(), "-Xint"),
-        Mode::Jit => (lab.core_interpreter_image(), "-Xusejit:true"),
+        Mode::Interpreter => (context.interpreter.clone(), "-Xint"),
+        Mode::Jit => (context.interpreter.clone(), "-Xusejit:true"),
         Mode::Aot => (image(context.not_inlined.as_ref())?, "-Xusejit:false"),
         Mode::AotInlined => {
             let with = context.inlined.as_ref().map(|(image, _)| image);
@@ -84,18 +84,16 @@ fn execute_in(
     };
     let mut inlined = None;
     let class_path = folder.join("program.jar");
-    fs::copy(&program.jar, &class_path).with_context(|| format!("{}", program.jar.display()))?;
-    // Some run-tests load more classes from a second jar beside theirs.
-    let more = format!("{}-ex.jar", program.name);
-    let from = program.jar.with_file_name(&more);
-    if from.exists() {
-        fs::copy(&from, folder.join(&more)).with_context(|| format!("{}", from.display()))?;
+    let more = folder.join(format!("{}-ex.jar", program.name));
+    for (from, to) in program.jars().iter().zip([&class_path, &more]) {
+        fs::copy(from, to).with_context(|| format!("{}", from.display()))?;
     }
     let compiled = mode.is_ahead();
     if compiled || tracers == Tracers::BothVerifiedAhead {
         let oat = folder.join("oat").join(lab.isa().name());
         fs::create_dir_all(&oat)?;
         let mut compiler = lab.dex2oat_command_with(&image);
+        compiler.env(TRIVIAL_METHODS, context.trivial.name());
         let filter = if compiled { "speed" } else { "verify" };
         compiler
             .arg(format!("--dex-file={}", class_path.display()))
@@ -140,7 +138,10 @@ fn execute_in(
         .arg(&class_path)
         .arg(&program.class)
         .args(&program.arguments);
-    command.current_dir(folder).env("DEX_LOCATION", folder);
+    command
+        .current_dir(folder)
+        .env("DEX_LOCATION", folder)
+        .env(TRIVIAL_METHODS, context.trivial.name());
     if let Some(library) = &context.preload {
         command.env("LD_PRELOAD", library);
     }

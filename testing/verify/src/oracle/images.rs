@@ -13,29 +13,75 @@ use anyhow::{bail, Context as _, Result};
 use hindsight_lab::{BootImage, BootImageSpec, Lab};
 
 use super::inlining::Inlined;
+use super::options::TrivialMethods;
 
 /// The option that keeps the compiler from inlining.
 pub(super) const NO_INLINING: &str = "--inline-max-code-units=0";
 /// The kept part of dex2oat's log.
 pub(super) const LOG: &str = "inlining.log";
 
-/// Compiles the lab's boot classes without inlining, unless `folder` has it.
-pub(super) fn without_inlining(lab: &Lab, folder: &Path) -> Result<BootImage> {
-    Ok(compile(lab, folder, false)?.0)
+/// The environment variable that says whether trivial methods have trace points.
+pub(super) const TRIVIAL_METHODS: &str = "HINDSIGHT_TRIVIAL_METHODS";
+
+/// How an image is compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Not at all: for the interpreter.
+    Quickened,
+    NotInlined,
+    Inlined,
 }
 
-/// The same with inlining, and the inlined calls.
-pub(super) fn with_inlining(lab: &Lab, folder: &Path) -> Result<(BootImage, Inlined)> {
-    let (image, inlined) = compile(lab, folder, true)?;
-    Ok((image, inlined.context("the log has no inlined calls")?))
+impl How {
+    fn name(self) -> &'static str {
+        match self {
+            How::Quickened => "interpreter",
+            How::NotInlined => "not-inlined",
+            How::Inlined => "inlined",
+        }
+    }
 }
 
-fn compile(lab: &Lab, folder: &Path, inlining: bool) -> Result<(BootImage, Option<Inlined>)> {
+/// The boot images of the programs. They are compiled unless they are in a folder of `folder`.
+pub(super) struct Images<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) folder: &'a Path,
+    pub(super) trivial: TrivialMethods,
+}
+
+impl Images<'_> {
+    /// The boot classes without compiled code.
+    pub(super) fn interpreter(&self) -> Result<BootImage> {
+        Ok(compile(self, How::Quickened)?.0)
+    }
+
+    /// The boot classes, compiled without inlining.
+    pub(super) fn without_inlining(&self) -> Result<BootImage> {
+        Ok(compile(self, How::NotInlined)?.0)
+    }
+
+    /// The same with inlining, and the inlined calls.
+    pub(super) fn with_inlining(&self) -> Result<(BootImage, Inlined)> {
+        let (image, inlined) = compile(self, How::Inlined)?;
+        Ok((image, inlined.context("the log has no inlined calls")?))
+    }
+}
+
+fn compile(images: &Images, how: How) -> Result<(BootImage, Option<Inlined>)> {
+    let (lab, inlining) = (images.lab, how == How::Inlined);
+    let folder = &images
+        .folder
+        .join(format!("{}-{}", how.name(), images.trivial.name()));
     let image = folder.join("core.art");
     let files = folder.join(lab.isa().name());
     let mut spec = BootImageSpec {
         jars: lab.boot_class_path(),
-        filter: "speed".to_owned(),
+        filter: if how == How::Quickened {
+            "quicken"
+        } else {
+            "speed"
+        }
+        .to_owned(),
         image: files.join("core.art"),
         options: vec![image_classes(lab)],
     };
@@ -45,6 +91,7 @@ fn compile(lab: &Lab, folder: &Path, inlining: bool) -> Result<(BootImage, Optio
         spec.options.push(NO_INLINING.into());
     }
     let mut command = lab.boot_image_command(&spec, lab.isa());
+    command.env(TRIVIAL_METHODS, images.trivial.name());
     let result = BootImage {
         jars: spec.jars.clone(),
         image,
@@ -60,8 +107,11 @@ fn compile(lab: &Lab, folder: &Path, inlining: bool) -> Result<(BootImage, Optio
             .with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     fs::create_dir_all(&files).with_context(|| format!("cannot make {}", files.display()))?;
-    let how = if inlining { "with" } else { "without" };
-    eprintln!("verify: compiling a boot image {how} inlining");
+    eprintln!(
+        "verify: compiling the boot image {} (trivial methods {})",
+        how.name(),
+        images.trivial.name()
+    );
     let inlined = if inlining {
         Some(run_verbose(&mut command, &log)?)
     } else {

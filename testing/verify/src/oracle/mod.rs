@@ -60,16 +60,23 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         },
     )?;
     let wants = |mode| options.mode.contains(&mode).then_some(());
+    let images = images::Images {
+        lab: &lab,
+        folder: &folder,
+        trivial: options.trivial,
+    };
     let not_inlined = wants(Mode::Aot)
-        .map(|()| images::without_inlining(&lab, &folder.join("not-inlined")))
+        .map(|()| images.without_inlining())
         .transpose()?;
     let inlined = wants(Mode::AotInlined)
-        .map(|()| images::with_inlining(&lab, &folder.join("inlined")))
+        .map(|()| images.with_inlining())
         .transpose()?;
     let context = Context {
+        interpreter: images.interpreter()?,
         not_inlined,
         inlined,
-        exempt: programs::Exempt::of(&lab)?,
+        exempt: programs::Exempt::of(&lab, options.trivial)?,
+        trivial: options.trivial,
         preload: execute::same_time(&lab, checkout, &folder)?,
         lab,
         events: options.events,
@@ -127,7 +134,8 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
     // Only for the lists in its sources, which are the same in both variants.
     let lab = Lab::open(Release::Android10, options.isa, Variant::Hindsight)
         .or_else(|_| Lab::open(Release::Android10, options.isa, Variant::Stock))?;
-    let exempt = programs::Exempt::of(&lab)?;
+    let exempt = programs::Exempt::of(&lab, options.trivial)?;
+    let exempt = exempt.with(&lab, &files(folder, "jar")?)?;
     let main = programs::main_of(class);
     let mut names = Names::default();
     let art = execute::read_reference(folder)?;
@@ -135,17 +143,17 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
     let mode = options.mode[0];
     let mut tables = Vec::new();
     if mode == Mode::AotInlined {
-        let images = target(checkout, &lab).join("inlined");
-        tables.push(images::with_inlining(&lab, &images)?.1);
+        let images = images::Images {
+            lab: &lab,
+            folder: &target(checkout, &lab),
+            trivial: options.trivial,
+        };
+        tables.push(images.with_inlining()?.1);
         tables.push(images::read_kept(&folder.join(images::LOG))?);
     }
     let tables: Vec<&Inlined> = tables.iter().collect();
     let (mut programs, mut events, mut differences) = (0, 0, 0);
-    for entry in fs::read_dir(folder)? {
-        let file = entry?.path();
-        if file.extension().is_none_or(|x| x != "hindsight") {
-            continue;
-        }
+    for file in files(folder, "hindsight")? {
         programs += 1;
         let trace = Trace::open(&file)?;
         println!("{}:", file.display());
@@ -166,6 +174,18 @@ fn compare_kept(folder: &Path, class: &str, options: &Options, checkout: &Path) 
     }
     println!("oracle: {programs} traces, {events} events, {differences} differences");
     Ok(differences == 0 && programs > 0)
+}
+
+/// The files of a folder with this extension.
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|x| x == extension) {
+            files.push(file);
+        }
+    }
+    Ok(files)
 }
 
 /// The folder for images and jars.

@@ -7,6 +7,25 @@ use hindsight_lab::Isa;
 
 use super::mode::Mode;
 
+/// Whether trivial methods have trace points: a value of `HINDSIGHT_TRIVIAL_METHODS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum TrivialMethods {
+    /// All methods have trace points: the default of the build
+    Traced,
+    /// Trivial methods have none
+    LeftOut,
+}
+
+impl TrivialMethods {
+    /// The value of the environment variable.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            TrivialMethods::Traced => "traced",
+            TrivialMethods::LeftOut => "left-out",
+        }
+    }
+}
+
 /// Options of `verify oracle`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -27,6 +46,9 @@ pub(crate) struct Options {
     /// Only these modes of execution
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Mode::ALL)]
     pub(super) mode: Vec<Mode>,
+    /// Whether trivial methods have trace points
+    #[arg(long, value_enum, default_value_t = TrivialMethods::Traced)]
+    pub(super) trivial: TrivialMethods,
     /// Record all events, too
     #[arg(long)]
     pub(super) events: bool,

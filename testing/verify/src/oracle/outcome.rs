@@ -25,6 +25,8 @@ pub(super) struct Equal {
     pub(super) missing: Counts,
     /// Calls in the recording only.
     pub(super) additional: Counts,
+    /// Calls of trivial methods, which the reference must have, and the recording must not.
+    pub(super) left_out: u64,
     /// Threads other than the main thread.
     pub(super) threads: usize,
     /// Whether only a second run was equal.
@@ -42,6 +44,7 @@ impl Outcome {
         match other() {
             Outcome::Equal(more) => {
                 equal.events += more.events;
+                equal.left_out += more.left_out;
                 equal.threads += more.threads;
                 add(&mut equal.missing, more.missing);
                 add(&mut equal.additional, more.additional);

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{run_test::Layout, JavaLibrary, Lab};
 
+use super::options::TrivialMethods;
+use crate::trivial::Trivial;
+
 /// A program.
 pub(super) struct Program {
     /// The run-test's name, or the program's class.
@@ -30,6 +33,13 @@ impl Program {
     /// The name of its main method in traces.
     pub(super) fn main(&self) -> String {
         main_of(&self.class)
+    }
+
+    /// Its jars. Some run-tests load more classes from a second one beside theirs.
+    pub(super) fn jars(&self) -> Vec<PathBuf> {
+        let more = self.jar.with_file_name(format!("{}-ex.jar", self.name));
+        let more = more.exists().then_some(more);
+        [self.jar.clone()].into_iter().chain(more).collect()
     }
 }
 
@@ -145,6 +155,7 @@ pub(super) fn run_tests(lab: &Lab) -> Result<(Vec<Program>, BTreeSet<String>)> {
 }
 
 /// Methods with special rules.
+#[derive(Clone)]
 pub(super) struct Exempt {
     /// `class.name(signature)` of methods that the compiler has code of its own for.
     intrinsics: HashSet<String>,
@@ -152,11 +163,13 @@ pub(super) struct Exempt {
     critical: HashSet<String>,
     /// `class.name` of methods that tell a run-test how it is executed.
     asks: HashSet<String>,
+    /// Methods without trace points because they are trivial; `None` if those have trace points, too.
+    pub(super) trivial: Option<Trivial>,
 }
 
 impl Exempt {
-    /// Reads the lists from the sources of the lab.
-    pub(super) fn of(lab: &Lab) -> Result<Exempt> {
+    /// Reads the lists from the sources of the lab, and the trivial methods from its boot class path.
+    pub(super) fn of(lab: &Lab, trivial: TrivialMethods) -> Result<Exempt> {
         let list = lab.source_dir("art").join("runtime/intrinsics_list.h");
         let text = fs::read_to_string(&list).with_context(|| format!("{}", list.display()))?;
         let intrinsics: HashSet<String> = text.lines().filter_map(intrinsic).collect();
@@ -196,6 +209,13 @@ impl Exempt {
             intrinsics,
             critical,
             asks,
+            trivial: match trivial {
+                TrivialMethods::Traced => None,
+                TrivialMethods::LeftOut => {
+                    let jars = lab.boot_class_path().into_iter().map(|jar| jar.path);
+                    Some(Trivial::read(lab, &jars.collect::<Vec<_>>())?)
+                }
+            },
         })
     }
 
@@ -206,7 +226,25 @@ impl Exempt {
             intrinsics: set(intrinsics),
             critical: set(critical),
             asks: HashSet::new(),
+            trivial: None,
         }
+    }
+
+    /// The same for a program of these jars.
+    pub(super) fn with(&self, lab: &Lab, jars: &[PathBuf]) -> Result<Exempt> {
+        let mut exempt = self.clone();
+        if let Some(trivial) = &mut exempt.trivial {
+            for jar in jars {
+                trivial.add(lab, jar)?;
+            }
+        }
+        Ok(exempt)
+    }
+
+    /// Whether a method has no trace points; `None` if a method of the same name may have some.
+    pub(super) fn is_left_out(&self, name: &str) -> Option<bool> {
+        let trivial = self.trivial.as_ref();
+        trivial.map_or(Some(false), |trivial| trivial.get(name))
     }
 
     pub(super) fn is_intrinsic(&self, name: &str) -> bool {

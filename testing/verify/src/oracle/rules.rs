@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::compare::{Code, Missing, Rules};
-use super::inlining::{pretty, Body, Fate, Inlined};
+use super::inlining::{Body, Fate, Inlined};
 use super::programs::{is_of_proxy, Exempt};
 use super::sequences::{Name, Names};
+use crate::pretty::pretty;
 
 /// The rules of a comparison.
 pub(super) struct Permissions<'a> {
@@ -27,6 +28,8 @@ struct Known {
     exempt: bool,
     /// Calls may be added inside of it.
     adds: bool,
+    /// It has no trace points (`None`: in some of the jars).
+    left_out: Option<bool>,
 }
 
 /// The bodies of the second table are numbered after the first table's.
@@ -43,6 +46,7 @@ impl<'a> Permissions<'a> {
         let known = names.all().map(|name| Known {
             exempt: exempt.is_critical_native(name) || exempt.is_intrinsic(name),
             adds: name.contains(".<clinit>(") || name == COPY_OF_OBJECTS,
+            left_out: exempt.is_left_out(name),
         });
         Permissions {
             names,
@@ -60,6 +64,31 @@ impl<'a> Permissions<'a> {
             .entry(name)
             .or_insert_with(|| pretty(self.names.name(name)));
         look(text.as_deref()?)
+    }
+
+    /// The same as [`Rules::missing`], if the method has trace points.
+    fn may_be_missing(&self, name: Name, caller: Code) -> Missing {
+        if caller == Code::Replaced || self.known[name as usize].exempt {
+            return Missing::May(Code::Replaced);
+        }
+        let Code::Body(body) = caller else {
+            return Missing::No;
+        };
+        let Some((table, body, offset)) = self.table(body) else {
+            return Missing::No;
+        };
+        let code = |inner| {
+            if table.is_pattern(inner) {
+                Code::Replaced
+            } else {
+                Code::Body(inner + offset)
+            }
+        };
+        match self.with_pretty(name, |callee| Some(table.fate(body, callee))) {
+            Some(Fate::Inlined(inner)) => Missing::Likely(code(inner)),
+            Some(Fate::Both(inner)) => Missing::May(code(inner)),
+            Some(Fate::Called) | None => Missing::No,
+        }
     }
 
     fn table(&self, body: Body) -> Option<(&Inlined, Body, u32)> {
@@ -117,26 +146,19 @@ impl Rules for Permissions<'_> {
     }
 
     fn missing(&self, name: Name, caller: Code) -> Missing {
-        if caller == Code::Replaced || self.known[name as usize].exempt {
-            return Missing::May(Code::Replaced);
+        let usually = self.may_be_missing(name, caller);
+        let left_out = self.known[name as usize].left_out;
+        if left_out == Some(false) {
+            return usually;
         }
-        let Code::Body(body) = caller else {
-            return Missing::No;
+        let code = match usually {
+            Missing::No => self.code(name),
+            Missing::May(code) | Missing::Likely(code) | Missing::Must(code) => code,
         };
-        let Some((table, body, offset)) = self.table(body) else {
-            return Missing::No;
-        };
-        let code = |inner| {
-            if table.is_pattern(inner) {
-                Code::Replaced
-            } else {
-                Code::Body(inner + offset)
-            }
-        };
-        match self.with_pretty(name, |callee| Some(table.fate(body, callee))) {
-            Some(Fate::Inlined(inner)) => Missing::Likely(code(inner)),
-            Some(Fate::Both(inner)) => Missing::May(code(inner)),
-            Some(Fate::Called) | None => Missing::No,
+        if left_out.is_some() {
+            Missing::Must(code)
+        } else {
+            Missing::May(code)
         }
     }
 
@@ -149,6 +171,9 @@ impl Rules for Permissions<'_> {
     //
     // The callees of a copy of primitive arrays, in place of one of objects (see `is_copy_of_primitives`).
     fn may_add(&self, name: Name, inside: Name) -> bool {
+        if self.known[name as usize].left_out == Some(true) {
+            return false;
+        }
         if self.names.name(inside) == COPY_OF_OBJECTS {
             return is_part_of_copy(self.names.name(name));
         }
@@ -172,6 +197,7 @@ impl Rules for Permissions<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trivial::Trivial;
 
     const LOG: &str = "\
 dex2oat I 11-21 17:08:43 1 1 optimizing_compiler.cc:876] Building void a.A.a()
@@ -255,6 +281,20 @@ java.lang.Object.<init>()
             assert!(!rules.may_add(names[4], names[0]));
             assert!(!rules.may_add(names[3], names[4]));
         });
+    }
+
+    #[test]
+    fn a_trivial_method_must_be_missing() {
+        let mut names = Names::default();
+        let [a, b] = ["a.A.get()I", "a.A.f()I"].map(|name| names.number_of(name));
+        let mut exempt = Exempt::for_tests(&[], &[]);
+        exempt.trivial = Some(Trivial::for_tests(&["a.A.get()I"]));
+        let rules = Permissions::new(&names, &exempt, true, &[]);
+        assert_eq!(
+            rules.missing(a, Code::Unknown),
+            Missing::Must(Code::Unknown)
+        );
+        assert_eq!(rules.missing(b, Code::Unknown), Missing::No);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct Tally {
     /// Compared threads other than main threads.
     pub(super) threads: usize,
     pub(super) differences: usize,
+    /// Calls of trivial methods in the references.
+    pub(super) left_out: u64,
     /// Programs of which only a second run was equal.
     pub(super) again: Vec<String>,
     /// Programs that were compared with a reference that was verified ahead of time.
@@ -42,6 +44,7 @@ impl Tally {
         self.programs += 1;
         self.events += equal.events;
         self.threads += equal.threads;
+        self.left_out += equal.left_out;
         if equal.again {
             self.again.push(program.name.clone());
         }
@@ -107,6 +110,12 @@ pub(super) fn report(mode: Mode, tally: &Tally) {
             println!("{:>14}{n} of the programs {what}:", "");
             println!("{:>16}{}", "", programs.join(" "));
         }
+    }
+    if tally.left_out > 0 {
+        println!(
+            "{:>14}without trace points, as trivial methods: {} calls",
+            "", tally.left_out
+        );
     }
     print_permitted(&tally.missing, &tally.additional);
     for (why, programs) in &tally.skipped {
