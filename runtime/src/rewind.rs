@@ -23,9 +23,9 @@ const MAX_NS: u64 = 1_000_000_000;
 impl Rewind {
     /// No call is taken back.
     pub const OFF: Rewind = Rewind { ns: 0 };
-    /// The limit of a process whose configuration names none: a thousandth of a frame's time, and long enough that a ring
-    /// of 8 MiB holds seconds of busy code (docs/costs.md).
-    pub const DEFAULT: Rewind = Rewind { ns: 10_000 };
+    /// The limit of a process whose configuration names none: the smallest with which a ring of 8 MiB held ten seconds of
+    /// every program that was measured (docs/costs.md, `cargo xtask bench history`).
+    pub const DEFAULT: Rewind = Rewind { ns: 50_000 };
     /// Every call in which nothing was recorded is taken back.
     pub const ALL: Rewind = Rewind { ns: u64::MAX };
 
