@@ -132,6 +132,15 @@ impl Framework {
         &self.dir
     }
 
+    /// The same framework with another boot image of the same jars. Apps that were compiled ahead of time do not fit to it.
+    #[must_use]
+    pub fn with_boot_image(&self, image: BootImage) -> Framework {
+        Framework {
+            image,
+            ..self.clone()
+        }
+    }
+
     /// Compiles the program in a folder of Java sources to `NAME.jar`, and ahead of time for
     /// [`Execution::Aot`]. Does nothing if it is up to date.
     ///

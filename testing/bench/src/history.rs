@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context as _, Result};
-use hindsight_lab::Variant;
+use hindsight_lab::{Execution, Variant};
 
+use crate::ahead::Environment;
 use crate::demo::{self, Demo};
 use crate::process::{ControlSocket, Process};
 use crate::programs::{self, Device, Installed, Mode};
@@ -15,7 +16,6 @@ use crate::rings::{self, Written};
 use crate::statistics::median;
 use crate::worker::Worker;
 
-/// The programs besides the demo app.
 const PROGRAMS: [&str; 5] = ["rhino", "h2", "antlr", "gson", "jsoup"];
 /// CPU time of a round to aim at, in seconds.
 const ROUND_SECONDS: f64 = 0.5;
@@ -26,6 +26,9 @@ const MIB: f64 = (1 << 20) as f64;
 /// Options of the measurement.
 #[derive(clap::Args)]
 pub(crate) struct Options {
+    /// Only these programs besides the demo app, with commas between them
+    #[arg(long, value_delimiter = ',', default_values_t = PROGRAMS.map(str::to_owned))]
+    programs: Vec<String>,
     /// Rounds of each program with each configuration
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -42,26 +45,39 @@ struct Configuration {
     name: &'static str,
     /// Items of Hindsight's configuration, each with a comma before it.
     items: &'static str,
+    /// Whether trivial methods have no trace points.
+    trivial_left_out: bool,
 }
 
-const CONFIGURATIONS: [Configuration; 4] = [
-    Configuration {
-        name: "all",
-        items: ",rewind=off",
-    },
-    Configuration {
-        name: "rewind_0_2us",
-        items: ",rewind=200ns",
-    },
-    Configuration {
-        name: "rewind_1us",
-        items: ",rewind=1us",
-    },
-    Configuration {
-        name: "rewind_10us",
-        items: ",rewind=10us",
-    },
+impl Configuration {
+    const fn of_calls(name: &'static str, items: &'static str) -> Self {
+        Configuration {
+            name,
+            items,
+            trivial_left_out: false,
+        }
+    }
+
+    const fn without_trivial(name: &'static str, items: &'static str) -> Self {
+        Configuration {
+            trivial_left_out: true,
+            ..Configuration::of_calls(name, items)
+        }
+    }
+}
+
+const CONFIGURATIONS: [Configuration; 7] = [
+    Configuration::of_calls("all", ",rewind=off"),
+    Configuration::of_calls("rewind_0_2us", ",rewind=200ns"),
+    Configuration::of_calls("rewind_1us", ",rewind=1us"),
+    Configuration::of_calls("rewind_10us", ",rewind=10us"),
+    Configuration::without_trivial("trivial", ",rewind=off"),
+    Configuration::without_trivial("trivial_rewind_10us", ",rewind=10us"),
+    Configuration::of_calls("default", ""),
 ];
+
+/// The environment of code without trace points in trivial methods.
+const LEFT_OUT: Environment = &[("HINDSIGHT_TRIVIAL_METHODS", "left-out")];
 
 /// What a round has used and written.
 struct Round {
@@ -72,20 +88,32 @@ struct Round {
 pub(crate) fn bench(checkout: &Path, options: &Options) -> Result<Metrics> {
     let rounds = if options.quick { 1 } else { options.rounds };
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let programs = programs::dex(checkout, &PROGRAMS.map(str::to_owned))?;
-    let device = Device::open(Variant::Hindsight, checkout, scratch.path())?;
-    let demo = Demo::open(Variant::Hindsight, checkout, scratch.path())?;
+    let programs = programs::dex(checkout, &options.programs)?;
+    let device =
+        |environment| Device::open(Variant::Hindsight, checkout, scratch.path(), environment);
+    let demo = |environment| {
+        let (variant, folder) = (Variant::Hindsight, scratch.path());
+        Demo::open(variant, checkout, folder, Execution::Jit, environment)
+    };
+    // Traced and left out, as in `CONFIGURATIONS`.
+    let devices = [device(&[])?, device(LEFT_OUT)?];
+    let demos = [demo(&[])?, demo(LEFT_OUT)?];
     let mut metrics = Metrics::new();
     for configuration in &CONFIGURATIONS {
         let name = configuration.name;
-        let measured = of_demo(&demo, configuration, rounds, scratch.path())
+        let demo = &demos[usize::from(configuration.trivial_left_out)];
+        let measured = of_demo(demo, configuration, rounds, scratch.path())
             .with_context(|| format!("the demo app, {name}"))?;
         put(&mut metrics, "demo", name, &measured);
     }
     for program in &programs {
-        let installed = device.install(program, Mode::Ahead)?;
+        let installed = [
+            devices[0].install(program, Mode::Ahead)?,
+            devices[1].install(program, Mode::Ahead)?,
+        ];
         for configuration in &CONFIGURATIONS {
-            let measured = of_program(&installed, configuration, rounds)
+            let installed = &installed[usize::from(configuration.trivial_left_out)];
+            let measured = of_program(installed, configuration, rounds)
                 .with_context(|| format!("{}, {}", program.name, configuration.name))?;
             put(&mut metrics, program.name, configuration.name, &measured);
         }
@@ -101,7 +129,7 @@ fn put(metrics: &mut Metrics, program: &str, configuration: &str, rounds: &[Roun
     );
     let points = median(rounds.iter().map(|r| r.written.points() as f64 / r.seconds));
     println!(
-        "{program:>8} {configuration:>14}: {history:10.4} s of history in a MiB, {:8.3} M points a second",
+        "{program:>8} {configuration:>19}: {history:10.4} s of history in a MiB, {:8.3} M points a second",
         points / 1e6
     );
     metrics.insert(

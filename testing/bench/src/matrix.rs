@@ -150,7 +150,7 @@ impl Device {
         lab.compile_java(&library, &jar)?;
         // ART inlines a method that calls itself, too.
         let options = ["--inline-max-code-units=0"];
-        ahead::compile(&lab, &lab.core_image(), &jar, None, &options)?;
+        ahead::compile(&lab, &lab.core_image(), &jar, &[], &options)?;
         Ok(Device { lab, jar })
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use hindsight_lab::{BootImage, Isa, JavaLibrary, Lab, Release, Variant};
 use hindsight_verify::debian;
 
-use crate::ahead;
+use crate::ahead::{self, Environment};
 
 /// The names of the programs in metrics, and the drivers in `lab/oracle/debian`.
 pub(crate) const PROGRAMS: [(&str, &str); 7] = [
@@ -70,6 +70,7 @@ pub(crate) struct Device {
     /// `Repeat.java`, compiled ahead of time.
     repeat: PathBuf,
     folder: PathBuf,
+    environment: Environment,
 }
 
 /// A program on a build of ART.
@@ -81,10 +82,16 @@ pub(crate) struct Installed<'a> {
 }
 
 impl Device {
-    /// A finished build of ART. Compiled code goes to a folder below `folder`.
-    pub(crate) fn open(variant: Variant, checkout: &Path, folder: &Path) -> Result<Device> {
+    /// A finished build of ART. Compiled code goes to a folder below `folder`. `environment`: empty for the build's own
+    /// trace points.
+    pub(crate) fn open(
+        variant: Variant,
+        checkout: &Path,
+        folder: &Path,
+        environment: Environment,
+    ) -> Result<Device> {
         let lab = Lab::open(Release::Android10, Isa::X86_64, variant)?;
-        let folder = folder.join(variant.name());
+        let folder = folder.join(format!("{}-{}", variant.name(), environment.len()));
         fs::create_dir_all(&folder)?;
         let repeat = folder.join("repeat.jar");
         let library = JavaLibrary {
@@ -92,13 +99,17 @@ impl Device {
             ..JavaLibrary::default()
         };
         lab.compile_java(&library, &repeat)?;
-        let image = lab.core_image();
-        ahead::compile(&lab, &image, &repeat, None, &[])?;
+        let mut image = lab.core_image();
+        if !environment.is_empty() {
+            image = ahead::boot_image(&lab, &image.jars, &folder.join("boot"), environment)?;
+        }
+        ahead::compile(&lab, &image, &repeat, environment, &[])?;
         Ok(Device {
             lab,
             image,
             repeat,
             folder,
+            environment,
         })
     }
 
@@ -112,7 +123,7 @@ impl Device {
         let jar = folder.join(program.class).with_extension("jar");
         fs::copy(&program.jar, &jar).with_context(|| format!("{}", program.jar.display()))?;
         if mode == Mode::Ahead {
-            ahead::compile(&self.lab, &self.image, &jar, None, &[])?;
+            ahead::compile(&self.lab, &self.image, &jar, self.environment, &[])?;
         }
         Ok(Installed {
             device: self,
@@ -142,6 +153,7 @@ impl Installed<'_> {
         command.arg("Repeat").current_dir(&device.folder);
         // The environment may have tracing configured.
         command.env_remove("HINDSIGHT");
+        command.envs(device.environment.iter().copied());
         command.env("ANDROID_LOG_TAGS", "*:s");
         if !configuration.is_empty() {
             let folder = device.folder.display();

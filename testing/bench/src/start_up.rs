@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use hindsight_lab::Variant;
+use hindsight_lab::{Execution, Variant};
 
 use crate::demo::{self, Demo};
 use crate::process::{ControlSocket, Process};
@@ -46,9 +46,11 @@ pub(crate) fn bench(checkout: &Path, options: &Options) -> Result<Metrics> {
     let wanted = PROGRAMS.map(str::to_owned);
     let programs = programs::dex(checkout, &wanted)?;
     let devices = [Variant::Stock, Variant::Hindsight];
-    let [stock, patched] = devices.map(|variant| Device::open(variant, checkout, scratch.path()));
+    let [stock, patched] =
+        devices.map(|variant| Device::open(variant, checkout, scratch.path(), &[]));
     let (stock, patched) = (stock?, patched?);
-    let demo = devices.map(|variant| Demo::open(variant, checkout, scratch.path()));
+    let demo =
+        devices.map(|variant| Demo::open(variant, checkout, scratch.path(), Execution::Aot, &[]));
     let [demo_stock, demo] = demo;
     let mut subjects: Vec<(&str, [Box<dyn Program>; 2])> =
         vec![("demo", [Box::new(demo_stock?), Box::new(demo?)])];

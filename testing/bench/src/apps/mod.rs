@@ -46,8 +46,8 @@ pub(crate) fn bench(checkout: &Path, options: &Options) -> Result<Metrics> {
     let rounds = if options.quick { 3 } else { options.rounds };
     let programs = programs::dex(checkout, &options.programs)?;
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let stock = Device::open(Variant::Stock, checkout, scratch.path())?;
-    let patched = Device::open(Variant::Hindsight, checkout, scratch.path())?;
+    let stock = Device::open(Variant::Stock, checkout, scratch.path(), &[])?;
+    let patched = Device::open(Variant::Hindsight, checkout, scratch.path(), &[])?;
     let mut floor = Floor::new();
     let mut metrics = Metrics::new();
     for program in &programs {

@@ -89,7 +89,7 @@ impl Subject {
 
     /// Compiles a jar, beside it.
     pub(super) fn compile_ahead(&self, jar: &Path) -> Result<()> {
-        ahead::compile(&self.lab, &self.lab.core_image(), jar, None, &[])
+        ahead::compile(&self.lab, &self.lab.core_image(), jar, &[], &[])
     }
 
     /// Stacks of 32 frames, new ones and the same again: how much longer it takes than to ask for one that is not due.
