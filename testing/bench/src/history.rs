@@ -72,7 +72,7 @@ const CONFIGURATIONS: [Configuration; 7] = [
     Configuration::of_calls("rewind_1us", ",rewind=1us"),
     Configuration::of_calls("rewind_10us", ",rewind=10us"),
     Configuration::without_trivial("trivial", ",rewind=off"),
-    Configuration::without_trivial("trivial_rewind_10us", ",rewind=10us"),
+    Configuration::without_trivial("trivial_default", ""),
     Configuration::of_calls("default", ""),
 ];
 

@@ -43,7 +43,7 @@ pub(crate) fn bench(checkout: &Path, options: &Options) -> Result<Metrics> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let stock = Device::open(Variant::Stock, checkout, scratch.path())?;
     let patched = Device::open(Variant::Hindsight, checkout, scratch.path())?;
-    let traced = format!("trace=main,dir={}", scratch.path().display());
+    let traced = format!("trace=main,rewind=off,dir={}", scratch.path().display());
     let (runs, rows) = if options.quick {
         (1, 4)
     } else {
