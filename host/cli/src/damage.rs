@@ -40,6 +40,7 @@ impl From<&Damage> for DamageReport {
             part: match &damage.part {
                 DamagedPart::Ring { .. } => "ring",
                 DamagedPart::Anchors { .. } => "anchors",
+                DamagedPart::OpenCalls { .. } => "open calls",
                 DamagedPart::Symbols => "symbols",
                 DamagedPart::Process => "process",
                 DamagedPart::Losses => "losses",
@@ -69,7 +70,9 @@ impl From<&Damage> for DamageReport {
                 report.kept_slots = Some(*kept_slots);
                 report.slots = *slots;
             }
-            DamagedPart::Anchors { thread } => report.ring = ring(*thread),
+            DamagedPart::Anchors { thread } | DamagedPart::OpenCalls { thread } => {
+                report.ring = ring(*thread);
+            }
             _ => {}
         }
         report

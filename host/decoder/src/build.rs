@@ -60,6 +60,8 @@ pub(crate) struct Builder<'a, 'b> {
     stats: Stats,
     oldest_ns: Option<u64>,
     oldest: Option<u64>,
+    /// The methods of the calls that are open at the oldest slot, outermost first; 0 where that is not known.
+    outermost: Vec<u64>,
     latest_ns: u64,
 }
 
@@ -83,8 +85,10 @@ impl<'a, 'b> Builder<'a, 'b> {
         resolver: Resolver<'a, 'b>,
         time: Converter<'b>,
         stats: Stats,
+        outermost: Vec<u64>,
     ) -> Self {
         let before: usize = scan.open_starts.iter().map(|&n| n as usize).sum();
+        let before = before + outermost.len();
         Builder {
             slots,
             resolver,
@@ -98,6 +102,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             stats,
             oldest_ns: None,
             oldest: None,
+            outermost,
             latest_ns: 0,
         }
     }
@@ -209,17 +214,25 @@ impl<'a, 'b> Builder<'a, 'b> {
         (ns.first(), ns.last())
     }
 
-    /// Adds the calls whose exits follow but whose entries are missing: they began before `start_ns`.
+    /// Adds the calls whose exits follow but whose entries are missing: they began before `start_ns`. In the first stretch
+    /// also the outermost ones that do not end.
     fn begin_stretch(&mut self, start_ns: u64) {
         self.height = 0;
         let before = self.scan.open_starts.pop().unwrap_or(0);
+        let outermost = std::mem::take(&mut self.outermost);
+        let before = before.max(outermost.len() as u32);
         self.stats.open_starts += u64::from(before);
         for depth in 0..before {
             let index = self.calls.len() as u32;
+            let method = outermost.get(depth as usize).copied().unwrap_or(0);
+            let method = match method {
+                0 => MethodId::NOT_RECORDED,
+                address => MethodId(self.resolver.resolve(address, self.oldest.unwrap_or(0)).0),
+            };
             self.calls.push(Call {
                 start_ns,
                 end_ns: start_ns,
-                method: MethodId::NOT_RECORDED,
+                method,
                 depth,
                 parent: self.stack[self.height],
                 flags: Flags::OPEN_START,

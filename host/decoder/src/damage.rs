@@ -11,6 +11,9 @@ pub(crate) const UNKNOWN: &str = "an unknown thread";
 /// The anchors of a thread whose ring is not known.
 pub(crate) const UNKNOWN_ANCHORS: &str = "the anchors of an unknown ring";
 
+/// The open calls of a thread whose ring is not known.
+pub(crate) const UNKNOWN_OPEN_CALLS: &str = "the open calls of an unknown ring";
+
 /// A damaged part of a file: what of it is missing from the trace, and why.
 ///
 /// `Display` gives one line: the part, the reason, and what was kept.
@@ -43,6 +46,11 @@ pub enum DamagedPart {
     },
     /// The anchors of a thread's ring: its times may be off by whole wraps of the counter's low half.
     Anchors {
+        /// Identity of the thread.
+        thread: ThreadKey,
+    },
+    /// The calls that were open when a thread's ring wrapped: they have no names.
+    OpenCalls {
         /// Identity of the thread.
         thread: ThreadKey,
     },
@@ -88,6 +96,12 @@ impl fmt::Display for DamagedPart {
                 f.write_str(UNKNOWN_ANCHORS)
             }
             DamagedPart::Anchors { thread } => write!(f, "the anchors of ring {}", thread.ring),
+            DamagedPart::OpenCalls { thread } if *thread == ThreadKey::NOT_IN_FILE => {
+                f.write_str(UNKNOWN_OPEN_CALLS)
+            }
+            DamagedPart::OpenCalls { thread } => {
+                write!(f, "the open calls of ring {}", thread.ring)
+            }
             DamagedPart::Symbols => f.write_str("the methods' names"),
             DamagedPart::Clocks => f.write_str("the clocks, by which all times are shown"),
             DamagedPart::Process => f.write_str("the facts about the process"),

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hindsight_trace_format::catalogue::FieldKind;
 use hindsight_trace_format::container::{
-    self, Anchor, Clocks, DecodeError, Losses, ProcessFacts, ReadError, Reader, Recovered,
-    RingHeader, RingParts, SectionKind, Strings, SymbolTable,
+    self, Anchor, Clocks, DecodeError, Losses, OpenCalls, ProcessFacts, ReadError, Reader,
+    Recovered, RingHeader, RingParts, SectionKind, Strings, SymbolTable,
 };
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::SLOT_BYTES;
@@ -20,7 +20,7 @@ use crate::key::ThreadKey;
 use crate::methods::Merger;
 use crate::model::{levels, Mode, ThreadEvent, Trace};
 use crate::parts;
-use crate::ring::{self, Decoded};
+use crate::ring::{self, Decoded, Notes};
 use crate::salvage::{self, salvage};
 use crate::samples::Sampler;
 use crate::scan::unseen_frames_shown;
@@ -332,9 +332,18 @@ impl Rings<'_, '_> {
             findings.note(ring_part(key, &parts, kept_slots), parts.damage.clone())?;
             sound
         };
+        let (open_calls, damage) =
+            (self.reader).salvage(SectionKind::OpenCalls, index, OpenCalls::decode);
+        findings.note(DamagedPart::OpenCalls { thread: key }, damage.clone())?;
+        let whole = parts.damage.is_none() && damage.is_none();
+        let open_calls = open_calls.filter(|_| whole);
         let stopped = parts.header.stopped_counter;
         let decoded = sound.map(|(header, slots)| {
-            let mut decoded = self.decode_slots(key, &header, slots, &anchors);
+            let notes = Notes {
+                anchors: &anchors,
+                open_calls: open_calls.as_ref(),
+            };
+            let mut decoded = self.decode_slots(key, &header, slots, &notes);
             decoded.thread.end_is_missing = header.stopped_counter < stopped;
             decoded
         });
@@ -344,6 +353,10 @@ impl Rings<'_, '_> {
     /// Decodes what is left of a ring of which some frames are lost. Between the stretches there are gaps.
     fn stretches(&self, key: ThreadKey, parts: &RingParts<'_>, anchors: &[Anchor]) -> Vec<Decoded> {
         let written = parts.header.position.slots_written(parts.header.geometry);
+        let notes = Notes {
+            anchors,
+            ..Notes::default()
+        };
         let (mut newest, mut stopped) = (written, parts.header.stopped_counter);
         let mut found = Vec::new();
         for stretch in salvage::stretches(parts).into_iter().rev() {
@@ -351,7 +364,7 @@ impl Rings<'_, '_> {
             let end = header.position.slots_written(header.geometry);
             // No slot is newer than the first one after the gap.
             header.stopped_counter = stopped;
-            let mut decoded = self.decode_slots(key, &header, stretch.slots, anchors);
+            let mut decoded = self.decode_slots(key, &header, stretch.slots, &notes);
             if end < newest {
                 decoded.end_with_newest_event();
             }
@@ -372,7 +385,7 @@ impl Rings<'_, '_> {
         key: ThreadKey,
         header: &RingHeader,
         slots: Slots<'_>,
-        anchors: &[Anchor],
+        notes: &Notes<'_>,
     ) -> Decoded {
         let Rings {
             clock,
@@ -384,7 +397,7 @@ impl Rings<'_, '_> {
             key,
             header,
             slots,
-            anchors,
+            notes,
             clock,
             symbols,
             unseen_frames_shown,

@@ -3,7 +3,7 @@
 
 use hindsight_trace_format::container::Losses;
 
-use crate::damage::{Damage, DamagedPart, UNKNOWN, UNKNOWN_ANCHORS};
+use crate::damage::{Damage, DamagedPart, UNKNOWN, UNKNOWN_ANCHORS, UNKNOWN_OPEN_CALLS};
 use crate::key::ThreadKey;
 use crate::model::Thread;
 
@@ -95,6 +95,10 @@ fn part(text: &str) -> Option<(DamagedPart, &str)> {
         let thread = ThreadKey::NOT_IN_FILE;
         return Some((DamagedPart::Anchors { thread }, rest));
     }
+    if what == UNKNOWN_OPEN_CALLS || what.starts_with("the open calls of ring ") {
+        let thread = ThreadKey::NOT_IN_FILE;
+        return Some((DamagedPart::OpenCalls { thread }, rest));
+    }
     if let Some(range) = what.strip_prefix("bytes ") {
         let (from, to) = range.strip_suffix(" of the file")?.split_once("..")?;
         let (from, to) = (from.parse().ok()?, to.parse().ok()?);
@@ -174,6 +178,9 @@ mod tests {
             ring(Some(8), 0, None),
             ring(None, 0, None),
             DamagedPart::Anchors {
+                thread: ThreadKey::NOT_IN_FILE,
+            },
+            DamagedPart::OpenCalls {
                 thread: ThreadKey::NOT_IN_FILE,
             },
             DamagedPart::Symbols,

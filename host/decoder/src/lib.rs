@@ -56,6 +56,7 @@ mod mapping;
 mod methods;
 mod model;
 mod open;
+mod open_calls;
 mod pages;
 mod parts;
 mod ring;

@@ -2,7 +2,7 @@
 //! From a ring to a thread's calls: read backwards to find the events ([`Scan`]), then forwards to build the calls
 //! ([`Builder`]).
 
-use hindsight_trace_format::container::{Anchor, RingHeader, RingMode, SymbolTable};
+use hindsight_trace_format::container::{Anchor, OpenCalls, RingHeader, RingMode, SymbolTable};
 use hindsight_trace_format::reverse::Slots;
 
 use crate::build::Builder;
@@ -11,6 +11,7 @@ use crate::full_time;
 use crate::key::ThreadKey;
 use crate::methods::{MethodId, Resolver};
 use crate::model::{Mode, Stats, Thread, ThreadPart};
+use crate::open_calls;
 use crate::parts::{self, Part};
 use crate::scan::Scan;
 use crate::timeline::Timeline;
@@ -66,12 +67,20 @@ fn rewind_below_ns(header: &RingHeader, clock: &Clock) -> u64 {
     }
 }
 
+/// What was noted about a ring, besides its slots.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Notes<'a> {
+    pub(crate) anchors: &'a [Anchor],
+    /// The calls that were open when it wrapped last.
+    pub(crate) open_calls: Option<&'a OpenCalls>,
+}
+
 /// Decodes the slots of a ring, or the newest of them.
 pub(crate) fn decode(
     key: ThreadKey,
     header: &RingHeader,
     slots: Slots<'_>,
-    anchors: &[Anchor],
+    notes: &Notes<'_>,
     clock: &Clock,
     symbols: Option<&SymbolTable<'_>>,
     unseen_frames_shown: u64,
@@ -79,7 +88,7 @@ pub(crate) fn decode(
     let written = header.position.slots_written(header.geometry);
     // Number, since the start of the ring, of the oldest slot.
     let first = written.saturating_sub(slots.len() as u64);
-    let mut anchors = anchors.to_vec();
+    let mut anchors = notes.anchors.to_vec();
     anchors.extend(full_time::anchors(slots, first));
     let mut timeline = Timeline::new(header, &anchors);
     let scan = Scan::new(slots, first, &mut timeline, unseen_frames_shown);
@@ -98,7 +107,9 @@ pub(crate) fn decode(
     };
     let end_ns = clock.to_ns(header.stopped_counter);
     let resolver = Resolver::new(symbols);
-    let built = Builder::new(slots, scan, resolver, clock.converter(), stats).build(end_ns);
+    let outermost = open_calls::outermost(header, notes.open_calls, &scan, unseen_frames_shown);
+    let time = clock.converter();
+    let built = Builder::new(slots, scan, resolver, time, stats, outermost).build(end_ns);
     Decoded {
         thread: Thread {
             key,

@@ -74,6 +74,21 @@ pub(crate) struct Scan {
     unwound_frames: u64,
     /// Number of exits seen so far whose entries haven't been seen.
     height: u32,
+    /// The effect of the slots that are older than the newest lap.
+    pub(crate) older: Older,
+    /// Index of the first slot of the newest lap.
+    split: usize,
+}
+
+/// The calls that begin or end in the slots that are older than the ring's newest lap.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Older {
+    /// Exits without an entry among these slots.
+    pub(crate) exits: u64,
+    /// Entries without an exit among these slots: the calls are open when the newest lap begins.
+    pub(crate) entries: u64,
+    /// Recording began in these slots.
+    pub(crate) begins: bool,
 }
 
 /// Whether a slot closes an event that is neither an exit nor a narrow entry.
@@ -136,6 +151,7 @@ impl Scan {
     ) -> Self {
         let mut scan = Scan {
             unseen_frames_shown,
+            split: slots.split(),
             blocks: Vec::with_capacity(slots.len() / BLOCK_EVENTS + 2),
             ..Scan::default()
         };
@@ -185,6 +201,12 @@ impl Scan {
             return None;
         };
         self.height = (i64::from(self.height) + grows).max(rises) as u32;
+        if start < self.split {
+            let before = self.older.exits as i64 + grows;
+            let exits = before.max(rises);
+            self.older.exits = exits as u64;
+            self.older.entries += (exits - before) as u64;
+        }
         self.entries += entries as usize;
         self.blocks.push(Block {
             start: start as u32,
@@ -224,9 +246,9 @@ impl Scan {
                 starts_stretch = low == Extension::Started.number();
                 self.special(slots, slot, at - 1);
             } else if low == TAG_EXIT {
-                self.height += 1;
+                self.leave(1, at - 1);
             } else {
-                self.enter();
+                self.enter(at - 1);
             }
             if let Some(newer) = newer.replace(slot.counter()) {
                 span += u64::from(newer.wrapping_sub(slot.counter()));
@@ -264,9 +286,22 @@ impl Scan {
         next
     }
 
-    fn enter(&mut self) {
+    /// An entry, whose last slot is the one at `index`.
+    fn enter(&mut self, index: usize) {
         self.entries += 1;
         self.height = self.height.saturating_sub(1);
+        if index < self.split {
+            self.older.entries += u64::from(self.older.exits == 0);
+            self.older.exits = self.older.exits.saturating_sub(1);
+        }
+    }
+
+    /// The exits of so many calls, by an event whose last slot is the one at `index`.
+    fn leave(&mut self, calls: u32, index: usize) {
+        self.height += calls;
+        if index < self.split {
+            self.older.exits += u64::from(calls);
+        }
     }
 
     fn special(&mut self, slots: Slots<'_>, slot: Slot, index: usize) {
@@ -277,8 +312,8 @@ impl Scan {
         const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
         const LEFT_AFTER: u32 = Extension::LeftAfter.number();
         match slot.low() {
-            TAG_WIDE_ENTRY | NATIVE_ENTERED | ENTERED_BEFORE => self.enter(),
-            NATIVE_LEFT | LEFT_AFTER => self.height += 1,
+            TAG_WIDE_ENTRY | NATIVE_ENTERED | ENTERED_BEFORE => self.enter(index),
+            NATIVE_LEFT | LEFT_AFTER => self.leave(1, index),
             UNWOUND => {
                 let claimed = index
                     .checked_sub(1)
@@ -304,12 +339,13 @@ impl Scan {
                     &mut self.incredible_frames
                 };
                 *ignored = ignored.saturating_add(claimed - frames);
-                self.height += frames as u32;
+                self.leave(frames as u32, index);
                 self.unwound.push(frames as u32);
             }
             STARTED => {
                 self.open_starts.push(self.height);
                 self.height = 0;
+                self.older.begins |= index < self.split;
             }
             _ => {}
         }

@@ -64,6 +64,11 @@ fn program() -> impl Strategy<Value = Vec<(u64, Op)>> {
     ]
 }
 
+/// How many open calls have names in the file; `None`: it does not say which calls were open.
+fn named() -> impl Strategy<Value = Option<usize>> {
+    prop_oneof![Just(None), Just(Some(1000)), (0..6_usize).prop_map(Some)]
+}
+
 /// One event as the model sees it.
 struct Event {
     at: u64,
@@ -79,8 +84,41 @@ struct Frame {
     call: Option<usize>,
 }
 
-/// The calls that a decoder must find that sees the events from `kept` on. `before`: frames at the very start.
-fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Call> {
+/// What a thread notes when its ring wraps: the calls that are open then, of those that began while it recorded.
+struct Noted {
+    /// Their methods, outermost first.
+    methods: Vec<u64>,
+    /// Methods that are written: the outermost ones.
+    named: usize,
+    /// Number of the events before the wrap.
+    at: usize,
+}
+
+impl Noted {
+    fn new(events: &[Event], at: usize, named: usize) -> Self {
+        let mut methods = Vec::new();
+        for event in &events[..at] {
+            match event.op {
+                Op::Enter(method) | Op::EnterNative(method) => methods.push(method),
+                Op::Exit | Op::LeaveNative => drop(methods.pop()),
+                Op::Unwind(n) => methods.truncate(methods.len().saturating_sub(n as usize)),
+                Op::Restart(_) => methods.clear(),
+                Op::LockWait | Op::Unknown(_) => {}
+            }
+        }
+        Noted { methods, named, at }
+    }
+}
+
+/// The calls that a decoder must find that sees the events from `kept` on. `before`: frames at the very start. `noted`: what
+/// the ring's file has besides.
+fn model(
+    events: &[Event],
+    kept: usize,
+    before: usize,
+    stopped: u64,
+    noted: Option<&Noted>,
+) -> Vec<Call> {
     // First: which exit ends which entry? Frames are numbered in the order of entry.
     #[derive(Clone, Copy)]
     struct Life {
@@ -148,6 +186,30 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Call
         }
     }
 
+    // The calls that are noted and are not in the ring, with their methods. After a restart in the older lap there are none.
+    let restarted = |noted: &&Noted| {
+        let mut between = events[kept.min(noted.at)..noted.at].iter();
+        !between.any(|e| matches!(e.op, Op::Restart(_)))
+    };
+    let mut from_notes: Vec<Option<Option<u64>>> = vec![None; lives.len()];
+    if let Some(noted) = noted.filter(restarted) {
+        let segment = |i: usize| {
+            let restarts = events[..i].iter();
+            restarts.filter(|e| matches!(e.op, Op::Restart(_))).count()
+        };
+        let is_open = |life: &Life| {
+            life.segment == segment(noted.at)
+                && life.entry.is_some_and(|i| i < noted.at)
+                && life.exit.is_none_or(|(i, _)| i >= noted.at)
+        };
+        let open = (0..lives.len()).filter(|&i| is_open(&lives[i]));
+        for (nth, life) in open.enumerate() {
+            assert_eq!(lives[life].method, noted.methods[nth]);
+            let method = (nth < noted.named).then_some(lives[life].method);
+            from_notes[life] = Some(method);
+        }
+    }
+
     // Then: lay them out in the order of their starts, callers first.
     let is_kept = |i: usize| i >= kept;
     let mut out: Vec<Call> = Vec::new();
@@ -170,7 +232,7 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Call
             }
         });
         let mut frame = Frame { call: None };
-        if entry.is_some() || exit.is_some() {
+        if entry.is_some() || exit.is_some() || from_notes[number].is_some() {
             let callers: Vec<usize> = open.iter().filter_map(|(_, f)| f.call).collect();
             let (segment_start, segment_end) = segments[life.segment];
             let mut flags = Flags::default();
@@ -193,7 +255,10 @@ fn model(events: &[Event], kept: usize, before: usize, stopped: u64) -> Vec<Call
                 // Compared by address.
                 method: match entry {
                     Some(_) => MethodId((life.method & 0xffff_ffff) as u32),
-                    None => MethodId::NOT_RECORDED,
+                    None => match from_notes[number] {
+                        Some(Some(method)) => MethodId((method & 0xffff_ffff) as u32),
+                        _ => MethodId::NOT_RECORDED,
+                    },
                 },
                 depth: callers.len() as u32,
                 parent: callers.last().map_or(NO_PARENT, |&i| i as u32),
@@ -211,6 +276,7 @@ fn check(
     before: usize,
     program: &[(u64, Op)],
     after: u64,
+    named: Option<usize>,
 ) -> Result<(), TestCaseError> {
     let mut script = Script::new("random");
     script.ring_log2_bytes(ring_log2);
@@ -292,7 +358,21 @@ fn check(
 
     let kept_slots = slots.saturating_sub((1 << ring_log2) / 8);
     let kept = events.partition_point(|e| e.first_slot < kept_slots);
-    let mut expected = model(&events, kept, before, EPOCH + now);
+    // An event that goes on after the wrap is not complete then.
+    let capacity = (1 << ring_log2) / 8;
+    let laps = slots / capacity;
+    let ends = |i: usize| events.get(i + 1).map_or(slots, |e| e.first_slot);
+    let at = (0..events.len())
+        .take_while(|&i| ends(i) <= laps * capacity)
+        .count();
+    let noted = named
+        .filter(|_| laps > 0)
+        .map(|named| Noted::new(&events, at, named));
+    if let Some(Noted { methods, named, .. }) = &noted {
+        let written = &methods[..methods.len().min(*named)];
+        script.open_calls(thread, methods.len() as u64, written);
+    }
+    let mut expected = model(&events, kept, before, EPOCH + now, noted.as_ref());
 
     let trace = Trace::decode(Path::new("random"), &script.encode()).expect("a sound file");
     let decoded = &trace.threads[0];
@@ -339,8 +419,9 @@ proptest! {
         before in 0..20_usize,
         program in program(),
         after in delay(),
+        named in named(),
     ) {
-        check(RING_LOG2, before, &program, after)?;
+        check(RING_LOG2, before, &program, after, named)?;
     }
 
     /// Any bytes in a ring: no panic, and no more calls than slots can give.
@@ -408,9 +489,10 @@ proptest! {
         program in program(),
         repeat in 2..9_usize,
         after in delay(),
+        named in named(),
     ) {
         let program: Vec<_> = program.iter().cycle().take(program.len() * repeat).cloned().collect();
-        check(RING_LOG2 + 3, before, &program, after)?;
+        check(RING_LOG2 + 3, before, &program, after, named)?;
     }
 }
 

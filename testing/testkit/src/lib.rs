@@ -17,7 +17,7 @@ use std::path::Path;
 
 use hindsight_trace_format::catalogue::{Field, FieldKind, CATALOGUE};
 use hindsight_trace_format::container::{
-    write_file, Anchor, ClockSample, Clocks, Losses, ProcessFacts, RingHeader, RingMode,
+    write_file, Anchor, ClockSample, Clocks, Losses, OpenCalls, ProcessFacts, RingHeader, RingMode,
     SectionKind, StackGeneration, StackNode, Stacks, Strings, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
@@ -56,6 +56,8 @@ struct ThreadScript {
     header: RingHeader,
     slots: Vec<Slot>,
     anchors: Vec<Anchor>,
+    /// Number and methods of the calls that were open when the ring wrapped last.
+    open_calls: Option<(u64, Vec<u64>)>,
     /// The counter when the thread ended.
     ended: Option<u64>,
 }
@@ -156,6 +158,7 @@ impl Script {
             },
             slots: Vec::new(),
             anchors: Vec::new(),
+            open_calls: None,
             ended: None,
         });
         ThreadIndex(self.threads.len() - 1)
@@ -221,6 +224,7 @@ impl Script {
             header,
             slots: Vec::new(),
             anchors: Vec::new(),
+            open_calls: None,
             ended: None,
         });
         ThreadIndex(self.threads.len() - 1)
@@ -239,6 +243,12 @@ impl Script {
             latest: &mut self.now,
             at: EPOCH + ns,
         }
+    }
+
+    /// When the thread's ring wraps last, this many calls are open, and these are the methods of the outermost ones.
+    pub fn open_calls(&mut self, thread: ThreadIndex, count: u64, methods: &[u64]) -> &mut Self {
+        self.threads[thread.0].open_calls = Some((count, methods.to_vec()));
+        self
     }
 
     /// The rings are taken `ns` after time 0; by default with the last event.
@@ -286,6 +296,15 @@ impl Script {
             if !thread.anchors.is_empty() {
                 let anchors = Anchor::encode_all(&thread.anchors);
                 writer.section(SectionKind::Anchors, i as u32, &[&anchors])?;
+            }
+            if let Some((count, methods)) = &thread.open_calls {
+                let Position { laps, .. } = header.position;
+                let open = OpenCalls {
+                    slots_written: laps * header.geometry.slots() as u64,
+                    count: *count,
+                    methods: methods.clone(),
+                };
+                writer.section(SectionKind::OpenCalls, i as u32, &[&open.encode()])?;
             }
         }
         let symbols = Symbols {

@@ -153,7 +153,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         ThreadKey::default(),
         &ring.header,
         ring.slots(),
-        &[],
+        &ring::Notes::default(),
         &clock,
         Some(&symbols),
         unseen_frames_shown(1),
