@@ -101,6 +101,9 @@ impl Step {
             Expected::Success | Expected::Says(_) | Expected::SaysNot(_) if status != 0 => {
                 format!("it failed (exit status {status})")
             }
+            Expected::Success | Expected::Says(_) if !denials.is_empty() => {
+                "it succeeded, but SELinux denied a part of it".to_owned()
+            }
             Expected::Success => return None,
             Expected::Says(text) if said.contains(text) => return None,
             Expected::Says(text) => format!("its output has no '{text}'"),
@@ -442,6 +445,10 @@ mod tests {
         let says = Step::new("s", "", Expected::Says("file=/data".into()));
         assert_eq!(says.objection(&outcome(0, "x file=/data/y", &[])), None);
         assert!(says.objection(&outcome(0, "file=null", &[])).is_some());
+        // The rules have to suffice for all that it does.
+        assert!(says
+            .objection(&outcome(0, "x file=/data/y", &[DENIAL]))
+            .is_some());
         assert!(says.objection(&outcome(3, "x file=/data/y", &[])).is_some());
         let says_not = Step::new("s", "", Expected::SaysNot(".hindsight"));
         assert!(says_not
