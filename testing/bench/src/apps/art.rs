@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::{more, warm};
+use super::rounds::{more, warm};
 use crate::programs::Installed;
 
 /// Rounds before the tracing begins, and with it.

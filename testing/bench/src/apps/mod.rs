@@ -14,14 +14,12 @@ use hindsight_lab::Variant;
 use crate::floor::Floor;
 use crate::programs::{self, Device, Mode};
 use crate::statistics::{interval_of_median, median};
-use crate::worker::Worker;
 
 mod art;
 mod pairs;
+mod rounds;
 mod switched;
 
-/// CPU time of a round to aim at, in seconds.
-const ROUND_SECONDS: f64 = 0.1;
 /// Prices of a point for which the cost of a program is told, ns: the one of the Hubble paper on a phone, and a cautious one.
 const PRICES_NS: [(f64, &str); 2] = [(0.65, "0_65"), (3.0, "3")];
 
@@ -70,17 +68,6 @@ pub(crate) fn bench(checkout: &Path, options: &Options) -> Result<Metrics> {
         }
     }
     Ok(metrics)
-}
-
-/// Starts a program, and does its work until its code is compiled. Returns how often a round does the work.
-fn warm(command: std::process::Command, mode: Mode) -> Result<(Worker, u64)> {
-    let mut worker = Worker::start(command)?;
-    let rounds = match mode {
-        Mode::Ahead => 3.0,
-        Mode::Jit => 20.0,
-    };
-    let times = worker.warm_up(ROUND_SECONDS, rounds)?;
-    Ok((worker, times))
 }
 
 /// The measurements of a program.
@@ -175,8 +162,3 @@ fn print(name: &str, measured: &Measured) {
 }
 
 const MIB: f64 = (1 << 20) as f64;
-
-/// How much more `with` is than `without`, %.
-fn more(with: f64, without: f64) -> f64 {
-    (with / without - 1.0) * 100.0
-}

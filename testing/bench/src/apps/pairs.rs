@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::{more, warm, ROUND_SECONDS};
+use super::rounds::{more, warm, ROUND_SECONDS};
 use crate::programs::{Installed, Mode};
 use crate::statistics::median;
 use crate::worker::Worker;

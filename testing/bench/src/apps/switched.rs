@@ -4,7 +4,7 @@
 use anyhow::{ensure, Result};
 use hindsight_trace_format::slot::SLOT_BYTES;
 
-use super::{more, warm};
+use super::rounds::{more, warm};
 use crate::floor::Floor;
 use crate::process::ControlSocket;
 use crate::programs::Installed;
