@@ -16,6 +16,7 @@ use crate::event_rate::{self, Rate};
 use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{column, Cell, Kind, Look, Page};
+use crate::rewinding::{self, Rewinding};
 use crate::select::Select;
 use crate::taken_back::{self, TakenBack};
 use crate::words::{self, duration};
@@ -107,6 +108,8 @@ struct Short {
     points_per_second: u64,
     /// Space that a second of this takes, bytes.
     bytes_per_second: u64,
+    /// What taking short calls back would give.
+    rewinding: Vec<Rewinding>,
     /// The methods called most.
     frequent: Vec<Frequent>,
 }
@@ -153,6 +156,7 @@ impl Short {
             kept: stats.slots as f64 / (stats.slots + stats.overwritten_slots) as f64,
             points_per_second: per_second(stats.trace_points),
             bytes_per_second: per_second(stats.slots * 8),
+            rewinding: rewinding::simulate(thread),
             frequent,
         })
     }
@@ -492,6 +496,16 @@ fn write_short(page: &mut Page, t: &ThreadReport) -> io::Result<()> {
             " A ring of {} (ring={log2}) would cover about {} of this.",
             words::bytes(1 << log2),
             duration(keeps as u64)
+        );
+    }
+    let helps = |r: &&Rewinding| r.covers_ns > t.span_ns + t.span_ns / 10;
+    if short.rewinding.iter().any(|r| helps(&r)) {
+        let each = short.rewinding.iter().filter(helps);
+        let each = each.map(|r| format!("{} with {}", duration(r.covers_ns), r.option()));
+        let each: Vec<_> = each.collect();
+        text += &format!(
+            " If short calls were taken back, this ring would cover about {}.",
+            each.join(", ")
         );
     }
     page.plain(&text)?;

@@ -19,6 +19,7 @@ mod open;
 mod output;
 mod page;
 mod progress;
+mod rewinding;
 mod select;
 mod summary;
 mod taken_back;
