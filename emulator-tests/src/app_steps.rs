@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The steps on the app: a stall of its main looper is saved, under an app's uid.
 
-use crate::suite::Options;
 use crate::target::Target;
 use anyhow::{ensure, Context as _, Result};
 use hindsight_decoder::Trace;
@@ -14,21 +13,26 @@ const METHOD: &str = "dev.hindsight.boottest.Stall.stall";
 /// The reason of the watchdog's trace begins with it.
 const REASON: &str = "a message on main took ";
 
-/// Starts the app, waits until it has saved a trace, ends it, and judges the trace.
+/// Starts the app, looks every `poll` until it has saved a trace, ends it, and judges the trace.
 ///
 /// # Errors
 /// If there is no trace in time, or not of the stall.
-pub(crate) fn stall(target: &mut dyn Target, options: &Options) -> Result<String> {
+pub(crate) fn stall(target: &mut dyn Target, deadline: Duration, poll: Duration) -> Result<String> {
     let known = target.traces()?;
     target.start_app()?;
-    let found = wait_for_trace(target, &known, options);
+    let found = wait_for_trace(target, &known, deadline, poll);
     let said = target.stop_app()?;
     let file = found.with_context(|| format!("the app said: {said}"))?;
     let bytes = target.pull(&file)?;
     Ok(format!("{file}, {}", judge(&bytes)?))
 }
 
-fn wait_for_trace(target: &mut dyn Target, known: &[String], options: &Options) -> Result<String> {
+fn wait_for_trace(
+    target: &mut dyn Target,
+    known: &[String],
+    deadline: Duration,
+    poll: Duration,
+) -> Result<String> {
     let start = Instant::now();
     loop {
         // Asked first: an app may save a trace, and then end.
@@ -39,11 +43,11 @@ fn wait_for_trace(target: &mut dyn Target, known: &[String], options: &Options) 
         }
         ensure!(runs, "it has ended without a trace");
         ensure!(
-            start.elapsed() < options.app_deadline,
+            start.elapsed() < deadline,
             "no trace after {} s",
-            options.app_deadline.as_secs()
+            deadline.as_secs()
         );
-        std::thread::sleep(options.poll);
+        std::thread::sleep(poll);
     }
 }
 

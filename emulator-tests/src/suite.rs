@@ -187,7 +187,11 @@ pub fn run(target: &mut dyn Target, jar: &Path, options: &Options) -> Vec<Case> 
             if !is_installed {
                 return Ok(missing());
             }
-            Ok(Done::Passed(app_steps::stall(target, options)?))
+            Ok(Done::Passed(app_steps::stall(
+                target,
+                options.app_deadline,
+                options.poll,
+            )?))
         },
     );
     step(
