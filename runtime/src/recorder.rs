@@ -79,9 +79,13 @@ impl Recorder {
                         rules::load_configured(&control);
                     }
                     let _ = attached.send(ok);
+                    let mut start = start;
                     if ok {
                         ControlThread::new(&control, start).run(&receiver);
                         control.host.detach_control_thread();
+                    } else {
+                        // The process is not traced: its end will say nothing about tracing.
+                        start.succeed();
                     }
                 })?;
         if !is_attached.recv().unwrap_or(false) {
@@ -237,6 +241,9 @@ impl Recorder {
     /// The system needs memory, so urgently that it would end the process for it: gives the memory of the rings of calls back.
     /// Recording goes on in empty rings. Does not wait for that.
     pub fn trim_memory(&self) {
+        if self.is_child() {
+            return;
+        }
         let (reply, _) = mpsc::channel();
         let _ = self.commands.send(Command::Trim { reply });
     }
@@ -405,6 +412,7 @@ fn begin_start(config: &mut Config, host: &dyn Host) -> io::Result<Start> {
         &format!("{config:?}"),
         config.limits.failed_starts,
         clock::boottime_ns(),
+        clock::sample().realtime_ns / 1_000_000_000,
     );
     if let Err(e) = noted {
         let message = format!("starts that fail are not counted: {e}");

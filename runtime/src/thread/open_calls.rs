@@ -13,7 +13,7 @@ use hindsight_trace_format::slot::{
 /// How many open calls are known by name, the outermost ones.
 pub(crate) const NAMED: usize = 250;
 /// Slots that are looked at together.
-const BLOCK: usize = 512;
+const BLOCK: usize = 32;
 /// More frames than a thread's stack can hold.
 const MAX_FRAMES: u64 = 1 << 26;
 

@@ -196,15 +196,18 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Inflates all sound frames of the bytes after a ring's header. Memory is bounded by a multiple of `bytes`.
-pub(super) fn inflate(bytes: &[u8]) -> Inflated {
+/// Inflates all sound frames of the bytes after a ring's header that belong to a ring with `stored` bytes of slots. Memory is
+/// bounded by `stored`, however far away a frame claims to be.
+pub(super) fn inflate(bytes: &[u8], stored: usize) -> Inflated {
     let mut frames: Vec<Frame<'_>> = Vec::new();
     for frame in Frames::new(bytes) {
         // In order, and only the last one is shorter.
         let follows = frames
             .last()
             .is_none_or(|last| last.number < frame.number && last.slots == FRAME_SLOTS);
-        if follows {
+        let end =
+            (frame.number.saturating_mul(FRAME_BYTES)).saturating_add(frame.slots * SLOT_BYTES);
+        if follows && end <= stored {
             frames.push(frame);
         }
     }
@@ -265,6 +268,10 @@ pub(super) fn measure(bytes: &[u8], stored: usize) -> usize {
 mod tests {
     use super::*;
 
+    fn inflate_all(bytes: &[u8]) -> Inflated {
+        inflate(bytes, usize::MAX)
+    }
+
     fn compress(raw: &[u8]) -> Vec<u8> {
         let mut compressor = Compressor::default();
         let mut out = Vec::new();
@@ -294,7 +301,7 @@ mod tests {
             .collect();
         let frames = compress(&raw);
         assert!(frames.len() <= FRAME_HEADER_BYTES + MAX_DATA_BYTES);
-        assert_eq!(inflate(&frames).raw, raw);
+        assert_eq!(inflate_all(&frames).raw, raw);
     }
 
     #[test]
@@ -302,7 +309,7 @@ mod tests {
         let raw = vec![0; 3 * FRAME_BYTES];
         let frames = compress(&raw);
         assert!(frames.len() >= 3 * MIN_FULL_FRAME_BYTES, "{}", frames.len());
-        assert_eq!(inflate(&frames).raw, raw);
+        assert_eq!(inflate_all(&frames).raw, raw);
     }
 
     #[test]
@@ -320,7 +327,7 @@ mod tests {
             bad[at] ^= 0x10;
             let number = ends.iter().filter(|&&end| end <= at).count();
             let lost = number * FRAME_BYTES..((number + 1) * FRAME_BYTES).min(raw.len());
-            let inflated = inflate(&bad);
+            let inflated = inflate_all(&bad);
             let mut expected = raw.clone();
             if number == 3 {
                 expected.truncate(lost.start);
@@ -341,11 +348,11 @@ mod tests {
         let raw = ring(FRAME_SLOTS);
         let mut compressor = Compressor::default();
         let far = compressor.frame(4095, &raw).unwrap().to_vec();
-        assert!(inflate(&far).raw.is_empty());
+        assert!(inflate_all(&far).raw.is_empty());
         // At its place it is one.
         let mut file = vec![0; 4095 * MIN_FULL_FRAME_BYTES];
         file.extend(far);
-        assert_eq!(inflate(&file).raw.len(), 4096 * FRAME_BYTES);
+        assert_eq!(inflate_all(&file).raw.len(), 4096 * FRAME_BYTES);
     }
 
     #[test]
@@ -360,5 +367,12 @@ mod tests {
         assert!(frames.next().is_none());
         assert_eq!(frames.budget, 0);
         assert!(frames.at < bytes.len() / 2);
+    }
+
+    #[test]
+    fn a_frame_beyond_the_ring_takes_no_memory() {
+        let frames = compress(&ring(3 * FRAME_SLOTS));
+        let inflated = inflate(&frames, 2 * FRAME_BYTES);
+        assert_eq!(inflated.raw.len(), 2 * FRAME_BYTES);
     }
 }

@@ -344,7 +344,13 @@ impl<'a> Reader<'a> {
         damage: Option<ReadError>,
     ) -> Result<RingParts<'a>, ReadError> {
         let section = self.sections[i];
-        let frames::Inflated { raw, mut lost } = frames::inflate(frames);
+        let frames::Inflated { raw, mut lost } = frames::inflate(
+            frames,
+            match sound_header {
+                true => header.stored_bytes(),
+                false => header.geometry.bytes(),
+            },
+        );
         if !sound_header {
             let damage = damage.unwrap_or(ReadError::CutSection { section });
             if lost.is_empty() && !correct_position(&mut header, &raw) {

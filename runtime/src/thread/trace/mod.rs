@@ -67,6 +67,9 @@ pub(crate) struct ThreadTrace {
     inner: Mutex<Inner>,
 }
 
+/// The largest ring whose open calls are noted at the end of each lap, bytes: the thread reads the whole lap, in a signal
+/// handler, some nanoseconds a slot.
+const MAX_NOTED_BYTES: usize = 1 << 24;
 /// The most slots that an event has.
 const MAX_EVENT_SLOTS: usize = PAYLOAD_MASK as usize + 1;
 /// Ticks after which a thread that records events only records the whole counter: half a wrap of the 32 bits in a slot.
@@ -640,6 +643,9 @@ impl ThreadTrace {
             self.end.load(Ordering::Relaxed),
             self.laps.load(Ordering::Relaxed),
         );
+        if end - base > MAX_NOTED_BYTES {
+            return;
+        }
         // SAFETY: the caller is the thread, or the thread does not record; these are the addresses of its ring.
         unsafe { ring::note_open_calls(base, end, unfinished, laps.wrapping_add(1)) };
     }
