@@ -180,8 +180,15 @@ impl Text {
                 false => "",
             };
             let held = duration(busy.held_ns);
-            let what =
-                format!("{no_stall}: {thread} was busy itself for {at_least}{held}, in one call:");
+            let what = match busy.activity {
+                Activity::Unknown => format!(
+                    "Whether there was a stall cannot be told: {thread} made one call of {at_least}{held}, and may have \
+                     been busy itself:"
+                ),
+                _ => format!(
+                    "{no_stall}: {thread} was busy itself for {at_least}{held}, in one call:"
+                ),
+            };
             self.say(strong, &what)?;
             self.chain(busy)?;
             return self.damaged(stalls);
@@ -294,6 +301,7 @@ impl Text {
     fn last(&mut self, chain: &Chain, last: &ChainCall) -> Result {
         let gap = duration(chain.last.longest_gap_ns);
         let method = &last.method;
+        let nothing = called_nothing(chain, method);
         let calls = !chain.last.callees.is_empty();
         let is_quiet = chain.last.longest_gap_ns.saturating_mul(2) > chain.held_ns;
         let computed = chain.used.map(|used| {
@@ -342,7 +350,7 @@ impl Text {
             }
             _ => match chain.activity {
                 Activity::Busy if !calls && is_quiet && computed.is_some() => format!(
-                    "{method} called nothing for {gap}: it computed. {}",
+                    "{nothing}: it computed. {}",
                     computed.unwrap_or_default()
                 ),
                 Activity::Busy if calls => format!(
@@ -366,18 +374,11 @@ impl Text {
                 Activity::Unknown | Activity::Idle if calls => {
                     format!("{method} took its time in these calls:")
                 }
-                Activity::Unknown | Activity::Idle if computed.is_some() => format!(
-                    "{method} called nothing for {gap}. {}",
-                    computed.unwrap_or_default()
-                ),
+                Activity::Unknown | Activity::Idle if computed.is_some() => {
+                    format!("{nothing}. {}", computed.unwrap_or_default())
+                }
                 Activity::Unknown | Activity::Idle => {
-                    let advice = match chain.cost_recorded {
-                        true => "",
-                        false => " (events=waits+resources records it)",
-                    };
-                    format!(
-                        "{method} called nothing for {gap}. Whether it waited or computed is not recorded{advice}."
-                    )
+                    format!("{nothing}. {}", computed_or_waited(chain))
                 }
             },
         };
@@ -635,6 +636,39 @@ fn other(name: Option<&str>, tid: u32) -> String {
         Some(name) => named(name, tid),
         None => format!("thread {tid}"),
     }
+}
+
+/// The beginning of a sentence: for how long the last call of a chain made no call that would be in the trace.
+fn called_nothing(chain: &Chain, method: &str) -> String {
+    let gap = duration(chain.last.longest_gap_ns);
+    match chain.last.taken_back_below_ns {
+        None => format!("{method} called nothing for {gap}"),
+        Some(u64::MAX) => format!("{method} made no call that was kept for {gap}"),
+        Some(ns) => format!(
+            "{method} called nothing that took {} or longer for {gap}",
+            duration(ns)
+        ),
+    }
+}
+
+/// What a thread without recorded calls may have done.
+fn computed_or_waited(chain: &Chain) -> String {
+    let short = match chain.last.taken_back_below_ns {
+        None => {
+            let advice = match chain.cost_recorded {
+                true => "",
+                false => " (events=waits+resources records it)",
+            };
+            return format!("Whether it waited or computed is not recorded{advice}.");
+        }
+        Some(u64::MAX) => "made calls that were left out".to_owned(),
+        Some(ns) => format!("made calls shorter than {}", duration(ns)),
+    };
+    let advice = match chain.cost_recorded {
+        true => "which is not recorded",
+        false => "events=waits+resources records which",
+    };
+    format!("It computed, {short}, or waited: {advice}.")
 }
 
 /// The culprit, or the reason why none is known.

@@ -133,6 +133,13 @@ pub struct Thread {
     pub stats: Stats,
 }
 
+impl Thread {
+    /// Whether short calls of it are not in the trace: then a time without calls may be one of short calls.
+    pub fn takes_calls_back(&self) -> bool {
+        self.stats.rewind_below_ns != 0 || self.stats.taken_back != 0
+    }
+}
+
 /// What a thread recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {

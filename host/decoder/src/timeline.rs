@@ -89,7 +89,7 @@ impl Timeline {
         }
         let mut timeline = Timeline {
             bounds,
-            upper: header.epochs.map_or(stopped, |e| stopped.min(e.end())),
+            upper: newest(header),
             lower: 0,
             stretch: u64::MAX,
             before: u64::MAX,
@@ -181,6 +181,16 @@ impl Timeline {
         self.upper = value;
         value
     }
+}
+
+/// No slot is newer than this counter: the end of the newest slot's epoch, or when the ring was taken. An epoch that
+/// ended before the recording began is damaged, or was never written, and says nothing.
+fn newest(header: &RingHeader) -> u64 {
+    let epochs = header.epochs.map(|epochs| epochs.end());
+    let end = epochs.filter(|&end| end >= header.started_counter);
+    end.map_or(header.stopped_counter, |end| {
+        end.min(header.stopped_counter)
+    })
 }
 
 #[cfg(test)]
@@ -305,6 +315,16 @@ mod tests {
         assert_eq!(timeline.contradictions, 0);
         header.epochs = None;
         assert_ne!(extend(&times, &header, &[]).0, times, "the test can fail");
+    }
+
+    #[test]
+    fn an_epoch_before_the_recording_is_not_used() {
+        let times = [0x5_0000_0010, 0x5_0000_0020];
+        let mut header = header(2, 0x5_0000_0000, 0x5_0000_0100);
+        header.epochs = Some(Epochs::default());
+        let (got, timeline) = extend(&times, &header, &[]);
+        assert_eq!(got, times);
+        assert_eq!(timeline.contradictions, 0);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
     };
     writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
     for (i, thread) in trace.threads.iter().enumerate() {
-        let (slots, anchors) = slots(thread, &addresses);
+        let (slots, anchors, newest_ns) = slots(thread, &addresses);
         let geometry = geometry(slots.len(), thread)?;
         let header = RingHeader {
             tid: thread.tid,
@@ -82,7 +82,7 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
                 Mode::Events => RingMode::Events,
                 Mode::Calls | Mode::Both => RingMode::Calls,
             },
-            epochs: epochs(thread),
+            epochs: epochs(thread, newest_ns),
             ..RingHeader::default()
         };
         let raw: Vec<u8> = slots.iter().flat_map(|slot| slot.0.to_le_bytes()).collect();
@@ -179,19 +179,19 @@ fn geometry(slots: usize, thread: &Thread) -> io::Result<Geometry> {
         })
 }
 
-/// Which calls the thread took back; a tick is a nanosecond.
-fn epochs(thread: &Thread) -> Option<Epochs> {
+/// Which calls the thread took back, and the epoch of the newest slot; a tick is a nanosecond.
+fn epochs(thread: &Thread, newest_ns: u64) -> Option<Epochs> {
     let stats = &thread.stats;
     let takes_back = stats.rewind_below_ns != 0 || stats.taken_back != 0;
     takes_back.then(|| Epochs {
         rewind_below: u32::try_from(stats.rewind_below_ns).unwrap_or(u32::MAX),
         taken_back: stats.taken_back,
-        epoch: (thread.end_ns >> 32) as u32,
+        epoch: (newest_ns >> 32) as u32,
     })
 }
 
-/// The ring's slots and anchors.
-fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
+/// The ring's slots and anchors, and the time of the newest slot, ns.
+fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>, u64) {
     // Sampled calls follow from the events.
     let calls = &*thread.calls.exact();
     let mut recording = Recording {
@@ -242,8 +242,9 @@ fn slots(thread: &Thread, addresses: &[u64]) -> (Vec<Slot>, Vec<Anchor>) {
     if recording.marks_pauses {
         recording.mark_pause(thread.end_ns);
     }
+    let newest_ns = recording.now;
     recording.pause(thread.end_ns);
-    (recording.slots, recording.anchors)
+    (recording.slots, recording.anchors, newest_ns)
 }
 
 /// Whether events of this kind are written together with the calls.

@@ -17,8 +17,8 @@ use std::path::Path;
 
 use hindsight_trace_format::catalogue::{Field, FieldKind, CATALOGUE};
 use hindsight_trace_format::container::{
-    write_file, Anchor, ClockSample, Clocks, Losses, OpenCalls, ProcessFacts, RingHeader, RingMode,
-    SectionKind, StackGeneration, StackNode, Stacks, Strings, Symbol, Symbols, Writer,
+    write_file, Anchor, ClockSample, Clocks, Epochs, Losses, OpenCalls, ProcessFacts, RingHeader,
+    RingMode, SectionKind, StackGeneration, StackNode, Stacks, Strings, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, SLOT_BYTES};
@@ -235,6 +235,16 @@ impl Script {
         &mut self.threads[thread.0].header
     }
 
+    /// The thread took this many calls back, as all that were shorter than `below_ns`, ns, and in which nothing was recorded.
+    pub fn taken_back(&mut self, thread: ThreadIndex, below_ns: u32, calls: u64) -> &mut Self {
+        self.threads[thread.0].header.epochs = Some(Epochs {
+            rewind_below: below_ns,
+            taken_back: calls,
+            epoch: 0,
+        });
+        self
+    }
+
     /// Records events of `thread`, from `ns` after time 0 on.
     pub fn at(&mut self, thread: ThreadIndex, ns: u64) -> Recorder<'_> {
         self.now = self.now.max(EPOCH + ns);
@@ -343,12 +353,16 @@ impl ThreadScript {
     fn ring(&self, stopped: u64) -> (RingHeader, Vec<u8>) {
         let capacity = self.header.geometry.slots();
         let laps = self.slots.len() / capacity;
+        let stopped_counter = self.ended.unwrap_or(stopped);
+        // All events of scripts with such rings are in one epoch.
+        let epoch = (stopped_counter >> 32) as u32;
         let header = RingHeader {
             position: Position {
                 laps: laps as u64,
                 offset: ((self.slots.len() % capacity) * SLOT_BYTES) as u64,
             },
-            stopped_counter: self.ended.unwrap_or(stopped),
+            stopped_counter,
+            epochs: self.header.epochs.map(|e| Epochs { epoch, ..e }),
             ..self.header.clone()
         };
         let mut raw = vec![0; header.stored_bytes()];

@@ -24,8 +24,11 @@ pub(super) fn chain(trace: &Trace, thread: &Thread, own: &Own, head: usize, spen
     } = Place::of(trace, thread, own, head);
     let last = path[path.len() - 1];
     let last_method = trace.methods.get(calls.method[last]);
+    // A thread whose short calls are not in the trace need not have waited.
+    let may_be_busy =
+        activity == Activity::Busy || activity == Activity::Unknown && thread.takes_calls_back();
     // Calls of other threads during a small part of the time explain nothing.
-    let evidence = match is_gap && activity != Activity::Busy {
+    let evidence = match is_gap && !may_be_busy {
         true => {
             let wait = recorded.span.unwrap_or(gap);
             evidence(trace, thread, wait, last_method, &recorded)
@@ -69,6 +72,9 @@ pub(super) fn chain(trace: &Trace, thread: &Thread, own: &Own, head: usize, spen
         callers: names(trace, calls, &path_to_head),
         last: LastCall {
             longest_gap_ns: gap.1 - gap.0,
+            taken_back_below_ns: thread
+                .takes_calls_back()
+                .then_some(thread.stats.rewind_below_ns),
             recorded_wait_ns: recorded.span.map(|s| s.1 - s.0),
             lock_waits: recorded.lock_waits,
             wait_kind: kind(&recorded),

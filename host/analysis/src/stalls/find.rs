@@ -17,7 +17,8 @@ use crate::known;
 /// ring was taken, or was still going on.
 ///
 /// Where the thread has a looper, a stall is a message of [`Question::stall_ns`] or more; otherwise an outermost call
-/// of that length in which the thread was not busy itself. Waiting for work is no stall.
+/// of that length in which the thread was not busy itself, and not perhaps busy with short calls that it took back.
+/// Waiting for work is no stall.
 pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
     if let Some(found) = event_stalls(trace, thread, question) {
         return found;
@@ -55,7 +56,10 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         if is_longest {
             longest = Some(head);
         }
-        let is_stall = named && (messages || activity != Activity::Busy);
+        // Without calls that were taken back, a thread that computes makes calls.
+        let may_be_busy = activity == Activity::Busy
+            || activity == Activity::Unknown && thread.takes_calls_back();
+        let is_stall = named && (messages || !may_be_busy);
         if is_long && is_stall {
             if chains.len() < question.limit {
                 chains.push(chain(trace, thread, &own, head, spent));
@@ -69,12 +73,14 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         chains.push(chain(trace, thread, &own, head, spent));
     }
     let damaged = ring_is_damaged(trace, thread);
+    // Whether the longest call waited is not known.
+    let unclear = other.is_some_and(|(_, spent)| spent.activity == Activity::Unknown);
     const CUT: u8 = Flags::OPEN_START.0 | Flags::OPEN_END.0;
     Stalls {
         tid: thread.tid,
         ring: thread.key.ring,
         thread: thread.name.clone(),
-        stall: (found || named && !damaged).then_some(found),
+        stall: (found || named && !damaged && !unclear).then_some(found),
         named,
         damaged,
         span_ns: thread.end_ns - thread.start_ns,

@@ -49,7 +49,8 @@ pub struct Stalls {
     /// Thread name.
     pub thread: String,
     /// Whether there is a stall. `None` if that cannot be told: none was found, and the thread's ring is damaged, no
-    /// method has a name, or a thread in mode events recorded nothing.
+    /// method has a name, a thread in mode events recorded nothing, or the longest call may have waited or made short calls
+    /// that are not in the trace.
     pub stall: Option<bool>,
     /// Whether any method that the thread called has a name. Without names, neither messages nor waiting for work is
     /// recognized.
@@ -352,7 +353,7 @@ pub enum Activity {
     Busy,
     /// It waited for work, such as the next message, most of the time.
     Idle,
-    /// It recorded nothing for most of the time: it waited, or computed without making traced calls.
+    /// It recorded nothing for most of the time: it waited, or computed without making calls that are in the trace.
     Unknown,
 }
 
@@ -395,6 +396,9 @@ pub enum Reason {
 pub struct LastCall {
     /// Its longest stretch without a traced call, ns: there it waited, or computed.
     pub longest_gap_ns: u64,
+    /// Shorter calls in that stretch are not in the trace, ns; `u64::MAX`: calls of any length; `None`: all are.
+    #[serde(skip)]
+    pub taken_back_below_ns: Option<u64>,
     /// The recorded part of the wait in that stretch, ns; `None` if no wait is recorded, or none that is most of the
     /// chain's time.
     pub recorded_wait_ns: Option<u64>,

@@ -82,6 +82,47 @@ fn the_chain_that_waited_and_the_method_that_slept_are_found() {
     assert_eq!(chain.suspect, suspect);
 }
 
+/// A thread that takes short calls back need not wait when it records none.
+#[test]
+fn a_gap_of_a_thread_that_takes_short_calls_back_has_no_suspect() {
+    let mut script = stall();
+    take_back(&mut script, ThreadIndex::FIRST);
+    let chain = first(&decode(&script));
+    assert_eq!(chain.activity, Activity::Unknown);
+    assert_eq!(
+        (chain.culprit, chain.culprit_reason),
+        (None, Reason::NotRecorded)
+    );
+    assert_eq!((chain.suspect, chain.evidence), (None, Vec::new()));
+    assert_eq!(chain.last.taken_back_below_ns, Some(50_000));
+    // A wait that is recorded has its explanation.
+    let mut script = hindsight_testkit::recorded_owner();
+    take_back(&mut script, ThreadIndex::FIRST);
+    assert_eq!(first(&decode(&script)).culprit_reason, Reason::LockOwner);
+}
+
+#[test]
+fn a_gap_of_a_thread_without_messages_is_a_stall_only_if_no_calls_were_taken_back() {
+    let found = |takes_back: bool| {
+        let mut s = Script::new("p");
+        let run = s.method("a.Work.run", "()V");
+        let main = s.thread(1, "main");
+        s.at(main, 0).call(run, 500_000_000);
+        if takes_back {
+            take_back(&mut s, main);
+        }
+        let found = ask(&decode(&s), 1, 100_000_000);
+        (found.stall, found.chains[0].activity)
+    };
+    assert_eq!(found(false), (Some(true), Activity::Unknown));
+    assert_eq!(found(true), (None, Activity::Unknown));
+}
+
+/// The thread takes calls back that are shorter than 50 µs.
+fn take_back(script: &mut Script, thread: ThreadIndex) {
+    script.taken_back(thread, 50_000, 1_000);
+}
+
 /// Main waits 500 ms in a.Main.need; a worker does `other` meanwhile.
 fn waits(record: impl FnOnce(&mut Script)) -> Trace {
     let mut s = Script::new("p");
