@@ -232,7 +232,7 @@ impl Target for Adb {
 
     fn run(&self, class: &str, arguments: &[&str], traced: bool) -> Result<String> {
         let config = if traced {
-            format!("trace=main,dir={TRACES}")
+            format!("trace=main,rewind=off,dir={TRACES}")
         } else {
             String::new()
         };

@@ -195,7 +195,7 @@ impl Target for LabTarget {
         let mut command = self.vm();
         command.arg("-cp").arg(&self.jar).arg(class).args(arguments);
         if traced {
-            let config = format!("trace=main,dir={}", self.traces.path().display());
+            let config = format!("trace=main,rewind=off,dir={}", self.traces.path().display());
             command.env("HINDSIGHT", config);
         } else {
             command.env_remove("HINDSIGHT");

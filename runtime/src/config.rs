@@ -369,7 +369,7 @@ impl Config {
         self.rules = None;
     }
 
-    /// Parses `trace=main,ring=25,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
+    /// Parses `trace=main,ring=23,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
     ///
     /// # Errors
     /// The first item that cannot be used; nothing is guessed.

@@ -12,8 +12,8 @@ import java.util.concurrent.locks.LockSupport;
  * Finds messages that stall a looper, and saves a trace of the stall and the time before it.
  *
  * <p><b>When it reports.</b> A message that took longer than the limit is reported when it <em>ends</em>: then the
- * trace has the true length of each call in it. The trace reaches back as far as the ring: seconds of ordinary code, less
- * than the stall itself if the thread made calls all the time. A message that has not ended after {@value
+ * trace has the true length of each call in it. The trace reaches back as far as the ring: ten seconds and more of
+ * busy code, if short calls are taken back. A message that has not ended after {@value
  * #STUCK_FACTOR} times the limit is reported while it still runs, because it may never end (a deadlock), or the process
  * may be killed first; its calls have no end in the trace. No message is reported twice.
  *
