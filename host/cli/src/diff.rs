@@ -20,6 +20,7 @@ use crate::output::{unless_closed, write_json};
 use crate::page::{column, Cell, Kind, Look, Page};
 use crate::progress;
 use crate::select::Select;
+use crate::taken_back::{self, Limits, TakenBack};
 use crate::words::{self, duration};
 
 /// Narrower pages have no room for intervals.
@@ -91,6 +92,8 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let bar = progress::bar(before.len() + after.len());
     let mut damaged = Vec::new();
     let mut failed = Vec::new();
+    let mut left_out = None;
+    let mut limits = [Limits::default(), Limits::default()];
     for (side, files) in [(Side::Before, &before), (Side::After, &after)] {
         let mut added = 0;
         // The same trace on both sides is a comparison, too.
@@ -105,6 +108,8 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
             match trace.and_then(|trace| arguments.select.apply(trace, file)) {
                 Ok(trace) => {
                     comparison.add(side, &trace);
+                    limits[usize::from(side == Side::After)].add(&trace);
+                    taken_back::add(&mut left_out, TakenBack::of_trace(&trace));
                     added += 1;
                     damaged.extend(damage::reports(&trace).into_iter().map(|damage| Damaged {
                         file: file.display().to_string(),
@@ -147,7 +152,11 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
             failed,
         })
     } else {
-        Page::new(look).show(|page| write(page, &diff, arguments, &damaged))
+        Page::new(look).show(|page| {
+            write(page, &diff, arguments, &damaged)?;
+            taken_back::write(page, left_out.as_ref())?;
+            write_limits(page, &limits)
+        })
     };
     unless_closed(shown)?;
     Ok(code)
@@ -298,6 +307,19 @@ fn write(
         page.dim(&format!("{file} is damaged: not in the trace: {damage}"))?;
     }
     Ok(())
+}
+
+/// Warns if the two sides took calls of different lengths back.
+fn write_limits(page: &mut Page, [before, after]: &[Limits; 2]) -> io::Result<()> {
+    if !before.differ(after) {
+        return Ok(());
+    }
+    page.plain(&format!(
+        "The sides left out short calls of different lengths (before: {}, after: {}): their numbers of calls and self times \
+         cannot be compared.",
+        before.text(),
+        after.text()
+    ))
 }
 
 /// What of a side is not compared, because it recorded no calls.

@@ -60,6 +60,9 @@ struct Report {
     /// Whether a window or a number of levels is selected.
     #[serde(skip)]
     is_part: bool,
+    /// Of all threads.
+    #[serde(skip)]
+    taken_back: Option<TakenBack>,
     points: u64,
     methods: usize,
     threads: Vec<ThreadReport>,
@@ -299,6 +302,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
         window_ns: selection
             .window
             .map(|w| (w.from_ns - start_ns, w.to_ns.min(end_ns) - start_ns)),
+        taken_back: TakenBack::of_trace(&trace),
         is_part: selection.window.is_some() || selection.depth.is_some(),
         points: threads.iter().map(|t| t.points).sum(),
         methods: trace.methods.len(),
@@ -448,7 +452,7 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     for thread in &r.threads {
         write_short(page, thread)?;
     }
-    taken_back::write(page, r.threads.iter().filter_map(|t| t.taken_back.as_ref()))?;
+    taken_back::write(page, r.taken_back.as_ref())?;
     if r.losses.is_empty() {
         if r.damaged.is_empty() {
             writeln!(page)?;

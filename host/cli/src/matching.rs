@@ -19,6 +19,7 @@ use crate::output::{unless_closed, write_json};
 use crate::page::{Look, Page};
 use crate::progress;
 use crate::select::Select;
+use crate::taken_back::{self, TakenBack};
 use crate::words::{self, count, duration, shorten};
 
 /// Largest file of signatures, bytes: they are written by hand.
@@ -55,6 +56,8 @@ struct Report {
     matched: bool,
     findings: Vec<Finding>,
     damaged: Vec<DamageReport>,
+    #[serde(skip)]
+    taken_back: Option<TakenBack>,
     /// Why the file cannot be read; then there are no findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -97,12 +100,14 @@ fn report(file: &Path, arguments: &Arguments, signatures: &[Signature]) -> Repor
         matched: false,
         findings: Vec::new(),
         damaged: Vec::new(),
+        taken_back: None,
         error: None,
     };
     let trace = arguments.reading.read(file);
     match trace.and_then(|trace| arguments.select.apply(trace, file)) {
         Ok(mut trace) => {
             report.damaged = damage::reports(&trace);
+            report.taken_back = TakenBack::of_trace(&trace);
             // Damage of rings that are not selected does not matter.
             trace.damaged.retain(|d| arguments.select.concerns(&d.part));
             report.findings = signatures.iter().map(|s| s.find(&trace)).collect();
@@ -157,6 +162,7 @@ fn write(page: &mut Page, reports: &[Report]) -> io::Result<()> {
         }
         let all = words::counted(report.findings.len() as u64, "signature", "signatures");
         page.dim(&format!("{} of {all} matched.", matched.len()))?;
+        taken_back::write(page, report.taken_back.as_ref())?;
         damage::write(page, &report.damaged)?;
     }
     Ok(())

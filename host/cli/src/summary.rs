@@ -16,6 +16,7 @@ use crate::output::{unless_closed, write_json};
 use crate::page::{column, Cell, Kind, Look, Page};
 use crate::progress;
 use crate::select::Select;
+use crate::taken_back::{self, TakenBack};
 use crate::words::{self, duration};
 
 /// Largest summary that is read, bytes: the sum of a fleet's summaries is far smaller.
@@ -45,6 +46,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let mut sum = Summary::default();
+    let mut left_out = None;
     let mut failed = Vec::new();
     let bar = progress::bar(arguments.files.len());
     let mut seen = Seen::default();
@@ -56,7 +58,10 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
             continue;
         }
         match summary(file, arguments) {
-            Ok(summary) => sum.merge(&summary),
+            Ok((summary, of_trace)) => {
+                sum.merge(&summary);
+                taken_back::add(&mut left_out, of_trace);
+            }
             Err(e) => failed.push(Failure::report(file, &e)),
         }
         bar.inc(1);
@@ -76,19 +81,24 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let shown = if arguments.json {
         write_json(&sum)
     } else {
-        Page::new(look).show(|page| write(page, &sum))
+        Page::new(look).show(|page| {
+            write(page, &sum)?;
+            taken_back::write(page, left_out.as_ref())
+        })
     };
     unless_closed(shown)?;
     Ok(code)
 }
 
-/// The summary of a trace, or a summary that was made earlier.
-fn summary(file: &Path, arguments: &Arguments) -> Result<Summary> {
+/// The summary of a trace, and the calls that its threads took back; or a summary that was made earlier, which does not
+/// say that.
+fn summary(file: &Path, arguments: &Arguments) -> Result<(Summary, Option<TakenBack>)> {
     if !is_json(file) {
         let trace = arguments.reading.read(file)?;
         damage::note(&trace, file);
         let trace = arguments.select.apply(trace, file)?;
-        return Ok(Summary::of(&trace, arguments.limit as usize));
+        let summary = Summary::of(&trace, arguments.limit as usize);
+        return Ok((summary, TakenBack::of_trace(&trace)));
     }
     let cannot = || format!("cannot read {}", file.display());
     let mut json = String::new();
@@ -120,7 +130,7 @@ fn summary(file: &Path, arguments: &Arguments) -> Result<Summary> {
         "{}: no part of a summary can be selected: leave out --thread, --from, --to and --depth",
         file.display()
     );
-    Ok(summary)
+    Ok((summary, None))
 }
 
 fn is_json(file: &Path) -> bool {

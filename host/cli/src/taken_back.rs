@@ -3,14 +3,14 @@
 
 use std::io::{self, Write as _};
 
-use hindsight_decoder::Thread;
+use hindsight_decoder::{Mode, Thread, Trace};
 use serde::Serialize;
 
 use crate::page::Page;
 use crate::words::{counted, duration};
 
-/// Which calls a thread took back.
-#[derive(Serialize)]
+/// Which calls threads took back.
+#[derive(Clone, Serialize)]
 pub(crate) struct TakenBack {
     calls: u64,
     /// ns; absent: calls of any length.
@@ -21,33 +21,38 @@ pub(crate) struct TakenBack {
 impl TakenBack {
     /// `None` if the thread takes no calls back.
     pub(crate) fn of(thread: &Thread) -> Option<Self> {
-        let stats = &thread.stats;
-        (stats.rewind_below_ns != 0 || stats.taken_back != 0).then(|| TakenBack {
-            calls: stats.taken_back,
-            shorter_than_ns: Some(stats.rewind_below_ns).filter(|ns| *ns != u64::MAX),
+        thread.takes_calls_back().then(|| TakenBack {
+            calls: thread.stats.taken_back,
+            shorter_than_ns: Some(thread.stats.rewind_below_ns).filter(|ns| *ns != u64::MAX),
         })
     }
 
-    fn add(&mut self, other: &TakenBack) {
-        self.calls += other.calls;
+    /// Of all threads of a trace; `None` if none takes calls back.
+    pub(crate) fn of_trace(trace: &Trace) -> Option<Self> {
+        let threads = trace.threads.iter().filter_map(TakenBack::of);
+        threads.reduce(|sum, of_thread| sum.with(&of_thread))
+    }
+
+    /// Together.
+    pub(crate) fn with(self, other: &TakenBack) -> Self {
         let longest = self.shorter_than_ns.zip(other.shorter_than_ns);
-        self.shorter_than_ns = longest.map(|(a, b)| a.max(b));
+        TakenBack {
+            calls: self.calls.saturating_add(other.calls),
+            shorter_than_ns: longest.map(|(a, b)| a.max(b)),
+        }
     }
 }
 
+/// Adds those of another trace to a sum.
+pub(crate) fn add(sum: &mut Option<TakenBack>, of_trace: Option<TakenBack>) {
+    *sum = match (sum.take(), of_trace) {
+        (Some(sum), Some(other)) => Some(sum.with(&other)),
+        (sum, other) => sum.or(other),
+    };
+}
+
 /// Says how many calls are not in the trace because they were short.
-pub(crate) fn write<'a>(
-    page: &mut Page,
-    threads: impl Iterator<Item = &'a TakenBack>,
-) -> io::Result<()> {
-    let sum = threads.fold(None, |sum: Option<TakenBack>, of_thread| {
-        let mut sum = sum.unwrap_or(TakenBack {
-            calls: 0,
-            shorter_than_ns: Some(0),
-        });
-        sum.add(of_thread);
-        Some(sum)
-    });
+pub(crate) fn write(page: &mut Page, sum: Option<&TakenBack>) -> io::Result<()> {
     let Some(TakenBack {
         calls,
         shorter_than_ns,
@@ -57,12 +62,50 @@ pub(crate) fn write<'a>(
     };
     writeln!(page)?;
     let which = match shorter_than_ns {
-        Some(ns) => format!("shorter than {}", duration(ns)),
+        Some(ns) => format!("shorter than {}", duration(*ns)),
         None => "of any length".to_owned(),
     };
     page.plain(&format!(
-        "{} {which}, in which nothing longer was called and no event happened, {} left out while recording (rewind=).",
-        counted(calls, "call", "calls"),
-        if calls == 1 { "was" } else { "were" }
+        "{} {which}, in which nothing longer was called and no event happened, {} left out since recording into these \
+         rings began (rewind=).",
+        counted(*calls, "call", "calls"),
+        if *calls == 1 { "was" } else { "were" }
     ))
+}
+
+/// The limits below which the threads of traces took calls back.
+#[derive(Default)]
+pub(crate) struct Limits(Option<(u64, u64)>);
+
+impl Limits {
+    /// Adds the limits of the threads that recorded calls.
+    pub(crate) fn add(&mut self, trace: &Trace) {
+        for thread in trace.threads.iter().filter(|t| t.mode != Mode::Events) {
+            let limit = thread.stats.rewind_below_ns;
+            let (least, most) = self.0.unwrap_or((limit, limit));
+            self.0 = Some((least.min(limit), most.max(limit)));
+        }
+    }
+
+    /// Whether they differ by more than conversions to counter ticks explain.
+    pub(crate) fn differ(&self, other: &Limits) -> bool {
+        let differ = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / 20;
+        match (self.0, other.0) {
+            (Some(a), Some(b)) => differ(a.0, b.0) || differ(a.1, b.1),
+            _ => false,
+        }
+    }
+
+    /// `none`, `50.0 µs`, `none to 50.0 µs`
+    pub(crate) fn text(&self) -> String {
+        let limit = |ns| match ns {
+            0 => "none".to_owned(),
+            u64::MAX => "any length".to_owned(),
+            ns => duration(ns),
+        };
+        match self.0 {
+            Some((least, most)) if least != most => format!("{} to {}", limit(least), limit(most)),
+            limits => limit(limits.map_or(0, |(least, _)| least)),
+        }
+    }
 }

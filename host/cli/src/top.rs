@@ -15,6 +15,7 @@ use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{column, Cell, Kind, Look, Page};
 use crate::select::Select;
+use crate::taken_back::{self, TakenBack};
 use crate::words::{self, duration};
 
 #[derive(Args)]
@@ -116,7 +117,12 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         });
     }
     let damaged = damage::reports(&trace);
-    Page::new(look).show(|page| write(page, by, &totals, &overloads, whole, known, &damaged))
+    let left_out = TakenBack::of_trace(&trace);
+    Page::new(look).show(|page| {
+        write(page, by, &totals, &overloads, whole, known)?;
+        taken_back::write(page, left_out.as_ref())?;
+        damage::write(page, &damaged)
+    })
 }
 
 fn write(
@@ -126,11 +132,9 @@ fn write(
     overloads: &HashMap<String, u32>,
     whole: u64,
     known: usize,
-    damaged: &[DamageReport],
 ) -> io::Result<()> {
     if totals.is_empty() {
-        page.plain("The selected threads recorded no call in the selected time.")?;
-        return damage::write(page, damaged);
+        return page.plain("The selected threads recorded no call in the selected time.");
     }
     let name = |t: &Totals| {
         let parameters = match overloads.get(&t.name) {
@@ -208,6 +212,5 @@ fn write(
             "sampled: of calls made of stacks; the stacks around them show that they took no more than \"at most\"",
         )?;
     }
-    page.more(known - totals.len())?;
-    damage::write(page, damaged)
+    page.more(known - totals.len())
 }

@@ -14,6 +14,7 @@ use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{Look, Page};
 use crate::select::{thread_or_main, Time};
+use crate::taken_back::{self, TakenBack};
 use crate::words;
 
 #[derive(Args)]
@@ -119,6 +120,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
             writeln!(page)?;
         }
         write!(page, "{}", explain(&found, &layout))?;
+        taken_back::write(page, TakenBack::of_trace(&trace).as_ref())?;
         damage::write(page, &damaged)
     })
 }

@@ -95,9 +95,16 @@ fn rings_of_one_thread_are_one_recording() {
         .after(1)
         .exit();
     s.stop_at(300);
+    // Each ring has its own count, and the limit of its time.
+    s.taken_back(second, 50_000, 20).taken_back(third, 1_000, 3);
     let trace = decode(&s);
     assert_eq!(trace.threads.len(), 2);
     let thread = &trace.threads[0];
+    assert_eq!(
+        (thread.stats.taken_back, thread.stats.rewind_below_ns),
+        (23, 50_000)
+    );
+    assert!(thread.takes_calls_back() && !trace.threads[1].takes_calls_back());
     assert_eq!((thread.tid, thread.mode), (7, Mode::Both));
     assert_eq!(times(&trace, 0), [10, 115]);
     assert_eq!(thread.stats.gaps, 1);

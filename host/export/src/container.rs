@@ -440,6 +440,24 @@ mod tests {
         assert_eq!(again.threads[0].stats.unbounded_slots, 0);
     }
 
+    #[test]
+    fn calls_taken_back_are_kept_and_the_epoch_is_the_newest_slots() {
+        let mut script = Script::new("test");
+        let f = script.method("A.a", "()V");
+        let thread = script.thread(100, "main");
+        script.at(thread, 5).call(f, 10);
+        script.taken_back(thread, 50_000, 7).stop_at(20_000_000_000);
+        let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        let main = &trace.threads[0];
+        let (.., newest_ns) = super::slots(main, &super::addresses(&trace));
+        let epochs = super::epochs(main, newest_ns).unwrap();
+        assert_eq!(epochs.epoch, (hindsight_testkit::EPOCH >> 32) as u32);
+        let again = again(&trace);
+        let stats = again.threads[0].stats;
+        assert_eq!((stats.taken_back, stats.rewind_below_ns), (7, 50_000));
+        assert_eq!(again.threads[0].calls.end_ns, main.calls.end_ns);
+    }
+
     fn again(trace: &Trace) -> Trace {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("again.hindsight");
