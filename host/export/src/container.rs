@@ -445,9 +445,11 @@ mod tests {
         let mut script = Script::new("test");
         let f = script.method("A.a", "()V");
         let thread = script.thread(100, "main");
-        script.at(thread, 5).call(f, 10);
-        script.taken_back(thread, 50_000, 7).stop_at(20_000_000_000);
-        let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        script.at(thread, 5).call(f, 10).anchor();
+        script.stop_at(20_000_000_000);
+        let mut trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+        trace.threads[0].stats.taken_back = 7;
+        trace.threads[0].stats.rewind_below_ns = 50_000;
         let main = &trace.threads[0];
         let (.., newest_ns) = super::slots(main, &super::addresses(&trace));
         let epochs = super::epochs(main, newest_ns).unwrap();
