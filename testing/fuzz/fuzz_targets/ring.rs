@@ -8,7 +8,7 @@ use std::path::Path;
 
 use hindsight_decoder::Trace;
 use hindsight_trace_format::container::{
-    Anchor, ClockSample, Clocks, ProcessFacts, RingHeader, RingMode, SectionKind, Writer,
+    Anchor, ClockSample, Clocks, Epochs, ProcessFacts, RingHeader, RingMode, SectionKind, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
 use libfuzzer_sys::fuzz_target;
@@ -50,6 +50,12 @@ fuzz_target!(|data: &[u8]| {
         thread: u64::from(head[0] & 8),
         part: 0,
         mode: RingMode::from_number(u32::from(head[0] >> 4 & 1)),
+        // The thread marks epochs, and has taken calls back.
+        epochs: (head[0] & 0x20 != 0).then(|| Epochs {
+            rewind_below: u32::from(head[2]) << 20,
+            taken_back: number(&head[1..9]),
+            epoch: number(&head[10..14]) as u32,
+        }),
     };
     let clocks = Clocks {
         ticks_per_second: 1_000_000 << (head[15] % 16),
