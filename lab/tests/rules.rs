@@ -208,8 +208,11 @@ fn rules_are_switched_while_their_methods_run() {
     let on = format!("rules {}", rules.display());
     for mode in [Mode::Interpreter, Mode::Jit, Mode::Aot] {
         for traced in ["trace=off", "trace=all"] {
-            let (mut program, mut socket) =
-                start(mode, &format!("{traced},events=rules,max-rings=500"), None);
+            let (mut program, mut socket) = start(
+                mode,
+                &format!("{traced},events=rules,max-rings=500,ring=25"),
+                None,
+            );
             program.number("work 2 500");
             assert!(begins(&snapshot(&mut socket)).is_empty(), "{mode:?}");
             program.number("spin 3");
