@@ -190,6 +190,7 @@ impl Managed<'_> {
         world: &World,
         f: impl FnOnce(&mut Managed<'_>) -> T,
     ) -> T {
+        hindsight_runtime::clock::wait_for_early_epoch();
         let stubs = |stub| Stubs {
             exit: stub,
             leaf_entry: stub,

@@ -19,6 +19,7 @@ fn extension(extension: Extension) -> Event {
 
 /// A traced thread with these words; the test itself plays the thread.
 fn traced(words: &ThreadWords) -> TracedThread {
+    clock::wait_for_early_epoch();
     // SAFETY: the words outlive the trace in every test.
     let trace = unsafe { TracedThread::new(1, "test", words) };
     // SAFETY: this test is the thread.
