@@ -56,7 +56,11 @@ fn balanced_threads(folder: &Path) -> usize {
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn native_code_attaches_throws_and_calls_back() {
     for mode in MODES {
-        let mut program = paths(mode, "native", "trace=all,ring=22,snapshot-at-exit=yes");
+        let mut program = paths(
+            mode,
+            "native",
+            "trace=all,max-rings=unlimited,ring=22,snapshot-at-exit=yes",
+        );
         assert_eq!(program.line(), "done");
         let folder = program.finish();
         let trace = open(&traces(folder.path())[0]);
@@ -105,7 +109,11 @@ fn native_code_attaches_throws_and_calls_back() {
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn the_child_of_a_zygote_is_traced_and_the_zygote_is_not() {
     for mode in MODES {
-        let mut program = paths(mode, "zygote", "trace=all,snapshot-at-exit=yes");
+        let mut program = paths(
+            mode,
+            "zygote",
+            "trace=all,max-rings=unlimited,snapshot-at-exit=yes",
+        );
         let line = program.line();
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!((words[0], words[2]), ("child", "0"), "{line}");
@@ -134,7 +142,7 @@ fn a_forked_child_is_not_traced_and_its_parent_is() {
         let mut program = paths(
             mode,
             "forks",
-            "trace=all,ring=22,events=all,snapshot-at-exit=yes",
+            "trace=all,max-rings=unlimited,ring=22,events=all,snapshot-at-exit=yes",
         );
         let line = program.line();
         let words: Vec<&str> = line.split(' ').collect();
