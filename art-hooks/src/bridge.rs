@@ -133,7 +133,7 @@ pub(crate) mod ffi {
         fn register_name(name: &[u8]) -> u32;
         /// The main thread came to the foreground.
         fn thread_in_foreground(tid: u32);
-        /// The system needs memory: gives that of the rings of calls back.
+        /// The system needs memory: gives the memory of the rings of calls back.
         fn trim_memory();
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was
         /// a command.

@@ -43,7 +43,7 @@ impl TakenBack {
     }
 }
 
-/// Adds those of another trace to a sum.
+/// Adds the calls that another trace left out to a sum.
 pub(crate) fn add(sum: &mut Option<TakenBack>, of_trace: Option<TakenBack>) {
     *sum = match (sum.take(), of_trace) {
         (Some(sum), Some(other)) => Some(sum.with(&other)),

@@ -60,7 +60,7 @@ pub(super) fn compile(checkout: &Path, release: &str, policy: Policy) -> Result<
     std::fs::read(&binary).context("read", &binary)
 }
 
-/// The overlay's rules: the common ones, and those of the release, which take the place of common ones.
+/// The overlay's files of rules. A file of the release replaces the common file of the same name.
 fn overlay(checkout: &Path, release: &str) -> Result<Vec<PathBuf>> {
     let mut files = BTreeMap::new();
     for folder in ["common", release] {

@@ -224,15 +224,6 @@ pub fn counter() -> u64 {
     real_counter()
 }
 
-/// For tests that count slots: waits until the upper half of the counter stays as it is for at least half its period (a
-/// second or so on the fastest counters). A thread that records marks each change with an event.
-#[doc(hidden)]
-pub fn wait_for_early_epoch() {
-    while counter() as u32 > u32::MAX / 2 {
-        std::thread::yield_now();
-    }
-}
-
 /// As [`counter`], but read after all that precedes the call in the program, and before all that follows it.
 pub fn counter_in_order() -> u64 {
     #[cfg(feature = "loom")]

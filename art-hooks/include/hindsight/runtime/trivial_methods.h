@@ -32,8 +32,8 @@ static constexpr int kTrivialRuleVersion = 1;
 // - branches forwards only, except for jumps to a return that follows without a branch,
 // - calls Object.<init> at most, or is a bridge (a method that javac adds to call another one of the same name): then it
 //   makes one call, and has no branch.
-// So it allocates nothing, takes no lock, initializes no class, and throws no exception but those of null pointers, array
-// accesses, casts and divisions.
+// So the method itself allocates nothing, takes no lock and initializes no class. It can throw only at null pointers, array
+// accesses, casts and divisions. A cast may have to load a class, which takes long and is then not seen.
 //
 // The answer is the same before and after ART quickens the code. `method_index` and `access_flags` are the method's in
 // `dex_file`.
