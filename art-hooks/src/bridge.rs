@@ -12,9 +12,9 @@ use hindsight_runtime::{Host, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
-    self, class_loader_unloading, crashed, guarded, register_name, shutdown, snapshot,
-    thread_exiting, thread_in_foreground, thread_name_command, thread_renamed, thread_started,
-    trace_thread, trim_memory,
+    self, class_linked, class_loader_unloading, crashed, guarded, register_name, shutdown,
+    snapshot, thread_exiting, thread_in_foreground, thread_name_command, thread_renamed,
+    thread_started, trace_thread, trim_memory,
 };
 use crate::emitter::{self, emit, Emitted};
 use crate::modified_utf8::decode;
@@ -89,10 +89,14 @@ pub(crate) mod ffi {
         member: String,
         /// Empty: any.
         parameters: String,
-        /// 0: `this`; -1: none.
+        /// 0: `this`; -1: none; -2: what the method returns.
         argument: i32,
+        /// The identity is made of the argument's and of `this`.
+        with_this: bool,
         reads: bool,
         writes: bool,
+        value: bool,
+        branches: bool,
         number: u32,
     }
 
@@ -129,6 +133,8 @@ pub(crate) mod ffi {
         fn thread_renamed(tid: u32, name: &[u8]);
         /// `loader`: address of an `UnloadingLoader`, for `NameMethodsOfLoader`.
         fn class_loader_unloading(loader: usize);
+        /// `klass`: address of a `Handle` of a class that was linked, for `NameMethodsOfClass`.
+        fn class_linked(klass: usize);
         /// The number of a name for the program's own events; 0 if there is none.
         fn register_name(name: &[u8]) -> u32;
         /// The main thread came to the foreground.
@@ -151,6 +157,7 @@ pub(crate) mod ffi {
     #[namespace = "art::hindsight"]
     unsafe extern "C++" {
         include!("hindsight/runtime/art_services.h");
+        include!("hindsight/runtime/method_word.h");
         include!("hindsight/runtime/stack_requests.h");
         include!("hindsight/runtime/rules.h");
 
@@ -158,12 +165,16 @@ pub(crate) mod ffi {
         fn DetachControlThread();
         fn RunAtSafepoint<'a>(tid: u32, request: &mut SafepointRequest<'a>) -> bool;
         fn Symbolize<'a>(addresses: &[u64], sink: &mut SymbolSink<'a>);
+        fn NameLinkedClasses<'a>(sink: &mut SymbolSink<'a>);
+        fn NameMethodsOfClass<'a>(klass: usize, sink: &mut SymbolSink<'a>);
         fn NameMethodsOfLoader<'a>(loader: usize, sink: &mut SymbolSink<'a>);
         fn RequestStacks(tids: &[u32], are_running: &mut [u8]);
         fn Log(severity: u8, message: &str);
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
         fn LeavesOutTrivial() -> bool;
+        fn BytesOfHighArenas() -> u64;
+        fn IsAmbiguousMethodWord(word: u64) -> bool;
         fn SetEventCategories(categories: u32);
         fn SetRules(rules: &[RuleSpec]);
         fn RuleReports() -> Vec<RuleReport>;
@@ -233,14 +244,30 @@ impl Host for Art {
         ffi::Symbolize(addresses, &mut SymbolSink { named });
     }
 
+    fn name_linked_classes(&self, named: &mut dyn FnMut(Symbol)) {
+        ffi::NameLinkedClasses(&mut SymbolSink { named });
+    }
+
+    fn name_methods_of_class(&self, class: usize, named: &mut dyn FnMut(Symbol)) {
+        ffi::NameMethodsOfClass(class, &mut SymbolSink { named });
+    }
+
     fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {
         ffi::NameMethodsOfLoader(loader, &mut SymbolSink { named });
+    }
+
+    fn is_ambiguous(&self, address: u64) -> bool {
+        ffi::IsAmbiguousMethodWord(address)
     }
 
     fn identity(&self) -> ProcessIdentity {
         let mut extra = vec![("art.release".into(), ffi::ArtRelease())];
         if ffi::LeavesOutTrivial() {
             extra.push(("trivial.methods".into(), "not recorded".into()));
+        }
+        let high_bytes = ffi::BytesOfHighArenas();
+        if high_bytes != 0 {
+            extra.push(("methods.above.4gib".into(), format!("{high_bytes} bytes")));
         }
         ProcessIdentity {
             name: ffi::ProcessName(),
@@ -279,25 +306,37 @@ fn rule_spec(rule: &NumberedRule) -> ffi::RuleSpec {
         member: rule.member.clone(),
         parameters: String::new(),
         argument: -1,
+        with_this: false,
         reads: false,
         writes: false,
+        value: false,
+        branches: false,
         number: *number,
     };
     match &rule.target {
         Target::Method {
             parameters,
             identity,
+            branches,
         } => {
+            spec.branches = *branches;
             spec.parameters = parameters.clone().unwrap_or_default();
-            spec.argument = match identity {
-                Identity::No => -1,
-                Identity::This => 0,
-                Identity::Argument(n) => (*n).into(),
+            (spec.argument, spec.with_this) = match identity {
+                Identity::No => (-1, false),
+                Identity::This => (0, false),
+                Identity::Argument(n) => ((*n).into(), false),
+                Identity::Result => (-2, false),
+                Identity::ThisAndArgument(n) => ((*n).into(), true),
+                Identity::ThisAndResult => (-2, true),
             };
         }
-        Target::Field { reads, writes } => {
+        Target::Field {
+            reads,
+            writes,
+            value,
+        } => {
             spec.is_method = false;
-            (spec.reads, spec.writes) = (*reads, *writes);
+            (spec.reads, spec.writes, spec.value) = (*reads, *writes, *value);
         }
     }
     spec

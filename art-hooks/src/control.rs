@@ -111,6 +111,12 @@ pub(crate) fn class_loader_unloading(loader: usize) {
     });
 }
 
+pub(crate) fn class_linked(class: usize) {
+    with_recorder("class_linked", (), |recorder| {
+        recorder.class_linked(class);
+    });
+}
+
 pub(crate) fn thread_in_foreground(tid: u32) {
     with_recorder("thread_in_foreground", (), |recorder| {
         recorder.thread_in_foreground(tid);

@@ -9,7 +9,8 @@
 use hindsight_runtime::ThreadWords;
 use hindsight_runtime::TracedThread;
 
-/// The call of the slow-path stubs (`cc/runtime/arch/`): an entry of `method`, or an exit if `method` is 0.
+/// The call of the slow-path stubs (`cc/runtime/arch/`): an entry of `method`, or an exit if `method` is 0. Like the stubs
+/// that record, keeps the low half of the address.
 ///
 /// # Safety
 /// `words` are the calling thread's, which runs managed code.
@@ -21,7 +22,7 @@ unsafe extern "C" fn hindsight_trace_point(words: *const ThreadWords, method: us
     if !state.is_null() {
         // SAFETY: a registered thread has a state until it exits, and the runtime removes the stubs from its words
         // before that.
-        unsafe { (*state).trace_point(method as u64) }
+        unsafe { (*state).trace_point(u64::from(method as u32)) }
     }
 }
 

@@ -252,9 +252,12 @@ impl Target for Adb {
 
     fn install_app(&mut self, apk: &Path) -> Result<Start> {
         self.push(apk, APK)?;
-        let said = self.shell(&format!("pm install -r {APK}"))?;
-        ensure!(said.contains("Success"), "pm install says: {said}");
-        self.has_app = true;
+        let said = self.shell(&format!("pm install -r {APK}"));
+        self.has_app = (said.as_ref()).is_ok_and(|said| said.contains("Success"));
+        // Android has its own copy now, or wants none.
+        self.shell(&format!("rm -f {APK}"))?;
+        let said = said?;
+        ensure!(self.has_app, "pm install says: {said}");
         Ok(Start::Ready)
     }
 
@@ -277,7 +280,6 @@ impl Target for Adb {
         }
         self.shell(&format!("am force-stop {PACKAGE}"))?;
         self.shell(&format!("pm uninstall {PACKAGE}"))?;
-        self.shell(&format!("rm -f {APK}"))?;
         self.has_app = false;
         // What an app says is in the log.
         Ok(String::new())

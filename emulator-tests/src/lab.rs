@@ -157,6 +157,16 @@ impl LabTarget {
     }
 }
 
+/// An app that nobody stopped, because a step failed, ends with its target.
+impl Drop for LabTarget {
+    fn drop(&mut self) {
+        if let Some((child, _)) = &mut self.app {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 impl Target for LabTarget {
     fn name(&self) -> String {
         format!(

@@ -34,6 +34,8 @@ struct Device {
     log: String,
     /// Whether the suite has the app: checking an APK takes seconds.
     with_app: bool,
+    /// It refuses to install the app.
+    refuses_app: bool,
     /// It does not find the app's activity.
     no_activity: bool,
     /// The app saves no trace.
@@ -187,6 +189,9 @@ impl Device {
     fn app(&mut self, command: &str) -> Option<String> {
         if let Some(path) = command.strip_prefix("pm install -r ") {
             assert!(self.files.contains_key(path), "not copied: {path}");
+            if self.refuses_app {
+                return Some("Failure [INSTALL_FAILED_NO_MATCHING_ABIS]\n".into());
+            }
             self.has_app = true;
             return Some("Success\n".into());
         }
@@ -403,6 +408,25 @@ fn a_healthy_device_passes_and_is_left_as_it_was() {
     }
     // One traced, one not, three pairs.
     assert_eq!(device.runs, 8);
+}
+
+#[test]
+fn of_an_app_that_cannot_be_installed_nothing_stays() {
+    if apk().is_none() {
+        eprintln!("skipped: no APK");
+        return;
+    }
+    let (cases, device) = on(Device {
+        with_app: true,
+        refuses_app: true,
+        ..Device::healthy()
+    });
+    let failed = failures(&cases);
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!(failed[0].0, "the app can be installed");
+    assert!(failed[0].1.contains("INSTALL_FAILED"), "{failed:?}");
+    let path = "/data/local/tmp/hindsight-boot-test.apk";
+    assert!(!device.files.contains_key(path));
 }
 
 #[test]

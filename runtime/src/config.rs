@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::container::Consent;
+use hindsight_trace_format::library_rules;
 use hindsight_trace_format::ring::{Geometry, MAX_LOG2_BYTES, MIN_LOG2_BYTES};
 
 use crate::clock::Fallback;
@@ -236,6 +237,9 @@ pub struct Config {
     pub directory: PathBuf,
     /// `socket=PATH`: a Unix socket that takes commands.
     pub socket: Option<PathBuf>,
+    /// `shared-memory=DIR`: rings, stacks and names are kept in a file of this folder, which can be read when the process was
+    /// killed.
+    pub shared_memory: Option<PathBuf>,
     /// `snapshot-at-exit=yes|no`: take a snapshot when the process ends in an orderly way.
     pub snapshot_at_exit: bool,
     /// `snapshot-at-crash=yes|no`: take a snapshot when an exception that nothing caught ends a thread, once in a process.
@@ -261,7 +265,10 @@ pub struct Config {
     pub protocol: Protocol,
     /// `events=`, `event-ring=`, `event-rings=`, `event-spool=`.
     pub events: Events,
-    /// `rules=PATH`: the file with [rules](crate::rules); switches the events of their category on, too.
+    /// `values=yes|no`: rules may record the values of fields; on a device in debuggable builds only.
+    pub values: bool,
+    /// `rules=PATH`: the file with [rules](crate::rules), or the [name](library_rules::NAME) of those for libraries; switches
+    /// the events of their category on, too.
     pub rules: Option<PathBuf>,
     /// `stack-table=`, `stack-interval=`, `stack-requests=`.
     pub stacks: Stacks,
@@ -276,6 +283,7 @@ impl Default for Config {
             geometry: Geometry::default(),
             directory: std::env::temp_dir(),
             socket: None,
+            shared_memory: None,
             snapshot_at_exit: false,
             snapshot_at_crash: false,
             #[cfg(feature = "check-balance")]
@@ -289,6 +297,7 @@ impl Default for Config {
             nanoscope: false,
             protocol: Protocol::Checkpoint,
             events: Events::default(),
+            values: false,
             rules: None,
             stacks: Stacks::default(),
             limits: Limits::default(),
@@ -303,7 +312,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, snapshot-at-exit, snapshot-at-crash, check-balance, rewind, rewind-log, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules, {limits})", limits = Limits::KEYS)]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, shared-memory, snapshot-at-exit, snapshot-at-crash, check-balance, rewind, rewind-log, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules, values, {limits})", limits = Limits::KEYS)]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -395,6 +404,9 @@ impl Config {
                 "ring" => config.geometry = geometry("ring", value)?,
                 "dir" => config.directory = absolute("dir", value)?,
                 "socket" => config.socket = Some(absolute("socket", value)?),
+                "shared-memory" => {
+                    config.shared_memory = Some(absolute("shared-memory", value)?);
+                }
                 "snapshot-at-exit" => {
                     config.snapshot_at_exit = yes_or_no("snapshot-at-exit", value)?;
                 }
@@ -454,6 +466,8 @@ impl Config {
                     config.events.categories = Categories::parse(value)
                         .ok_or_else(|| bad("events", value, &Categories::takes()))?;
                 }
+                "values" => config.values = yes_or_no("values", value)?,
+                "rules" if value == library_rules::NAME => config.rules = Some(value.into()),
                 "rules" => config.rules = Some(absolute("rules", value)?),
                 "event-ring" => config.events.geometry = geometry("event-ring", value)?,
                 "event-rings" => {
@@ -634,7 +648,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "trace=all, ring=16,dir=/a/b,socket=/s,snapshot-at-exit=yes,snapshot-at-crash=yes,rewind=2us,max-rings=3,unload=journal,consent=names,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5,max-files=7";
+        let text = "trace=all, ring=16,dir=/a/b,socket=/s,shared-memory=/m,snapshot-at-exit=yes,snapshot-at-crash=yes,rewind=2us,max-rings=3,unload=journal,consent=names,counter=native,nanoscope=yes,protocol=checkpoint,events=waits+tasks,values=yes,event-ring=14,event-rings=9,event-spool=off,stack-table=14,stack-interval=500/2000,stack-requests=5,max-files=7";
         assert_eq!(
             Config::parse(text).unwrap(),
             Config {
@@ -642,6 +656,7 @@ mod tests {
                 geometry: Geometry::new(16).unwrap(),
                 directory: "/a/b".into(),
                 socket: Some("/s".into()),
+                shared_memory: Some("/m".into()),
                 snapshot_at_exit: true,
                 snapshot_at_crash: true,
                 rewind: Rewind::parse("2us").unwrap(),
@@ -658,6 +673,7 @@ mod tests {
                     max_rings: 9,
                     spool: None,
                 },
+                values: true,
                 rules: None,
                 stacks: Stacks {
                     table: 14,
@@ -719,6 +735,9 @@ mod tests {
         let both = Category::Waits.bit() | Category::Rules.bit();
         assert_eq!(config.events.categories, Categories(both));
         assert!(!config.is_off());
+        let config = Config::parse("rules=libraries").unwrap();
+        assert_eq!(config.rules, Some("libraries".into()));
+        assert!(Config::parse("rules=others").is_err());
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! the recorder does nothing at all: [`is_child`] is true, each call into the recorder returns at once, and the
 //! thread's trace points are off. A fork by a raw `clone` system call, which calls no handler of libc, is not noticed.
 //!
-//! Of each ring the child has an empty copy, which the kernel makes ([`Ring`](crate::Ring)).
+//! Of each ring the child has an empty copy, which the kernel makes ([`Ring`](crate::Ring)). Memory that the process shares is
+//! not mapped in a child; its handler puts zeros there.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::Once;
 
 use hindsight_trace_format::ring::CURSOR_OFF;
@@ -21,6 +22,9 @@ static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// The descriptor of the control socket; -1 without one.
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
+
+/// The addresses that a child gets zeros at: start, and number of bytes.
+static SHARED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 thread_local! {
     /// The words of this thread while it is registered. The child's handler cannot look for them: it must not lock.
@@ -65,9 +69,31 @@ pub(crate) fn close_in_child(socket: libc::c_int) {
     SOCKET.store(socket, Ordering::Relaxed);
 }
 
+/// A child has zeros of its own at these addresses, where this process has memory that it shares; 0 bytes: nowhere.
+pub(crate) fn replace_in_child(start: usize, bytes: usize) {
+    SHARED[1].store(0, Ordering::Relaxed);
+    SHARED[0].store(start, Ordering::Relaxed);
+    SHARED[1].store(bytes, Ordering::Release);
+}
+
 /// Runs in the child, on its only thread, before `fork` returns there.
 unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
+    let [start, bytes] = [0, 1].map(|i: usize| SHARED[i].load(Ordering::Relaxed));
+    if bytes != 0 {
+        // SAFETY: the range is the parent's reservation, and nothing of it is mapped in the child. A trace point in which a
+        // signal handler has forked stores there when it goes on.
+        unsafe {
+            libc::mmap(
+                start as *mut libc::c_void,
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                -1,
+                0,
+            );
+        }
+    }
     let _ = WORDS.try_with(|place| {
         if let Some(words) = place.get() {
             // SAFETY: the words of the calling thread, valid until it calls `set_words` again.

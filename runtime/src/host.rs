@@ -28,7 +28,8 @@ pub struct ProcessIdentity {
     pub extra: Vec<(String, String)>,
 }
 
-/// The managed runtime. Only [`log`](Self::log), [`name_methods_of_loader`](Self::name_methods_of_loader) and
+/// The managed runtime. Only [`log`](Self::log), [`name_methods_of_class`](Self::name_methods_of_class),
+/// [`name_methods_of_loader`](Self::name_methods_of_loader) and
 /// [`obstacle_to_lock_free`](Self::obstacle_to_lock_free) are called on threads other than the control thread.
 pub trait Host: Send + Sync + 'static {
     /// Registers the calling thread with the managed runtime; false if the runtime is shutting down.
@@ -53,6 +54,22 @@ pub trait Host: Send + Sync + 'static {
     /// Passes the names of the methods at `addresses`, which are sorted, to `named`; addresses without a live method are left
     /// out. May take long: the host lets other threads go on meanwhile.
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol));
+    /// Passes the names of all methods of all classes that are linked now to `named`, those of one class after each other. May
+    /// take long: the host lets other threads go on meanwhile. From now on the host calls
+    /// [`Recorder::class_linked`](crate::Recorder::class_linked) for each class.
+    fn name_linked_classes(&self, named: &mut dyn FnMut(Symbol)) {
+        let _ = named;
+    }
+    /// Passes the names of a class's methods to `named`. The class is the one given to
+    /// [`Recorder::class_linked`](crate::Recorder::class_linked), which makes this call on the same thread.
+    fn name_methods_of_class(&self, class: usize, named: &mut dyn FnMut(Symbol)) {
+        let _ = (class, named);
+    }
+    /// Whether several methods may be recorded with this address; then none gets a name. Once this is so, it stays so.
+    fn is_ambiguous(&self, address: u64) -> bool {
+        let _ = address;
+        false
+    }
     /// Passes the names of a class loader's methods to `named`. The loader is the one given to
     /// [`Recorder::loader_unloading`](crate::Recorder::loader_unloading), which makes this call on the same thread,
     /// before the methods are freed.

@@ -23,9 +23,10 @@
 //! | `control` | the control thread: snapshots, status, retention of rings, and where its commands come from |
 //! | `session`, `registry`, `journal`, `names` | the state that all threads share |
 //! | `handshake` | how a thread agrees to a change of its ring |
-//! | `panics` | messages of panics in the log |
+//! | `panics`, `unwinding` | messages of panics in the log; no build without unwinding |
 //! | `fork` | what a forked child of the process must not do |
 //! | `thread` | one thread's ring, cursor and words |
+//! | `shared` | the memory that survives the process: rings, stacks, names |
 //! | `clock` | the counter that trace points read |
 //! | `folder` | the process's files in the folder for snapshots |
 //! | `rules` | the rules file |
@@ -64,9 +65,15 @@ mod registry;
 pub mod rewind;
 pub mod rules;
 mod session;
+#[cfg_attr(
+    feature = "loom",
+    allow(dead_code, reason = "rings of models are not shared")
+)]
+mod shared;
 pub mod stacks;
 mod sync;
 mod thread;
+mod unwinding;
 
 pub use command::{NanoscopeCommand, SnapshotOutcome};
 pub use config::{Config, ConfigError, ThreadSelection};

@@ -3,7 +3,11 @@
 
 use std::collections::HashMap;
 
+use std::sync::Arc;
+
 use hindsight_trace_format::container::Strings;
+
+use crate::shared::SharedMemory;
 
 /// Maximum number of names.
 const MAX_NAMES: usize = 4096;
@@ -11,15 +15,25 @@ const MAX_NAMES: usize = 4096;
 const MAX_BYTES: usize = 200;
 
 /// The registered names, at most 800 KiB.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Names {
     numbers: HashMap<String, u32>,
     names: Vec<String>,
     /// Names that found no room.
     refused: u64,
+    /// Gets each name, too.
+    shared: Option<Arc<SharedMemory>>,
 }
 
 impl Names {
+    /// No names yet. Each one goes into the memory that the process shares, too, if it does.
+    pub(crate) fn new(shared: Option<&Arc<SharedMemory>>) -> Self {
+        Names {
+            shared: shared.map(Arc::clone),
+            ..Names::default()
+        }
+    }
+
     /// The number of a name, from 1 on; 0 if there is no room for another name.
     pub(crate) fn register(&mut self, name: &str) -> u32 {
         let name = clip(name);
@@ -31,6 +45,9 @@ impl Names {
             return 0;
         }
         self.names.push(name.to_owned());
+        if let Some(shared) = &self.shared {
+            shared.add_event_name(name);
+        }
         let number = self.names.len() as u32;
         self.numbers.insert(name.to_owned(), number);
         number

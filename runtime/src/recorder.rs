@@ -13,7 +13,7 @@ use crate::clock;
 use crate::command::{Command, NanoscopeCommand, Reply, SnapshotOutcome, Trigger};
 use crate::config::Config;
 use crate::control::socket::ControlSocket;
-use crate::control::{nanoscope, property, rules, ControlThread};
+use crate::control::{nanoscope, property, rules, sharing, ControlThread};
 use crate::folder::starts::Start;
 use crate::fork;
 use crate::handshake::TracedThread;
@@ -76,6 +76,7 @@ impl Recorder {
                     if ok {
                         // Before the first thread is traced.
                         control.announce_categories();
+                        sharing::publish(&control);
                         rules::load_configured(&control);
                     }
                     let _ = attached.send(ok);
@@ -210,6 +211,19 @@ impl Recorder {
             Some(Ended::EventsKept) => self.session.events_ring_ended(),
             None => {}
         }
+    }
+
+    /// A class was linked, and none of its methods has run yet. `class` is the host's number for it. Does nothing unless names
+    /// must survive the process.
+    pub fn class_linked(&self, class: usize) {
+        let Some(shared) = self.session.shared().filter(|_| !self.is_child()) else {
+            return;
+        };
+        let mut symbols = Vec::new();
+        let counter = clock::counter();
+        (self.session.host).name_methods_of_class(class, &mut |symbol| symbols.push(symbol));
+        sharing::mark_ambiguous(&self.session, &mut symbols);
+        shared.add_methods(counter, &symbols);
     }
 
     /// The number of a name for the program's own events; 0 if there is no room for another name.

@@ -328,6 +328,13 @@ impl Registry {
             .min()
     }
 
+    /// Bytes of slots in the retired rings.
+    pub(crate) fn retired_bytes(&self) -> u64 {
+        let tables = self.tables();
+        let bytes = tables.retired.iter().map(|r| r.written_bytes().len());
+        bytes.sum::<usize>() as u64
+    }
+
     /// Whether any thread records, or any ring that was recorded into is kept.
     pub(crate) fn has_rings(&self) -> bool {
         let tables = self.tables();

@@ -14,13 +14,13 @@ use crate::config::Config;
 use crate::handshake::sampling::Sampling;
 use crate::handshake::TracedThread;
 use crate::host::Host;
-#[cfg(feature = "lock-free")]
 use crate::host::Severity;
 use crate::journal::Journal;
 use crate::names::Names;
 use crate::registry::Registry;
 use crate::rewind::RewindLimit;
 use crate::rules::Rules;
+use crate::shared::{SharedMemory, Sizes};
 use crate::stacks::ProcessStacks;
 use crate::sync::lock;
 use crate::thread::ring::{Ring, RingPool};
@@ -32,6 +32,8 @@ use crate::thread::words::ThreadWords;
 pub(crate) struct Session {
     pub(crate) host: Box<dyn Host>,
     pub(crate) config: Config,
+    /// The memory that survives the process, if it is configured.
+    shared: Option<Arc<SharedMemory>>,
     /// Rings for calls.
     pool: RingPool,
     /// Rings for events only.
@@ -73,34 +75,42 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(config: Config, host: Box<dyn Host>) -> Self {
         let started = clock::sample();
+        let shared = shared_memory(&config, &*host);
+        let shared_ref = shared.as_ref();
         Session {
             #[cfg(feature = "lock-free")]
             lock_free: config.protocol == crate::config::Protocol::LockFree
                 && can_be_lock_free(&*host),
-            pool: RingPool::new(config.geometry),
+            pool: RingPool::new(config.geometry).in_memory(shared_ref),
             spool: Arc::new(Spool::new(
                 config.events.spooled_rings(),
-                RingPool::with_mode(config.events.geometry, RingMode::Events),
+                RingPool::with_mode(config.events.geometry, RingMode::Events).in_memory(shared_ref),
             )),
             event_rings: AtomicUsize::new(0),
             refused_event_rings: AtomicU64::new(0),
             categories: AtomicU32::new(config.events.categories.0),
             last_file: AtomicU32::new(0),
             threads: AtomicU64::new(0),
-            stacks: Arc::new(ProcessStacks::new(&config.stacks, started)),
+            stacks: Arc::new(ProcessStacks::new(&config.stacks, started, shared_ref)),
             started,
             registry: Registry::new(config.max_rings()),
             rewind: RewindLimit::new(config.rewind, started),
             journal: Mutex::default(),
-            names: Mutex::default(),
+            names: Mutex::new(Names::new(shared_ref)),
             rules: Mutex::default(),
             unnamed_loaders: AtomicU64::new(0),
             refused_rings: AtomicU64::new(0),
             #[cfg(feature = "check-balance")]
             balance: Mutex::default(),
+            shared,
             host,
             config,
         }
+    }
+
+    /// The memory that survives the process, if there is one.
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedMemory>> {
+        self.shared.as_ref()
     }
 
     /// A registered thread, not traced yet.
@@ -268,6 +278,27 @@ impl Session {
     pub(crate) fn take_balance_report(&self) -> balance::Report {
         std::mem::take(&mut *lock(&self.balance))
     }
+}
+
+/// The memory that survives the process, if it is configured. Without it, rings are in memory of the process's own; that is logged.
+fn shared_memory(config: &Config, host: &dyn Host) -> Option<Arc<SharedMemory>> {
+    let folder = config.shared_memory.as_ref()?;
+    let path = folder.join(format!("{}.memory", std::process::id()));
+    let made = SharedMemory::create(Sizes::of(config), &path);
+    let problem = |e: std::io::Error| {
+        let remedy = match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                "; it is of an earlier process with this id: remove it"
+            }
+            _ => "",
+        };
+        format!(
+            "rings will not survive this process: {}: {e}{remedy}",
+            path.display()
+        )
+    };
+    made.map_err(|e| host.log(Severity::Warning, &problem(e)))
+        .ok()
 }
 
 /// Whether the lock-free protocol can be used; logs the obstacle if not.

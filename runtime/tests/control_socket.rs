@@ -230,3 +230,44 @@ fn a_property_set_before_the_app_has_its_name_is_obeyed_in_the_foreground() {
     come_to_foreground();
     assert!(world.logged(Severity::Error, &started));
 }
+
+#[test]
+fn values_of_fields_need_the_configurations_consent() {
+    for (configuration, why) in [
+        (
+            "",
+            Some("the configuration does not allow value=yes: start the process with values=yes"),
+        ),
+        (
+            ",values=yes,consent=names",
+            Some("value=yes needs consent=content"),
+        ),
+        (",values=yes", None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (recorder, _world) = start(folder.path(), &format!(",events=rules{configuration}"));
+        let mut client = Client::new(folder.path());
+        let mut load = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            let answer = client.ask(&format!("rules {}\n", file.display()));
+            let in_force = client.ask("status\n");
+            (
+                answer,
+                in_force.contains(&format!(r#""rules":{{"file":"{}""#, file.display())),
+                file,
+            )
+        };
+        let (answer, is_in_force, _) = load("without.txt", "field a.B.c\n");
+        assert!(answer == "ok" && is_in_force, "{configuration}");
+        let (answer, is_in_force, file) = load("with.txt", "field a.B.c\nfield a.B.d value=yes\n");
+        match why {
+            Some(why) => {
+                assert_eq!(answer, format!("error {}:2: {why}", file.display()));
+                assert!(!is_in_force);
+            }
+            None => assert!(answer == "ok" && is_in_force, "{answer}"),
+        }
+        recorder.shutdown();
+    }
+}

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{FakeHost, Managed, World};
-use hindsight_runtime::{Recorder, Severity, SnapshotOutcome};
+use hindsight_runtime::{NanoscopeCommand, Recorder, Severity, SnapshotOutcome};
+use hindsight_trace_format::container::Reader;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -85,27 +86,126 @@ fn a_program_that_triggers_too_many_snapshots_is_refused_and_a_user_is_not() {
 }
 
 #[test]
-fn a_snapshot_larger_than_the_limit_is_refused() {
+fn a_snapshot_larger_than_the_limit_is_refused_and_its_rings_stay() {
+    const CALLS: usize = 1 << 17;
     let folder = tempfile::tempdir().unwrap();
     let configuration = format!(
-        "trace=all,ring=21,max-mib=1,dir={}",
+        "trace=all,ring=21,max-mib=1,snapshot-interval=86400,dir={}",
         folder.path().display()
     );
     let (recorder, world) = start(&configuration);
     let recorder = recorder.unwrap();
     Managed::run(&recorder, &world, |thread| {
-        for _ in 0..1 << 17 {
+        for _ in 0..CALLS - 100 {
             thread.enter(0x10_0000);
             thread.exit();
         }
-        let outcome = thread.native(|| recorder.snapshot("x".into(), 0, PATIENCE));
-        let SnapshotOutcome::Failed(message) = outcome else {
-            panic!("{outcome:?}");
-        };
-        assert!(message.contains("max-mib=1"), "{message}");
+        // A snapshot that is refused does not count for `snapshot-interval`.
+        for _ in 0..10 {
+            let outcome = thread.native(|| recorder.snapshot("x".into(), 0, PATIENCE));
+            let SnapshotOutcome::Failed(message) = outcome else {
+                panic!("{outcome:?}");
+            };
+            assert!(message.contains("max-mib=1"), "{message}");
+        }
+        assert!(thread.is_traced());
+        assert!(names(folder.path(), ".hindsight").is_empty());
+        let path = folder.path().join("named");
+        let stop = NanoscopeCommand::Stop(path.clone());
+        thread
+            .native(|| recorder.nanoscope(common::gettid(), stop, PATIENCE))
+            .unwrap();
+        assert_eq!(entries(&path), CALLS - 100);
     });
-    assert!(names(folder.path(), ".hindsight").is_empty());
     recorder.shutdown();
+}
+
+/// The entries on the first thread of the file.
+fn entries(path: &Path) -> usize {
+    let bytes = std::fs::read(path).unwrap();
+    let reader = Reader::new(&bytes).unwrap();
+    let ring = reader.ring(0).unwrap().unwrap();
+    let events = ring.slots().events();
+    events.filter_map(|e| e.entered_method()).count()
+}
+
+#[test]
+fn without_free_space_nothing_is_taken_from_the_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = format!(
+        "trace=off,ring=12,min-free-mib={},snapshot-interval=86400,dir={}",
+        1 << 20,
+        folder.path().display()
+    );
+    let (recorder, world) = start(&configuration);
+    let recorder = recorder.unwrap();
+    Managed::run(&recorder, &world, |thread| {
+        let tid = common::gettid();
+        let ask = |command| recorder.nanoscope(tid, command, PATIENCE);
+        thread.native(|| ask(NanoscopeCommand::Start)).unwrap();
+        thread.enter(0x10_0000);
+        for _ in 0..10 {
+            let stop = NanoscopeCommand::Stop(folder.path().join("named"));
+            let refused = thread.native(|| ask(stop)).unwrap_err();
+            assert!(refused.contains("min-free-mib"), "{refused}");
+            assert!(thread.is_traced());
+        }
+    });
+    recorder.shutdown();
+}
+
+/// The property is about the main thread. The harness has its own, so a child process forks: what forks is the main thread there.
+#[test]
+fn without_free_space_the_property_can_be_emptied_again() {
+    const CHILD: &str = "HINDSIGHT_TEST_FORKS";
+    if std::env::var_os(CHILD).is_none() {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args([
+            "--exact",
+            "--nocapture",
+            "without_free_space_the_property_can_be_emptied_again",
+        ]);
+        let output = child.env(CHILD, "1").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    // SAFETY: no recorder and no other test runs in this process.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let done = std::panic::catch_unwind(empty_the_property_again);
+        // SAFETY: no precondition.
+        unsafe { libc::_exit(i32::from(done.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and room for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+fn empty_the_property_again() {
+    assert_eq!(common::gettid(), std::process::id(), "the main thread");
+    for trace in ["off", "all"] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let (recorder, world) = start(&format!(
+            "trace={trace},ring=12,min-free-mib={},dir={},socket={}",
+            1 << 20,
+            folder.path().display(),
+            socket.display()
+        ));
+        let recorder = recorder.unwrap();
+        Managed::run(&recorder, &world, |thread| {
+            let set = |value: &str| ask(&socket, &format!("property dev.nanoscope={value}"));
+            assert_eq!(thread.native(|| set("test:named")), "ok\n");
+            thread.enter(0x10_0000);
+            for _ in 0..3 {
+                let refused = thread.native(|| set(""));
+                assert!(refused.contains("min-free-mib"), "{trace}: {refused}");
+                assert!(thread.is_traced());
+            }
+        });
+        recorder.shutdown();
+    }
 }
 
 /// Each process that this test starts runs the same test, because the name of its thread is a part of the file's.

@@ -148,7 +148,14 @@ fn command(dice: &mut Dice, threads: &Mutex<Vec<u32>>, file: u64) -> String {
     }
 }
 
-fn race(configuration: &str, seed: u64) {
+/// Races until one of them has recorded something: in a short race with few rings, by chance no thread that has one may be saved.
+fn races(configuration: &str, seed: u64) {
+    let recorded = (0..20).any(|attempt| race(configuration, seed + 100_000 * attempt) > 0);
+    assert!(recorded, "nothing was recorded");
+}
+
+/// Returns the number of events in all files.
+fn race(configuration: &str, seed: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("control");
     let config = common::parse(&format!(
@@ -260,26 +267,26 @@ fn race(configuration: &str, seed: u64) {
     });
     recorder.shutdown();
     let last = check_all(folder.path());
-    assert!(events.into_inner() + last > 0, "nothing was recorded");
     assert!(!world.logged(Severity::Error, "internal error"));
+    events.into_inner() + last
 }
 
 #[test]
 fn nothing_is_torn_with_every_thread_traced() {
-    race("trace=all,max-rings=unlimited,snapshot-at-exit=yes", 1);
+    races("trace=all,max-rings=unlimited,snapshot-at-exit=yes", 1);
 }
 
 #[test]
 fn nothing_is_torn_with_few_rings() {
-    race("trace=off,max-rings=3", 2);
+    races("trace=off,max-rings=3", 2);
 }
 
 #[cfg(feature = "lock-free")]
 #[test]
 fn nothing_is_torn_without_safepoints() {
-    race(
+    races(
         "trace=all,max-rings=unlimited,snapshot-at-exit=yes,protocol=lock-free",
         5,
     );
-    race("trace=off,max-rings=3,protocol=lock-free", 6);
+    races("trace=off,max-rings=3,protocol=lock-free", 6);
 }

@@ -550,8 +550,8 @@ fn a_snapshot_in_a_folder_that_cannot_be_read_succeeds() {
         name.rsplit('-').next().unwrap().to_owned()
     });
     assert_eq!(Vec::from_iter(numbers), ["3", "4"]);
-    // They, and the list of their names: the start has succeeded.
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+    // They, the list of their names, and the note of the last look at their ages: the start has succeeded.
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
 }
 
 /// Only one crash is saved, the first one for which there is a file.

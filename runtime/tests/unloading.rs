@@ -93,6 +93,29 @@ fn every_method_has_the_name_of_its_time() {
 }
 
 #[test]
+fn an_address_of_several_methods_has_neither_their_names_nor_former_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recorder, world) = start(folder.path(), "");
+    let file = Managed::run(&recorder, &world, |thread| {
+        load(&world, 1, "First");
+        thread.enter(METHOD);
+        thread.exit();
+        thread.enter(UNUSED);
+        thread.exit();
+        thread.native(|| recorder.loader_unloading(1));
+        thread.enter(METHOD);
+        // A second method gets the address while the file is written.
+        let other = Arc::clone(&world);
+        *world.meanwhile.lock().unwrap() = Some(Box::new(move || {
+            other.ambiguous.lock().unwrap().push(METHOD);
+        }));
+        thread.native(|| bytes(recorder.snapshot("x".into(), 0, PATIENCE)))
+    });
+    assert_eq!(classes(&file), ["?", "First", "?"]);
+    assert_eq!(loss(&file, "without a name"), Some(1));
+}
+
+#[test]
 fn a_loader_that_is_unloaded_during_the_shutdown_has_names_in_the_last_file() {
     let folder = tempfile::tempdir().unwrap();
     let (recorder, world) = start(folder.path(), ",snapshot-at-exit=yes");

@@ -159,7 +159,14 @@ pub enum FieldKind {
     Choice(&'static [&'static str]),
     /// A truth value.
     Flag,
+    /// Index of an instruction in a method's dex code, in units of 16 bits; [`NO_DEX_PC`]: unknown.
+    DexPc,
+    /// The bits of a value of the program, of the type that the event's field `type` names ([`VALUE_TYPES`]).
+    Value,
 }
+
+/// The number of a [`FieldKind::DexPc`] that is not known.
+pub const NO_DEX_PC: u64 = 0xffff_ffff;
 
 /// A field of an event: some bits of a payload slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,6 +249,20 @@ pub const FRAME_CALLBACKS: &[&str] = &[
 ];
 /// Steps in the lifecycle of an activity.
 pub const LIFECYCLE_STEPS: &[&str] = &["create", "start", "resume", "pause", "stop", "destroy"];
+/// Types of [`FieldKind::Value`]. Integers are extended with their sign to 64 bits (`char` with zeros), a float has its 32
+/// bits; of an object there is its identity, 0 for null.
+pub const VALUE_TYPES: &[&str] = &[
+    "not recorded",
+    "boolean",
+    "byte",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "object",
+];
 
 macro_rules! catalogue {
     ($(
@@ -308,8 +329,8 @@ impl Spec {
 }
 
 use FieldKind::{
-    Bytes, Choice, Class, Count, Flag, Identity, Method, Milliseconds, MonotonicNs, Nanoseconds,
-    Number, String, Tid,
+    Bytes, Choice, Class, Count, DexPc, Flag, Identity, Method, Milliseconds, MonotonicNs,
+    Nanoseconds, Number, String, Tid, Value,
 };
 
 catalogue! {
@@ -525,12 +546,12 @@ catalogue! {
     RuleEnd = 0x1ca, "rule ends", Rules, Boundary, Runtime,
         whole("name", 0, String),
         whole("object", 1, Identity);
-    /// A field that a rule names is read. The object is the one that has the field; 0 if the field is static.
-    FieldRead = 0x1d2, "field read", Rules, Connection, Runtime,
+    /// As a `FieldRead`. Earlier versions of the runtime wrote it in this form; readers show it as a `FieldRead`.
+    ShortFieldRead = 0x1d2, "field read, short", Rules, Connection, Runtime,
         whole("name", 0, String),
         whole("object", 1, Identity);
-    /// A field that a rule names is written. The value is not recorded.
-    FieldWritten = 0x1da, "field written", Rules, Connection, Runtime,
+    /// As a `FieldWritten`. Earlier versions of the runtime wrote it in this form; readers show it as a `FieldWritten`.
+    ShortFieldWritten = 0x1da, "field written, short", Rules, Connection, Runtime,
         whole("name", 0, String),
         whole("object", 1, Identity);
     /// An activity begins to be created, started …
@@ -552,6 +573,34 @@ catalogue! {
     GcPauseBegin = 0x1f8, "collection suspends all threads", Runtime, Boundary, Runtime;
     /// The garbage collection resumes all threads. On Android 14 some run already.
     GcPauseEnd = 0x200, "collection resumes all threads", Runtime, Boundary, Runtime;
+    /// A field that a rule names is read. The object is the one that has the field; 0 if the field is static. The method
+    /// reads it, by its instruction at `dex pc`; a native method has none. The value is only recorded if the rule asks for
+    /// it and the process's configuration allows it; it is the field's just before the read.
+    FieldRead = 0x20c, "field read", Rules, Connection, Runtime,
+        part("name", 0, 0, 32, String),
+        part("type", 0, 32, 8, Choice(VALUE_TYPES)),
+        part("object", 1, 0, 32, Identity),
+        part("dex pc", 1, 32, 32, DexPc),
+        whole("method", 2, Method),
+        whole("value", 3, Value);
+    /// A field that a rule names is written, with this value; otherwise as for a read.
+    FieldWritten = 0x214, "field written", Rules, Connection, Runtime,
+        part("name", 0, 0, 32, String),
+        part("type", 0, 32, 8, Choice(VALUE_TYPES)),
+        part("object", 1, 0, 32, Identity),
+        part("dex pc", 1, 32, 32, DexPc),
+        whole("method", 2, Method),
+        whole("value", 3, Value);
+    /// In a method whose branches a rule traces, the thread went on at `to` after the branch instruction at `from`, this
+    /// number of times since its last such event. The first time in a call is recorded at once, further ones every 10 ms, and
+    /// the rest when the call ends.
+    /// Without `from` and `to`: branches that were not told apart, because there were too many different ones.
+    BranchTaken = 0x21b, "branches taken", Rules, Semantics, Runtime,
+        part("name", 0, 0, 32, String),
+        part("times", 0, 32, 32, Number),
+        part("from", 1, 0, 32, DexPc),
+        part("to", 1, 32, 32, DexPc),
+        whole("method", 2, Method);
 }
 
 /// The bits of a node's number in [`Extension::PackedStack`].
@@ -588,21 +637,24 @@ impl Extension {
         Spec::from_number(number).map(|s| s.extension)
     }
 
-    /// The event in the form that readers use: a `PackedStack` as a `Stack`. `payload` has its slots, and zeros.
+    /// The event in the form that readers use: a `PackedStack` as a `Stack`, a `ShortFieldRead` as a `FieldRead`, a
+    /// `ShortFieldWritten` as a `FieldWritten`. `payload` has its slots, and zeros.
     pub fn unpacked(self, payload: [u64; 4]) -> (Self, [u64; 4]) {
-        if self != Extension::PackedStack {
-            return (self, payload);
-        }
+        let form = match self {
+            Extension::PackedStack => Extension::Stack,
+            Extension::ShortFieldRead => Extension::FieldRead,
+            Extension::ShortFieldWritten => Extension::FieldWritten,
+            _ => return (self, payload),
+        };
         let mut unpacked = [0; 4];
-        for (from, to) in self
-            .spec()
-            .fields
-            .iter()
-            .zip(Extension::Stack.spec().fields)
-        {
-            to.set(&mut unpacked, from.get(&payload));
+        for to in form.spec().fields {
+            match self.spec().field(to.name) {
+                Some(from) => to.set(&mut unpacked, from.get(&payload)),
+                None if to.kind == DexPc => to.set(&mut unpacked, NO_DEX_PC),
+                None => {}
+            }
         }
-        (Extension::Stack, unpacked)
+        (form, unpacked)
     }
 
     /// Its entry in the catalogue.
@@ -682,6 +734,25 @@ mod tests {
         }
         let other = (Extension::Stack, [1, 2, 3, 4]);
         assert_eq!(Extension::Stack.unpacked([1, 2, 3, 4]), other);
+    }
+
+    #[test]
+    fn a_short_access_to_a_field_is_one_without_a_method() {
+        let (kind, payload) = Extension::ShortFieldWritten.unpacked([5, 7, 0, 0]);
+        assert_eq!(kind, Extension::FieldWritten);
+        let expected = [
+            ("name", 5),
+            ("type", 0),
+            ("object", 7),
+            ("dex pc", NO_DEX_PC),
+            ("method", 0),
+            ("value", 0),
+        ];
+        for (name, number) in expected {
+            assert_eq!(kind.spec().field(name).unwrap().get(&payload), number);
+        }
+        let (kind, _) = Extension::ShortFieldRead.unpacked([5, 7, 0, 0]);
+        assert_eq!(kind, Extension::FieldRead);
     }
 
     #[test]

@@ -16,6 +16,11 @@
 pub mod catalogue;
 #[cfg(feature = "std")]
 pub mod container;
+pub mod library_rules;
+#[cfg(feature = "std")]
+pub mod methods;
 pub mod reverse;
 pub mod ring;
+#[cfg(feature = "std")]
+pub mod shared;
 pub mod slot;

@@ -28,6 +28,8 @@ pub const TAG_WIDE_ENTRY: u32 = 1;
 /// Low half of the slot of an entry that was taken back: the call was short, and recording goes on in this slot. Such
 /// slots stand only between the cursor and the oldest slot of the ring, so readers of rings skip them there.
 pub const TAG_TAKEN_BACK: u32 = 0xff8;
+/// A slot of a part of a ring that was cleared because recording goes on there: skipped like those that were taken back.
+pub const CLEARED: Slot = Slot::taken_back(0);
 /// The first low half that is an extension number.
 pub const FIRST_EXTENSION: u32 = 2;
 /// The smallest low half that is a method's address. Smaller addresses are in page zero, where no method can be.

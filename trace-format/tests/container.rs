@@ -334,3 +334,40 @@ fn stacks_are_found_without_the_section_table() {
         assert_eq!(recovered.reader.stacks().unwrap(), expected);
     }
 }
+
+/// Bytes that are missing shift all strings after them: none of the fragments is a name.
+#[test]
+fn fragments_of_damaged_symbols_are_no_names() {
+    let symbol = |i: u64| Symbol {
+        address: 0x7000_0000 + 16 * i,
+        class: format!("com.example.notes{}.Screen{}", i % 5, i / 3),
+        name: format!("handle{}", i * i),
+        signature: format!("(I{}Landroid/os/Message;)V", "J".repeat(i as usize % 7)),
+        source_file: format!("Screen{}.java", i / 3),
+        ..Symbol::default()
+    };
+    let symbols: Vec<_> = (0..60).map(symbol).collect();
+    let names = |s: &Symbol| [s.class.clone(), s.name.clone()];
+    let known: std::collections::HashSet<_> = symbols.iter().flat_map(names).collect();
+    let bytes = Symbols {
+        symbols: symbols.clone(),
+    }
+    .encode();
+    let mut read = 0;
+    for at in (bytes.len() / 2..bytes.len()).step_by(7) {
+        for length in [1, 5, 16, 40] {
+            let mut damaged = bytes.clone();
+            damaged.drain(at..(at + length).min(bytes.len()));
+            let Some(table) = SymbolTable::decode_damaged(&damaged) else {
+                continue;
+            };
+            for symbol in table.iter() {
+                let of = format!("{length} bytes missing at {at}: {symbol:?}");
+                assert!(known.contains(symbol.class), "{of}");
+                assert!(known.contains(symbol.name), "{of}");
+            }
+            read += table.len();
+        }
+    }
+    assert!(read > 4_000, "{read}");
+}

@@ -7,6 +7,7 @@
 #include "art_method-inl.h"
 #include "hindsight/compat.h"
 #include "hindsight/runtime/events.h"
+#include "hindsight/runtime/method_word.h"
 #include "hindsight/runtime/recorder_abi.h"
 #include "hindsight/runtime/stack_sample.h"
 #include "interpreter/shadow_frame-inl.h"
@@ -78,7 +79,7 @@ class UnwoundFrameCounter final : public StackVisitor {
 }  // namespace
 
 void RecordEntry(Thread* self, ArtMethod* method) {
-  hindsight_record_entry(self->GetHindsightWords()->state, reinterpret_cast<uintptr_t>(method));
+  hindsight_record_entry(self->GetHindsightWords()->state, MethodWord(method));
 }
 
 void RecordExit(Thread* self) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hindsight/runtime/thread_offsets.h"
+#include "hindsight/runtime/trivial_methods_default.h"
 #include "interpreter/shadow_frame-inl.h"
 #include "stack.h"
 
@@ -23,10 +24,12 @@ static_assert(LeafStubOffset<kRuntimePointerSize>().Int32Value() ==
               CursorOffset<kRuntimePointerSize>().Int32Value() +
                   4 * static_cast<int32_t>(sizeof(void*)));
 
+#if defined(HINDSIGHT_NTERP_ASKS)
 // Called by nterp, see nterp_trace_points.S.
 extern "C" uint32_t hindsight_is_left_out(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) {
   return IsLeftOut(method) ? 1u : 0u;
 }
+#endif
 
 void DeoptimizedFrameResumed(Thread* self, ShadowFrame* frame) {
   if (LIKELY(!ShadowFrameFlags::IsEntryMissing(*frame))) {

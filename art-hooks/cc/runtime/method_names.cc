@@ -25,6 +25,7 @@
 #include "handle_scope-inl.h"
 #include "hindsight/compat.h"
 #include "hindsight/runtime/art_services.h"
+#include "hindsight/runtime/method_word.h"
 #include "linear_alloc.h"
 #include "mirror/array-inl.h"
 #include "mirror/class-inl.h"
@@ -32,9 +33,11 @@
 #include "mirror/dex_cache-inl.h"
 #include "mirror/string-inl.h"
 #include "runtime.h"
+#include "runtime_callbacks.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
 #include "thread-inl.h"
+#include "thread_list.h"
 
 #include "hindsight-art-hooks/src/bridge.rs.h"
 
@@ -92,7 +95,7 @@ class ClassLister final : public ClassVisitor {
   DISALLOW_COPY_AND_ASSIGN(ClassLister);
 };
 
-// Finds the methods at given addresses in classes. An address alone proves nothing, even within a LinearAlloc: the memory
+// Finds the methods with given numbers in classes. An address alone proves nothing, even within a LinearAlloc: the memory
 // of an unloaded class loader is reused.
 class MethodFinder {
  public:
@@ -123,12 +126,13 @@ class MethodFinder {
     LengthPrefixedArray<ArtMethod>* methods = klass->GetMethodsPtr();
     if (methods != nullptr && methods->size() != 0u) {
       const size_t size = ArtMethod::Size(kRuntimePointerSize);
-      const uint64_t first = reinterpret_cast<uintptr_t>(
-          &methods->At(0u, size, ArtMethod::Alignment(kRuntimePointerSize)));
+      ArtMethod* first_method = &methods->At(0u, size, ArtMethod::Alignment(kRuntimePointerSize));
+      const uint64_t first = MethodWord(first_method);
       const uint64_t end = first + methods->size() * size;
       for (auto it = std::lower_bound(begin_, end_, first); it != end_ && *it < end; ++it) {
         if ((*it - first) % size == 0u) {
-          found_.push_back(reinterpret_cast<ArtMethod*>(static_cast<uintptr_t>(*it)));
+          const uintptr_t address = reinterpret_cast<uintptr_t>(first_method) + (*it - first);
+          found_.push_back(reinterpret_cast<ArtMethod*>(address));
         }
       }
     }
@@ -152,7 +156,7 @@ class MethodFinder {
     ObjPtr<mirror::PointerArray> obsolete = ext != nullptr ? ext->GetObsoleteMethods() : nullptr;
     for (int32_t i = 0; obsolete != nullptr && i < obsolete->GetLength(); ++i) {
       ArtMethod* method = obsolete->GetElementPtrSize<ArtMethod*>(i, kRuntimePointerSize);
-      if (std::binary_search(begin_, end_, reinterpret_cast<uintptr_t>(method))) {
+      if (std::binary_search(begin_, end_, MethodWord(method))) {
         found_.push_back(method);
       }
     }
@@ -166,7 +170,6 @@ class MethodFinder {
 };
 
 void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Locks::mutator_lock_) {
-  const uint64_t address = reinterpret_cast<uintptr_t>(method);
   // A proxy's method has the name of the interface's method, but a class of its own.
   ArtMethod* named = method->GetInterfaceMethodIfProxy(kRuntimePointerSize);
   std::string storage;
@@ -174,7 +177,7 @@ void AddSymbol(ArtMethod* method, bridge::SymbolSink& sink) REQUIRES_SHARED(Lock
       PrettyDescriptor(method->GetDeclaringClass()->GetDescriptor(&storage));
   const std::string signature = named->GetSignature().ToString();
   const char* source_file = named->GetDeclaringClassSourceFile();
-  sink.add({address,
+  sink.add({MethodWord(method),
             ToBridge(class_name),
             ToBridge(named->GetName()),
             ToBridge(signature),
@@ -203,13 +206,8 @@ const char* SourceFile(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) 
   return file != nullptr ? file : "";
 }
 
-}  // namespace
-
-void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {
-  Thread* self = Thread::Current();
-  ScopedObjectAccess soa(self);
-  VariableSizedHandleScope handles(self);
-  ClassLister lister(&handles);
+// Lists all classes.
+void ListClasses(Thread* self, ClassLister* lister) REQUIRES_SHARED(Locks::mutator_lock_) {
   {
     // No collection may run meanwhile. First, VisitClasses would wait for it at the loaders' weak references, while it
     // holds a lock that a runnable thread may wait for, and the collection would wait for that thread. Second,
@@ -217,10 +215,68 @@ void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) 
     // near the collection's end. Loaders that it finds live until all is named.
     gc::ScopedGCCriticalSection no_gc(self, gc::kGcCauseClassLinker, gc::kCollectorTypeClassLinker);
     NamingWatch watch;
-    Runtime::Current()->GetClassLinker()->VisitClasses(&lister);
-    CountNaming(NamingStep::kList, lister.classes.size(), watch);
+    Runtime::Current()->GetClassLinker()->VisitClasses(lister);
+    CountNaming(NamingStep::kList, lister->classes.size(), watch);
   }
   self->CheckSuspend();
+}
+
+// Tells the recorder of classes that are linked from now on.
+class LinkedClasses final : public ClassLoadCallback {
+ public:
+  void ClassLoad(Handle<mirror::Class> klass ATTRIBUTE_UNUSED) override {}
+
+  // No method of the class has run. The methods stay where they are.
+  void ClassPrepare(Handle<mirror::Class> temporary ATTRIBUTE_UNUSED, Handle<mirror::Class> klass) override
+      REQUIRES_SHARED(Locks::mutator_lock_) {
+    bridge::class_linked(reinterpret_cast<size_t>(&klass));
+  }
+};
+
+LinkedClasses* GetLinkedClasses() {
+  static LinkedClasses* linked_classes = new LinkedClasses();
+  return linked_classes;
+}
+
+}  // namespace
+
+void NameMethodsOfClass(size_t klass, bridge::SymbolSink& sink) NO_THREAD_SAFETY_ANALYSIS {
+  const Handle<mirror::Class>& handle = *reinterpret_cast<Handle<mirror::Class>*>(klass);
+  for (ArtMethod& method : handle->GetMethods(kRuntimePointerSize)) {
+    AddSymbol(&method, sink);
+  }
+}
+
+void NameLinkedClasses(bridge::SymbolSink& sink) {
+  Thread* self = Thread::Current();
+  {
+    ScopedSuspendAll no_thread_runs(__FUNCTION__);
+    Runtime::Current()->GetRuntimeCallbacks()->AddClassLoadCallback(GetLinkedClasses());
+  }
+  ScopedObjectAccess soa(self);
+  VariableSizedHandleScope handles(self);
+  ClassLister lister(&handles);
+  ListClasses(self, &lister);
+  Slices slices(self, NamingStep::kName, kMethodsPerSlice);
+  for (Handle<mirror::Class> klass : lister.classes) {
+    // A class that is being linked is told of when it is.
+    if (!klass->IsResolved()) {
+      continue;
+    }
+    const size_t count = klass->NumMethods();
+    for (size_t i = 0u; i != count; ++i) {
+      AddSymbol(&klass->GetMethodsPtr()->At(i, ArtMethod::Size(kRuntimePointerSize), ArtMethod::Alignment(kRuntimePointerSize)), sink);
+      slices.Next();
+    }
+  }
+}
+
+void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) {
+  Thread* self = Thread::Current();
+  ScopedObjectAccess soa(self);
+  VariableSizedHandleScope handles(self);
+  ClassLister lister(&handles);
+  ListClasses(self, &lister);
   MethodFinder finder(addresses);
   {
     Slices slices(self, NamingStep::kFind, kClassesPerSlice);
@@ -265,7 +321,7 @@ void NameMethodsOfLoader(size_t loader, bridge::SymbolSink& sink) NO_THREAD_SAFE
           ? proxy_name
           : PrettyDescriptor(dex_file->GetMethodDeclaringClassDescriptor(id));
       const std::string signature = dex_file->GetMethodSignature(id).ToString();
-      sink.add({reinterpret_cast<uintptr_t>(&method),
+      sink.add({MethodWord(&method),
                 ToBridge(class_name),
                 ToBridge(dex_file->GetMethodName(id)),
                 ToBridge(signature),

@@ -38,17 +38,33 @@ std::string Obstacle(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) {
   return "";
 }
 
-// Finds the register that holds the object at the method's entry. Returns the reason why there is none, or an empty
-// string.
-std::string FindObject(const Rule& rule, ArtMethod* method, uint32_t* object_from_end)
-    REQUIRES_SHARED(Locks::mutator_lock_) {
-  *object_from_end = 0u;
+// The distance of an argument's register from the end of the frame; `this`, in front of the parameters, is argument 0.
+uint32_t FromEnd(const char* shorty, uint32_t length, uint32_t argument) {
+  uint32_t from_end = argument == 0u ? 1u : 0u;
+  for (uint32_t i = std::max(argument, 1u); i != length; ++i) {
+    from_end += (shorty[i] == 'J' || shorty[i] == 'D') ? 2u : 1u;
+  }
+  return from_end;
+}
+
+// Finds the registers that hold the objects at the method's entry. Returns the reason why there are none, or an empty string.
+std::string FindObject(const Rule& rule, ArtMethod* method, RuleMethod* found) REQUIRES_SHARED(Locks::mutator_lock_) {
   const bool has_this = !method->IsStatic();
+  uint32_t length;
+  const char* shorty = method->GetShorty(&length);
+  if (rule.with_this) {
+    if (!has_this) {
+      return "is static: leave out 'this+'";
+    }
+    found->this_from_end = FromEnd(shorty, length, 0u);
+  }
+  if (rule.argument == Rule::kResult) {
+    found->result = true;
+    return shorty[0] == 'L' ? "" : "returns no object";
+  }
   if (rule.argument < 0 || (rule.argument == 0 && !has_this)) {
     return "";
   }
-  uint32_t length;
-  const char* shorty = method->GetShorty(&length);
   const uint32_t argument = static_cast<uint32_t>(rule.argument);
   if (argument >= length) {
     return "has " + std::to_string(length - 1u) + " parameters";
@@ -56,12 +72,7 @@ std::string FindObject(const Rule& rule, ArtMethod* method, uint32_t* object_fro
   if (argument != 0u && shorty[argument] != 'L') {
     return "has no object as argument " + std::to_string(argument);
   }
-  // `this` is in front of the parameters.
-  uint32_t from_end = argument == 0u ? 1u : 0u;
-  for (uint32_t i = std::max(argument, 1u); i != length; ++i) {
-    from_end += (shorty[i] == 'J' || shorty[i] == 'D') ? 2u : 1u;
-  }
-  *object_from_end = from_end;
+  found->object_from_end = FromEnd(shorty, length, argument);
   return "";
 }
 
@@ -81,10 +92,10 @@ void ResolveMethod(const Rule& rule, ObjPtr<mirror::Class> klass, Resolved* reso
       others += (others.empty() ? "" : ", ") + method.GetSignature().ToString();
       continue;
     }
-    RuleMethod found{&method, rule.name, 0u};
+    RuleMethod found{&method, rule.name, 0u, 0u, false, rule.branches};
     std::string error = Obstacle(&method);
     if (error.empty()) {
-      error = FindObject(rule, &method, &found.object_from_end);
+      error = FindObject(rule, &method, &found);
     }
     if (!error.empty()) {
       resolved->error = method.PrettyMethod() + " " + error;
@@ -113,19 +124,39 @@ void ResolveMethod(const Rule& rule, ObjPtr<mirror::Class> klass, Resolved* reso
   }
 }
 
+bool DeclaresField(ObjPtr<mirror::Class> klass, const std::string& name) REQUIRES_SHARED(Locks::mutator_lock_) {
+  auto has = [&](auto&& fields) REQUIRES_SHARED(Locks::mutator_lock_) {
+    for (ArtField& field : fields) {
+      if (name == field.GetName()) {
+        return true;
+      }
+    }
+    return false;
+  };
+  return has(klass->GetIFields()) || has(klass->GetSFields());
+}
+
 void ResolveField(const Rule& rule, ObjPtr<mirror::Class> klass, Resolved* resolved)
     REQUIRES_SHARED(Locks::mutator_lock_) {
   auto find = [&](auto&& fields) REQUIRES_SHARED(Locks::mutator_lock_) {
     for (ArtField& field : fields) {
       if (rule.member == field.GetName()) {
-        resolved->fields.push_back({&field, rule.name, rule.reads, rule.writes});
+        resolved->fields.push_back({&field, rule.name, rule.reads, rule.writes, rule.value});
       }
     }
   };
   find(klass->GetIFields());
   find(klass->GetSFields());
-  if (resolved->fields.empty()) {
-    resolved->error = klass->PrettyDescriptor() + " declares no field " + rule.member;
+  if (!resolved->fields.empty()) {
+    return;
+  }
+  resolved->error = klass->PrettyDescriptor() + " declares no field " + rule.member;
+  for (ObjPtr<mirror::Class> super = klass->GetSuperClass(); super != nullptr; super = super->GetSuperClass()) {
+    if (DeclaresField(super, rule.member)) {
+      const std::string name_of_super = super->PrettyDescriptor();
+      resolved->error += "; its superclass " + name_of_super + " has one: name " + name_of_super + " in the rule";
+      return;
+    }
   }
 }
 

@@ -24,6 +24,8 @@ namespace hindsight {
 
 // A rule, as in runtime/src/rules/parse.rs.
 struct Rule {
+  static constexpr int32_t kResult = -2;
+
   bool is_method;
   // Descriptor of the class.
   std::string klass;
@@ -31,10 +33,16 @@ struct Rule {
   std::string member;
   // Descriptors of the parameters, "(I)"; empty: methods with any parameters.
   std::string parameters;
-  // The argument whose identity the events have, from 1 on; 0: `this`; -1: none.
+  // The argument whose identity the events have, from 1 on; 0: `this`; -1: none; kResult: what the method returns.
   int32_t argument;
+  // The identity is made of the argument's and of `this`.
+  bool with_this;
   bool reads;
   bool writes;
+  // The events of the field have its value.
+  bool value;
+  // The branches of the method are events.
+  bool branches;
   // The number of the rule's name.
   uint32_t name;
 };

@@ -27,6 +27,12 @@ struct RuleMethod {
   // The register of the object whose identity the events have, when the method is entered: its distance from the end of
   // the frame, where the arguments are. So it stays true if the class is redefined. 0: none.
   uint32_t object_from_end;
+  // The same for `this`, if the identity is of both. 0: it is not.
+  uint32_t this_from_end;
+  // The object is what the method returns.
+  bool result;
+  // Its branches are events.
+  bool branches;
 };
 
 // A field that a rule names.
@@ -35,6 +41,8 @@ struct RuleField {
   uint32_t name;
   bool reads;
   bool writes;
+  // The events have the field's value.
+  bool value;
 };
 
 // An unchangeable table. Runnable threads read the one that is published.

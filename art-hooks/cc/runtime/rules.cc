@@ -14,6 +14,7 @@
 #include "art_method-inl.h"
 #include "base/casts.h"
 #include "base/time_utils.h"
+#include "branch_trace.h"
 #include "bridge_bytes.h"
 #include "class_linker.h"
 #include "field_watch.h"
@@ -281,6 +282,9 @@ void EndRules() REQUIRES(Locks::mutator_lock_) {
   if (rules->HasFields()) {
     StopFieldWatch();
   }
+  if (rules->HasBranches() || rules->HasResults()) {
+    StopBranchTrace();
+  }
   for (auto& [method, change] : rules->changes) {
     if (change.forbidden) {
       AllowCompilation(method, change.was_verified);
@@ -298,8 +302,11 @@ std::unique_ptr<InForce> Read(rust::Slice<const bridge::RuleSpec> specs) {
                      text(spec.member),
                      text(spec.parameters),
                      spec.argument,
+                     spec.with_this,
                      spec.reads,
                      spec.writes,
+                     spec.value,
+                     spec.branches,
                      spec.number});
   }
   return std::make_unique<InForce>(std::move(rules));
@@ -340,6 +347,10 @@ void SetRules(rust::Slice<const bridge::RuleSpec> specs) {
       Runtime::Current()->GetRuntimeCallbacks()->AddClassLoadCallback(GetLoadedClasses());
       if (rules->HasFields()) {
         StartFieldWatch();
+      }
+      // Results are seen in the slower interpreter only, which notes its instructions, and which listeners for branches need.
+      if (rules->HasBranches() || rules->HasResults()) {
+        StartBranchTrace();
       }
     }
   });
@@ -386,6 +397,7 @@ void StaticMethodsLinked(ObjPtr<mirror::Class> klass) {
 }
 
 void ForgetMethodsOf(LinearAlloc* methods) {
+  ForgetBranches();
   // Rules do not end during a collection.
   InForce* rules = in_force.load(std::memory_order_acquire);
   if (UNLIKELY(rules != nullptr)) {

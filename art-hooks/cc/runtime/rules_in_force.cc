@@ -141,5 +141,14 @@ bool InForce::HasFields() const {
   return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) { return !rule.is_method; });
 }
 
+bool InForce::HasBranches() const {
+  return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) { return rule.branches; });
+}
+
+bool InForce::HasResults() const {
+  auto asks = [](const Rule& rule) { return rule.is_method && rule.argument == Rule::kResult; };
+  return std::any_of(rules.begin(), rules.end(), asks);
+}
+
 }  // namespace hindsight
 }  // namespace art

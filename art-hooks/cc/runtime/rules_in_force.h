@@ -89,6 +89,10 @@ struct InForce {
 
   bool HasFields() const;
 
+  bool HasBranches() const;
+
+  bool HasResults() const;
+
   const std::vector<Rule> rules;
   // The rules of a class, by its descriptor.
   std::unordered_map<std::string, std::vector<size_t>> by_class;

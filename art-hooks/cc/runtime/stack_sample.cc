@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "hindsight/compat.h"
 #include "hindsight/runtime/lab_build.h"
+#include "hindsight/runtime/method_word.h"
 #include "hindsight/runtime/stack_requests.h"
 #include "hindsight/runtime/stack_sample_abi.h"
 #include "interpreter/shadow_frame-inl.h"
@@ -82,7 +83,7 @@ class FrameCollector final : public StackVisitor {
       return true;
     }
     if (!method->IsRuntimeMethod() &&
-        !list_->Add(reinterpret_cast<uintptr_t>(method), GetDexPc(/* abort_on_failure= */ false))) {
+        !list_->Add(MethodWord(method), GetDexPc(/* abort_on_failure= */ false))) {
       return false;
     }
     // Inlined methods come before the method that they are inlined in.
@@ -157,7 +158,7 @@ bool WalkKnownFrames(Thread* self, const CodeVersions& versions, FrameList* list
          shadow = shadow->GetLink()) {
       ArtMethod* method = shadow->GetMethod();
       if (!method->IsRuntimeMethod() &&
-          !list->Add(reinterpret_cast<uintptr_t>(method), shadow->GetDexPC())) {
+          !list->Add(MethodWord(method), shadow->GetDexPC())) {
         return true;
       }
     }

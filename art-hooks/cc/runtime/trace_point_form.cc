@@ -7,6 +7,7 @@
 
 #include "android-base/logging.h"
 #include "hindsight/runtime/lab_build.h"
+#include "hindsight/runtime/trivial_methods_default.h"
 
 namespace art {
 namespace hindsight {
@@ -34,7 +35,7 @@ TracePointForm RequestedForm() {
 bool RequestedTrivialMethods() {
   const char* name = getenv("HINDSIGHT_TRIVIAL_METHODS");
   if (name == nullptr) {
-    return kLeavesOutTrivialMethods;
+    return HINDSIGHT_LEAVES_OUT_TRIVIAL_METHODS != 0;
   }
   if (strcmp(name, "left-out") == 0) {
     return true;
@@ -51,7 +52,7 @@ TracePointForm RequestedForm() {
 }
 
 bool RequestedTrivialMethods() {
-  return kLeavesOutTrivialMethods;
+  return HINDSIGHT_LEAVES_OUT_TRIVIAL_METHODS != 0;
 }
 #endif
 

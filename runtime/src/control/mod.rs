@@ -8,6 +8,7 @@ mod rate;
 pub(crate) mod retention;
 mod rewinding;
 pub(crate) mod rules;
+pub(crate) mod sharing;
 pub(crate) mod snapshot;
 pub(crate) mod socket;
 mod stack_requests;
@@ -92,6 +93,7 @@ impl<'a> ControlThread<'a> {
     /// Executes commands until one ends the control thread, or no sender is left.
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
         let mut stack_requests = StackRequests::new(self.session);
+        self.guarded("the start", |control| sharing::complete(control.session));
         loop {
             let pauses = [
                 stack_requests.make_if_due(),
@@ -107,7 +109,8 @@ impl<'a> ControlThread<'a> {
         }
         if self.session.config.snapshot_at_exit {
             self.guarded("the last snapshot", |control| {
-                control.take_snapshot("the process ends", 0, true);
+                // What becomes of it is logged.
+                let _ = control.take_snapshot("the process ends", 0, true);
             });
         }
         self.guarded("the end of tracing", |control| {
@@ -236,16 +239,39 @@ impl<'a> ControlThread<'a> {
         })
     }
 
-    /// Writes the rings of all threads to a file, if the one who triggers it may do so now.
-    fn snapshot(&mut self, reason: &str, triggered_by: u32, trigger: Trigger) -> SnapshotOutcome {
-        match self.admit(trigger) {
-            Ok(()) => self.take_snapshot(reason, triggered_by, false),
-            Err(message) => SnapshotOutcome::Failed(message),
+    /// An admitted snapshot was refused for another reason: it does not count.
+    fn give_back(&mut self, trigger: Trigger) {
+        if trigger == Trigger::Program {
+            if let Some(rate) = &mut self.rate {
+                rate.give_back();
+            }
         }
     }
 
+    /// Writes the rings of all threads to a file, if the one who triggers it may do so now.
+    fn snapshot(&mut self, reason: &str, triggered_by: u32, trigger: Trigger) -> SnapshotOutcome {
+        if let Err(message) = self.admit(trigger) {
+            return SnapshotOutcome::Failed(message);
+        }
+        self.take_snapshot(reason, triggered_by, false)
+            .unwrap_or_else(|message| {
+                self.give_back(trigger);
+                SnapshotOutcome::Failed(message)
+            })
+    }
+
     /// Writes the rings of all threads to a file. With `last` set, the threads are not traced any more afterwards.
-    fn take_snapshot(&mut self, reason: &str, triggered_by: u32, last: bool) -> SnapshotOutcome {
+    ///
+    /// # Errors
+    /// A message for the user, which is logged, too, if there is no room for a file. Then all threads keep their rings.
+    fn take_snapshot(
+        &mut self,
+        reason: &str,
+        triggered_by: u32,
+        last: bool,
+    ) -> Result<SnapshotOutcome, String> {
+        let path = snapshot::make_room(self.session)
+            .inspect_err(|message| self.session.host.log(Severity::Error, message))?;
         let (rings, losses) = snapshot::take_rings(self.session, &mut *self.handshake, last);
         let outcome = self.write(
             rings,
@@ -253,11 +279,11 @@ impl<'a> ControlThread<'a> {
                 reason,
                 triggered_by,
                 losses,
-                path: None,
+                path,
             },
         );
         retention::forget_names(self.session);
-        outcome
+        Ok(outcome)
     }
 
     /// Writes the rings to a file, and returns their memory.
@@ -391,15 +417,22 @@ impl<'a> ControlThread<'a> {
                 }
                 Ok(())
             }
-            NanoscopeCommand::Stop(path) => {
-                self.admit(trigger)?;
-                self.nanoscope_stop(tid, path)
-            }
+            NanoscopeCommand::Stop(path) => self.nanoscope_stop(tid, path, trigger),
         }
     }
 
-    fn nanoscope_stop(&mut self, tid: u32, path: PathBuf) -> Result<(), String> {
+    fn nanoscope_stop(&mut self, tid: u32, path: PathBuf, trigger: Trigger) -> Result<(), String> {
         let thread = self.find(tid)?;
+        if !thread.trace().is_traced() {
+            return Err(format!("thread {tid} is not traced"));
+        }
+        self.admit(trigger)?;
+        // If there is no room, the thread keeps its ring, and can ask again.
+        if let Err(message) = snapshot::check_free(self.session, &path, &thread) {
+            self.give_back(trigger);
+            self.session.host.log(Severity::Error, &message);
+            return Err(message);
+        }
         // A thread that was traced before Nanoscope's start stays traced.
         let mut replacement = None;
         if !self.started_for_nanoscope.remove(&tid) {
@@ -416,7 +449,7 @@ impl<'a> ControlThread<'a> {
             reason: "requested by Nanoscope's interface",
             triggered_by: tid,
             losses: Vec::new(),
-            path: Some(path),
+            path,
         };
         match self.write(vec![taken], request) {
             SnapshotOutcome::Written(_) => Ok(()),
@@ -442,11 +475,18 @@ impl<'a> ControlThread<'a> {
     fn follow_property(&mut self, value: &str) -> Result<(), String> {
         let package = self.session.host.identity().name;
         let directory = &self.session.config.directory;
+        let before = self.property.clone();
         match self.property.changed(value, &package, directory)? {
             Some(command) => {
-                let done = self.nanoscope(std::process::id(), command, Trigger::User);
+                let main = std::process::id();
+                let done = self.nanoscope(main, command, Trigger::User);
                 if done.is_err() {
-                    self.property = nanoscope::Property::default();
+                    // If the thread is traced, there was no room for its file: another empty value tries again.
+                    let is_traced = self.find(main).is_ok_and(|t| t.trace().is_traced());
+                    self.property = match is_traced {
+                        true => before,
+                        false => nanoscope::Property::default(),
+                    };
                 }
                 done
             }

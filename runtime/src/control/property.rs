@@ -58,6 +58,19 @@ impl Properties {
         }
     }
 
+    /// The property's value; `None` if it is not set, or this process may not read it.
+    fn value(&self, name: &CStr) -> Option<String> {
+        // SAFETY: `name` is a C string.
+        let property = unsafe { (self.find)(name.as_ptr()) };
+        if property.is_null() {
+            return None;
+        }
+        let mut seen = Seen::default();
+        // SAFETY: a property is never removed, and `receive` gets the `Seen` that it expects.
+        unsafe { (self.read)(property, receive, (&raw mut seen).cast()) };
+        Some(seen.value)
+    }
+
     /// Calls `changed` with the property's value, as soon as it has one, and with each new value, until that returns
     /// false. Of values that follow each other fast, all but the last may be missed.
     pub(crate) fn watch(self, name: &CStr, changed: &mut dyn FnMut(&str) -> bool) {
@@ -105,6 +118,15 @@ unsafe extern "C" fn receive(
     let (seen, value) = unsafe { (&mut *seen.cast::<Seen>(), CStr::from_ptr(value)) };
     seen.value = value.to_string_lossy().into_owned();
     seen.serial = serial;
+}
+
+/// Whether this is a debuggable build of Android, or no Android at all.
+pub(crate) fn is_debuggable_build() -> bool {
+    if !cfg!(target_os = "android") {
+        return true;
+    }
+    let value = Properties::of_this_system().and_then(|p| p.value(c"ro.debuggable"));
+    value.as_deref() == Some("1")
 }
 
 /// Starts a thread that watches the property `name` until `changed` returns false. Nobody waits for the thread, which
@@ -199,6 +221,8 @@ mod tests {
             assert_eq!(received.recv().unwrap(), value);
         }
         watcher.join().unwrap();
+        let properties = Properties { find, read, wait };
+        assert_eq!(properties.value(c"dev.test").as_deref(), Some("end"));
     }
 
     #[test]

@@ -44,6 +44,11 @@ impl Rate {
         self.used_until = used_until;
         Ok(())
     }
+
+    /// The snapshot admitted last was not written: another one may take its place.
+    pub(crate) fn give_back(&mut self) {
+        self.used_until = (self.used_until).saturating_sub(self.interval.unwrap_or(0));
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +70,17 @@ mod tests {
         assert_eq!(rate.admit(MINUTE_NS), Err(MINUTE));
         let later = 100 * MINUTE_NS;
         let admitted = (0..100).filter(|_| rate.admit(later).is_ok()).count();
+        assert_eq!(admitted, BURST as usize);
+    }
+
+    #[test]
+    fn one_that_was_not_written_does_not_count() {
+        let mut rate = Rate::new(Some(MINUTE), 0, 0);
+        for now in 0..100 {
+            assert_eq!(rate.admit(now), Ok(()));
+            rate.give_back();
+        }
+        let admitted = (0..100).filter(|_| rate.admit(100).is_ok()).count();
         assert_eq!(admitted, BURST as usize);
     }
 

@@ -4,9 +4,11 @@
 use std::path::Path;
 
 use hindsight_trace_format::catalogue::Category;
+use hindsight_trace_format::container::Consent;
 
+use crate::control::property::is_debuggable_build;
 use crate::host::Severity;
-use crate::rules::{self, NumberedRule, RuleReport, RuleState, Rules};
+use crate::rules::{self, NumberedRule, Rule, RuleReport, RuleState, Rules, Target};
 use crate::session::Session;
 
 /// Puts the rules of this file into force, instead of those before; `None` ends all rules. A file that cannot be used changes
@@ -23,7 +25,9 @@ pub(crate) fn load(session: &Session, file: Option<&Path>) -> Result<(), String>
         if session.categories() & Category::Rules.bit() == 0 {
             return Err("events of the category rules are off: switch them on first, for instance by 'events rules'".into());
         }
-        let rules = rules::read(file).inspect_err(|e| session.rules().error.clone_from(e))?;
+        let rules = rules::read(file)
+            .and_then(|rules| check_values(session, file, rules))
+            .inspect_err(|e| session.rules().error.clone_from(e))?;
         let mut names = session.names();
         new.rules = (rules.into_iter())
             .map(|rule| NumberedRule {
@@ -44,6 +48,27 @@ pub(crate) fn load(session: &Session, file: Option<&Path>) -> Result<(), String>
         return Ok(());
     }
     Err(failed.join("; "))
+}
+
+/// Refuses rules that record values, unless the configuration allows that, and on a device the build.
+fn check_values(session: &Session, file: &Path, rules: Vec<Rule>) -> Result<Vec<Rule>, String> {
+    let with_value = |rule: &&Rule| matches!(rule.target, Target::Field { value: true, .. });
+    let Some(rule) = rules.iter().find(with_value) else {
+        return Ok(rules);
+    };
+    let refused = |why: &str| Err(format!("{}:{}: {why}", file.display(), rule.line));
+    if !session.config.values {
+        return refused(
+            "the configuration does not allow value=yes: start the process with values=yes",
+        );
+    }
+    if session.config.consent != Consent::Content {
+        return refused("value=yes needs consent=content");
+    }
+    if !is_debuggable_build() {
+        return refused("value=yes is for debuggable builds only (ro.debuggable)");
+    }
+    Ok(rules)
 }
 
 /// As [`load`], at the start: an error is logged.

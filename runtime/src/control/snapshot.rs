@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes the rings of all threads, and writes them to a `.hindsight` file.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use hindsight_trace_format::catalogue::{FieldKind, Spec};
 use hindsight_trace_format::container::{
-    write_file, Anchor, Limit, Losses, ProcessFacts, RingHeader, SectionKind, Stacks, Symbol,
-    Symbols,
+    Contents, Losses, ProcessFacts, RingContents, Stacks, Symbol,
 };
-use hindsight_trace_format::slot::Event;
+use hindsight_trace_format::methods::MethodAddresses;
 
 use crate::clock;
 use crate::control::rate::{Rate, BURST};
 use crate::control::retention;
 use crate::folder::kept::KeptFiles;
-use crate::handshake::Handshake;
+use crate::handshake::{Handshake, TracedThread};
 use crate::host::Severity;
 use crate::session::Session;
-use crate::stacks;
 use crate::thread::taken::TakenRing;
 
 /// The name of this instruction set, as in [`ProcessFacts::isa`].
-const ISA: &str = if cfg!(target_arch = "x86_64") {
+pub(crate) const ISA: &str = if cfg!(target_arch = "x86_64") {
     "x86_64"
 } else if cfg!(target_arch = "aarch64") {
     "arm64"
@@ -33,6 +31,8 @@ const ISA: &str = if cfg!(target_arch = "x86_64") {
     "unknown"
 };
 
+const NOTHING: &str = "nothing to write: no thread is traced (is trace=main or all?)";
+
 /// The contents of a file besides the rings.
 pub(crate) struct Request<'a> {
     /// The trigger, in words.
@@ -41,8 +41,8 @@ pub(crate) struct Request<'a> {
     pub(crate) triggered_by: u32,
     /// Each kind of loss, with its number.
     pub(crate) losses: Vec<(String, u64)>,
-    /// The file; `None` for a new one in the configured folder.
-    pub(crate) path: Option<PathBuf>,
+    /// The file, for which there is room.
+    pub(crate) path: PathBuf,
 }
 
 /// Takes the rings of all threads, the retired rings and the spool, with the losses that this causes. With `last` set, no
@@ -156,7 +156,7 @@ fn write_rings(
     request: Request<'_>,
 ) -> Result<PathBuf, String> {
     if rings.is_empty() {
-        return Err("nothing to write: no thread is traced (is trace=main or all?)".into());
+        return Err(NOTHING.into());
     }
     let Request {
         reason,
@@ -179,10 +179,9 @@ fn write_rings(
         ));
     }
     let identity = session.host.identity();
-    let path = make_room(session, &identity.name, path, rings)?;
     let clocks = clock::clocks_since(session.started);
     // After the rings were taken: all nodes that they name are there.
-    let (mut strings, refused_names) = {
+    let (strings, refused_names) = {
         let names = session.names();
         (names.strings(), names.refused())
     };
@@ -200,67 +199,41 @@ fn write_rings(
             lost_stacks,
         ));
     }
-    let mut symbols = symbols(session, rings, &stacks, &mut losses);
-    let mut facts = ProcessFacts {
-        pid: std::process::id(),
-        // SAFETY: no precondition.
-        uid: unsafe { libc::getuid() },
-        name: identity.name,
-        isa: ISA.into(),
-        reason: reason.into(),
-        raised_by: triggered_by,
-        extra: identity.extra,
+    let symbols = symbols(session, rings, &stacks, &mut losses);
+    let contents = Contents {
+        process: ProcessFacts {
+            pid: std::process::id(),
+            // SAFETY: no precondition.
+            uid: unsafe { libc::getuid() },
+            name: identity.name,
+            isa: ISA.into(),
+            reason: reason.into(),
+            raised_by: triggered_by,
+            extra: identity.extra,
+        },
+        clocks,
+        rings: rings.iter().map(contents_of).collect(),
+        symbols,
+        strings,
+        stacks,
+        losses: Losses { counts: losses },
     };
-    let mut headers: Vec<RingHeader> = rings.iter().map(|r| r.header.clone()).collect();
-    let mut losses = Losses { counts: losses };
-    // Above the level that the configuration allows, no string gets into the file.
-    let mut limit = Limit::new(session.config.consent);
-    limit.process(&mut facts);
-    limit.strings(&mut strings);
-    limit.losses(&mut losses);
-    for header in &mut headers {
-        limit.thread(&mut header.name);
-    }
-    for symbol in &mut symbols {
-        let Symbol {
-            class,
-            name,
-            signature,
-            source_file,
-            ..
-        } = symbol;
-        limit.method(class, name, signature, source_file);
-    }
-    let written = write_file(&path, |writer| {
-        writer.section(SectionKind::Process, 0, &[&facts.encode()])?;
-        writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-        for ((index, taken), header) in (0..).zip(rings).zip(&headers) {
-            writer.ring(index, header, taken.written_bytes())?;
-            writer.section(
-                SectionKind::Anchors,
-                index,
-                &[&Anchor::encode_all(&taken.anchors)],
-            )?;
-            if let Some(open) = taken.open_calls() {
-                writer.section(SectionKind::OpenCalls, index, &[&open.encode()])?;
-            }
-        }
-        writer.section(SectionKind::Symbols, 0, &[&Symbols { symbols }.encode()])?;
-        if !strings.strings.is_empty() {
-            writer.section(SectionKind::Strings, 0, &[&strings.encode()])?;
-        }
-        if !stacks.generations.is_empty() {
-            writer.section(SectionKind::Stacks, 0, &[&stacks.encode()])?;
-        }
-        writer.section(SectionKind::Losses, 0, &[&losses.encode()])
-    });
-    match written {
+    match contents.write(&path, session.config.consent) {
         Ok(()) => Ok(path),
         Err(e) => Err(format!(
             "cannot write the snapshot {}: {e}. Does the folder exist, is it writable, and has it {} MiB free?",
             path.display(),
             rings.iter().map(|r| r.written_bytes().len()).sum::<usize>() >> 20
         )),
+    }
+}
+
+fn contents_of(ring: &TakenRing) -> RingContents<'_> {
+    RingContents {
+        header: ring.header.clone(),
+        anchors: Cow::Borrowed(&ring.anchors),
+        open_calls: ring.open_calls(),
+        slots: ring.written_bytes(),
     }
 }
 
@@ -285,31 +258,51 @@ pub(crate) fn rate(session: &Session, now_ns: u64) -> Rate {
     Rate::new(interval, recent, now_ns)
 }
 
-/// Makes room for a file with these rings: `path`, or the next one in the configured folder. Returns its path.
+/// The most bytes of a file with so many bytes of slots: slots that compress well take less.
+fn file_bytes(session: &Session, slots: u64) -> u64 {
+    /// Room for names, and for all else but rings and stacks.
+    const OTHERS: u64 = 256 << 10;
+    slots + session.stacks.used_bytes() as u64 + OTHERS
+}
+
+/// Fails if the file system has no room for a file that the user names, with this thread's ring.
 ///
 /// # Errors
-/// A message for the user if there is no room.
-fn make_room(
+/// A message for the user.
+pub(crate) fn check_free(
     session: &Session,
-    process: &str,
-    path: Option<PathBuf>,
-    rings: &[TakenRing],
-) -> Result<PathBuf, String> {
-    /// Room for names, and for all else but rings and stacks.
-    const OTHERS: usize = 256 << 10;
-    let rings: usize = rings.iter().map(|r| r.written_bytes().len()).sum();
-    let bytes = (rings + session.stacks.used_bytes() + OTHERS) as u64;
-    let limits = &session.config.limits;
-    let refused = |reason| format!("no snapshot: {reason}");
-    if let Some(path) = path {
-        // A file that the user names is the user's.
-        let folder = path.parent().unwrap_or(&path);
-        KeptFiles::new(folder, process)
-            .check_free(limits, bytes)
-            .map_err(refused)?;
-        return Ok(path);
+    path: &Path,
+    thread: &TracedThread,
+) -> Result<(), String> {
+    let bytes = file_bytes(session, thread.trace().written_bytes());
+    let folder = path.parent().unwrap_or(path);
+    KeptFiles::new(folder, "")
+        .check_free(&session.config.limits, bytes)
+        .map_err(refused)
+}
+
+fn refused(reason: String) -> String {
+    format!("no snapshot: {reason}")
+}
+
+/// Makes room for a file with all rings, in the configured folder: removes older ones if need be. Returns its path.
+///
+/// Called before the rings are taken: if there is no room, they stay with their threads, which go on recording. What these
+/// record until the rings are taken is not counted: compression takes more off.
+///
+/// # Errors
+/// A message for the user if there is no room, or nothing to write; then nothing was removed.
+pub(crate) fn make_room(session: &Session) -> Result<PathBuf, String> {
+    let threads = session.registry.threads();
+    let recorded: u64 = threads.iter().map(|t| t.trace().written_bytes()).sum();
+    let slots = recorded + session.registry.retired_bytes() + session.spool.bytes();
+    // A ring that was just exchanged is empty.
+    if slots == 0 && !threads.iter().any(|t| t.trace().records()) {
+        return Err(NOTHING.into());
     }
-    let files = kept_files(session, process);
+    let bytes = file_bytes(session, slots);
+    let limits = &session.config.limits;
+    let files = kept_files(session, &session.host.identity().name);
     let last = &session.last_file;
     let (name, number) = files.next_name(std::process::id(), last.load(Ordering::Relaxed));
     last.store(number, Ordering::Relaxed);
@@ -329,12 +322,15 @@ fn symbols(
     stacks: &Stacks,
     losses: &mut Vec<(String, u64)>,
 ) -> Vec<Symbol> {
-    let mut addresses = method_addresses(rings);
-    let open = rings.iter().filter_map(TakenRing::open_calls);
-    addresses.extend(open.flat_map(|open| open.methods));
-    addresses.extend(stacks::method_addresses(stacks));
-    addresses.sort_unstable();
-    addresses.dedup();
+    let mut addresses = MethodAddresses::default();
+    for ring in rings {
+        addresses.add_slots(ring.slots());
+        let open = ring.open_calls().into_iter().flat_map(|open| open.methods);
+        open.for_each(|method| addresses.add(method));
+    }
+    let nodes = stacks.generations.iter().flat_map(|g| &g.nodes);
+    nodes.for_each(|node| addresses.add(node.method));
+    let addresses = addresses.sorted();
     let mut symbols: Vec<Symbol> = Vec::with_capacity(addresses.len());
     (session.host).symbolize(&addresses, &mut |symbol| symbols.push(symbol));
     {
@@ -347,6 +343,8 @@ fn symbols(
             ));
         }
     }
+    // Asked last, so that methods that share an address only since their naming count as well.
+    symbols.retain(|symbol| !session.host.is_ambiguous(symbol.address));
     symbols.sort_unstable();
     let named = symbols.chunk_by(|a, b| a.address == b.address).count();
     if named < addresses.len() {
@@ -354,38 +352,4 @@ fn symbols(
         losses.push(("methods without a name".into(), unnamed as u64));
     }
     symbols
-}
-
-/// The addresses of all methods that the rings name, sorted, without duplicates.
-fn method_addresses(rings: &[TakenRing]) -> Vec<u64> {
-    /// Removing duplicates at this length keeps the list near the number of methods instead of calls.
-    const COMPACT_AT: usize = 1 << 16;
-    let mut addresses = Vec::with_capacity(COMPACT_AT);
-    let mut compact_at = COMPACT_AT;
-    let mut add = |method| {
-        addresses.push(method);
-        if addresses.len() == compact_at {
-            addresses.sort_unstable();
-            addresses.dedup();
-            compact_at = COMPACT_AT.max(addresses.len() * 2);
-        }
-    };
-    for event in rings.iter().flat_map(|ring| ring.slots().events()) {
-        if let Some(method) = event.entered_method() {
-            add(method);
-        } else if let Event::Extension { number } = event.event() {
-            let fields = Spec::from_number(number).map_or(&[][..], |spec| spec.fields);
-            for field in fields {
-                if matches!(field.kind, FieldKind::Method | FieldKind::Class) {
-                    let payload: Vec<u64> = event.payloads().collect();
-                    add(field.get(&payload));
-                }
-            }
-        }
-    }
-    addresses.sort_unstable();
-    addresses.dedup();
-    // No method: the event's writer did not know one.
-    addresses.retain(|address| *address != 0);
-    addresses
 }

@@ -27,6 +27,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hindsight_trace_format::library_rules;
+
 use crate::command::{Command, SnapshotOutcome, Trigger};
 use crate::config::{Categories, RingLimit, StackIntervals};
 use crate::control::nanoscope;
@@ -218,7 +220,9 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
             let file = match argument {
                 "" => return Err("the file is missing: rules PATH, or rules off".into()),
                 "off" => None,
-                path if path.starts_with('/') => Some(PathBuf::from(path)),
+                path if path.starts_with('/') || path == library_rules::NAME => {
+                    Some(PathBuf::from(path))
+                }
                 path => return Err(format!("'{path}' is no absolute path")),
             };
             ask(commands, |reply| Command::Rules { file, reply })?.map(|()| String::new())

@@ -4,24 +4,29 @@
 //! The names of the snapshots of all processes of one name and user are in a hidden file, the *index*. A process
 //! writes a snapshot's name there before it writes the snapshot, so that what a killed writer leaves behind is found,
 //! too. Where the folder can be listed, snapshots that the index lacks are found besides. Where it cannot, snapshots
-//! that the index lacks (somebody removed it, or two processes changed it at once) stay until somebody else removes them.
+//! that the index lacks, because somebody removed it, stay until somebody else removes them.
+//!
+//! A zygote's child writes under another name until it has its own, and a user's processes have different names. So a second
+//! hidden file has the names of all processes of this user that wrote a snapshot, and each of them removes what is too old,
+//! and what killed writers left, for all of them.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::folder::{is_dead, open_own, read_text, safe_name, user, write_text};
+use crate::folder::age::{age, Age, Look, DAY};
+use crate::folder::index::{add_line, Index};
+use crate::folder::{is_dead, open_own, read_text, safe_name, user};
 use crate::limits::Limits;
 
-/// The most bytes of the index that are read.
-const MAX_INDEX: u64 = 1 << 20;
-/// A hidden file whose writer may be alive, because its process id is in use, is removed when it is this old.
-const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+/// A hidden file whose writer may be alive, because its process id is in use, is removed when it is older than this.
+const OLD: Duration = DAY;
+/// The most bytes of the names of a user's processes that are read; no name is added to more.
+const MAX_PROCESSES: u64 = 1 << 16;
 /// Numbers of hidden files that are tried for a snapshot that does not exist; a writer takes the first free one.
 const HIDDEN_NUMBERS: u32 = 4;
 
@@ -80,14 +85,28 @@ impl KeptFiles {
         bytes: u64,
         now: SystemTime,
     ) -> Result<usize, String> {
-        let index = Index::open(&self.index_path(), true);
+        self.note_process();
+        let index = Index::open(&self.index_path(), true).ok();
         self.change(index.as_ref(), limits, Some((next, bytes)), now)
     }
 
-    /// Removes what is too old, and what killed writers have left behind.
+    /// Removes what is too old, and what killed writers have left behind, of all processes of this user.
     pub(crate) fn tidy(&self, limits: &Limits, now: SystemTime) {
+        self.tidy_own(limits, now);
+        for process in self.processes().filter(|name| *name != self.process) {
+            let folder = self.folder.clone();
+            KeptFiles {
+                folder,
+                process,
+                ..*self
+            }
+            .tidy_own(limits, now);
+        }
+    }
+
+    fn tidy_own(&self, limits: &Limits, now: SystemTime) {
         // Without an index there is nothing in a folder that cannot be listed, and a start should be cheap.
-        if let Some(index) = Index::open(&self.index_path(), false) {
+        if let Ok(index) = Index::open(&self.index_path(), false) {
             // Nothing is to be written, so nothing can be refused.
             let _ = self.change(Some(&index), limits, None, now);
         }
@@ -96,21 +115,19 @@ impl KeptFiles {
     /// The number of snapshots in the index that are younger than `age`.
     pub(crate) fn younger_than(&self, age: Duration, now: SystemTime) -> usize {
         let index = Index::open(&self.index_path(), false);
-        let names = index.map(|index| index.names()).unwrap_or_default();
+        let names = index.map(|index| index.read().names).unwrap_or_default();
         let found = names.iter().filter_map(|name| self.look_at(name));
-        found.filter(|kept| age_of(kept, now) < age).count()
+        let age_of = |kept: Kept| now.duration_since(kept.written).ok();
+        found.filter_map(age_of).filter(|a| *a < age).count()
     }
 
     /// Fails if the file system has no room for so many bytes, for a file that is not kept here.
     pub(crate) fn check_free(&self, limits: &Limits, bytes: u64) -> Result<(), String> {
-        plan(
-            &[],
-            bytes,
-            limits,
-            self.free_bytes(),
-            SystemTime::UNIX_EPOCH,
-        )
-        .map(drop)
+        let limits = Limits {
+            free: limits.free,
+            ..Limits::NONE
+        };
+        plan(&[], 0, bytes, &limits, self.free_bytes()).map(drop)
     }
 
     fn change(
@@ -120,7 +137,12 @@ impl KeptFiles {
         next: Option<(&str, u64)>,
         now: SystemTime,
     ) -> Result<usize, String> {
-        let mut names: BTreeSet<String> = index.map(Index::names).unwrap_or_default();
+        let contents = index.map(Index::read).unwrap_or_default();
+        let (look, ages_count) = Look::next(contents.look, now);
+        // The look would not be noted in an index that another process changes.
+        let ages_count = ages_count && index.is_some_and(|index| !index.is_shared());
+        let ages_at = ages_count.then_some(now);
+        let mut names = contents.names.clone();
         self.list(&mut names);
         names.retain(|name| self.writer_of(name).is_some());
         let mut kept = Vec::new();
@@ -128,26 +150,70 @@ impl KeptFiles {
         for name in names {
             match self.look_at(&name) {
                 Some(found) => kept.push(found),
-                None if self.remove_leftovers(&name, now) => under_way.push(name),
+                None if self.remove_leftovers(&name, ages_at) => under_way.push(name),
                 None => {}
             }
         }
+        if let Some(now) = ages_at {
+            self.correct_dates(&mut kept, now);
+        }
         kept.sort_by(|a, b| (a.written, &a.name).cmp(&(b.written, &b.name)));
-        let free = self.free_bytes();
+        let is_old = |kept: &&Kept| {
+            ages_at.is_some_and(|now| age(kept.written, now, limits.age) == Age::Old)
+        };
+        let old = kept.iter().take_while(is_old).count();
         let excess = match next {
-            Some((_, bytes)) => plan(&kept, bytes, limits, free, now)?,
-            None => too_old(&kept, limits, now),
+            Some((_, bytes)) => plan(&kept, old, bytes, limits, self.free_bytes())?,
+            None => old,
         };
         let removed = kept.drain(..excess);
         let removed = removed
             .filter(|kept| fs::remove_file(self.folder.join(&kept.name)).is_ok())
             .count();
         if let Some(index) = index {
+            let next = next.map(|(name, _)| name);
             let names = kept.iter().map(|kept| kept.name.as_str());
             let names = names.chain(under_way.iter().map(String::as_str));
-            index.replace(names.chain(next.map(|(name, _)| name)));
+            // An index that cannot be written bounds less; the snapshot is worth more.
+            let _ = match (index.is_shared(), next) {
+                (false, _) => index.replace(&contents, look, names.chain(next)),
+                (true, Some(next)) => index.add(next),
+                (true, None) => Ok(()),
+            };
         }
         Ok(removed)
+    }
+
+    /// Gives files that a wrong clock dated the present date.
+    fn correct_dates(&self, kept: &mut [Kept], now: SystemTime) {
+        for kept in kept {
+            if age(kept.written, now, None) == Age::Misdated && touch(&self.path(&kept.name)) {
+                kept.written = now;
+            }
+        }
+    }
+
+    fn processes_path(&self) -> PathBuf {
+        self.folder.join(format!(".{}.processes", self.user))
+    }
+
+    /// The names of the processes of this user that wrote snapshots.
+    fn processes(&self) -> impl Iterator<Item = String> {
+        let file = open_own(&self.processes_path(), false);
+        let text = file.and_then(|file| read_text(&file, MAX_PROCESSES));
+        let names: BTreeSet<String> = text.iter().flat_map(|t| t.lines()).map(safe_name).collect();
+        names.into_iter().filter(|name| !name.is_empty())
+    }
+
+    /// Adds the name of this process to those that wrote snapshots.
+    fn note_process(&self) {
+        let path = self.processes_path();
+        let bytes = fs::symlink_metadata(&path).map_or(0, |facts| facts.len());
+        let has_room = bytes < MAX_PROCESSES && !self.process.is_empty();
+        if has_room && !self.processes().any(|name| name == self.process) {
+            // Without it, another process removes less.
+            let _ = add_line(&path, &self.process);
+        }
     }
 
     fn index_path(&self) -> PathBuf {
@@ -198,23 +264,27 @@ impl KeptFiles {
     }
 
     /// Removes the hidden files of a snapshot that does not exist, unless its writer may be alive. Returns whether one is left.
-    fn remove_leftovers(&self, name: &str, now: SystemTime) -> bool {
+    /// Ages only count at the time `ages_at`.
+    fn remove_leftovers(&self, name: &str, ages_at: Option<SystemTime>) -> bool {
         let Some(writer) = self.writer_of(name) else {
             return false;
         };
         // This process writes one file at a time, and none now.
         let is_dead = writer == std::process::id() || is_dead(writer);
-        let mut left = !is_dead;
+        let (mut found, mut left) = (false, false);
         for number in 0..HIDDEN_NUMBERS {
             let hidden = self.folder.join(format!(".{name}.{writer}.{number}.tmp"));
             let Ok(facts) = fs::symlink_metadata(&hidden) else {
                 continue;
             };
-            let written = facts.modified().unwrap_or(now);
-            let is_old = now.duration_since(written).is_ok_and(|age| age >= OLD);
-            left = !(is_dead || is_old) || fs::remove_file(hidden).is_err();
+            let is_old = ages_at
+                .zip(facts.modified().ok())
+                .is_some_and(|(now, written)| age(written, now, Some(OLD)) != Age::Young);
+            found = true;
+            left |= !(is_dead || is_old) || fs::remove_file(hidden).is_err();
         }
-        left
+        // A living writer may not have begun.
+        left || (!found && !is_dead)
     }
 
     /// Bytes that the file system has left; `None` if it does not say so.
@@ -230,26 +300,28 @@ impl KeptFiles {
     }
 }
 
-fn age_of(kept: &Kept, now: SystemTime) -> Duration {
-    now.duration_since(kept.written).unwrap_or_default()
-}
-
-/// How many of the oldest are older than the limit.
-fn too_old(kept: &[Kept], limits: &Limits, now: SystemTime) -> usize {
-    let limit = limits.age.unwrap_or(Duration::MAX);
-    kept.iter().take_while(|k| age_of(k, now) > limit).count()
+/// Gives the file, which is this user's, the present date. False if that failed.
+fn touch(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let (path, flags) = (path.as_ptr(), libc::AT_SYMLINK_NOFOLLOW);
+    // Without a time: that needs no more than the right to write, which is all that SELinux gives an app.
+    // SAFETY: a path with its final zero.
+    unsafe { libc::utimensat(libc::AT_FDCWD, path, std::ptr::null(), flags) == 0 }
 }
 
 /// How many of the snapshots, which are sorted by age, have to be removed before one of `bytes` bytes is written: the oldest.
+/// `old` of them are too old anyway.
 ///
 /// # Errors
 /// A message for the user if not even the removal of all would make room for it.
 fn plan(
     kept: &[Kept],
+    old: usize,
     bytes: u64,
     limits: &Limits,
     free: Option<u64>,
-    now: SystemTime,
 ) -> Result<usize, String> {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     if let Some(limit) = limits.bytes.filter(|limit| bytes > *limit) {
@@ -272,7 +344,7 @@ fn plan(
             mib(limits.free.unwrap_or(0))
         ));
     }
-    let mut removed = too_old(kept, limits, now);
+    let mut removed = old;
     let mut freed: u64 = kept[..removed].iter().map(|k| k.bytes).sum();
     for next in &kept[removed..] {
         let is_room = limits
@@ -287,46 +359,6 @@ fn plan(
         freed += next.bytes;
     }
     Ok(removed)
-}
-
-/// The file with the names of snapshots, one a line.
-struct Index {
-    file: File,
-    /// Another process changes it: this one only adds to it.
-    is_shared: bool,
-}
-
-impl Index {
-    /// `None` if it cannot be opened; then only a folder that can be listed is kept in its limits.
-    fn open(path: &Path, create: bool) -> Option<Self> {
-        let file = open_own(path, create).ok()?;
-        // Without waiting: the other process may be frozen. The lock ends with the file.
-        // SAFETY: an open descriptor.
-        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-        Some(Index {
-            file,
-            is_shared: locked != 0,
-        })
-    }
-
-    fn names(&self) -> BTreeSet<String> {
-        let text = read_text(&self.file, MAX_INDEX).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    fn replace<'a>(&self, names: impl Iterator<Item = &'a str>) {
-        use std::os::unix::fs::FileExt;
-        if self.is_shared {
-            // Not more than the new name, which is the last one.
-            if let (Some(name), Ok(facts)) = (names.last(), self.file.metadata()) {
-                let line = format!("{name}\n");
-                let _ = self.file.write_all_at(line.as_bytes(), facts.len());
-            }
-            return;
-        }
-        let text: String = names.flat_map(|name| [name, "\n"]).collect();
-        let _ = write_text(&self.file, &text);
-    }
 }
 
 #[cfg(test)]

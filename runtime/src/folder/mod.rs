@@ -4,6 +4,8 @@
 //! On a device many apps share the folder, and none may list it (mode 0773). A process can still open, look at and remove
 //! a file whose name it knows. So the names of its snapshots are in a file with a name that it can derive.
 
+mod age;
+mod index;
 pub(crate) mod kept;
 pub(crate) mod starts;
 
@@ -49,11 +51,22 @@ fn is_dead(pid: u32) -> bool {
 /// # Errors
 /// If it cannot be opened, or if something else has the name: others may write to the folder, too.
 fn open_own(path: &Path, create: bool) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(create)
-        .truncate(false)
+    open_with(
+        OpenOptions::new().read(true).write(true).create(create),
+        path,
+    )
+}
+
+/// Opens a small file of this user, or creates it: what is written goes to its end, wherever that is then.
+///
+/// # Errors
+/// As [`open_own`].
+fn open_own_to_append(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().append(true).create(true), path)
+}
+
+fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
         .open(path)?;
@@ -65,11 +78,16 @@ fn open_own(path: &Path, create: bool) -> io::Result<File> {
     }
 }
 
-/// The file's text, up to this many bytes of it; what is no UTF-8 is replaced.
-fn read_text(file: &File, limit: u64) -> io::Result<String> {
+/// The file's contents, up to this many bytes of it.
+fn read_bytes(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
+}
+
+/// The file's text, up to this many bytes of it; what is no UTF-8 is replaced.
+fn read_text(file: &File, limit: u64) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&read_bytes(file, limit)?).into_owned())
 }
 
 /// Replaces the file's text.

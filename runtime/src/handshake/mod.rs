@@ -126,10 +126,15 @@ impl TracedThread {
         self.sampling = Some(sampling);
     }
 
-    /// The control thread asks the thread for a stack. False if it has done so before, and the thread has not answered yet,
-    /// or if the thread takes no stacks.
-    pub(crate) fn request_stack(&self) -> bool {
-        self.sampling.as_ref().is_some_and(Sampling::request)
+    /// The control thread asks the thread for a stack. False if it has done so before, and the thread has not answered yet, if
+    /// the thread takes no stacks, or, unless `always`, if it has taken one of its own accord since the last call.
+    pub(crate) fn request_stack(&self, always: bool) -> bool {
+        self.sampling.as_ref().is_some_and(|s| s.request(always))
+    }
+
+    /// Whether the thread has not answered the control thread yet.
+    pub(crate) fn is_stack_requested(&self) -> bool {
+        self.sampling.as_ref().is_some_and(Sampling::is_requested)
     }
 
     /// The thread has answered the request for a stack, or could not be asked.

@@ -91,11 +91,16 @@ const _: () = assert!(
 );
 
 impl Sampling {
-    /// The control thread asks the thread for a stack. False if the thread has taken one of its own accord since the last
-    /// call, or has not answered an earlier request yet.
-    pub(crate) fn request(&self) -> bool {
-        !self.has_taken.swap(false, Ordering::Relaxed)
-            && !self.requested.swap(true, Ordering::Relaxed)
+    /// The control thread asks the thread for a stack. False if the thread has not answered an earlier request yet, or, unless
+    /// `always`, has taken a stack of its own accord since the last call.
+    pub(crate) fn request(&self, always: bool) -> bool {
+        let has_taken = self.has_taken.swap(false, Ordering::Relaxed);
+        (always || !has_taken) && !self.requested.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the thread has not answered a request yet.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
     }
 
     /// The thread has answered the request for a stack, or could not be asked.
@@ -160,6 +165,8 @@ impl Sampling {
             Spacing::None => true,
         };
         if !is_due {
+            // The thread runs, also if it takes no stack.
+            self.stacks.quiet().disturb(now);
             return std::ptr::null_mut();
         }
         own.sampler.begin(now).as_mut_ptr()

@@ -2,10 +2,14 @@
 //! Replaces `thread::ring` in models: a ring of a few slots, each of which loom watches for races.
 
 use std::io;
+use std::sync::Arc;
 
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
+use hindsight_trace_format::shared::RingControl;
 use loom::cell::UnsafeCell;
+
+use crate::shared::SharedMemory;
 
 /// Distance between the addresses of two neighbouring slots, bytes.
 pub(crate) const SLOT_STRIDE: usize = std::mem::size_of::<UnsafeCell<u64>>();
@@ -54,6 +58,26 @@ impl Ring {
     /// Address after the last slot.
     pub fn end(&self) -> usize {
         self.base() + SLOTS * SLOT_STRIDE
+    }
+
+    /// One segment.
+    pub(crate) fn segments(&self) -> (u32, usize) {
+        (1, 0)
+    }
+
+    /// No notes.
+    pub(crate) fn notes(&self) -> usize {
+        0
+    }
+
+    /// No ring of a model is in shared memory.
+    pub(crate) fn control(&self) -> Option<&RingControl> {
+        None
+    }
+
+    /// As [`control`](Self::control).
+    pub(crate) fn offset(&self) -> u64 {
+        0
     }
 
     /// The geometry given to [`new`](Self::new).
@@ -122,6 +146,11 @@ impl RingPool {
     /// A pool of rings of this geometry and mode.
     pub(crate) fn with_mode(geometry: Geometry, mode: RingMode) -> Self {
         RingPool { geometry, mode }
+    }
+
+    /// The pool: no ring of a model is in shared memory.
+    pub(crate) fn in_memory(self, _shared: Option<&Arc<SharedMemory>>) -> Self {
+        self
     }
 
     /// A new ring.

@@ -6,6 +6,8 @@ mod parse;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use hindsight_trace_format::library_rules;
+
 pub use parse::{parse, Identity, Rule, Target, MAX_RULES};
 
 use parse::MAX_FILE;
@@ -61,11 +63,14 @@ pub(crate) struct Rules {
     pub(crate) rules: Vec<NumberedRule>,
 }
 
-/// Reads and parses a file.
+/// Reads and parses a file, or the rules for libraries if the path is their [name](library_rules::NAME).
 ///
 /// # Errors
 /// A message that names the file and, if one is wrong, the line.
 pub(crate) fn read(path: &Path) -> Result<Vec<Rule>, String> {
+    if path == Path::new(library_rules::NAME) {
+        return parse(library_rules::TEXT).map_err(|e| format!("{}:{e}", path.display()));
+    }
     let file = std::fs::File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE as u64 + 1)
@@ -73,4 +78,24 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Rule>, String> {
         .map_err(|e| format!("{}: {e}", path.display()))?;
     let text = String::from_utf8_lossy(&bytes);
     parse(&text).map_err(|e| format!("{}:{e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_for_libraries_are_there_under_their_name() {
+        let rules = read(Path::new("libraries")).unwrap();
+        let names = rules.iter().map(|rule| rule.name.as_str());
+        let others = names.filter(|name| !name.starts_with(library_rules::PREFIX));
+        assert_eq!(others.collect::<Vec<_>>(), Vec::<&str>::new());
+        // Some are left for the rules that `hindsight watch` adds.
+        assert!(
+            (20..MAX_RULES - 8).contains(&rules.len()),
+            "{}",
+            rules.len()
+        );
+        assert!(read(Path::new("other")).is_err());
+    }
 }

@@ -21,6 +21,12 @@ pub enum Identity {
     No,
     /// The argument with this number, from 1 on; `this` is not counted.
     Argument(u8),
+    /// What the method returns: the object of its `rule ends`.
+    Result,
+    /// A number of `this` and the argument with this number: an element of a queue.
+    ThisAndArgument(u8),
+    /// A number of `this` and what the method returns: an element that is taken out of a queue.
+    ThisAndResult,
 }
 
 /// What a rule names.
@@ -32,6 +38,8 @@ pub enum Target {
         parameters: Option<String>,
         /// Which object the events name.
         identity: Identity,
+        /// The branches that the methods take are events, too.
+        branches: bool,
     },
     /// The field of this name.
     Field {
@@ -39,6 +47,8 @@ pub enum Target {
         reads: bool,
         /// Writes are events.
         writes: bool,
+        /// The events have the field's value.
+        value: bool,
     },
 }
 
@@ -99,21 +109,26 @@ fn parse_line(line: &str, number: usize) -> Result<Option<Rule>, String> {
     let (kind, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim_start();
     match kind {
-        "method" => method(rest, number).map(Some),
+        "method" => method(rest, number, false).map(Some),
+        "trace" => method(rest, number, true).map(Some),
         "field" => field(rest, number).map(Some),
         _ => Err(format!(
-            "'{kind}' is no rule: a line is 'method CLASS.METHOD', 'field CLASS.FIELD', or a comment after '#'"
+            "'{kind}' is no rule: a line is 'method CLASS.METHOD', 'trace CLASS.METHOD', 'field CLASS.FIELD', or a comment after '#'"
         )),
     }
 }
 
 /// `com.example.Queue.put(java.lang.Object) identity=argument-1 name=put`.
-fn method(text: &str, line: usize) -> Result<Rule, String> {
+fn method(text: &str, line: usize, branches: bool) -> Result<Rule, String> {
     let end = text
         .find(|c: char| c == '(' || c.is_whitespace())
         .unwrap_or(text.len());
     let (path, mut rest) = text.split_at(end);
-    let (class, member) = class_and_member(path, "method CLASS.METHOD")?;
+    let form = match branches {
+        true => "trace CLASS.METHOD",
+        false => "method CLASS.METHOD",
+    };
+    let (class, member) = class_and_member(path, form)?;
     let mut parameters = None;
     if let Some(list) = rest.strip_prefix('(') {
         let (list, after) = list
@@ -138,6 +153,7 @@ fn method(text: &str, line: usize) -> Result<Rule, String> {
         target: Target::Method {
             parameters,
             identity,
+            branches,
         },
         name,
     })
@@ -147,7 +163,7 @@ fn method(text: &str, line: usize) -> Result<Rule, String> {
 fn field(text: &str, line: usize) -> Result<Rule, String> {
     let (path, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let (class, member) = class_and_member(path, "field CLASS.FIELD")?;
-    let (mut reads, mut writes) = (true, true);
+    let (mut reads, mut writes, mut with_value) = (true, true, false);
     let mut name = format!("{}.{member}", simple_name(path, member));
     for (key, value) in options(rest)? {
         match (key, value) {
@@ -160,14 +176,25 @@ fn field(text: &str, line: usize) -> Result<Rule, String> {
                     "'{value}' is no value for access: it takes read, written or both"
                 ))
             }
-            _ => return Err(unknown_option(key, "name and access")),
+            ("value", "yes") => with_value = true,
+            ("value", "no") => with_value = false,
+            ("value", _) => {
+                return Err(format!(
+                    "'{value}' is no value for value: it takes yes or no"
+                ))
+            }
+            _ => return Err(unknown_option(key, "name, access and value")),
         }
     }
     Ok(Rule {
         line,
         class,
         member: member.to_owned(),
-        target: Target::Field { reads, writes },
+        target: Target::Field {
+            reads,
+            writes,
+            value: with_value,
+        },
         name,
     })
 }
@@ -194,14 +221,20 @@ fn checked_name(name: &str) -> Result<String, String> {
 }
 
 fn parse_identity(value: &str) -> Result<Identity, String> {
-    let argument = |n: &str| n.parse().ok().filter(|n| *n != 0).map(Identity::Argument);
+    let argument = |n: &str| n.parse().ok().filter(|n| *n != 0);
+    let of_call = |value: &str| value.strip_prefix("argument-").and_then(argument);
     let identity = match value {
         "this" => Some(Identity::This),
         "none" => Some(Identity::No),
-        _ => value.strip_prefix("argument-").and_then(argument),
+        "result" => Some(Identity::Result),
+        "this+result" => Some(Identity::ThisAndResult),
+        _ => match value.strip_prefix("this+") {
+            Some(rest) => of_call(rest).map(Identity::ThisAndArgument),
+            None => of_call(value).map(Identity::Argument),
+        },
     };
     identity.ok_or_else(|| {
-        format!("'{value}' is no value for identity: it takes this, none, or argument-N with N from 1 on")
+        format!("'{value}' is no value for identity: it takes this, none, result, argument-N with N from 1 on, this+result, or this+argument-N")
     })
 }
 
@@ -295,10 +328,32 @@ mod tests {
                 target: Target::Method {
                     parameters: Some("([ILjava/lang/Object;)".into()),
                     identity: Identity::Argument(2),
+                    branches: false,
                 },
                 name: "queue-put".into(),
             }
         );
+    }
+
+    #[test]
+    fn an_identity_may_be_of_what_is_returned_and_of_two_objects() {
+        let identity = |value: &str| match one(&format!("method A.b identity={value}")).target {
+            Target::Method { identity, .. } => identity,
+            Target::Field { .. } => unreachable!("it is a method"),
+        };
+        assert_eq!(identity("result"), Identity::Result);
+        assert_eq!(identity("this+result"), Identity::ThisAndResult);
+        assert_eq!(identity("this+argument-2"), Identity::ThisAndArgument(2));
+        for wrong in [
+            "this+",
+            "this+this",
+            "result+this",
+            "this+argument-0",
+            "argument-",
+        ] {
+            let error = parse(&format!("method A.b identity={wrong}")).unwrap_err();
+            assert!(error.contains("is no value for identity"), "{error}");
+        }
     }
 
     #[test]
@@ -312,20 +367,41 @@ mod tests {
         let target = Target::Method {
             parameters: None,
             identity: Identity::This,
+            branches: false,
         };
         assert_eq!(rule.target, target);
         let rule = one("method Main.run() identity=none");
         let target = Target::Method {
             parameters: Some("()".into()),
             identity: Identity::No,
+            branches: false,
         };
         assert_eq!((rule.target, &*rule.name), (target, "Main.run"));
     }
 
     #[test]
+    fn a_trace_is_a_method_with_its_branches() {
+        let rule = one("trace a.Main.poll(int) identity=none name=p");
+        let target = Target::Method {
+            parameters: Some("(I)".into()),
+            identity: Identity::No,
+            branches: true,
+        };
+        assert_eq!((rule.target, &*rule.name), (target, "p"));
+        assert_eq!(
+            parse("trace poll").unwrap_err(),
+            "1: 'poll' does not name a class and a member: the form is 'trace CLASS.METHOD'"
+        );
+    }
+
+    #[test]
     fn a_field_is_watched_for_reads_and_writes() {
         let target = |line| one(line).target;
-        let access = |reads, writes| Target::Field { reads, writes };
+        let access = |reads, writes| Target::Field {
+            reads,
+            writes,
+            value: false,
+        };
         assert_eq!(target("field a.Flag.done"), access(true, true));
         assert_eq!(target("field a.Flag.done access=read"), access(true, false));
         assert_eq!(
@@ -333,6 +409,15 @@ mod tests {
             access(false, true)
         );
         assert_eq!(one("field a.Flag.done name=d").name, "d");
+        let with_value = Target::Field {
+            reads: false,
+            writes: true,
+            value: true,
+        };
+        assert_eq!(
+            target("field a.Flag.done value=yes access=written"),
+            with_value
+        );
     }
 
     #[test]
@@ -347,7 +432,7 @@ mod tests {
         for (text, error) in [
             (
                 "\nmetod a.B.c",
-                "2: 'metod' is no rule: a line is 'method CLASS.METHOD', 'field CLASS.FIELD', or a comment after '#'",
+                "2: 'metod' is no rule: a line is 'method CLASS.METHOD', 'trace CLASS.METHOD', 'field CLASS.FIELD', or a comment after '#'",
             ),
             (
                 "method put",
@@ -364,7 +449,7 @@ mod tests {
             ),
             (
                 "method a.B.c identity=2",
-                "1: '2' is no value for identity: it takes this, none, or argument-N with N from 1 on",
+                "1: '2' is no value for identity: it takes this, none, result, argument-N with N from 1 on, this+result, or this+argument-N",
             ),
             (
                 "method a.B.c when=now",
@@ -374,6 +459,10 @@ mod tests {
             (
                 "field a.B.c access=all",
                 "1: 'all' is no value for access: it takes read, written or both",
+            ),
+            (
+                "field a.B.c value=1",
+                "1: '1' is no value for value: it takes yes or no",
             ),
             ("method a.B.c name=", "1: a name has 1 to 100 bytes"),
             (

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The memory of one generation of stacks: nodes, and an index that finds them.
 
+use std::sync::Arc;
+
 use hindsight_trace_format::container::StackNode;
 
+use crate::shared::SharedMemory;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The longest search in the index. A new node that finds no place within it counts as "no memory left".
@@ -11,6 +14,7 @@ const MAX_PROBES: usize = 64;
 pub(crate) const CLOSED: u32 = u32::MAX;
 
 /// A node: written once, before the index names it.
+#[repr(C)]
 struct Node {
     method: AtomicU64,
     /// The parent's number in the upper half, the dex pc in the lower one.
@@ -33,6 +37,9 @@ pub(crate) struct Arena {
     index: Box<[AtomicU32]>,
     /// The node with number `n` is at index `n - 1`.
     nodes: Box<[Node]>,
+    /// The memory that the process shares, and which of its arenas this is. Then `state`, `used` and `nodes` are there.
+    #[cfg_attr(feature = "loom", allow(dead_code, reason = "models share none"))]
+    shared: Option<(Arc<SharedMemory>, usize)>,
 }
 
 /// The right to use the arena's current generation. The arena is not cleared meanwhile.
@@ -43,7 +50,13 @@ pub(crate) struct Pin<'a> {
 
 impl Arena {
     /// An arena of about this many bytes, of which a quarter is the index. Its memory is touched when it is first used.
+    #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn new(bytes: usize) -> Self {
+        Self::in_memory(bytes, None)
+    }
+
+    /// The same; its nodes are in this memory that the process shares, in this arena of it.
+    pub(crate) fn in_memory(bytes: usize, shared: Option<(Arc<SharedMemory>, usize)>) -> Self {
         let slots = (bytes / 16).max(4).next_power_of_two();
         let slots = if slots * 16 > bytes.max(64) {
             slots / 2
@@ -52,21 +65,62 @@ impl Arena {
         };
         let nodes = bytes.saturating_sub(slots * 4) / 16;
         // Searches end: a part of the index is always free.
-        Self::with(slots, nodes.clamp(1, slots - slots / 4))
-    }
-
-    fn with(slots: usize, nodes: usize) -> Self {
+        let nodes = nodes.clamp(1, slots - slots / 4);
+        let own = if shared.is_some() { 0 } else { nodes };
         Arena {
             state: AtomicU64::new(0),
             used: AtomicU32::new(0),
             index: new_index(slots),
-            nodes: new_nodes(nodes),
+            nodes: new_nodes(own),
+            shared,
         }
+    }
+
+    #[cfg(feature = "loom")]
+    fn state(&self) -> &AtomicU64 {
+        &self.state
+    }
+
+    #[cfg(feature = "loom")]
+    fn used(&self) -> &AtomicU32 {
+        &self.used
+    }
+
+    #[cfg(feature = "loom")]
+    fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn state(&self) -> &AtomicU64 {
+        match &self.shared {
+            Some((memory, arena)) => &memory.arena(*arena).state,
+            None => &self.state,
+        }
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn used(&self) -> &AtomicU32 {
+        match &self.shared {
+            Some((memory, arena)) => &memory.arena(*arena).used,
+            None => &self.used,
+        }
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn nodes(&self) -> &[Node] {
+        let Some((memory, arena)) = &self.shared else {
+            return &self.nodes;
+        };
+        let (start, bytes) = memory.nodes_of(*arena);
+        // SAFETY: mapped as long as the memory lives, aligned to 16 bytes; any values are valid for a Node, whose fields are
+        // atomic.
+        unsafe { std::slice::from_raw_parts(start.as_ptr().cast(), bytes / size_of::<Node>()) }
     }
 
     /// Whether this is the generation in use; with `None`, whichever it is. It stays in use until the pin is dropped.
     pub(crate) fn pin(&self, generation: Option<u32>) -> Option<Pin<'_>> {
-        let state = self.state.fetch_add(1, Ordering::Acquire);
+        let state = self.state().fetch_add(1, Ordering::Acquire);
         let pin = Pin {
             arena: self,
             generation: (state >> 32) as u32,
@@ -78,7 +132,7 @@ impl Arena {
     /// Clears the arena for a generation. False if a thread uses it, or clears it already. True, too, if this or a later
     /// generation has begun here already.
     pub(crate) fn begin(&self, generation: u32) -> bool {
-        let state = self.state.load(Ordering::Relaxed);
+        let state = self.state().load(Ordering::Relaxed);
         match (state >> 32) as u32 {
             CLOSED => return false,
             number if number >= generation => return true,
@@ -87,7 +141,8 @@ impl Arena {
         let unused = state & !u64::from(u32::MAX);
         let closed = u64::from(CLOSED) << 32;
         // Acquire: what earlier users did is done.
-        if (self.state)
+        if self
+            .state()
             .compare_exchange(unused, closed, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
@@ -97,19 +152,19 @@ impl Arena {
             for slot in &self.index {
                 slot.store(0, Ordering::Relaxed);
             }
-            self.used.store(0, Ordering::Relaxed);
+            self.used().store(0, Ordering::Relaxed);
         }
         // Others may just be trying to pin the arena, so their number is kept.
         let change = u64::from(generation.wrapping_sub(CLOSED)) << 32;
-        self.state.fetch_add(change, Ordering::Release);
+        self.state().fetch_add(change, Ordering::Release);
         true
     }
 
     /// The bytes of memory that were touched.
     pub(crate) fn used_bytes(&self) -> usize {
-        match self.used.load(Ordering::Relaxed) {
+        match self.used().load(Ordering::Relaxed) {
             0 => 0,
-            used => self.index.len() * 4 + self.nodes.len().min(used as usize) * 16,
+            used => self.index.len() * 4 + self.nodes().len().min(used as usize) * 16,
         }
     }
 }
@@ -142,7 +197,7 @@ impl Pin<'_> {
                     Err(others) => number = others,
                 }
             }
-            let node = &self.arena.nodes[number as usize - 1];
+            let node = &self.arena.nodes()[number as usize - 1];
             if node.method.load(Ordering::Relaxed) == method
                 && node.rest.load(Ordering::Relaxed) == rest
             {
@@ -157,13 +212,13 @@ impl Pin<'_> {
 
     /// Writes a new node, which the index does not name yet.
     fn add(&self, method: u64, rest: u64) -> Option<u32> {
-        let capacity = self.arena.nodes.len() as u32;
+        let capacity = self.arena.nodes().len() as u32;
         // So that the number never overflows, however often this fails.
-        if self.arena.used.load(Ordering::Relaxed) >= capacity {
+        if self.arena.used().load(Ordering::Relaxed) >= capacity {
             return None;
         }
-        let index = self.arena.used.fetch_add(1, Ordering::Relaxed);
-        let node = self.arena.nodes.get(index as usize)?;
+        let index = self.arena.used().fetch_add(1, Ordering::Relaxed);
+        let node = self.arena.nodes().get(index as usize)?;
         node.method.store(method, Ordering::Relaxed);
         node.rest.store(rest, Ordering::Relaxed);
         Some(index + 1)
@@ -172,7 +227,7 @@ impl Pin<'_> {
     /// A node that was written, but that the index does not name: no two nodes of a file are equal.
     fn forget(&self, number: Option<u32>) {
         if let Some(number) = number {
-            let node = &self.arena.nodes[number as usize - 1];
+            let node = &self.arena.nodes()[number as usize - 1];
             node.method.store(0, Ordering::Relaxed);
             node.rest.store(0, Ordering::Relaxed);
         }
@@ -181,18 +236,20 @@ impl Pin<'_> {
     /// Copies of all nodes. A node that another thread is adding meanwhile may be incomplete: it can be in no stack that
     /// was recorded before this call.
     pub(crate) fn nodes(&self) -> Vec<StackNode> {
-        let used = self.arena.used.load(Ordering::Acquire) as usize;
-        let used = used.min(self.arena.nodes.len());
-        let copies = (1..).zip(&self.arena.nodes[..used]).map(|(number, node)| {
-            let rest = node.rest.load(Ordering::Relaxed);
-            let parent = (rest >> 32) as u32;
-            StackNode {
-                method: node.method.load(Ordering::Relaxed),
-                // An old generation's, if the node is being written.
-                parent: if parent < number { parent } else { 0 },
-                dex_pc: rest as u32,
-            }
-        });
+        let used = self.arena.used().load(Ordering::Acquire) as usize;
+        let used = used.min(self.arena.nodes().len());
+        let copies = (1..)
+            .zip(&self.arena.nodes()[..used])
+            .map(|(number, node)| {
+                let rest = node.rest.load(Ordering::Relaxed);
+                let parent = (rest >> 32) as u32;
+                StackNode {
+                    method: node.method.load(Ordering::Relaxed),
+                    // An old generation's, if the node is being written.
+                    parent: if parent < number { parent } else { 0 },
+                    dex_pc: rest as u32,
+                }
+            });
         copies.collect()
     }
 }
@@ -200,7 +257,7 @@ impl Pin<'_> {
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
         // Release: all that was done with the arena is done before it is cleared.
-        self.arena.state.fetch_sub(1, Ordering::Release);
+        self.arena.state().fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -255,9 +312,9 @@ mod tests {
     fn an_arena_takes_no_more_memory_than_it_may() {
         for bytes in [64, 100, 4096, 5000, 1 << 20, (1 << 20) + 1] {
             let arena = Arena::new(bytes);
-            let taken = arena.index.len() * 4 + arena.nodes.len() * 16;
+            let taken = arena.index.len() * 4 + arena.nodes().len() * 16;
             assert!(taken <= bytes, "{taken} of {bytes}");
-            assert!(arena.nodes.len() < arena.index.len());
+            assert!(arena.nodes().len() < arena.index.len());
             assert!(taken * 2 >= bytes, "{taken} of {bytes}");
         }
     }
@@ -269,7 +326,7 @@ mod tests {
         let pin = arena.pin(Some(1)).unwrap();
         let intern = |i: usize| pin.intern(0, 0x7000_0000 + 8 * i as u64, 3);
         let full = (0..).find(|&i| intern(i).is_none()).unwrap();
-        assert_eq!(full, arena.nodes.len());
+        assert_eq!(full, arena.nodes().len());
         for i in 0..full {
             assert_eq!(intern(i), Some(i as u32 + 1));
         }

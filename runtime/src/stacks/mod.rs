@@ -13,19 +13,20 @@ mod quiet;
 mod sampler;
 mod table;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hindsight_trace_format::container::{ClockSample, Stacks};
 
 use crate::clock;
 use crate::config::{self, StackIntervals};
+use crate::shared::SharedMemory;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 use quiet::Quiet;
 use sampler::Record;
 pub(crate) use sampler::{Again, Sample, Sampler};
 pub use sampler::{Frame, MAX_FRAMES};
-pub(crate) use table::method_addresses;
 pub(crate) use table::StackTable;
 
 /// The counter's rate until it is known, ticks per second.
@@ -58,10 +59,14 @@ pub(crate) struct ProcessStacks {
 }
 
 impl ProcessStacks {
-    /// An empty table. `started`: when recording started.
-    pub(crate) fn new(config: &config::Stacks, started: ClockSample) -> Self {
+    /// An empty table, in the memory that the process shares, if it does. `started`: when recording started.
+    pub(crate) fn new(
+        config: &config::Stacks,
+        started: ClockSample,
+        shared: Option<&Arc<SharedMemory>>,
+    ) -> Self {
         let stacks = ProcessStacks {
-            table: StackTable::new(1 << config.table),
+            table: StackTable::in_memory(1 << config.table, shared),
             intervals_us: [AtomicU32::new(0), AtomicU32::new(0)],
             intervals: [AtomicU64::new(0), AtomicU64::new(0)],
             rate: AtomicU64::new(0),

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The control thread is awake.
 const AWAKE: u64 = u64::MAX;
@@ -12,6 +12,8 @@ const AWAKE: u64 = u64::MAX;
 pub(crate) struct Quiet {
     /// Threads that run at this counter or later wake the control thread.
     from: AtomicU64,
+    /// 1: a thread ran before that.
+    ran_before: AtomicU32,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -19,6 +21,7 @@ impl Quiet {
     pub(crate) fn new() -> Self {
         Quiet {
             from: AtomicU64::new(AWAKE),
+            ran_before: AtomicU32::new(0),
             wake: OnceLock::new(),
         }
     }
@@ -29,9 +32,11 @@ impl Quiet {
         let _ = self.wake.set(Box::new(wake));
     }
 
-    /// The control thread goes to sleep: the first thread that runs at this counter or later is to wake it.
+    /// The control thread goes to sleep: the first thread that runs at this counter or later is to wake it. One that begins to run at
+    /// this moment may not see it.
     pub(crate) fn begin(&self, from: u64) {
-        self.from.store(from.min(AWAKE - 1), Ordering::Relaxed);
+        self.ran_before.store(0, Ordering::Relaxed);
+        self.from.store(from.min(AWAKE - 1), Ordering::SeqCst);
     }
 
     /// The control thread is awake.
@@ -44,15 +49,29 @@ impl Quiet {
         self.from.load(Ordering::Relaxed) != AWAKE
     }
 
+    /// Whether a thread has run since the control thread went to sleep, too early to wake it.
+    pub(crate) fn has_run_before(&self) -> bool {
+        self.ran_before.load(Ordering::Relaxed) != 0
+    }
+
     /// A thread runs at this counter.
     #[inline]
     pub(crate) fn disturb(&self, now: u64) {
-        if now >= self.from.load(Ordering::Relaxed) {
-            self.wake();
+        let from = self.from.load(Ordering::Relaxed);
+        if from != AWAKE {
+            self.runs(now, from);
         }
     }
 
     #[cold]
+    fn runs(&self, now: u64, from: u64) {
+        if now >= from {
+            self.wake();
+        } else if !self.has_run_before() {
+            self.ran_before.store(1, Ordering::Relaxed);
+        }
+    }
+
     fn wake(&self) {
         // Only one of several threads.
         if self.from.swap(AWAKE, Ordering::Relaxed) == AWAKE {
@@ -83,12 +102,15 @@ mod tests {
         quiet.disturb(u64::MAX - 1);
         assert_eq!(woken(), 0, "awake");
         quiet.begin(100);
+        assert!(!quiet.has_run_before());
         quiet.disturb(99);
         assert_eq!((woken(), quiet.is_quiet()), (0, true));
+        assert!(quiet.has_run_before());
         quiet.disturb(100);
         quiet.disturb(101);
         assert_eq!((woken(), quiet.is_quiet()), (1, false));
         quiet.begin(200);
+        assert!(!quiet.has_run_before());
         quiet.end();
         quiet.disturb(300);
         assert_eq!(woken(), 1);

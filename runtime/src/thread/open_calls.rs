@@ -6,32 +6,19 @@
 //! call that is still open; exits without entries end calls of earlier laps, the innermost first. What is left of the calls that
 //! were open when the lap began, and those, are the calls that are open now.
 
+use hindsight_trace_format::shared::{OpenCallsPage, OPEN_CALLS_NAMED as NAMED};
 use hindsight_trace_format::slot::{
-    payload_slots, Extension, Slot, FIRST_METHOD, PAYLOAD_MASK, TAG_EXIT, TAG_WIDE_ENTRY,
+    payload_slots, Extension, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY,
 };
 
-/// How many open calls are known by name, the outermost ones.
-pub(crate) const NAMED: usize = 250;
 /// Slots that are looked at together.
 const BLOCK: usize = 32;
 /// More frames than a thread's stack can hold.
 const MAX_FRAMES: u64 = 1 << 26;
 
-/// The calls that were under way at the start of a ring's lap. In the page before a ring; all zeros at first.
-#[repr(C)]
-pub(crate) struct OpenCalls {
-    /// Laps that were complete then; 0: none was noted.
-    laps: u64,
-    /// How many calls were open, of those that began since recording into the ring began.
-    count: u64,
-    /// Addresses of the first [`NAMED`] of them, outermost first.
-    methods: [u64; NAMED],
-    /// How many slots of an event were at the end of the last lap, and which: the event ends in the next lap.
-    unfinished: u64,
-    payload: [u64; PAYLOAD_MASK as usize],
-    /// The calls of the current lap that are still open, while it is read; the outermost ones, and those in reverse.
-    found: [u64; NAMED],
-}
+/// The calls that were under way at the start of a ring's lap, or segment. In a page before a ring; all zeros at first.
+#[repr(transparent)]
+pub(crate) struct OpenCalls(OpenCallsPage);
 
 /// What a lap did to the calls that were open at its start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,45 +35,45 @@ impl OpenCalls {
     /// None.
     #[cfg(test)]
     fn new() -> Self {
-        OpenCalls {
+        OpenCalls(OpenCallsPage {
             laps: 0,
             count: 0,
             methods: [0; NAMED],
             unfinished: 0,
-            payload: [0; PAYLOAD_MASK as usize],
+            payload: [0; 7],
             found: [0; NAMED],
-        }
+        })
     }
 
     /// How many calls were open at the start of the lap with this number, and the methods of the outermost ones, outermost
     /// first. `None` if that is not known.
     pub(crate) fn at(&self, lap: u64) -> Option<(u64, &[u64])> {
-        let named = usize::try_from(self.count).map_or(NAMED, |count| count.min(NAMED));
-        (lap != 0 && self.laps == lap).then(|| (self.count, &self.methods[..named]))
+        let named = usize::try_from(self.0.count).map_or(NAMED, |count| count.min(NAMED));
+        (lap != 0 && self.0.laps == lap).then(|| (self.0.count, &self.0.methods[..named]))
     }
 
     /// Notes the calls that are open at the end of a lap with these slots; the last `unfinished` of them are of an event that
     /// is not complete yet. `laps` counts the laps up to its end. Async-signal-safe.
     pub(crate) fn note(&mut self, slots: &[u64], unfinished: usize, laps: u64) {
-        let unfinished = unfinished.min(self.payload.len()).min(slots.len());
+        let unfinished = unfinished.min(self.0.payload.len()).min(slots.len());
         let (slots, payload) = slots.split_at(slots.len() - unfinished);
         let lap = self.read(slots);
         let before = match lap.begins {
             true => 0,
-            false => self.count.saturating_sub(lap.exits),
+            false => self.0.count.saturating_sub(lap.exits),
         };
         let first = usize::try_from(before).map_or(NAMED, |before| before.min(NAMED));
         // The outermost was found last.
-        for (nth, method) in self.methods[first..].iter_mut().enumerate() {
+        for (nth, method) in self.0.methods[first..].iter_mut().enumerate() {
             let Some(place) = lap.entries.checked_sub(nth as u64 + 1) else {
                 break;
             };
-            *method = self.found[(place % NAMED as u64) as usize];
+            *method = self.0.found[(place % NAMED as u64) as usize];
         }
-        self.count = before + lap.entries;
-        self.payload[..unfinished].copy_from_slice(payload);
-        self.unfinished = unfinished as u64;
-        self.laps = laps;
+        self.0.count = before + lap.entries;
+        self.0.payload[..unfinished].copy_from_slice(payload);
+        self.0.unfinished = unfinished as u64;
+        self.0.laps = laps;
     }
 
     /// Reads a lap, newest slot first.
@@ -116,13 +103,13 @@ impl OpenCalls {
             let payload = payload_slots(low);
             let missing = payload.saturating_sub(at - 1);
             // An event that began in the lap before has its first slots there.
-            if missing != 0 && missing as u64 != self.unfinished {
+            if missing != 0 && missing as u64 != self.0.unfinished {
                 return 0;
             }
             let first = (at - 1).saturating_sub(payload);
             let word = u64::from_le(match missing {
                 0 => slots[first],
-                _ => self.payload[0],
+                _ => self.0.payload[0],
             });
             match low {
                 TAG_EXIT => lap.exits += 1,
@@ -145,7 +132,7 @@ impl OpenCalls {
             lap.exits -= 1;
             return;
         }
-        self.found[(lap.entries % NAMED as u64) as usize] = method;
+        self.0.found[(lap.entries % NAMED as u64) as usize] = method;
         lap.entries += 1;
     }
 }

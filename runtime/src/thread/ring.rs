@@ -3,12 +3,14 @@
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
+use hindsight_trace_format::shared::RingControl;
 use hindsight_trace_format::slot::SLOT_BYTES;
 
+use crate::shared::{SharedMemory, SharedRing, View};
 use crate::thread::open_calls::{ends_in_wide_entry, OpenCalls};
 
 /// `2^k` bytes of slots, followed by an inaccessible guard page: the fault of a store there makes the cursor wrap.
@@ -18,12 +20,23 @@ use crate::thread::open_calls::{ends_in_wide_entry, OpenCalls};
 /// before that one has the [`OpenCalls`]; it takes memory from the ring's second lap on.
 ///
 /// The system provides memory when a page is first written, so an unused ring costs only address space.
+///
+/// A ring in the memory that the process shares has several segments, each with pages like those around it.
 #[derive(Debug)]
 pub struct Ring {
-    /// The first slot, [`PAGES_BEFORE`] pages after the start of the mapping.
+    /// The first slot; of a ring that is not shared, [`PAGES_BEFORE`] pages after the start of the mapping.
     memory: NonNull<libc::c_void>,
     geometry: Geometry,
     mode: RingMode,
+    shared: Option<Shared>,
+}
+
+/// Of a ring in the memory that the process shares.
+#[derive(Debug)]
+struct Shared {
+    ring: SharedRing,
+    /// The slots without the pages between segments, once somebody has read them.
+    view: OnceLock<View>,
 }
 
 // SAFETY: a Ring owns its mapping, which is not tied to a thread. ThreadTrace decides which thread writes to it.
@@ -102,10 +115,62 @@ impl Ring {
             memory: unsafe { start.byte_add(bytes_before()) },
             geometry,
             mode: RingMode::Calls,
+            shared: None,
         };
         #[cfg(not(miri))]
         ring.protect()?;
         Ok(ring)
+    }
+
+    /// A ring in the memory that the process shares.
+    ///
+    /// # Errors
+    /// If that has no room for it.
+    fn in_memory(
+        memory: &Arc<SharedMemory>,
+        geometry: Geometry,
+        mode: RingMode,
+    ) -> io::Result<Self> {
+        let ring = memory.ring(mode)?;
+        let first = std::ptr::with_exposed_provenance_mut(ring.first_slot());
+        Ok(Ring {
+            memory: NonNull::new(first).ok_or(io::ErrorKind::OutOfMemory)?,
+            geometry,
+            mode,
+            shared: Some(Shared {
+                ring,
+                view: OnceLock::new(),
+            }),
+        })
+    }
+
+    /// The description of a ring in the memory that the process shares.
+    pub(crate) fn control(&self) -> Option<&RingControl> {
+        self.shared.as_ref().map(|shared| shared.ring.control())
+    }
+
+    /// Bytes from the start of the memory that the process shares to the first slot; 0 of another ring.
+    pub(crate) fn offset(&self) -> u64 {
+        if let Some(shared) = &self.shared {
+            return shared.ring.offset();
+        }
+        0
+    }
+
+    /// Number of segments, and the distance between the addresses of two of them, bytes.
+    pub(crate) fn segments(&self) -> (u32, usize) {
+        if let Some(shared) = &self.shared {
+            return (shared.ring.segments(), shared.ring.stride());
+        }
+        (1, self.geometry.bytes())
+    }
+
+    /// Address of the notes about open calls.
+    pub(crate) fn notes(&self) -> usize {
+        if let Some(shared) = &self.shared {
+            return shared.ring.open_calls();
+        }
+        self.mapping() as usize
     }
 
     /// Miri has no guard pages; a ring is plain memory there.
@@ -177,9 +242,9 @@ impl Ring {
     /// # Safety
     /// No thread may record into the ring while the reference is in use.
     pub(crate) unsafe fn open_calls(&self) -> &OpenCalls {
-        // SAFETY: the page at the start of the mapping is readable, zeros or what `note_open_calls` has written, and the
+        // SAFETY: the page is part of the ring's mapping, readable, zeros or what `note_open_calls` has written, and the
         // caller rules out writers.
-        unsafe { &*self.mapping().cast() }
+        unsafe { &*(self.notes() as *const OpenCalls) }
     }
 
     /// Address of the first slot.
@@ -187,9 +252,9 @@ impl Ring {
         self.memory.as_ptr() as usize
     }
 
-    /// Address after the last slot: the start of the guard page.
+    /// Address after the last slot of the first segment: a page where a store faults.
     pub fn end(&self) -> usize {
-        self.base() + self.geometry.bytes()
+        self.base() + self.geometry.bytes() / self.segments().0 as usize
     }
 
     /// The ring, for a thread that records this.
@@ -213,12 +278,23 @@ impl Ring {
     /// # Safety
     /// No thread may record into the ring while the slice is in use.
     pub unsafe fn bytes(&self) -> &[u8] {
+        if let Some(shared) = self.shared.as_ref().filter(|s| s.ring.segments() > 1) {
+            return match shared.view() {
+                // SAFETY: the caller rules out writers.
+                Some(view) => unsafe { view.bytes() },
+                None => &[],
+            };
+        }
         // SAFETY: the mapping is readable over its whole length, and the caller rules out writers.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.geometry.bytes()) }
     }
 
     /// Returns the memory to the system and keeps the address space. All slots become zero.
     fn release_memory(&mut self) {
+        if let Some(shared) = &mut self.shared {
+            shared.ring.release_memory();
+            return;
+        }
         #[cfg(miri)]
         // SAFETY: this is the only reference to the ring's memory.
         unsafe {
@@ -238,8 +314,22 @@ impl Ring {
     }
 }
 
+impl Shared {
+    /// The slots without gaps. `None` if no address space is left for them.
+    fn view(&self) -> Option<&View> {
+        if self.view.get().is_none() {
+            // Another thread may have been faster.
+            let _ = self.view.set(self.ring.view().ok()?);
+        }
+        self.view.get()
+    }
+}
+
 impl Drop for Ring {
     fn drop(&mut self) {
+        if self.shared.is_some() {
+            return;
+        }
         #[cfg(miri)]
         // SAFETY: allocated with this layout.
         unsafe {
@@ -253,13 +343,14 @@ impl Drop for Ring {
     }
 }
 
-/// Notes the calls that are open at the end of a lap of the ring with these addresses of its first slot and of its end, in the
-/// page for them. `laps` counts the laps up to its end. Of an event that is not complete, `unfinished` slots are at the end of the
-/// lap; `None` if the caller does not know. Async-signal-safe.
+/// Notes the calls that are open at the end of a lap, or segment, of a ring, with these addresses of its first slot and of its
+/// end, in the page at `notes`. `laps` counts the laps, or segments, up to its end. Of an event that is not complete, `unfinished`
+/// slots are at the end; `None` if the caller does not know. Async-signal-safe.
 ///
 /// # Safety
 /// The addresses are those of a ring that the calling thread records into, or that nobody records into.
 pub(crate) unsafe fn note_open_calls(
+    notes: usize,
     base: usize,
     end: usize,
     unfinished: Option<usize>,
@@ -270,7 +361,7 @@ pub(crate) unsafe fn note_open_calls(
         unsafe { std::slice::from_raw_parts(base as *const u64, (end - base) / SLOT_BYTES) };
     let unfinished = unfinished.unwrap_or_else(|| usize::from(ends_in_wide_entry(slots)));
     // SAFETY: the page is part of the caller's ring, and as long as an `OpenCalls`, of which any bytes are one.
-    let notes = unsafe { &mut *((base - bytes_before()) as *mut OpenCalls) };
+    let notes = unsafe { &mut *(notes as *mut OpenCalls) };
     notes.note(slots, unfinished, laps);
 }
 
@@ -299,10 +390,11 @@ pub(crate) unsafe fn read_slot(at: usize) -> u64 {
 pub(crate) const SLOT_STRIDE: usize = SLOT_BYTES;
 
 /// Spare rings, so that swapping a ring does not wait for `mmap`.
-#[derive(Debug)]
 pub struct RingPool {
     geometry: Geometry,
     mode: RingMode,
+    /// Where rings are, if not in memory of their own.
+    shared: Option<Arc<SharedMemory>>,
     spare: Mutex<Vec<Ring>>,
 }
 
@@ -320,8 +412,15 @@ impl RingPool {
         RingPool {
             geometry,
             mode,
+            shared: None,
             spare: Mutex::new(Vec::new()),
         }
+    }
+
+    /// The pool, with rings in the memory that the process shares, if it does.
+    pub(crate) fn in_memory(mut self, shared: Option<&Arc<SharedMemory>>) -> Self {
+        self.shared = shared.map(Arc::clone);
+        self
     }
 
     /// A spare ring, or a new one.
@@ -332,15 +431,28 @@ impl RingPool {
         let spare = self.spare.lock().unwrap_or_else(|e| e.into_inner()).pop();
         match spare {
             Some(spare) => Ok(spare),
-            None => Ok(Ring::new(self.geometry)?.with_mode(self.mode)),
+            None => self.new_ring(),
         }
+    }
+
+    fn new_ring(&self) -> io::Result<Ring> {
+        if let Some(shared) = &self.shared {
+            if let Ok(ring) = Ring::in_memory(shared, self.geometry, self.mode) {
+                return Ok(ring);
+            }
+            // It does not survive the process, but its thread is traced.
+            shared.count_outside();
+        }
+        Ok(Ring::new(self.geometry)?.with_mode(self.mode))
     }
 
     /// Takes a ring back that is not in use, and returns its memory to the system.
     pub fn put(&self, mut ring: Ring) {
         ring.release_memory();
         let mut spare = self.spare.lock().unwrap_or_else(|e| e.into_inner());
-        if spare.len() < Self::MAX_SPARE && ring.geometry() == self.geometry {
+        // A shared ring goes back to the shared memory, which makes sure that there is room when it is used again.
+        let is_kept = ring.shared.is_none() && ring.geometry() == self.geometry;
+        if spare.len() < Self::MAX_SPARE && is_kept {
             spare.push(ring);
         }
     }

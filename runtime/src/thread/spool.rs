@@ -122,6 +122,13 @@ impl Spool {
         (full.rings.drain(..).collect(), dropped)
     }
 
+    /// Bytes of slots in all rings.
+    pub(crate) fn bytes(&self) -> u64 {
+        let full = self.full();
+        let bytes = full.rings.iter().map(|r| r.written_bytes().len());
+        bytes.sum::<usize>() as u64
+    }
+
     /// The number of full rings, and the counter when recording into the oldest began.
     pub(crate) fn summary(&self) -> (usize, Option<u64>) {
         let full = self.full();

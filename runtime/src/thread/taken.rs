@@ -23,6 +23,9 @@ pub struct TakenRing {
         allow(dead_code, reason = "for the check")
     )]
     pub continues: bool,
+    /// Segments of the ring that were filled since recording into it began; of a ring without segments, laps.
+    #[cfg_attr(feature = "loom", allow(dead_code, reason = "for open calls"))]
+    pub(crate) segments_done: u64,
 }
 
 impl TakenRing {
@@ -41,11 +44,12 @@ impl TakenRing {
     /// The calls that were open when the ring wrapped last.
     #[cfg(not(feature = "loom"))]
     pub fn open_calls(&self) -> Option<OpenCalls> {
-        let laps = self.header.position.laps;
+        let done = self.segments_done;
         // SAFETY: the ring was taken from its thread, which has not written to it since.
-        let (count, methods) = unsafe { self.ring.open_calls() }.at(laps)?;
+        let (count, methods) = unsafe { self.ring.open_calls() }.at(done)?;
+        let segment_slots = self.header.geometry.slots() as u64 / u64::from(self.ring.segments().0);
         Some(OpenCalls {
-            slots_written: laps.saturating_mul(self.header.geometry.slots() as u64),
+            slots_written: done.saturating_mul(segment_slots),
             count,
             methods: methods.to_vec(),
         })

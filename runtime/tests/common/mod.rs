@@ -67,6 +67,10 @@ pub(crate) struct World {
     pub(crate) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Runs once, before a thread is held at a safepoint; it is given the thread's id.
     pub(crate) before_safepoint: Mutex<Option<BeforeSafepoint>>,
+    /// Methods that share their address with another.
+    pub(crate) ambiguous: Mutex<Vec<u64>>,
+    /// The methods of classes that are linked when the recorder starts.
+    pub(crate) linked: Mutex<Vec<Symbol>>,
     /// The methods of the loader with this number.
     pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
 }
@@ -117,6 +121,10 @@ impl Host for FakeHost {
         true
     }
 
+    fn is_ambiguous(&self, address: u64) -> bool {
+        lock(&self.0.ambiguous).contains(&address)
+    }
+
     fn runs_managed_code(&self, words: *const ThreadWords) -> bool {
         let gates = lock(&self.0.gates_by_words);
         gates[&(words as usize)]
@@ -147,6 +155,10 @@ impl Host for FakeHost {
                 ..Symbol::default()
             });
         }
+    }
+
+    fn name_linked_classes(&self, named: &mut dyn FnMut(Symbol)) {
+        lock(&self.0.linked).drain(..).for_each(named);
     }
 
     fn name_methods_of_loader(&self, loader: usize, named: &mut dyn FnMut(Symbol)) {

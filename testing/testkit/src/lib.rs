@@ -24,14 +24,21 @@ use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, SLOT_BYTES};
 
 mod art_trace;
+pub mod device;
+mod perfetto;
+mod random;
 mod scenes;
+mod shared_memory;
+mod system;
 mod workload;
 pub use art_trace::{ArtEvent, ArtFile, ArtLayout};
+pub use perfetto::Perfetto;
 pub use scenes::{
     busy, cpu_bound, cut_file, damaged_ring, events_only, lock_chain, many_short_messages,
-    no_stall, recorded_owner, repeated_tid, stall, transaction, untraced_owner, wrapped, Scene,
-    SCENES, STALL_NS,
+    no_stall, recorded_owner, repeated_tid, server, stall, taps, transaction, untraced_owner,
+    wrapped, Scene, SCENES, STALL_NS,
 };
+pub use system::System;
 pub use workload::Workload;
 
 /// The counter of scripts ticks once a nanosecond, so that ticks and ns can be compared.

@@ -6,6 +6,7 @@
 //! differences, few methods make most of the calls, and half of the calls are leaves. `docs/file-formats.md` explains the
 //! parameters.
 
+use crate::random::Random;
 use crate::{Script, ThreadIndex};
 
 /// Parameters of the program.
@@ -47,26 +48,6 @@ impl Default for Workload {
     }
 }
 
-/// xorshift64*
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
-    }
-
-    fn of_a_thousand(&mut self, n: u64) -> bool {
-        self.below(1_000) < n
-    }
-}
-
 struct Call {
     callee: usize,
     /// How often it runs: `times.0 ..= times.1`.
@@ -93,7 +74,7 @@ struct Frame {
 impl Workload {
     /// Runs the program, and records it.
     pub fn script(&self) -> Script {
-        let mut random = Random(self.seed | 1 << 63);
+        let mut random = Random::new(self.seed);
         let mut script = Script::new("com.example.workload");
         script.ring_log2_bytes(self.ring_log2_bytes);
         let methods = self.program(&mut random, &mut script);

@@ -103,10 +103,11 @@ impl StringKind {
 /// The fact about the process that names the level for which the file was written.
 pub const CONSENT_FACT: &str = "consent";
 /// Facts about the process that Hindsight writes itself, from a fixed set of words and numbers.
-pub const KEPT_FACTS: [&str; 5] = [
+pub const KEPT_FACTS: [&str; 6] = [
     "art.release",
     "converted.by",
     "converted.depth",
+    "methods.above.4gib",
     "trivial.methods",
     CONSENT_FACT,
 ];

@@ -13,6 +13,7 @@ use super::sections::{
     Anchor, ClockSample, Clocks, Losses, OpenCalls, ProcessFacts, Ring, SectionKind,
     StackGeneration, Stacks, Strings, Symbol, Symbols,
 };
+use super::shapes;
 
 const CLOCK_SAMPLE_BYTES: usize = 32;
 const ANCHOR_BYTES: usize = 16;
@@ -425,6 +426,15 @@ impl SymbolRef<'_> {
         self.class.len() + self.name.len() + self.signature.len() + self.source_file.len()
     }
 
+    /// Whether each of its strings may be what it stands for, in a damaged section.
+    fn is_likely(&self) -> bool {
+        let is_name = |s: &str| !s.is_empty() && !s.starts_with('(');
+        let has_signature = self.signature.is_empty() || shapes::is_signature(self.signature);
+        let file = self.source_file;
+        let has_file = !file.contains('.') || file.ends_with(".java") || file.ends_with(".kt");
+        is_name(self.class) && is_name(self.name) && has_signature && has_file
+    }
+
     /// A copy that owns its strings.
     pub fn to_symbol(&self) -> Symbol {
         Symbol {
@@ -507,8 +517,8 @@ impl<'a> SymbolTable<'a> {
         Ok(table)
     }
 
-    /// From the bytes of a damaged section, or of its beginning: the symbols whose names can still be read. `None` if
-    /// there is none.
+    /// From the bytes of a damaged section, or of its beginning: the symbols whose names can still be read, without those that
+    /// are fragments by their shape. `None` if there is none.
     pub fn decode_damaged(bytes: &'a [u8]) -> Option<Self> {
         let mut d = Decoder::new(bytes);
         let count = d.u32("the number of symbols").ok()? as usize;
@@ -520,31 +530,31 @@ impl<'a> SymbolTable<'a> {
             .take(count.saturating_mul(entry_bytes), "the symbols")
             .ok()?;
         let string_count = d.u32("the number of strings").ok()? as usize;
-        d.u32("the size of the strings").ok()?;
+        let pool_bytes = d.u32("the size of the strings").ok()? as usize;
         let ends = d
             .take(string_count.saturating_mul(4), "the ends of the strings")
             .ok()?;
         let pool = &bytes[d.at()..];
+        let has_all_bytes = pool.len() == pool_bytes;
         let mut start = 0;
         let strings = ends.chunks_exact(4).map(|end| {
             let end = u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize;
-            let string = pool.get(start..end).unwrap_or_default();
+            let string = pool.get(start..end);
             // A wrong end damages two strings only.
             start = if end <= pool.len() { end } else { start };
-            std::str::from_utf8(string).unwrap_or_default()
+            string.and_then(|string| std::str::from_utf8(string).ok())
         });
         let mut table = SymbolTable {
             entries: Cow::Borrowed(entries),
             entry_bytes,
-            strings: strings.collect(),
+            strings: shapes::whole(strings.collect(), has_all_bytes),
         };
         let key = |entry: &[u8]| table.read(entry).map(|s| (s.address, s.valid_from));
         let mut sound = Vec::with_capacity(entries.len());
         let mut previous = None;
         let mut all = entries.chunks_exact(entry_bytes).peekable();
         while let Some(entry) = all.next() {
-            let named = |s: &SymbolRef<'_>| !s.class.is_empty() && !s.name.is_empty();
-            if !table.read(entry).is_some_and(|s| named(&s)) {
+            if !table.read(entry).is_some_and(|s| s.is_likely()) {
                 continue;
             }
             // If two symbols are out of order, the wrong one is the one that contradicts the symbol before.

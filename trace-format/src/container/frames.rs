@@ -134,21 +134,38 @@ fn word(header: &[u8; FRAME_HEADER_BYTES], at: usize) -> usize {
     u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize
 }
 
-/// Finds the sound frames after a ring's header.
+/// Finds the sound frames after a ring's header, in order. If one is damaged, those of other rings may come next.
 struct Frames<'a> {
     bytes: &'a [u8],
+    /// Bytes of the ring's slots; at most so many, if the header is damaged: then the first shorter frame is the last one.
+    stored: usize,
+    is_exact: bool,
+    /// The least number of a frame that may come next.
+    number: usize,
+    /// Where that frame has to be, unless the one before is damaged.
+    next_at: usize,
     at: usize,
     /// Bytes whose checksum may still be computed in vain, or hostile files would take long.
     budget: usize,
 }
 
 impl<'a> Frames<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
+    fn new(bytes: &'a [u8], stored: usize, is_exact: bool) -> Self {
         Frames {
             bytes,
+            stored,
+            is_exact,
+            number: 0,
+            next_at: 0,
             at: 0,
             budget: 4 * bytes.len() + MAX_DATA_BYTES,
         }
+    }
+
+    /// The number of slots of the frame with this number; 0 if it is beyond the ring's end.
+    fn slots_of(&self, number: usize) -> usize {
+        let before = number.saturating_mul(FRAME_BYTES);
+        (self.stored.saturating_sub(before) / SLOT_BYTES).min(FRAME_SLOTS)
     }
 
     /// The frame at the current place, if it is sound.
@@ -161,12 +178,19 @@ impl<'a> Frames<'a> {
         let (number, slots) = (word(header, 4), word(header, 8));
         // Each frame before it has its place in the file. This bounds the memory that a file can claim.
         let is_credible = number <= self.at / MIN_FULL_FRAME_BYTES;
-        if !is_credible || !(1..=FRAME_SLOTS).contains(&slots) {
+        // A frame with a number that was there before, or with another number of slots, is of another ring.
+        let expected = self.slots_of(number);
+        let fits = slots == expected || (!self.is_exact && slots < expected);
+        if !is_credible || number < self.number || slots == 0 || !fits {
             return None;
         }
         if checksum(header, data) != word(header, 16) as u32 {
             self.budget = self.budget.saturating_sub(data.len());
             return None;
+        }
+        self.number = number + 1;
+        if slots < expected {
+            self.stored = number * FRAME_BYTES + slots * SLOT_BYTES;
         }
         Some((
             Frame {
@@ -183,11 +207,15 @@ impl<'a> Iterator for Frames<'a> {
     type Item = Frame<'a>;
 
     fn next(&mut self) -> Option<Frame<'a>> {
-        while self.budget > 0 {
+        while self.budget > 0 && self.slots_of(self.number) > 0 {
             if let Some((frame, end)) = self.here() {
                 self.at = end;
+                self.next_at = end;
                 return Some(frame);
             }
+            // A frame at its place that is damaged: what comes later has a greater number, whatever this one's header says.
+            let is_damaged = self.at == self.next_at && self.bytes[self.at..].starts_with(&MAGIC);
+            self.number += usize::from(is_damaged);
             let rest = self.bytes.get(self.at + 1..)?;
             let found = rest.windows(MAGIC.len()).position(|bytes| bytes == MAGIC)?;
             self.at += 1 + found;
@@ -196,21 +224,10 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Inflates all sound frames of the bytes after a ring's header that belong to a ring with `stored` bytes of slots. Memory is
-/// bounded by `stored`, however far away a frame claims to be.
-pub(super) fn inflate(bytes: &[u8], stored: usize) -> Inflated {
-    let mut frames: Vec<Frame<'_>> = Vec::new();
-    for frame in Frames::new(bytes) {
-        // In order, and only the last one is shorter.
-        let follows = frames
-            .last()
-            .is_none_or(|last| last.number < frame.number && last.slots == FRAME_SLOTS);
-        let end =
-            (frame.number.saturating_mul(FRAME_BYTES)).saturating_add(frame.slots * SLOT_BYTES);
-        if follows && end <= stored {
-            frames.push(frame);
-        }
-    }
+/// Inflates all sound frames of the bytes after a ring's header that belong to a ring with `stored` bytes of slots, or with at
+/// most so many unless `is_exact`. Memory is bounded by `stored`, however far away a frame claims to be.
+pub(super) fn inflate(bytes: &[u8], stored: usize, is_exact: bool) -> Inflated {
+    let frames: Vec<Frame<'_>> = Frames::new(bytes, stored, is_exact).collect();
     let end = frames.last().map_or(0, |last| {
         last.number * FRAME_BYTES + last.slots * SLOT_BYTES
     });
@@ -243,34 +260,25 @@ pub(super) fn inflate(bytes: &[u8], stored: usize) -> Inflated {
 
 /// The length of the frames of a ring with so many bytes of slots, by their headers and checksums; it may exceed `bytes`.
 pub(super) fn measure(bytes: &[u8], stored: usize) -> usize {
-    let count = stored.div_ceil(FRAME_BYTES);
-    let (mut at, mut number) = (0, 0);
-    let mut frames = Frames::new(bytes);
-    while number < count {
-        match frames.next() {
-            Some(frame) if (number..count).contains(&frame.number) => {
-                (at, number) = (frames.at, frame.number + 1);
-            }
-            // The next ring's frames, or none.
-            _ => {
-                let rest = bytes.get(at..).unwrap_or_default();
-                let by_header = extent(rest).map(|range| range.end);
-                let is_cut = rest.len() < FRAME_HEADER_BYTES;
-                let length = by_header.or(is_cut.then_some(FRAME_HEADER_BYTES));
-                return at + length.unwrap_or(0);
-            }
-        }
+    let mut frames = Frames::new(bytes, stored, true);
+    let (mut at, mut is_whole) = (0, stored == 0);
+    while let Some(frame) = frames.next() {
+        at = frames.at;
+        is_whole = (frame.number + 1) * FRAME_BYTES >= stored;
     }
-    at
+    if is_whole {
+        return at;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    let by_header = extent(rest).map(|range| range.end);
+    let is_cut = rest.len() < FRAME_HEADER_BYTES;
+    let length = by_header.or(is_cut.then_some(FRAME_HEADER_BYTES));
+    at + length.unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn inflate_all(bytes: &[u8]) -> Inflated {
-        inflate(bytes, usize::MAX)
-    }
 
     fn compress(raw: &[u8]) -> Vec<u8> {
         let mut compressor = Compressor::default();
@@ -301,7 +309,7 @@ mod tests {
             .collect();
         let frames = compress(&raw);
         assert!(frames.len() <= FRAME_HEADER_BYTES + MAX_DATA_BYTES);
-        assert_eq!(inflate_all(&frames).raw, raw);
+        assert_eq!(inflate(&frames, raw.len(), true).raw, raw);
     }
 
     #[test]
@@ -309,7 +317,7 @@ mod tests {
         let raw = vec![0; 3 * FRAME_BYTES];
         let frames = compress(&raw);
         assert!(frames.len() >= 3 * MIN_FULL_FRAME_BYTES, "{}", frames.len());
-        assert_eq!(inflate_all(&frames).raw, raw);
+        assert_eq!(inflate(&frames, raw.len(), true).raw, raw);
     }
 
     #[test]
@@ -327,7 +335,7 @@ mod tests {
             bad[at] ^= 0x10;
             let number = ends.iter().filter(|&&end| end <= at).count();
             let lost = number * FRAME_BYTES..((number + 1) * FRAME_BYTES).min(raw.len());
-            let inflated = inflate_all(&bad);
+            let inflated = inflate(&bad, raw.len(), true);
             let mut expected = raw.clone();
             if number == 3 {
                 expected.truncate(lost.start);
@@ -344,26 +352,44 @@ mod tests {
     }
 
     #[test]
+    fn the_frame_of_another_ring_does_not_take_the_place_of_a_damaged_one() {
+        for (own, other) in [(300, 200), (300, 300), (FRAME_SLOTS + 400, 300)] {
+            let own = ring(own);
+            let frames = compress(&own);
+            let last = compress(&own[..own.len() / FRAME_BYTES * FRAME_BYTES]).len();
+            // A part of the last frame's data is lost, and of what follows up to another ring's frame.
+            for kept in [FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + 40] {
+                let kept = last + kept;
+                let mut bytes = frames[..kept].to_vec();
+                bytes.extend(compress(&ring(other)));
+                let inflated = inflate(&bytes, own.len(), true);
+                assert_eq!(inflated.raw.len(), own.len() / FRAME_BYTES * FRAME_BYTES);
+                assert_eq!(measure(&bytes, own.len()), frames.len());
+            }
+        }
+    }
+
+    #[test]
     fn a_frame_cannot_claim_more_slots_than_the_file_has_room_for() {
         let raw = ring(FRAME_SLOTS);
         let mut compressor = Compressor::default();
         let far = compressor.frame(4095, &raw).unwrap().to_vec();
-        assert!(inflate_all(&far).raw.is_empty());
+        let stored = 4096 * FRAME_BYTES;
+        assert!(inflate(&far, stored, true).raw.is_empty());
         // At its place it is one.
         let mut file = vec![0; 4095 * MIN_FULL_FRAME_BYTES];
         file.extend(far);
-        assert_eq!(inflate_all(&file).raw.len(), 4096 * FRAME_BYTES);
+        assert_eq!(inflate(&file, stored, true).raw.len(), stored);
     }
 
     #[test]
     fn frames_that_lie_about_their_lengths_are_checked_a_few_times_only() {
         let mut header = MAGIC.to_vec();
-        header.extend([0; 4]);
-        header.extend(1_u32.to_le_bytes());
+        header.extend([1_u32.to_le_bytes(); 2].as_flattened());
         header.extend((MAX_DATA_BYTES as u32).to_le_bytes());
         header.extend([0; 4]);
         let bytes = header.repeat(1 << 14);
-        let mut frames = Frames::new(&bytes);
+        let mut frames = Frames::new(&bytes, FRAME_BYTES + SLOT_BYTES, true);
         assert!(frames.next().is_none());
         assert_eq!(frames.budget, 0);
         assert!(frames.at < bytes.len() / 2);
@@ -372,7 +398,7 @@ mod tests {
     #[test]
     fn a_frame_beyond_the_ring_takes_no_memory() {
         let frames = compress(&ring(3 * FRAME_SLOTS));
-        let inflated = inflate(&frames, 2 * FRAME_BYTES);
+        let inflated = inflate(&frames, 2 * FRAME_BYTES, true);
         assert_eq!(inflated.raw.len(), 2 * FRAME_BYTES);
     }
 }

@@ -18,6 +18,7 @@
 
 mod codec;
 mod consent;
+mod contents;
 mod encoding;
 mod error;
 mod frames;
@@ -25,12 +26,14 @@ mod reader;
 mod recover;
 mod ring_section;
 mod sections;
+mod shapes;
 mod stacks;
 mod table;
 mod writer;
 
 pub use codec::MAX_STRING_BYTES;
 pub use consent::{Consent, Limit, StringKind, CONSENT_FACT, KEPT_FACTS, REMOVED};
+pub use contents::{Contents, RingContents};
 pub use encoding::{SymbolRef, SymbolTable, MAX_EXPANDED_SYMBOL_BYTES};
 pub use error::{DecodeError, ReadError, SectionInfo};
 pub use frames::{FRAME_BYTES, FRAME_SLOTS};

@@ -350,6 +350,7 @@ impl<'a> Reader<'a> {
                 true => header.stored_bytes(),
                 false => header.geometry.bytes(),
             },
+            sound_header,
         );
         if !sound_header {
             let damage = damage.unwrap_or(ReadError::CutSection { section });

@@ -136,7 +136,7 @@ impl<'a> Ring<'a> {
         let raw = match storage {
             Storage::Memory => Cow::Borrowed(d.take(stored, "the ring's slots")?),
             Storage::Frames { .. } => {
-                let inflated = frames::inflate(rest, stored);
+                let inflated = frames::inflate(rest, stored, true);
                 if !inflated.lost.is_empty() || inflated.raw.len() != stored {
                     return Err(d.error(format!(
                         "the frames do not have the ring's {stored} bytes of slots"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ART's services for Hindsight's control thread. Rust calls them through the bridge in art-hooks/src/bridge.rs, on
-// the control thread only; any thread may call Log and NameMethodsOfLoader.
+// the control thread only; any thread may call Log, NameMethodsOfClass and NameMethodsOfLoader.
 
 #ifndef HINDSIGHT_RUNTIME_ART_SERVICES_H_
 #define HINDSIGHT_RUNTIME_ART_SERVICES_H_
@@ -47,6 +47,13 @@ rust::Str ObstacleToLockFree();
 // Adds the name of each method at one of `addresses`, which are sorted, to `sink`. An address whose method was unloaded with its class
 // loader gets no name.
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink);
+
+// Adds the names of all methods of all classes that are linked to `sink`. From now on the recorder is told of each class that is
+// linked (bridge::class_linked).
+void NameLinkedClasses(bridge::SymbolSink& sink);
+
+// Adds the names of all methods of the class with a Handle at this address to `sink`. The calling thread is Runnable.
+void NameMethodsOfClass(size_t klass, bridge::SymbolSink& sink);
 
 // A dead class loader whose classes are not swept yet.
 struct UnloadingLoader {

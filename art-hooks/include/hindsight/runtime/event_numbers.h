@@ -105,6 +105,19 @@ enum LifecycleEndStep : uint32_t {
   kLifecycleEndStepDestroy = 5u,
 };
 
+enum ValueType : uint32_t {
+  kValueTypeNotRecorded = 0u,
+  kValueTypeBoolean = 1u,
+  kValueTypeByte = 2u,
+  kValueTypeChar = 3u,
+  kValueTypeShort = 4u,
+  kValueTypeInt = 5u,
+  kValueTypeLong = 6u,
+  kValueTypeFloat = 7u,
+  kValueTypeDouble = 8u,
+  kValueTypeObject = 9u,
+};
+
 // Tracing of this thread stopped.
 static constexpr uint32_t kStopped = 0x008u;
 
@@ -441,15 +454,16 @@ inline constexpr std::array<uint64_t, 2> PackRuleEnd(uint64_t name, uint64_t obj
   return {{name, object}};
 }
 
-// A field that a rule names is read. The object is the one that has the field; 0 if the field is static.
-static constexpr uint32_t kFieldRead = 0x1d2u;
-inline constexpr std::array<uint64_t, 2> PackFieldRead(uint64_t name, uint64_t object) {
+// As a `FieldRead`. Earlier versions of the runtime wrote it in this form; readers show it as a `FieldRead`.
+static constexpr uint32_t kShortFieldRead = 0x1d2u;
+inline constexpr std::array<uint64_t, 2> PackShortFieldRead(uint64_t name, uint64_t object) {
   return {{name, object}};
 }
 
-// A field that a rule names is written. The value is not recorded.
-static constexpr uint32_t kFieldWritten = 0x1dau;
-inline constexpr std::array<uint64_t, 2> PackFieldWritten(uint64_t name, uint64_t object) {
+// As a `FieldWritten`. Earlier versions of the runtime wrote it in this form; readers show it as a
+// `FieldWritten`.
+static constexpr uint32_t kShortFieldWritten = 0x1dau;
+inline constexpr std::array<uint64_t, 2> PackShortFieldWritten(uint64_t name, uint64_t object) {
   return {{name, object}};
 }
 
@@ -479,6 +493,51 @@ static constexpr uint32_t kGcPauseBegin = 0x1f8u;
 
 // The garbage collection resumes all threads. On Android 14 some run already.
 static constexpr uint32_t kGcPauseEnd = 0x200u;
+
+// A field that a rule names is read. The object is the one that has the field; 0 if the field is static. The
+// method reads it, by its instruction at `dex pc`; a native method has none. The value is only recorded if the
+// rule asks for it and the process's configuration allows it; it is the field's just before the read.
+static constexpr uint32_t kFieldRead = 0x20cu;
+inline constexpr std::array<uint64_t, 4> PackFieldRead(uint64_t name,
+                                                       uint64_t type,
+                                                       uint64_t object,
+                                                       uint64_t dex_pc,
+                                                       uint64_t method,
+                                                       uint64_t value) {
+  return {{(name & 0xffffffffu) | ((type & 0xffu) << 32),
+           (object & 0xffffffffu) | ((dex_pc & 0xffffffffu) << 32),
+           method,
+           value}};
+}
+
+// A field that a rule names is written, with this value; otherwise as for a read.
+static constexpr uint32_t kFieldWritten = 0x214u;
+inline constexpr std::array<uint64_t, 4> PackFieldWritten(uint64_t name,
+                                                          uint64_t type,
+                                                          uint64_t object,
+                                                          uint64_t dex_pc,
+                                                          uint64_t method,
+                                                          uint64_t value) {
+  return {{(name & 0xffffffffu) | ((type & 0xffu) << 32),
+           (object & 0xffffffffu) | ((dex_pc & 0xffffffffu) << 32),
+           method,
+           value}};
+}
+
+// In a method whose branches a rule traces, the thread went on at `to` after the branch instruction at `from`,
+// this number of times since its last such event. The first time in a call is recorded at once, further ones
+// every 10 ms, and the rest when the call ends. Without `from` and `to`: branches that were not told apart,
+// because there were too many different ones.
+static constexpr uint32_t kBranchTaken = 0x21bu;
+inline constexpr std::array<uint64_t, 3> PackBranchTaken(uint64_t name,
+                                                         uint64_t times,
+                                                         uint64_t from,
+                                                         uint64_t to,
+                                                         uint64_t method) {
+  return {{(name & 0xffffffffu) | ((times & 0xffffffffu) << 32),
+           (from & 0xffffffffu) | ((to & 0xffffffffu) << 32),
+           method}};
+}
 
 }  // namespace hindsight
 }  // namespace art

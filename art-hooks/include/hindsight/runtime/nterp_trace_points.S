@@ -4,9 +4,11 @@
 // points, and call the same stubs: see ThreadWords, and cc/runtime/arch/. Static assertions in interpreted_frames.cc
 // check the offsets.
 //
-// Only while the thread is traced, they ask hindsight_is_left_out() whether the method has trace points (see
-// trivial_methods.h), at its entry and again at its exit. It does not suspend the thread. The words are read again
-// afterwards, since another thread may have changed them.
+// In a build that leaves out trivial methods (trivial_methods_default.h), and only while the thread is traced, they ask
+// hindsight_is_left_out() whether the method has trace points, at its entry and again at its exit. It does not suspend the
+// thread. The words are read again afterwards, since another thread may have changed them.
+
+#include "hindsight/runtime/trivial_methods_default.h"
 
 #define THREAD_HINDSIGHT_EXIT_STUB_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + 3 * __SIZEOF_POINTER__)
 #define THREAD_HINDSIGHT_LEAF_STUB_OFFSET (THREAD_HINDSIGHT_CURSOR_OFFSET + 4 * __SIZEOF_POINTER__)
@@ -15,12 +17,14 @@
 
 // The frame is set up, and the method is in rdi, and at the stack pointer. Keeps rdi and the callee-saved registers.
 .macro TRACE_NTERP_ENTRY
+#if defined(HINDSIGHT_NTERP_ASKS)
     cmpq MACRO_LITERAL(0), %gs:THREAD_HINDSIGHT_LEAF_STUB_OFFSET
     je .Ltrace_nterp_entry\@
     call SYMBOL(hindsight_is_left_out)
     movq (%rsp), %rdi
     testl %eax, %eax
     jne .Ltrace_nterp_entry\@
+#endif
     movq %gs:THREAD_HINDSIGHT_LEAF_STUB_OFFSET, %r11
     testq %r11, %r11
     je .Ltrace_nterp_entry\@
@@ -30,6 +34,7 @@
 
 // Before the frame is popped: the method is at the stack pointer. Keeps rax, xmm0 and the callee-saved registers.
 .macro TRACE_NTERP_EXIT
+#if defined(HINDSIGHT_NTERP_ASKS)
     cmpq MACRO_LITERAL(0), %gs:THREAD_HINDSIGHT_EXIT_STUB_OFFSET
     je .Ltrace_nterp_exit\@
     movq (%rsp), %rdi
@@ -43,6 +48,7 @@
     addq MACRO_LITERAL(16), %rsp
     testl %ecx, %ecx
     jne .Ltrace_nterp_exit\@
+#endif
     movq %gs:THREAD_HINDSIGHT_EXIT_STUB_OFFSET, %rdx
     testq %rdx, %rdx
     je .Ltrace_nterp_exit\@
@@ -55,12 +61,14 @@
 // The frame is set up, and the method is in x0, and at the stack pointer; lr is in the frame. Keeps x0 and the callee-saved
 // registers.
 .macro TRACE_NTERP_ENTRY
+#if defined(HINDSIGHT_NTERP_ASKS)
     ldr x16, [xSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
     cbz x16, .Ltrace_nterp_entry\@
     bl hindsight_is_left_out
     mov w1, w0
     ldr x0, [sp]
     cbnz w1, .Ltrace_nterp_entry\@
+#endif
     ldr x16, [xSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
     cbz x16, .Ltrace_nterp_entry\@
     adr x17, .Ltrace_nterp_entry\@
@@ -71,6 +79,7 @@
 // Before the frame is popped: the method is at the stack pointer; lr is in the frame. Keeps x0, d0 and the callee-saved
 // registers.
 .macro TRACE_NTERP_EXIT
+#if defined(HINDSIGHT_NTERP_ASKS)
     ldr x16, [xSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
     cbz x16, .Ltrace_nterp_exit\@
     ldr x16, [sp]
@@ -84,6 +93,7 @@
     ldr x0, [sp]
     add sp, sp, #16
     cbnz w1, .Ltrace_nterp_exit\@
+#endif
     ldr x16, [xSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
     cbz x16, .Ltrace_nterp_exit\@
     blr x16
@@ -97,6 +107,7 @@
 // The frame is set up, and the method is in r0, and at the stack pointer; lr is in the frame. Keeps r0 and the callee-saved
 // registers but r4.
 .macro TRACE_NTERP_ENTRY
+#if defined(HINDSIGHT_NTERP_ASKS)
     ldr r4, [rSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
     cmp r4, #0
     beq .Ltrace_nterp_entry\@
@@ -105,6 +116,7 @@
     ldr r0, [sp]
     cmp r1, #0
     bne .Ltrace_nterp_entry\@
+#endif
     ldr r4, [rSELF, #THREAD_HINDSIGHT_LEAF_STUB_OFFSET]
     cmp r4, #0
     beq .Ltrace_nterp_entry\@
@@ -116,6 +128,7 @@
 // Before the epilogue: the method is at the stack pointer; lr is in the frame. Keeps r0, r1, s0, d0 and the callee-saved
 // registers.
 .macro TRACE_NTERP_EXIT
+#if defined(HINDSIGHT_NTERP_ASKS)
     ldr r2, [rSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
     cmp r2, #0
     beq .Ltrace_nterp_exit\@
@@ -131,6 +144,7 @@
     add sp, sp, #16
     cmp r2, #0
     bne .Ltrace_nterp_exit\@
+#endif
     ldr r2, [rSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
     cmp r2, #0
     beq .Ltrace_nterp_exit\@

@@ -7,6 +7,7 @@
 
 #include "base/length_prefixed_array.h"
 #include "base/locks.h"
+#include "hindsight/runtime/method_word.h"
 #include "lock_word-inl.h"
 #include "mirror/class-inl.h"
 #include "mirror/object-inl.h"
@@ -55,14 +56,14 @@ inline uint32_t IdentityOfLocked(Thread* self, ObjPtr<mirror::Object> object)
   return is_own ? static_cast<uint32_t>(object->IdentityHashCode()) : 0u;
 }
 
-// A class, as the address of its first method, which does not move: readers know the method's name, and so the class's.
+// A class, as the number of its first method, which does not move: readers know the method's name, and so the class's.
 // 0 if it has no method.
 inline uint64_t NumberOf(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mutator_lock_) {
   LengthPrefixedArray<ArtMethod>* methods = klass->GetMethodsPtr();
   if (methods == nullptr || methods->size() == 0u) {
     return 0u;
   }
-  return reinterpret_cast<uintptr_t>(
+  return MethodWord(
       &methods->At(0, ArtMethod::Size(kRuntimePointerSize), ArtMethod::Alignment(kRuntimePointerSize)));
 }
 

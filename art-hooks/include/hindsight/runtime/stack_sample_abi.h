@@ -12,7 +12,7 @@ extern "C" {
 
 // A frame. In Rust: hindsight_runtime::stacks::Frame.
 struct HindsightFrame {
-  // The ArtMethod*.
+  // The MethodWord() of the method.
   uint64_t method;
   // Index of the instruction in the method's dex code; UINT32_MAX in a native method.
   uint32_t dex_pc;

@@ -27,12 +27,9 @@ bool HasTracePoints(InstructionSet isa);
 TracePointForm GetTracePointForm(InstructionSet isa);
 
 // Whether trivial methods (trivial_methods.h) have no trace points in this process, neither in the code that it compiles
-// nor in the interpreters: kLeavesOutTrivialMethods, or in the lab's build the value of the environment variable
-// HINDSIGHT_TRIVIAL_METHODS ("traced" or "left-out"). A process refuses code that was compiled with the other value.
+// nor in the interpreters: HINDSIGHT_LEAVES_OUT_TRIVIAL_METHODS (trivial_methods_default.h), or in the lab's build the value
+// of the environment variable HINDSIGHT_TRIVIAL_METHODS ("traced" or "left-out"). A process refuses code that was compiled with the other value.
 bool LeavesOutTrivialMethods();
-
-// The default of LeavesOutTrivialMethods().
-static constexpr bool kLeavesOutTrivialMethods = false;
 
 }  // namespace hindsight
 }  // namespace art

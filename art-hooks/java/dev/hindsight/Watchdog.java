@@ -5,6 +5,7 @@ import android.os.Looper;
 import android.os.Message;
 import android.os.SystemClock;
 
+import java.lang.reflect.Field;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -15,7 +16,8 @@ import java.util.concurrent.locks.LockSupport;
  * trace has the true length of each call in it. The trace reaches back as far as the ring: ten seconds and more of
  * busy code, if short calls are taken back. A message that has not ended after {@value
  * #STUCK_FACTOR} times the limit is reported while it still runs, because it may never end (a deadlock), or the process
- * may be killed first; its calls have no end in the trace. No message is reported twice.
+ * may be killed first; its calls have no end in the trace. Only a message that runs a loop may be reported
+ * twice.
  *
  * <p><b>Cost.</b> Two reads of the clock, two stores and a load per message on the watched thread, through {@link
  * Looper.Observer}. ({@code Looper.setMessageLogging}, the public interface, builds two strings for each message.) The
@@ -23,7 +25,11 @@ import java.util.concurrent.locks.LockSupport;
  * after {@value #STUCK_FACTOR} times the limit without one wakes it, which costs the watched thread a system call; while messages
  * keep coming it wakes up once in {@value #STUCK_FACTOR} times the limit.
  *
- * <p>A process has one observer: a new watchdog replaces any other, and watches one looper.
+ * <p><b>Loops inside messages.</b> A message that runs a loop of its own ({@code Looper.loop()}) dispatches messages inside, which
+ * are watched like others. When one of them has ended, the time of the outer message begins anew. While the inner loop waits for a
+ * message, the outer one is not stuck.
+ *
+ * <p>A process has one observer: a new watchdog replaces and ends any other, and watches one looper.
  */
 public final class Watchdog implements Looper.Observer {
     /** The default limit, in milliseconds: a stall that users notice, far below an ANR's 5 seconds. */
@@ -46,14 +52,35 @@ public final class Watchdog implements Looper.Observer {
 
     private static final long IDLE = 0;
 
+    /** The watchdog that was installed last, and not ended; guarded by the class. */
+    private static Watchdog installed;
+
+    /** A message that is being dispatched, with the messages inside which it is. Only the watched thread uses it. */
+    private static final class Level {
+        /** The message inside which this one is dispatched; null if there is none. */
+        final Level outer;
+        /** For the next message inside this one; null until there is one. */
+        Level inner;
+        /** When the message started, or a message inside it ended, in milliseconds of uptime. */
+        long start;
+
+        Level(Level outer) {
+            this.outer = outer;
+        }
+    }
+
     private final Thread watched;
     private final long limitMillis;
     private final Listener listener;
     private final Thread reporter;
 
+    private final Level outermost = new Level(null);
+    /** The innermost message; null between messages. Only the watched thread uses it. */
+    private Level current;
+
     /**
-     * Start of the current message, in milliseconds of uptime; negative once it has ended; {@link #IDLE} before the first one. Only
-     * the watched thread writes it.
+     * {@link Level#start} of the innermost message; negative once the last one has ended; {@link #IDLE} before the first one. Only the
+     * watched thread writes it.
      */
     private volatile long startedAt = IDLE;
 
@@ -86,13 +113,43 @@ public final class Watchdog implements Looper.Observer {
         }
         Watchdog watchdog = new Watchdog(looper, limitMillis, listener);
         watchdog.reporter.start();
-        Looper.setObserver(watchdog);
+        Watchdog replaced;
+        synchronized (Watchdog.class) {
+            replaced = installed;
+            installed = watchdog;
+            Looper.setObserver(watchdog);
+        }
+        if (replaced != null) {
+            replaced.end();
+        }
         return watchdog;
     }
 
-    /** Ends the watch. A stall that was already found is still reported. */
+    /** Ends the watch. A stall that was already found is still reported. Another observer that has replaced this one stays. */
     public void stop() {
-        Looper.setObserver(null);
+        synchronized (Watchdog.class) {
+            if (installed == this) {
+                installed = null;
+                if (isObserver()) {
+                    Looper.setObserver(null);
+                }
+            }
+        }
+        end();
+    }
+
+    /** Whether the looper calls this watchdog. The looper has no method that tells; if it cannot be found out, it counts as true. */
+    private boolean isObserver() {
+        try {
+            Field observer = Looper.class.getDeclaredField("sObserver");
+            observer.setAccessible(true);
+            return observer.get(null) == this;
+        } catch (ReflectiveOperationException e) {
+            return true;
+        }
+    }
+
+    private void end() {
         synchronized (lock) {
             stopped = true;
         }
@@ -101,15 +158,39 @@ public final class Watchdog implements Looper.Observer {
 
     @Override
     public Object messageDispatchStarting() {
-        if (Thread.currentThread() == watched) {
-            startedAt = SystemClock.uptimeMillis();
-            // Either this sees that the watchdog's thread goes to sleep, or that thread sees the message (sleepWhileIdle).
-            if (parked) {
-                parked = false;
-                LockSupport.unpark(reporter);
-            }
+        if (Thread.currentThread() != watched) {
+            return null;
         }
-        return null;
+        Level outer = current;
+        Level level = outer == null ? outermost : outer.inner;
+        if (level == null) {
+            level = new Level(outer);
+            outer.inner = level;
+        }
+        begin(level);
+        return level;
+    }
+
+    /** A message starts, or goes on after one inside it has ended. */
+    private void begin(Level level) {
+        current = level;
+        level.start = SystemClock.uptimeMillis();
+        startedAt = level.start;
+        // Either this sees that the watchdog's thread goes to sleep, or that thread sees the message (sleepWhileIdle).
+        if (parked) {
+            parked = false;
+            LockSupport.unpark(reporter);
+        }
+    }
+
+    /** A message has ended, and those inside it, too: an Error, unlike an Exception, ends messages without a word. */
+    private void end(Level level) {
+        if (level.outer == null) {
+            current = null;
+            startedAt = -level.start;
+        } else {
+            begin(level.outer);
+        }
     }
 
     @Override
@@ -117,12 +198,10 @@ public final class Watchdog implements Looper.Observer {
         if (Thread.currentThread() != watched) {
             return;
         }
-        long start = startedAt;
-        if (start <= IDLE) {
-            return; // The watchdog was installed during this message: its start is unknown.
-        }
-        startedAt = -start;
+        Level level = (Level) token;
+        long start = level.start;
         long took = SystemClock.uptimeMillis() - start;
+        end(level);
         if (took > limitMillis) {
             ended(start, took, msg);
         }
@@ -131,7 +210,7 @@ public final class Watchdog implements Looper.Observer {
     @Override
     public void dispatchingThrewException(Object token, Message msg, Exception exception) {
         if (Thread.currentThread() == watched) {
-            startedAt = -Math.abs(startedAt);
+            end((Level) token);
         }
     }
 
@@ -181,6 +260,7 @@ public final class Watchdog implements Looper.Observer {
             long start = startedAt;
             long running = SystemClock.uptimeMillis() - start;
             boolean isWatched;
+            boolean isOver;
             synchronized (lock) {
                 if (pendingReason != null) {
                     String reason = pendingReason;
@@ -191,13 +271,19 @@ public final class Watchdog implements Looper.Observer {
                     return null;
                 }
                 isWatched = start > IDLE && start != reportedStart;
-                if (isWatched && running > period) {
+                isOver = isWatched && running > period;
+                if (isOver) {
                     reportedStart = start;
-                    return "a message on " + watched.getName() + " has been running for " + running
-                            + " ms, over " + limitMillis + " ms: now in " + topOfStack();
                 }
             }
-            if (isWatched) {
+            if (isOver) {
+                StackTraceElement[] stack = watched.getStackTrace();
+                if (!waitsForMessage(stack)) {
+                    return "a message on " + watched.getName() + " has been running for " + running
+                            + " ms, over " + limitMillis + " ms: now in " + top(stack);
+                }
+                // A loop inside the message: it is looked at again when a message has come there.
+            } else if (isWatched) {
                 // Until the message has run for too long.
                 LockSupport.parkNanos(this, TimeUnit.MILLISECONDS.toNanos(period + 1 - running));
             } else if (Math.abs(start) != seenStart) {
@@ -225,8 +311,14 @@ public final class Watchdog implements Looper.Observer {
         parked = false;
     }
 
-    private String topOfStack() {
-        StackTraceElement[] stack = watched.getStackTrace();
+    /** Whether the thread, which runs a message, waits for another one. */
+    private static boolean waitsForMessage(StackTraceElement[] stack) {
+        // Its other methods may take long in a message: for a long queue, or for its lock.
+        return stack.length != 0 && stack[0].getClassName().equals("android.os.MessageQueue")
+                && stack[0].getMethodName().equals("nativePollOnce");
+    }
+
+    private static String top(StackTraceElement[] stack) {
         return stack.length == 0 ? "native code" : stack[0].getClassName() + "." + stack[0].getMethodName();
     }
 }

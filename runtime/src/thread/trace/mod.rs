@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The trace of one thread: its ring and its cursor.
 
+mod place;
+
 use std::sync::Arc;
 
 use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::container::{Anchor, Epochs, RingHeader, RingMode};
+use hindsight_trace_format::ring::CURSOR_OFF;
 #[cfg(feature = "check-rewind")]
 use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};
-use hindsight_trace_format::ring::{Position, CURSOR_OFF};
 use hindsight_trace_format::slot::{
     payload_slots, Event, Extension, Slot, FIRST_METHOD, PAYLOAD_MASK, SLOT_BYTES,
 };
@@ -23,6 +25,7 @@ use crate::thread::ring::{read_slot, write_slot, Ring, SLOT_STRIDE};
 use crate::thread::spool::Spool;
 use crate::thread::taken::TakenRing;
 use crate::thread::words::ThreadWords;
+use place::{Description, Place};
 
 /// The trace of one thread that is registered with the managed runtime.
 ///
@@ -42,12 +45,8 @@ use crate::thread::words::ThreadWords;
 /// the low half is enough. The exit of a call in which nothing was recorded moves the cursor back over the call's entry, if
 /// the call was short. Compiled trace points do the same.
 pub(crate) struct ThreadTrace {
-    /// Address of the ring's first slot; 0 without a ring.
-    base: AtomicUsize,
-    /// Address of the guard page; 0 without a ring.
-    end: AtomicUsize,
-    /// Completed laps.
-    laps: AtomicU64,
+    /// Where in its ring the thread records.
+    place: Place,
     /// Address of the next slot of a ring for events only; 0 without such a ring.
     events_cursor: AtomicUsize,
     /// The counter at the newest event in a ring for events only, ticks.
@@ -69,6 +68,7 @@ pub(crate) struct ThreadTrace {
 
 /// The largest ring whose open calls are noted at the end of each lap, bytes: the thread reads the whole lap, in a signal
 /// handler, some nanoseconds a slot.
+#[cfg(not(feature = "loom"))]
 const MAX_NOTED_BYTES: usize = 1 << 24;
 /// The most slots that an event has.
 const MAX_EVENT_SLOTS: usize = PAYLOAD_MASK as usize + 1;
@@ -175,11 +175,6 @@ fn with_entry(method: u64, counter: u64, append: impl FnOnce(&[u64])) {
     }
 }
 
-/// Distance of a cursor from its ring's base, in bytes of slots.
-fn offset(cursor: usize, base: usize) -> u64 {
-    (cursor.wrapping_sub(base) / SLOT_STRIDE * SLOT_BYTES) as u64
-}
-
 impl ThreadTrace {
     /// A registered thread that is not traced yet; `number` is unique in the process.
     ///
@@ -194,9 +189,7 @@ impl ThreadTrace {
         spool: Option<Arc<Spool>>,
     ) -> Self {
         ThreadTrace {
-            base: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
-            laps: AtomicU64::new(0),
+            place: Place::default(),
             events_cursor: AtomicUsize::new(0),
             newest: AtomicU64::new(0),
             newest_whole: AtomicU64::new(0),
@@ -230,7 +223,9 @@ impl ThreadTrace {
 
     /// Changes the name that later files have.
     pub(crate) fn rename(&self, name: &str) {
-        name.clone_into(&mut self.lock().name);
+        let mut inner = self.lock();
+        name.clone_into(&mut inner.name);
+        self.place.rename(name);
     }
 
     /// Whether the thread records its calls.
@@ -240,7 +235,7 @@ impl ThreadTrace {
 
     /// Whether the thread has a ring.
     pub(crate) fn records(&self) -> bool {
-        self.base.load(Ordering::Relaxed) != 0
+        self.place.base() != 0
     }
 
     /// Whether the thread has a ring for events only.
@@ -301,13 +296,26 @@ impl ThreadTrace {
     /// Points the thread to this ring, or to none.
     fn install(&self, inner: &mut Inner, ring: Option<Ring>, continues: bool, now: u64) {
         debug_assert!(!inner.retired);
-        let (base, end) = ring.as_ref().map_or((0, 0), |r| (r.base(), r.end()));
-        self.base.store(base, Ordering::Relaxed);
-        self.end.store(end, Ordering::Relaxed);
-        self.laps.store(0, Ordering::Relaxed);
+        self.place.install(ring.as_ref());
+        let base = self.place.base();
         inner.started_counter = now;
         inner.continues = continues;
         inner.longest_rewind = self.rewind_below.load(Ordering::Relaxed);
+        if let Some(ring) = &ring {
+            self.place.describe(&Description {
+                mode: ring.mode(),
+                log2_bytes: ring.geometry().log2_bytes(),
+                slots: ring.offset(),
+                tid: self.tid,
+                part: inner.parts,
+                thread: self.number,
+                name: &inner.name,
+                started: now,
+                rewind_below: inner.longest_rewind,
+                continues,
+                epochs_marked: are_epochs_marked(),
+            });
+        }
         self.newest.store(inner.started_counter, Ordering::Relaxed);
         self.newest_whole
             .store(inner.started_counter, Ordering::Relaxed);
@@ -353,10 +361,22 @@ impl ThreadTrace {
         let cursor = unsafe { self.cursor() }.load(Ordering::Relaxed);
         [
             cursor as u64,
-            self.laps.load(Ordering::Relaxed),
+            self.place.done(),
             // Since each ring's start.
             self.newest.load(Ordering::Relaxed),
         ]
+    }
+
+    /// Bytes of slots that the thread's ring has now; 0 without a ring. The thread may record meanwhile.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        let inner = self.lock();
+        let Some(ring) = inner.ring.as_ref().filter(|_| !inner.retired) else {
+            return 0;
+        };
+        // SAFETY: the lock is held, and the thread has not retired.
+        let cursor = unsafe { self.cursor() }.load(Ordering::Relaxed);
+        let position = self.place.position(cursor);
+        position.used_bytes(ring.geometry()) as u64
     }
 
     /// Takes the ring. With a `replacement` recording goes on in that, without a gap. Without one recording stops,
@@ -389,10 +409,7 @@ impl ThreadTrace {
     /// The ring that `inner` had, with the data that readers need; `cursor` is its cursor, and no event in it is newer than
     /// `now`.
     fn taken(&self, inner: &mut Inner, ring: Ring, cursor: usize, now: u64) -> TakenRing {
-        let position = Position {
-            laps: self.laps.load(Ordering::Relaxed),
-            offset: offset(cursor, ring.base()),
-        };
+        let position = self.place.position(cursor);
         let epochs = match ring.mode() {
             // SAFETY: `inner` shows that the lock is held, and the callers have checked that the thread has not retired.
             RingMode::Calls => unsafe { self.epochs(inner) },
@@ -422,8 +439,10 @@ impl ThreadTrace {
                 slots_written: position.slots_written(ring.geometry()),
             }],
             continues: inner.continues,
+            segments_done: self.place.done(),
             ring,
         };
+        self.place.taken(&taken.header);
         inner.parts += 1;
         #[cfg(feature = "check-rewind")]
         // SAFETY: `inner` shows that the lock is held; the callers have checked that the thread has not retired, and
@@ -454,6 +473,7 @@ impl ThreadTrace {
         let ticks = ticks();
         self.rewind_below.store(ticks, Ordering::Relaxed);
         inner.longest_rewind = inner.longest_rewind.max(ticks);
+        self.place.rewinds(inner.longest_rewind);
         if !inner.retired {
             // SAFETY: the lock is held, and the thread has not retired.
             unsafe { self.words.get() }.set_rewind_below(ticks);
@@ -607,51 +627,57 @@ impl ThreadTrace {
         if at as u64 == CURSOR_OFF {
             return;
         }
+        if words.len() > 1 {
+            self.place.begin_event(at);
+        }
         for (written, word) in words.iter().enumerate() {
-            if at == self.end.load(Ordering::Relaxed) {
-                at = self.next_lap(Some(written));
+            if at == self.place.end() {
+                at = self.next_segment(Some(written));
             }
-            // SAFETY: `at` is not the ring's end, so there is a slot.
+            // SAFETY: `at` is not the segment's end, so there is a slot.
             unsafe { write_slot(at, *word) };
             at += SLOT_STRIDE;
         }
         cursor.store(at, Ordering::Relaxed);
+        if words.len() > 1 {
+            self.place.end_event();
+        }
     }
 
-    /// Starts the next lap; returns the address of the ring's first slot. Called by the thread itself, or while it
-    /// does not record.
+    /// Goes on in the ring's next segment, or lap; returns the address of its first slot. Called by the thread itself, or while
+    /// it does not record. Async-signal-safe.
     ///
-    /// The cursor is at the ring's start from here on, though the current event is not complete: if an event wraps,
-    /// its slots before the wrap count as written. `unfinished` is their number, if it is known.
-    fn next_lap(&self, unfinished: Option<usize>) -> usize {
-        let base = self.base.load(Ordering::Relaxed);
-        self.note_open_calls(base, unfinished);
-        let laps = self.laps.load(Ordering::Relaxed);
-        self.laps.store(laps.wrapping_add(1), Ordering::Relaxed);
+    /// The cursor is at that slot from here on, though the current event is not complete: if an event spans two segments, its
+    /// slots in the first one count as written. `unfinished` is their number, if it is known.
+    fn next_segment(&self, unfinished: Option<usize>) -> usize {
+        self.note_open_calls(unfinished);
+        // SAFETY: a thread that has a ring has not retired.
+        let words = unsafe { self.words.get() };
+        let base = self
+            .place
+            .next(clock::counter(), words.epoch(), words.taken_back());
         // SAFETY: a thread that has a ring has not retired.
         unsafe { self.cursor() }.store(base, Ordering::Relaxed);
         base
     }
 
-    /// Notes the calls that are open at the end of the current lap, for readers of the ring.
+    /// Notes the calls that are open at the end of the current segment, for readers of the ring.
     #[cfg(not(feature = "loom"))]
-    fn note_open_calls(&self, base: usize, unfinished: Option<usize>) {
+    fn note_open_calls(&self, unfinished: Option<usize>) {
         if self.records_events_only() {
             return;
         }
-        let (end, laps) = (
-            self.end.load(Ordering::Relaxed),
-            self.laps.load(Ordering::Relaxed),
-        );
+        let (base, end) = (self.place.base(), self.place.end());
         if end - base > MAX_NOTED_BYTES {
             return;
         }
+        let (notes, done) = (self.place.notes(), self.place.done().wrapping_add(1));
         // SAFETY: the caller is the thread, or the thread does not record; these are the addresses of its ring.
-        unsafe { ring::note_open_calls(base, end, unfinished, laps.wrapping_add(1)) };
+        unsafe { ring::note_open_calls(notes, base, end, unfinished, done) };
     }
 
     #[cfg(feature = "loom")]
-    fn note_open_calls(&self, _base: usize, _unfinished: Option<usize>) {}
+    fn note_open_calls(&self, _unfinished: Option<usize>) {}
 
     /// Records the entry of the method at this address: one slot, or two above 4 GiB.
     ///
@@ -752,6 +778,8 @@ impl ThreadTrace {
         self.newest.store(counter, Ordering::Relaxed);
         // SAFETY: the caller is the thread and may record, or holds the lock while the thread does not record.
         unsafe { self.append_at(&self.events_cursor, words) };
+        let cursor = self.events_cursor.load(Ordering::Relaxed);
+        self.place.recorded(counter, cursor);
     }
 
     /// Whether the low half of this counter does not show how long ago the last whole one was.
@@ -773,7 +801,7 @@ impl ThreadTrace {
     #[inline]
     fn has_room(&self, slots: usize) -> bool {
         let at = self.events_cursor.load(Ordering::Relaxed);
-        at + slots * SLOT_STRIDE <= self.end.load(Ordering::Relaxed)
+        at + slots * SLOT_STRIDE <= self.place.end()
     }
 
     #[cold]
@@ -874,17 +902,17 @@ impl ThreadTrace {
     /// Whether a fault at this address, with `cursor` in the cursor register, is a store onto this thread's guard
     /// page. Async-signal-safe.
     pub(crate) fn is_at_guard(&self, fault_address: usize, cursor: usize) -> bool {
-        let end = self.end.load(Ordering::Relaxed);
+        let end = self.place.end();
         end != 0 && cursor == end && (end..end + SLOT_BYTES).contains(&fault_address)
     }
 
     /// For the fault handler: if a trace point with `cursor` in its cursor register ran onto this thread's guard
-    /// page, counts the lap and returns the address at which to go on. Async-signal-safe.
+    /// page, goes on in the next segment and returns the address at which to go on. Async-signal-safe.
     pub(crate) fn wrap(&self, fault_address: usize, cursor: usize) -> Option<usize> {
         if !self.is_at_guard(fault_address, cursor) {
             return None;
         }
-        Some(self.next_lap(None))
+        Some(self.next_segment(None))
     }
 }
 

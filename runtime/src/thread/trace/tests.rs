@@ -4,7 +4,7 @@
 use super::*;
 use crate::handshake::TracedThread;
 use crate::thread::ring::RingPool;
-use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};
+use hindsight_trace_format::ring::{Geometry, Position, MIN_LOG2_BYTES};
 use hindsight_trace_format::slot::Event;
 
 fn ring() -> Ring {
@@ -359,14 +359,14 @@ fn appending_wraps_before_the_guard_page() {
 fn only_the_cursor_at_the_end_wraps() {
     let words = ThreadWords::new();
     let trace = traced(&words);
-    let base = trace.trace().base.load(Ordering::Relaxed);
+    let base = trace.trace().place.base();
     let end = base + 4096;
     assert_eq!(trace.wrap(end, end), Some(base));
     assert_eq!(trace.wrap(end + 4, end), Some(base));
     assert_eq!(trace.wrap(end + 8, end), None);
     assert_eq!(trace.wrap(end, base), None);
     assert_eq!(trace.wrap(0, 0), None);
-    assert_eq!(trace.trace().laps.load(Ordering::Relaxed), 2);
+    assert_eq!(trace.trace().place.done(), 2);
 }
 
 /// The events of calls, oldest first.

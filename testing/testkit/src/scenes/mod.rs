@@ -7,6 +7,8 @@
 mod events;
 mod imperfect;
 mod notes;
+mod server;
+mod taps;
 mod transaction;
 
 pub use events::events_only;
@@ -15,6 +17,8 @@ pub use imperfect::{
     untraced_owner, wrapped,
 };
 pub use notes::{recorded_owner, stall, STALL_NS};
+pub use server::server;
+pub use taps::taps;
 pub use transaction::transaction;
 
 use crate::Script;

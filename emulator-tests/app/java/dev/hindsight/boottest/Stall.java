@@ -7,7 +7,7 @@ import android.os.SystemClock;
 
 /** A message on the main looper that takes too long, as the watchdog finds it. */
 final class Stall {
-    /** Over the watchdog's limit. Equal to APP_STALL in suite/app.rs. */
+    /** Over the watchdog's limit. Equal to APP_STALL in emulator-tests/src/app_steps.rs. */
     private static final long MILLIS = 700;
 
     private Stall() {}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All that a writer of a whole file has, and the file.
+
+use std::borrow::Cow;
+use std::io::{self, Cursor, Seek, Write};
+use std::path::Path;
+
+use super::consent::{Consent, Limit};
+use super::sections::{
+    Anchor, Clocks, Losses, OpenCalls, ProcessFacts, RingHeader, SectionKind, Stacks, Strings,
+    Symbol, Symbols,
+};
+use super::writer::{write_file, Writer};
+
+/// A ring that was taken.
+#[derive(Debug)]
+pub struct RingContents<'a> {
+    /// Its thread, and the position of its cursor.
+    pub header: RingHeader,
+    /// Positions of the cursor, with the counter at that time.
+    pub anchors: Cow<'a, [Anchor]>,
+    /// The calls that were open when its newest lap, or segment, began.
+    pub open_calls: Option<OpenCalls>,
+    /// The written part of its memory: [`RingHeader::stored_bytes`].
+    pub slots: &'a [u8],
+}
+
+/// The contents of a file.
+#[derive(Debug, Default)]
+pub struct Contents<'a> {
+    /// The process, and why the file is written.
+    pub process: ProcessFacts,
+    /// The counter.
+    pub clocks: Clocks,
+    /// The rings, in the order in which readers shall show them.
+    pub rings: Vec<RingContents<'a>>,
+    /// Names of methods, ordered by `(address, valid_from)`.
+    pub symbols: Vec<Symbol>,
+    /// Strings that events name.
+    pub strings: Strings,
+    /// Stacks that events name.
+    pub stacks: Stacks,
+    /// What was lost.
+    pub losses: Losses,
+}
+
+impl Contents<'_> {
+    /// Writes the file: under a hidden name until it is complete and synced. No string that needs more consent gets into it.
+    ///
+    /// # Errors
+    /// As [`write_file`]; there is no file then.
+    pub fn write(mut self, path: &Path, consent: Consent) -> io::Result<()> {
+        self.limit(consent);
+        write_file(path, |writer| self.write_sections(writer))
+    }
+
+    /// The bytes of the file. No string that needs more consent gets into it.
+    ///
+    /// # Errors
+    /// If it would be larger than a file can be.
+    pub fn encode(mut self, consent: Consent) -> io::Result<Vec<u8>> {
+        self.limit(consent);
+        let mut writer = Writer::new(Cursor::new(Vec::new()))?;
+        self.write_sections(&mut writer)?;
+        Ok(writer.finish()?.into_inner())
+    }
+
+    fn write_sections<W: Write + Seek>(&mut self, writer: &mut Writer<W>) -> io::Result<()> {
+        let section = SectionKind::Process;
+        writer.section(section, 0, &[&self.process.encode()])?;
+        writer.section(SectionKind::Clocks, 0, &[&self.clocks.encode()])?;
+        for (index, ring) in (0..).zip(&self.rings) {
+            writer.ring(index, &ring.header, ring.slots)?;
+            let anchors = Anchor::encode_all(&ring.anchors);
+            writer.section(SectionKind::Anchors, index, &[&anchors])?;
+            if let Some(open) = &ring.open_calls {
+                writer.section(SectionKind::OpenCalls, index, &[&open.encode()])?;
+            }
+        }
+        let symbols = Symbols {
+            symbols: std::mem::take(&mut self.symbols),
+        };
+        writer.section(SectionKind::Symbols, 0, &[&symbols.encode()])?;
+        if !self.strings.strings.is_empty() {
+            writer.section(SectionKind::Strings, 0, &[&self.strings.encode()])?;
+        }
+        if !self.stacks.generations.is_empty() {
+            writer.section(SectionKind::Stacks, 0, &[&self.stacks.encode()])?;
+        }
+        writer.section(SectionKind::Losses, 0, &[&self.losses.encode()])
+    }
+
+    /// Replaces the strings that need more consent.
+    fn limit(&mut self, consent: Consent) {
+        let mut limit = Limit::new(consent);
+        limit.process(&mut self.process);
+        limit.strings(&mut self.strings);
+        limit.losses(&mut self.losses);
+        for ring in &mut self.rings {
+            limit.thread(&mut ring.header.name);
+        }
+        for symbol in &mut self.symbols {
+            let Symbol {
+                class,
+                name,
+                signature,
+                source_file,
+                ..
+            } = symbol;
+            limit.method(class, name, signature, source_file);
+        }
+    }
+}

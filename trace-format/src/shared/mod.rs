@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The memory that a traced process shares with the system service, so that its rings survive it.
+//!
+//! One sealed memory file (memfd) a process holds everything that a `.hindsight` file needs: the rings, the table of stacks,
+//! and a journal with the names of linked classes. Whoever has the file can read it after the process has been killed at any
+//! instruction ([`read`]).
+//!
+//! ```text
+//! header | journal | ring controls | nodes of stacks | open calls and slots of ring 0 | … of ring 1 | …
+//! ```
+//!
+//! The process makes the file as long as it may ever become; the system provides memory for what is written. All integers are
+//! little-endian. The reader trusts nothing in it: the process may be hostile, and may still be running.
+//!
+//! ## The newest slot
+//! The cursor of a ring of calls is a word of the managed runtime's thread object, which does not survive. Such a ring is divided
+//! into segments. A thread that enters a segment clears it first, and then counts it in the ring's control. The newest slot is
+//! then the last one in the current segment that is neither zero nor of a call that was taken back ([`newest`]).
+
+mod journal;
+mod layout;
+mod newest;
+mod read;
+mod write;
+
+pub use journal::{Entries, Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
+pub use layout::{
+    segments_of, Header, OpenCallsPage, Region, Regions, RingControl, RingState, StackArena,
+    FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, NAME_BYTES,
+    OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC, SHARED_VERSION,
+};
+pub use newest::newest_in_segment;
+pub use read::{read, Ended, EndedRing, ReadAt, SharedError};
+pub use write::{Ending, EndingError};
