@@ -155,19 +155,10 @@ pub(crate) fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
         DamagedPart::Ring { tid: t, name, .. } if *t == Some(tid) => Some(name.clone()),
         _ => None,
     });
-    // A ring without an id may be of any thread.
-    let may_hold_ring = |part: &DamagedPart| {
-        matches!(
-            part,
-            DamagedPart::Ring { tid: None, .. }
-                | DamagedPart::Table { .. }
-                | DamagedPart::Bytes { .. }
-        )
-    };
     let missing = match &damaged {
         _ if !found.is_empty() => None,
         Some(_) => Some(Missing::RingDamaged),
-        None if trace.damaged.iter().any(|d| may_hold_ring(&d.part)) => Some(Missing::FileDamaged),
+        None if may_have_lost_rings(trace) => Some(Missing::FileDamaged),
         None => is_converted(trace).then_some(Missing::Converted),
     };
     Named {
@@ -179,7 +170,7 @@ pub(crate) fn named(trace: &Trace, tid: u32, at_ns: u64) -> Named {
 }
 
 /// Whether a part of this thread's ring, or of one of its rings, is damaged.
-pub(crate) fn ring_is_damaged(trace: &Trace, thread: &Thread) -> bool {
+pub fn ring_is_damaged(trace: &Trace, thread: &Thread) -> bool {
     let is_its = |key: &ThreadKey| {
         *key == thread.key
             || key.process == thread.key.process
@@ -189,9 +180,23 @@ pub(crate) fn ring_is_damaged(trace: &Trace, thread: &Thread) -> bool {
     damaged.any(|d| matches!(&d.part, DamagedPart::Ring { thread, .. } if is_its(thread)))
 }
 
+/// Whether a damaged file may have held rings of threads that the trace does not have.
+pub fn may_have_lost_rings(trace: &Trace) -> bool {
+    // A ring without an id may be of any thread.
+    let may_hold_ring = |part: &DamagedPart| {
+        matches!(
+            part,
+            DamagedPart::Ring { tid: None, .. }
+                | DamagedPart::Table { .. }
+                | DamagedPart::Bytes { .. }
+        )
+    };
+    trace.damaged.iter().any(|d| may_hold_ring(&d.part))
+}
+
 /// Whether older events of this thread may be missing: they were overwritten, or are in an earlier ring that the file does
 /// not have, or in a damaged one.
-pub(crate) fn is_cut(trace: &Trace, thread: &Thread) -> bool {
+pub fn is_cut(trace: &Trace, thread: &Thread) -> bool {
     is_overwritten(thread) || ring_is_damaged(trace, thread)
 }
 
@@ -202,13 +207,13 @@ pub(crate) fn is_overwritten(thread: &Thread) -> bool {
 
 /// Whether a thread had its id already at `at_ns`: it recorded something by then, or what it recorded may be missing. The
 /// kernel gives ids of ended threads to new ones.
-pub(crate) fn may_have_begun(trace: &Trace, thread: &Thread, at_ns: u64) -> bool {
+pub fn may_have_begun(trace: &Trace, thread: &Thread, at_ns: u64) -> bool {
     let is_empty = thread.events.is_empty() && thread.calls.is_empty();
     thread.start_ns <= at_ns || is_empty || is_cut(trace, thread)
 }
 
 /// Whether all that this thread recorded in this stretch of time is in the trace.
-pub(crate) fn is_whole(trace: &Trace, thread: &Thread, within: (u64, u64)) -> bool {
+pub fn is_whole(trace: &Trace, thread: &Thread, within: (u64, u64)) -> bool {
     thread.start_ns <= within.0
         && within.1 <= thread.end_ns
         && thread.stats.gaps == 0

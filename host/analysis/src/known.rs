@@ -107,6 +107,11 @@ pub(crate) fn sleeps_or_waits(method: &Method) -> bool {
 
 /// Belongs to the platform and the language, rather than to the program.
 pub(crate) fn is_platform(method: &Method) -> bool {
+    is_platform_class(&method.class)
+}
+
+/// Whether a class belongs to the platform and the language, rather than to the program.
+pub fn is_platform_class(class: &str) -> bool {
     const PREFIXES: [&str; 12] = [
         "android.",
         "androidx.",
@@ -121,7 +126,7 @@ pub(crate) fn is_platform(method: &Method) -> bool {
         "libcore.",
         "sun.",
     ];
-    PREFIXES.iter().any(|p| method.class.starts_with(p))
+    PREFIXES.iter().any(|p| class.starts_with(p))
 }
 
 /// The outermost class around a nested or anonymous one: `a.B` for `a.B$1` and `a.B$Inner`.

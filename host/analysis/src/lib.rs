@@ -36,19 +36,26 @@ pub use diff::{
     SIGNIFICANT,
 };
 pub use events::{
-    costs, pairs, spans, Cost, Costs, End, FieldValue, Fields, OwnCost, Pair, PairKind, Pairs,
-    Resources, Side as PairSide, Span, SpanKind, Spans, Unmatched, Used, Why, LEAST_CALL_NS,
+    accesses, costs, pairs, spans, AccessKind, Accesses, Cost, Costs, End, FieldValue, Fields,
+    Link, LinkEnd, Linker, OwnCost, Pair, PairKind, Pairs, Resources, Side as PairSide, Span,
+    SpanFinder, SpanKind, Spans, Unmatched, Used, Why, LEAST_CALL_NS,
 };
-pub use evidence::{is_converted, Evidence, LockOwner, Missing, Waker};
+pub use evidence::{
+    is_converted, is_cut, is_whole, may_have_begun, may_have_lost_rings, ring_is_damaged, Evidence,
+    LockOwner, Missing, Waker,
+};
+pub use known::is_platform_class;
 pub use path::ChainCall;
 pub use select::{Selection, Window};
 pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError, Unknown,
 };
 pub use stalls::{
-    stalls, Activity, Chain, EventStall, EventWait, GcPauses, HeldBy, Holder, LastCall, LongWait,
-    Party, Place, Question, Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
+    place_at_event, place_in_wait, place_longest, stalls, Activity, Chain, EventStall, EventWait,
+    GcPauses, HeldBy, Holder, LastCall, LongWait, Party, Place, Question, Reason, Stalls,
+    WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
+pub use statistics::{corrected, f_test};
 pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};
-pub use time::parse_duration;
+pub use time::{duration, parse_duration};
 pub use top::{top, By, Totals};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Statistical tests of differences.
 
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, FisherSnedecor, Normal, StudentsT};
 
 /// Fewest values per side for which the rank sum is close enough to a normal distribution.
 pub(crate) const LEAST_RANKED: usize = 8;
@@ -70,7 +70,7 @@ pub(crate) fn welch(a: &[f64], b: &[f64]) -> f64 {
 
 /// p values, corrected for multiple tests (Benjamini and Hochberg): of the tests below a limit, at most this part
 /// is expected to be chance.
-pub(crate) fn corrected(p: &[f64]) -> Vec<f64> {
+pub fn corrected(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
     let mut out = vec![1.0; p.len()];
@@ -81,6 +81,17 @@ pub(crate) fn corrected(p: &[f64]) -> Vec<f64> {
         out[at] = least;
     }
     out
+}
+
+/// The F test: the probability of a value as large as `f` by chance, with these degrees of freedom of the numerator and of the
+/// denominator. 1 if there is no such distribution.
+pub fn f_test(f: f64, between: f64, within: f64) -> f64 {
+    match FisherSnedecor::new(between, within) {
+        Ok(distribution) if f.is_finite() && f >= 0.0 => distribution.sf(f),
+        // Without a spread within, the groups differ.
+        Ok(_) if f == f64::INFINITY => 0.0,
+        _ => 1.0,
+    }
 }
 
 /// The calls of a method in one trace.
@@ -169,6 +180,21 @@ mod tests {
         let q = corrected(&[0.04, 0.045, 0.01]);
         let expected = [0.045, 0.045, 0.03];
         assert!(q.iter().zip(expected).all(|(&q, e)| close(q, e)), "{q:?}");
+    }
+
+    /// The expected values are SciPy's (f.sf).
+    #[test]
+    fn the_f_test_is_that_of_scipy() {
+        assert!(
+            close(f_test(4.256_494_7, 2.0, 9.0), 0.050_000_0),
+            "{}",
+            f_test(4.256_494_7, 2.0, 9.0)
+        );
+        assert!(close(f_test(1.0, 1.0, 1.0), 0.5));
+        assert_eq!(f_test(0.0, 2.0, 9.0), 1.0);
+        assert_eq!(f_test(f64::INFINITY, 2.0, 9.0), 0.0);
+        assert_eq!(f_test(f64::NAN, 2.0, 9.0), 1.0);
+        assert_eq!(f_test(1.0, 0.0, 9.0), 1.0);
     }
 
     #[test]

@@ -51,6 +51,12 @@ pub struct Part {
     pub events_only: u64,
     /// Time that their rings cover, added up, ns.
     pub span_ns: u64,
+    /// Calls that they took back while they recorded, because they were short: these are not counted.
+    #[serde(default)]
+    pub taken_back: u64,
+    /// Number of threads that recorded calls, by the limit below which they took calls back: see [`rewind_limit`].
+    #[serde(default)]
+    pub rewind: BTreeMap<String, u64>,
     /// Their methods; longest self time first.
     pub methods: Vec<MethodSummary>,
     /// All other methods, added up.
@@ -158,7 +164,31 @@ impl Histogram {
     }
 }
 
+/// A limit of calls that were taken back, as a key of [`Part::rewind`]: ns, rounded to two digits, since a thread's limit is
+/// a number of its counter's ticks; `all`, or `off` for none.
+fn rewind_limit(below_ns: u64) -> String {
+    match below_ns {
+        0 => "off".to_owned(),
+        u64::MAX => "all".to_owned(),
+        ns => {
+            let unit = 10_u64.pow(ns.ilog10().saturating_sub(1));
+            let rounded = ns.saturating_add(unit / 2) / unit;
+            rounded.saturating_mul(unit).to_string()
+        }
+    }
+}
+
 impl Summary {
+    /// The largest limit below which threads took calls back, ns: `u64::MAX` for calls of any length, 0 for none.
+    pub fn rewind_below_ns(&self) -> u64 {
+        let limits = self.main.rewind.keys().chain(self.others.rewind.keys());
+        let limit = |key: &String| match key.as_str() {
+            "all" => u64::MAX,
+            key => key.parse().unwrap_or(0),
+        };
+        limits.map(limit).max().unwrap_or(0)
+    }
+
     /// The summary of one trace. Of the main thread and of the others, it lists the `limit` methods with the longest
     /// self time.
     pub fn of(trace: &Trace, limit: usize) -> Self {
@@ -194,6 +224,11 @@ impl Summary {
                 part.threads += 1;
                 part.events_only += u64::from(thread.mode == Mode::Events);
                 part.span_ns += thread.end_ns - thread.start_ns;
+                part.taken_back = part.taken_back.saturating_add(thread.stats.taken_back);
+                if thread.mode != Mode::Events {
+                    let limit = rewind_limit(thread.stats.rewind_below_ns);
+                    *part.rewind.entry(limit).or_default() += 1;
+                }
                 let own = calls.self_ns();
                 for (i, call) in calls.iter().enumerate() {
                     let sum = sums.entry(call.method).or_default();
@@ -232,15 +267,8 @@ impl Summary {
             self.schema = SUMMARY_SCHEMA.to_owned();
         }
         self.traces = self.traces.saturating_add(other.traces);
-        for (mine, theirs) in [
-            (&mut self.programs, &other.programs),
-            (&mut self.isas, &other.isas),
-        ] {
-            for (name, traces) in theirs {
-                let sum = mine.entry(name.clone()).or_default();
-                *sum = sum.saturating_add(*traces);
-            }
-        }
+        add_counts(&mut self.programs, &other.programs);
+        add_counts(&mut self.isas, &other.isas);
         self.damaged = self.damaged.saturating_add(other.damaged);
         self.main.merge(&other.main);
         self.others.merge(&other.others);
@@ -264,6 +292,13 @@ impl Summary {
                 |s: &Stall| std::cmp::Reverse((s.durations.count(), s.durations.quantile(1.0)));
             (key(a), &a.chain, &a.culprit).cmp(&(key(b), &b.chain, &b.culprit))
         });
+    }
+}
+
+fn add_counts(mine: &mut BTreeMap<String, u64>, theirs: &BTreeMap<String, u64>) {
+    for (name, count) in theirs {
+        let sum = mine.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*count);
     }
 }
 
@@ -340,6 +375,8 @@ impl Part {
         self.threads = self.threads.saturating_add(other.threads);
         self.events_only = self.events_only.saturating_add(other.events_only);
         self.span_ns = self.span_ns.saturating_add(other.span_ns);
+        self.taken_back = self.taken_back.saturating_add(other.taken_back);
+        add_counts(&mut self.rewind, &other.rewind);
         self.unlisted
             .add(other.unlisted.calls, other.unlisted.self_ns);
         let mut by_name: BTreeMap<String, MethodSummary> = BTreeMap::new();
@@ -389,7 +426,7 @@ fn listed(by_name: BTreeMap<String, MethodSummary>) -> Vec<MethodSummary> {
 mod tests {
     use super::*;
     use hindsight_decoder::Extension;
-    use hindsight_testkit::{events_only, stall, Script};
+    use hindsight_testkit::{events_only, stall, Script, ThreadIndex};
 
     fn of(script: &Script, limit: usize) -> Summary {
         Summary::of(
@@ -474,6 +511,33 @@ mod tests {
         let mut sum = summary.clone();
         sum.merge(&marked);
         assert_eq!(sum.main.events_only, 2);
+    }
+
+    #[test]
+    fn limits_of_calls_taken_back_are_counted_by_thread() {
+        let with = |below_ns, calls| {
+            let mut script = stall();
+            script.taken_back(ThreadIndex::FIRST, below_ns, calls);
+            of(&script, 5)
+        };
+        let mut sum = with(50_000, 7);
+        assert_eq!((sum.main.taken_back, sum.rewind_below_ns()), (7, 50_000));
+        for (below_ns, calls) in [(49_960, 2), (1_234, 1), (u32::MAX, 5)] {
+            sum.merge(&with(below_ns, calls));
+        }
+        sum.merge(&of(&stall(), 5));
+        assert_eq!((sum.main.taken_back, sum.others.taken_back), (15, 0));
+        let limits: Vec<(&str, u64)> = (sum.main.rewind.iter())
+            .map(|(limit, threads)| (limit.as_str(), *threads))
+            .collect();
+        assert_eq!(limits, [("1200", 1), ("50000", 2), ("all", 1), ("off", 1)]);
+        assert_eq!(sum.others.rewind["off"], sum.others.threads);
+        assert_eq!(sum.rewind_below_ns(), u64::MAX);
+        // A summary of an earlier version does not say.
+        assert_eq!(Summary::default().rewind_below_ns(), 0);
+        for (ns, key) in [(1, "1"), (9, "9"), (99, "99"), (101, "100"), (995, "1000")] {
+            assert_eq!(rewind_limit(ns), key);
+        }
     }
 
     #[test]

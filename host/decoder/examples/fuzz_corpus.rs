@@ -7,7 +7,8 @@ use std::path::Path;
 
 use hindsight_decoder::catalogue::CATALOGUE;
 use hindsight_decoder::{hubble, Extension, RingMode};
-use hindsight_testkit::{stall, ArtFile, ArtLayout, Script, Workload};
+use hindsight_testkit::device::Layout;
+use hindsight_testkit::{server, stall, ArtFile, ArtLayout, Script, Workload};
 use hindsight_trace_format::slot::payload_slots;
 
 /// A rules file with each form of a line.
@@ -21,6 +22,11 @@ void save(com.example.Note[],long) -> b\ncom.example.Note -> a.b:\n    void <ini
 
 const SIGNATURES: &str = "[[signature]]\nname = \"slow\"\nhelp = \"h\"\nthread = \"main\"\n\
 stack = [\"a.b.C.f\", \"...\", \"*.D.g\"]\nwhen = { mean = \"> 500 ns\", calls = \">= 3\", share = \"> 5 %\" }\n";
+
+/// Rules that change a graph.
+const GRAPH_RULES: &str = "[[split]]\nthread = \"t*\"\nevent = \"item taken\"\n[[merge]]\nevent = \"work begins\"\n\
+[[edge]]\nfrom = { event = \"mark\" }\nto = { event = \"wait ends\" }\nidentity = false\n\
+[[weak]]\nreason = \"wake-up\"\n[[ignore]]\nto = { class = \"a.*\" }\n[[priority]]\nprocess = \"one\"\n";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args_os()
@@ -54,6 +60,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     put("hindsight", "stall", &stall().encode())?;
     put("hindsight", "empty", &Script::new("p").encode())?;
 
+    let mut killed = Script::new("killed");
+    let work = killed.method("a.B.work", "()V");
+    killed.string("a mark");
+    let stack = killed.stack(&[(work, 3)]);
+    let main = killed.ring_log2_bytes(13).thread(100, "main");
+    killed.at(main, 10).enter(work);
+    killed.at(main, 20).extension(Extension::Stack, &stack);
+    killed.at(main, 30).exit();
+    put("hindsight", "memory", &killed.shared_memory())?;
+
     let mut events = Script::new("events");
     let task = events.method("a.Task.run", "()V");
     events.string("a mark");
@@ -75,6 +91,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         recorder.after(1).extension(Extension::MessageDone, &[1]);
     }
     put("hindsight", "stacks", &stacks.encode())?;
+
+    // Each event on both threads, with the same numbers; `[` begins the rules.
+    let kinds = (0..CATALOGUE.len() as u8).filter(|&kind| kind != b'[');
+    let mut graph: Vec<u8> = kinds
+        .flat_map(|kind| [[0, 1, kind, 1, 1, 1, 1, 1], [2, 1, kind, 1, 1, 1, 1, 1]])
+        .flatten()
+        .collect();
+    put("graph", "every-event", &graph)?;
+    graph.extend(GRAPH_RULES.bytes());
+    put("graph", "rules", &graph)?;
+    let (_, mut device) = server();
+    put("system_trace", "columns", &device.encode())?;
+    device.lost(1, 100_000_000);
+    device.layout = Layout::Events;
+    put("system_trace", "events", &device.encode())?;
 
     // One event of every kind in the catalogue.
     for mode in [8, 8 | 16 | 32] {

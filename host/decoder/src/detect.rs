@@ -4,14 +4,17 @@
 use std::path::Path;
 
 use hindsight_trace_format::container::MAGIC;
+use hindsight_trace_format::shared::SHARED_MAGIC;
 
 use crate::error::Error;
+use crate::file;
 use crate::import::{art_trace, hubble, nanoscope};
 
 /// A format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Hindsight,
+    SharedMemory,
     ArtTrace,
     Nanoscope,
     Hubble,
@@ -21,6 +24,8 @@ pub(crate) enum Format {
 pub(crate) fn format(path: &Path, start: &[u8]) -> Option<Format> {
     if start.starts_with(&MAGIC) {
         Some(Format::Hindsight)
+    } else if start.starts_with(&SHARED_MAGIC) {
+        Some(Format::SharedMemory)
     } else if art_trace::is_art_trace(start) {
         Some(Format::ArtTrace)
     } else if nanoscope::is_nanoscope(start) {
@@ -83,7 +88,8 @@ pub(crate) fn refuse(path: &Path, start: &[u8]) -> Error {
     } else if let Some((_, reason)) = FOREIGN.iter().find(|(magic, _)| start.starts_with(magic)) {
         reason
     } else if is_perfetto(start) {
-        "it is a Perfetto trace: open it in ui.perfetto.dev"
+        "it is a Perfetto trace: open it in ui.perfetto.dev, or, if it has events of the scheduler, give it to hindsight diagnose, \
+         debug, transactions or crashes beside .hindsight files"
     } else if is_text(start) {
         "it is a text file, but not Nanoscope's: its first line is neither '<ns>:<signature>' nor '<ns>:POP'"
     } else {
@@ -93,6 +99,11 @@ pub(crate) fn refuse(path: &Path, start: &[u8]) -> Error {
         path: path.to_owned(),
         reason,
     }
+}
+
+/// Whether a file begins as a Perfetto trace does. A file that cannot be read does not.
+pub fn is_perfetto_file(path: &Path) -> bool {
+    file::start(path).is_ok_and(|start| is_perfetto(&start))
 }
 
 /// A Perfetto trace is a sequence of packets, field 1 of a message: tag, length, and a packet that starts with a tag.
@@ -131,6 +142,7 @@ mod tests {
     fn known_formats_are_told_apart_by_their_first_bytes() {
         let of = |start: &[u8]| format(Path::new("f"), start);
         assert_eq!(of(b"\x89HSGT\r\n\x1a\x01\x00"), Some(Format::Hindsight));
+        assert_eq!(of(&SHARED_MAGIC), Some(Format::SharedMemory));
         assert_eq!(of(b"*version\n3\n"), Some(Format::ArtTrace));
         assert_eq!(of(b"SLOW\x03\x00"), Some(Format::ArtTrace));
         assert_eq!(of(b"12:+a.B.c\n"), Some(Format::Nanoscope));

@@ -34,6 +34,14 @@ pub enum Error {
         /// Its format as far as it is known, and the remedy.
         reason: &'static str,
     },
+    /// The memory that a process shared makes no sense, or nothing was recorded.
+    #[error("{}: {reason}", path.display())]
+    SharedMemory {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        reason: String,
+    },
     /// Its clocks cannot turn the counter into time.
     #[error("{}: section Clocks: {what}; the program that wrote the file is faulty, or was stopped before it could calibrate its counter: record again", path.display())]
     Clocks {

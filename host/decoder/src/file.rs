@@ -22,8 +22,8 @@ fn cannot_open(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
     }
 }
 
-/// Opens a file, which must not be a folder.
-fn open(path: &Path) -> Result<(File, u64), Error> {
+/// Opens a file, which must not be a folder. Returns its length, too.
+pub(crate) fn open(path: &Path) -> Result<(File, u64), Error> {
     let file = File::open(path).map_err(cannot_open(path))?;
     let metadata = file.metadata().map_err(cannot_open(path))?;
     if metadata.is_dir() {

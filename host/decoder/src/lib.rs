@@ -46,6 +46,7 @@ mod consent;
 mod damage;
 mod detect;
 mod error;
+mod fields;
 mod file;
 mod full_time;
 mod hindsight;
@@ -70,11 +71,14 @@ mod timeline;
 pub use calls::{Call, Calls, Flags, NO_PARENT};
 pub use clock::Clock;
 pub use damage::{Damage, DamagedPart};
+pub use detect::is_perfetto_file;
 pub use error::Error;
+pub use fields::field;
 pub use hindsight_trace_format::catalogue;
 pub use hindsight_trace_format::container::{
     ClockSample, Consent, Losses, ProcessFacts, RingMode, StringKind, Strings,
 };
+pub use hindsight_trace_format::library_rules;
 pub use hindsight_trace_format::slot::Extension;
 pub use import::{art_trace, hubble, nanoscope};
 pub use inherited::losses_of;

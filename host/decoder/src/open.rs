@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::detect::{self, Format};
 use crate::error::Error;
-use crate::import::{art_trace, hubble, nanoscope};
+use crate::import::{art_trace, hubble, nanoscope, shared_memory};
 use crate::model::Trace;
 use crate::{file, hindsight};
 
@@ -25,7 +25,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Opens a trace: `.hindsight`, ART's method trace, Nanoscope's text or the published layout, told apart by their
+    /// Opens a trace: `.hindsight`, the memory that a process shared until it ended, ART's method trace, Nanoscope's text or the published layout, told apart by their
     /// first bytes (the last one by its name). The threads of a `.hindsight` file are decoded in parallel.
     ///
     /// # Errors
@@ -36,6 +36,10 @@ impl OpenOptions {
             Some(Format::ArtTrace) => Ok(art_trace::read(path)?.to_trace()),
             Some(Format::Nanoscope) => nanoscope::read(path),
             Some(Format::Hubble) => hubble::read(path),
+            Some(Format::SharedMemory) => {
+                let (memory, _) = file::open(path)?;
+                hindsight::decode(path, &shared_memory::to_file(path, &memory)?, self.strict)
+            }
             Some(Format::Hindsight) => {
                 let map = file::map(path)?;
                 hindsight::decode(path, &map, self.strict)
@@ -54,6 +58,9 @@ impl OpenOptions {
         match detect::format(path, start) {
             Some(Format::ArtTrace) => Ok(art_trace::parse(path, bytes)?.to_trace()),
             Some(Format::Nanoscope) => nanoscope::parse(path, bytes),
+            Some(Format::SharedMemory) => {
+                hindsight::decode(path, &shared_memory::to_file(path, bytes)?, self.strict)
+            }
             Some(Format::Hindsight | Format::Hubble) => hindsight::decode(path, bytes, self.strict),
             None => Err(detect::refuse(path, start)),
         }

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The calls that were open at the oldest slot of a ring that has wrapped: their entries were overwritten.
 //!
-//! The thread noted the calls that were open when the ring wrapped last. Those that did not begin in the slots before that are
-//! older than the ring's oldest slot. Of the calls that were open at the oldest slot, they are the outermost ones; the others
-//! ended before the ring wrapped, and their methods are not known.
+//! The thread noted the calls that were open when the ring wrapped last, or when it entered the ring's newest segment. Those that
+//! did not begin in the slots before that are older than the ring's oldest slot. Of the calls that were open at the oldest slot,
+//! they are the outermost ones; the others ended before the place of the note, and their methods are not known.
 
-use hindsight_trace_format::container::{OpenCalls, RingHeader};
+use std::ops::RangeInclusive;
+
+use hindsight_trace_format::container::OpenCalls;
 
 use crate::scan::Scan;
 
 /// The methods of the calls that were open at the oldest slot, outermost first; 0 where that is not known. Empty if nothing is
-/// known.
+/// known. `numbers`: those of the oldest slot, and after the newest one, since the start of the ring.
 pub(crate) fn outermost(
-    header: &RingHeader,
+    numbers: RangeInclusive<u64>,
     noted: Option<&OpenCalls>,
     scan: &Scan,
     unnamed_shown: u64,
 ) -> Vec<u64> {
     let older = scan.older;
-    let laps = header.position.laps;
-    let at = laps.saturating_mul(header.geometry.slots() as u64);
-    let fits = |noted: &&OpenCalls| laps != 0 && noted.slots_written == at && !older.begins;
+    let is_cut = *numbers.start() != 0;
+    let fits =
+        |noted: &&OpenCalls| is_cut && numbers.contains(&noted.slots_written) && !older.begins;
     let Some(noted) = noted.filter(fits) else {
         return Vec::new();
     };

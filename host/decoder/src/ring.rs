@@ -91,7 +91,8 @@ pub(crate) fn decode(
     let mut anchors = notes.anchors.to_vec();
     anchors.extend(full_time::anchors(slots, first));
     let mut timeline = Timeline::new(header, &anchors);
-    let scan = Scan::new(slots, first, &mut timeline, unseen_frames_shown);
+    let noted = notes.open_calls.map(|noted| noted.slots_written);
+    let scan = Scan::new(slots, first, noted, &mut timeline, unseen_frames_shown);
     let stats = Stats {
         slots: slots.len() as u64,
         overwritten_slots: written.saturating_sub(header.geometry.slots() as u64),
@@ -107,7 +108,8 @@ pub(crate) fn decode(
     };
     let end_ns = clock.to_ns(header.stopped_counter);
     let resolver = Resolver::new(symbols);
-    let outermost = open_calls::outermost(header, notes.open_calls, &scan, unseen_frames_shown);
+    let numbers = first..=written;
+    let outermost = open_calls::outermost(numbers, notes.open_calls, &scan, unseen_frames_shown);
     let time = clock.converter();
     let built = Builder::new(slots, scan, resolver, time, stats, outermost).build(end_ns);
     Decoded {

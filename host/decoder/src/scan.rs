@@ -74,18 +74,18 @@ pub(crate) struct Scan {
     unwound_frames: u64,
     /// Number of exits seen so far whose entries haven't been seen.
     height: u32,
-    /// The effect of the slots that are older than the newest lap.
+    /// The effect of the slots that are older than the place at which open calls were noted.
     pub(crate) older: Older,
-    /// Index of the first slot of the newest lap.
+    /// Index of the first slot after that place: usually of the newest lap.
     split: usize,
 }
 
-/// The calls that begin or end in the slots that are older than the ring's newest lap.
+/// The calls that begin or end in the slots before the place at which open calls were noted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Older {
     /// Exits without an entry among these slots.
     pub(crate) exits: u64,
-    /// Entries without an exit among these slots: the calls are open when the newest lap begins.
+    /// Entries without an exit among these slots: the calls are open at that place.
     pub(crate) entries: u64,
     /// Recording began in these slots.
     pub(crate) begins: bool,
@@ -142,16 +142,19 @@ fn heights(bytes: &[u8]) -> (i64, i64) {
 }
 
 impl Scan {
-    /// Scans all of `slots`; the oldest has the number `first` since the start of the ring.
+    /// Scans all of `slots`; the oldest has the number `first` since the start of the ring. `noted` is the number of the slot
+    /// before which open calls were noted; without it, the effect of older laps is counted.
     pub(crate) fn new(
         slots: Slots<'_>,
         first: u64,
+        noted: Option<u64>,
         timeline: &mut Timeline,
         unseen_frames_shown: u64,
     ) -> Self {
+        let noted = noted.and_then(|noted| usize::try_from(noted.checked_sub(first)?).ok());
         let mut scan = Scan {
             unseen_frames_shown,
-            split: slots.split(),
+            split: noted.unwrap_or_else(|| slots.split()),
             blocks: Vec::with_capacity(slots.len() / BLOCK_EVENTS + 2),
             ..Scan::default()
         };
@@ -161,8 +164,10 @@ impl Scan {
             let stretch = timeline.stretch(first + end as u64 - 1);
             let mut start = end.saturating_sub(BLOCK_EVENTS);
             start = start.max(usize::try_from(stretch.saturating_sub(first)).unwrap_or(0));
-            if end > slots.split() {
-                start = start.max(slots.split());
+            for place in [slots.split(), scan.split] {
+                if end > place {
+                    start = start.max(place);
+                }
             }
             let next = start.saturating_sub(BLOCK_EVENTS);
             prefetch(slots.bytes(next, start));

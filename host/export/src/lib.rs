@@ -9,6 +9,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod causes;
 mod chrome;
 mod container;
 mod error;
@@ -24,14 +25,16 @@ mod parquet;
 mod perfetto;
 mod pprof;
 mod speedscope;
+mod tables;
 mod tree;
 mod walk;
 mod write;
 mod written;
 
+pub use causes::{write_causes, Causes};
 pub use error::Error;
 pub use format::Format;
 pub use perfetto::MAX_DEPTH as PERFETTO_MAX_DEPTH;
 pub use tree::MAX_LEVELS;
-pub use write::{write, write_file};
+pub use write::{write, write_file, write_paths};
 pub use written::Written;

@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::Path;
 
+use hindsight_causality::transactions::TransactionId;
 use hindsight_decoder::Trace;
 
+use crate::causes::Causes;
 use crate::error::Error;
 use crate::format::Format;
 use crate::output::{folder_of, followed, Output, Target};
@@ -61,6 +63,37 @@ pub fn write_file(trace: &Trace, format: Format, path: &Path) -> Result<Written,
     written.map_err(|e| match e {
         Error::Write(source) => cannot_write(source),
         other => other,
+    })
+}
+
+/// Writes the traces of a session in Perfetto's format into a file, with the critical paths of these transactions as slices
+/// below the threads that they go through, and flows from step to step.
+///
+/// # Errors
+/// If the file cannot be written; the error names it.
+pub fn write_paths(
+    causes: &Causes<'_>,
+    chosen: &[TransactionId],
+    path: &Path,
+) -> Result<(), Error> {
+    let write = || -> io::Result<()> {
+        let fill = |file: &mut dyn Write| {
+            let mut out = BufWriter::with_capacity(1 << 20, file);
+            perfetto::paths::write(causes, chosen, &mut out)?;
+            out.flush()
+        };
+        match Target::of(path)? {
+            Target::File(path) => {
+                let mut output = Output::create_in(folder_of(&path))?;
+                fill(&mut output.file)?;
+                output.finish(&path)
+            }
+            Target::Stream(mut stream) => fill(&mut stream),
+        }
+    };
+    write().map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
     })
 }
 

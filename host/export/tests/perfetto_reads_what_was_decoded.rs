@@ -5,56 +5,12 @@
 //! Needs Node.js, and once the network (see `scripts/perfetto`). `HINDSIGHT_OFFLINE=1` leaves it out;
 //! `HINDSIGHT_TRACES=a.hindsight:b.hindsight` checks these traces too.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::Read;
 
 use hindsight_decoder::{Damage, DamagedPart, Extension, Flags, Trace};
 use hindsight_export::{write_file, Format, Written, PERFETTO_MAX_DEPTH};
-use hindsight_testkit::Script;
+use hindsight_testkit::{Perfetto, Script};
 use serde_json::Value;
-
-/// The trace processor, with a trace in it.
-struct Perfetto {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Perfetto {
-    fn open(trace: &Path) -> Self {
-        let script = Path::new(env!("HINDSIGHT_CHECKOUT")).join("scripts/perfetto/query.mjs");
-        let mut child = Command::new("node")
-            .arg(script)
-            .arg(trace)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect(
-                "Node.js runs Perfetto's trace processor: install it, or set HINDSIGHT_OFFLINE=1",
-            );
-        Perfetto {
-            input: child.stdin.take().unwrap(),
-            output: BufReader::new(child.stdout.take().unwrap()),
-            child,
-        }
-    }
-
-    fn query(&mut self, sql: &str) -> Vec<Value> {
-        writeln!(self.input, "{}", sql.replace('\n', " ")).unwrap();
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        assert!(!line.is_empty(), "the trace processor gave up on {sql}");
-        serde_json::from_str(&line).unwrap()
-    }
-}
-
-impl Drop for Perfetto {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A call: thread, start, duration (-1 while it runs), depth on its track, name, the caller's start and name.
 type Call = (u64, i64, i64, u64, String, Option<(i64, String)>);
@@ -132,14 +88,6 @@ fn found(perfetto: &mut Perfetto) -> Vec<Call> {
     calls
 }
 
-fn offline() -> bool {
-    let offline = std::env::var_os("HINDSIGHT_OFFLINE").is_some_and(|v| v != "0");
-    if offline {
-        eprintln!("left out: HINDSIGHT_OFFLINE is set");
-    }
-    offline
-}
-
 /// Exports the trace and compares. Returns the trace processor for more questions.
 fn check(trace: &Trace) -> (Perfetto, Written) {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +114,7 @@ fn decode(script: &Script) -> Trace {
 
 #[test]
 fn a_stall_of_two_threads() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let trace = decode(&hindsight_testkit::stall());
@@ -200,7 +148,7 @@ fn a_stall_of_two_threads() {
 
 #[test]
 fn open_ends_exceptions_wide_and_unnamed_methods() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let mut s = Script::new("odd");
@@ -274,7 +222,7 @@ fn open_ends_exceptions_wide_and_unnamed_methods() {
 
 #[test]
 fn calls_deeper_than_perfetto_shows_on_one_track() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let mut s = Script::new("deep");
@@ -304,7 +252,7 @@ fn calls_deeper_than_perfetto_shows_on_one_track() {
 
 #[test]
 fn a_ring_that_has_wrapped_around() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let trace = decode(&hindsight_testkit::busy(18, 3, 500, 40));
@@ -324,7 +272,7 @@ fn a_ring_that_has_wrapped_around() {
 
 #[test]
 fn recordings_of_one_thread_id_are_tracks_of_their_own() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let mut s = Script::new("again");
@@ -358,7 +306,7 @@ fn recordings_of_one_thread_id_are_tracks_of_their_own() {
 
 #[test]
 fn damaged_rings_are_named_and_the_others_are_there() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let trace = damaged_stall();
@@ -464,7 +412,7 @@ fn conversation(pid: u32, tids: [u32; 2]) -> Script {
 
 #[test]
 fn what_leads_to_what_and_counters() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let trace = decode(&conversation(70, [70, 71]));
@@ -543,7 +491,7 @@ fn what_leads_to_what_and_counters() {
 /// A process that records events only: what begins and ends is a slice of the thread's own track.
 #[test]
 fn events_of_threads_without_calls_are_slices() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     let trace = decode(&hindsight_testkit::events_only());
@@ -582,7 +530,7 @@ fn events_of_threads_without_calls_are_slices() {
 /// What calls and messages cost are arguments of their slices.
 #[test]
 fn costs_are_arguments_of_slices() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     const MS: u64 = 1_000_000;
@@ -658,7 +606,7 @@ fn costs_are_arguments_of_slices() {
 
 #[test]
 fn traces_that_are_concatenated_are_read_as_one() {
-    if offline() {
+    if Perfetto::is_left_out() {
         return;
     }
     // A system trace knows the same process and clock, and its sequences are numbered from 1 on.
@@ -713,7 +661,8 @@ fn traces_that_are_concatenated_are_read_as_one() {
 
 #[test]
 fn traces_that_were_given() {
-    let Some(traces) = std::env::var_os("HINDSIGHT_TRACES").filter(|_| !offline()) else {
+    let Some(traces) = std::env::var_os("HINDSIGHT_TRACES").filter(|_| !Perfetto::is_left_out())
+    else {
         return;
     };
     for path in std::env::split_paths(&traces) {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use hindsight_decoder::catalogue::{Field, FieldKind};
+use hindsight_decoder::catalogue::{Field, FieldKind, NO_DEX_PC, VALUE_TYPES};
 use hindsight_decoder::{ThreadEvent, Trace};
 
 /// The meaning of a field's number.
@@ -74,6 +74,9 @@ impl<'a> Fields<'a> {
         Some(match field.kind {
             FieldKind::Number | FieldKind::Count => FieldValue::Number(number),
             FieldKind::Flag => FieldValue::Flag(number != 0),
+            FieldKind::DexPc if number == NO_DEX_PC => return None,
+            FieldKind::DexPc => FieldValue::Number(number),
+            FieldKind::Value => FieldValue::Text(value_text(event.get("type"), number)?),
             FieldKind::Bytes => FieldValue::Bytes(number),
             FieldKind::Choice(values) => {
                 let choice = usize::try_from(number).ok().and_then(|n| values.get(n));
@@ -112,6 +115,24 @@ impl<'a> Fields<'a> {
             },
         })
     }
+}
+
+/// A value of the program, whose type is one of [`VALUE_TYPES`] by its index. `None` if it was not recorded.
+pub(crate) fn value_text(of_type: u64, bits: u64) -> Option<String> {
+    let name = usize::try_from(of_type).ok()?;
+    Some(match *VALUE_TYPES.get(name)? {
+        "boolean" => (bits != 0).to_string(),
+        "byte" | "short" | "int" | "long" => (bits as i64).to_string(),
+        "char" => match char::from_u32(bits as u32) {
+            Some(c) if !c.is_control() => format!("'{c}'"),
+            _ => format!("'\\u{bits:04x}'"),
+        },
+        "float" => f32::from_bits(bits as u32).to_string(),
+        "double" => f64::from_bits(bits).to_string(),
+        "object" if bits == 0 => "null".to_owned(),
+        "object" => format!("object {bits:#x}"),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -164,5 +185,27 @@ mod tests {
         let thread = |tid, thread| FieldValue::Thread { tid, thread };
         assert_eq!(of(4), [("by", thread(7, Some(0)))]);
         assert_eq!(of(5), [("by", thread(8, None))]);
+    }
+
+    #[test]
+    fn values_are_shown_by_their_types() {
+        let bits = |value: i64| value as u64;
+        for (of_type, bits, text) in [
+            ("boolean", 1, "true"),
+            ("byte", bits(-1), "-1"),
+            ("char", 0x61, "'a'"),
+            ("char", 0xd800, "'\\ud800'"),
+            ("int", bits(-5), "-5"),
+            ("long", u64::MAX >> 1, "9223372036854775807"),
+            ("float", u64::from(1.5_f32.to_bits()), "1.5"),
+            ("double", (-0.25_f64).to_bits(), "-0.25"),
+            ("object", 0, "null"),
+            ("object", 0x77, "object 0x77"),
+        ] {
+            let index = VALUE_TYPES.iter().position(|&t| t == of_type).unwrap();
+            assert_eq!(value_text(index as u64, bits).as_deref(), Some(text));
+        }
+        assert_eq!(value_text(0, 5), None);
+        assert_eq!(value_text(99, 5), None);
     }
 }

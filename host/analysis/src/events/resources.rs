@@ -148,6 +148,15 @@ impl Resources {
             involuntary_switches: used(3),
         })
     }
+
+    /// The last reading before `start_ns` and the first one after `end_ns` (CLOCK_BOOTTIME), and the CPU time in between, ns.
+    pub fn around(&self, start_ns: u64, end_ns: u64) -> Option<((u64, u64), u64)> {
+        let before = self.readings.partition_point(|r| r.at_ns <= start_ns);
+        let after = self.readings.partition_point(|r| r.at_ns < end_ns);
+        let a = self.readings.get(before.checked_sub(1)?)?;
+        let b = self.readings.get(after)?;
+        Some(((a.at_ns, b.at_ns), b.cpu_ns.saturating_sub(a.cpu_ns)))
+    }
 }
 
 #[cfg(test)]
@@ -188,5 +197,12 @@ mod tests {
         assert_eq!(used(5 * MS, 20 * MS), None);
         assert_eq!(used(40 * MS, 50 * MS), None);
         assert_eq!(used(20 * MS, 10 * MS), None);
+        // The readings around a stretch of time, however far away.
+        let around = |from, to| resources.around(EPOCH + from, EPOCH + to);
+        let at = |from, to| (EPOCH + from, EPOCH + to);
+        assert_eq!(around(12 * MS, 13 * MS), Some((at(10 * MS, 20 * MS), 50)));
+        assert_eq!(around(12 * MS, 21 * MS), Some((at(10 * MS, 30 * MS), 90)));
+        assert_eq!(around(9 * MS, 13 * MS), None);
+        assert_eq!(around(12 * MS, 31 * MS), None);
     }
 }

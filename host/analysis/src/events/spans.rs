@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stretches of a thread's time between two of its events: waits, tasks, messages, frames.
 
-use std::collections::HashMap;
-
-use hindsight_decoder::{Extension, Thread, ThreadEvent};
+use hashbrown::HashMap;
+use hindsight_decoder::catalogue::Field;
+use hindsight_decoder::{field, Extension, Thread, ThreadEvent};
 use serde::Serialize;
 
 /// What a thread does in a stretch of time.
@@ -89,81 +89,125 @@ impl Span {
 pub struct Spans {
     /// In the order of their beginnings. Nested; only spans that the program named may overlap.
     pub spans: Vec<Span>,
-    /// For each event of the thread, the span that it begins or ends.
-    pub of_event: HashMap<usize, usize>,
+    /// For each event of the thread, the index of the span that it begins, else of the one that it ends, or [`NONE`].
+    of_event: Vec<u32>,
 }
+
+/// No span.
+const NONE: u32 = u32::MAX;
 
 impl Spans {
     /// The span that the event begins.
     pub fn begun_by(&self, event: usize) -> Option<&Span> {
-        let span = &self.spans[*self.of_event.get(&event)?];
+        let span = self.spans.get(*self.of_event.get(event)? as usize)?;
         (span.begin == event).then_some(span)
     }
 
     /// The span that the event ends.
     pub fn ended_by(&self, event: usize) -> Option<&Span> {
-        let span = &self.spans[*self.of_event.get(&event)?];
+        let span = self.spans.get(*self.of_event.get(event)? as usize)?;
         (span.end == Some(event)).then_some(span)
     }
 }
 
 /// Whether an event begins or ends a span, of which kind, and the number that both of its ends have.
 fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
-    let id = |field: &str| event.get(field);
+    use Extension as E;
+    macro_rules! id {
+        ($event:ident, $name:literal) => {{
+            const FIELD: Field = field(E::$event, $name);
+            FIELD.get(&event.payload)
+        }};
+    }
     Some(match event.kind {
-        Extension::WaitBegin => (true, SpanKind::Wait, id("number")),
-        Extension::WaitEnd => (false, SpanKind::Wait, id("number")),
-        Extension::TaskBegin => (true, SpanKind::Task, id("task")),
-        Extension::TaskEnd => (false, SpanKind::Task, id("task")),
-        Extension::MessageDispatched => (true, SpanKind::Message, id("message")),
-        Extension::MessageDone => (false, SpanKind::Message, id("message")),
-        Extension::FrameBegin => (true, SpanKind::Frame, id("vsync")),
-        Extension::FrameEnd => (false, SpanKind::Frame, id("vsync")),
-        Extension::FrameCallbacks => (true, SpanKind::FrameCallbacks, 0),
-        Extension::TraversalBegin => (true, SpanKind::Traversal, id("window")),
-        Extension::TraversalEnd => (false, SpanKind::Traversal, id("window")),
-        Extension::InputBegin => (true, SpanKind::Input, id("sequence")),
-        Extension::InputEnd => (false, SpanKind::Input, id("sequence")),
+        E::WaitBegin => (true, SpanKind::Wait, id!(WaitBegin, "number")),
+        E::WaitEnd => (false, SpanKind::Wait, id!(WaitEnd, "number")),
+        E::TaskBegin => (true, SpanKind::Task, id!(TaskBegin, "task")),
+        E::TaskEnd => (false, SpanKind::Task, id!(TaskEnd, "task")),
+        E::MessageDispatched => (true, SpanKind::Message, id!(MessageDispatched, "message")),
+        E::MessageDone => (false, SpanKind::Message, id!(MessageDone, "message")),
+        E::FrameBegin => (true, SpanKind::Frame, id!(FrameBegin, "vsync")),
+        E::FrameEnd => (false, SpanKind::Frame, id!(FrameEnd, "vsync")),
+        E::FrameCallbacks => (true, SpanKind::FrameCallbacks, 0),
+        E::TraversalBegin => (true, SpanKind::Traversal, id!(TraversalBegin, "window")),
+        E::TraversalEnd => (false, SpanKind::Traversal, id!(TraversalEnd, "window")),
+        E::InputBegin => (true, SpanKind::Input, id!(InputBegin, "sequence")),
+        E::InputEnd => (false, SpanKind::Input, id!(InputEnd, "sequence")),
         // A one-way transaction does not return.
-        Extension::BinderSend if id("one-way") == 0 => {
-            (true, SpanKind::Transaction, id("transaction"))
+        E::BinderSend if id!(BinderSend, "one-way") == 0 => {
+            (true, SpanKind::Transaction, id!(BinderSend, "transaction"))
         }
-        Extension::BinderReply => (false, SpanKind::Transaction, id("transaction")),
-        Extension::BinderServe => (true, SpanKind::Service, id("transaction")),
-        Extension::BinderServed => (false, SpanKind::Service, id("transaction")),
-        Extension::CheckpointBegin => (true, SpanKind::Checkpoint, 0),
-        Extension::CheckpointEnd => (false, SpanKind::Checkpoint, 0),
-        Extension::GcPauseBegin => (true, SpanKind::GcPause, 0),
-        Extension::GcPauseEnd => (false, SpanKind::GcPause, 0),
-        Extension::LifecycleBegin => (true, SpanKind::Lifecycle, lifecycle(event)),
-        Extension::LifecycleEnd => (false, SpanKind::Lifecycle, lifecycle(event)),
-        Extension::UserBegin => (true, SpanKind::Marked, id("name") << 32 ^ id("id")),
-        Extension::UserEnd => (false, SpanKind::Marked, id("name") << 32 ^ id("id")),
-        Extension::RuleBegin => (true, SpanKind::Rule, id("name") << 32 ^ id("object")),
-        Extension::RuleEnd => (false, SpanKind::Rule, id("name") << 32 ^ id("object")),
+        E::BinderReply => (
+            false,
+            SpanKind::Transaction,
+            id!(BinderReply, "transaction"),
+        ),
+        E::BinderServe => (true, SpanKind::Service, id!(BinderServe, "transaction")),
+        E::BinderServed => (false, SpanKind::Service, id!(BinderServed, "transaction")),
+        E::CheckpointBegin => (true, SpanKind::Checkpoint, 0),
+        E::CheckpointEnd => (false, SpanKind::Checkpoint, 0),
+        E::GcPauseBegin => (true, SpanKind::GcPause, 0),
+        E::GcPauseEnd => (false, SpanKind::GcPause, 0),
+        // The step of an activity: a start may be a part of resuming it.
+        E::LifecycleBegin => {
+            let number = id!(LifecycleBegin, "activity") << 8 | id!(LifecycleBegin, "step");
+            (true, SpanKind::Lifecycle, number)
+        }
+        E::LifecycleEnd => {
+            let number = id!(LifecycleEnd, "activity") << 8 | id!(LifecycleEnd, "step");
+            (false, SpanKind::Lifecycle, number)
+        }
+        E::UserBegin => {
+            let number = id!(UserBegin, "name") << 32 ^ id!(UserBegin, "id");
+            (true, SpanKind::Marked, number)
+        }
+        E::UserEnd => {
+            let number = id!(UserEnd, "name") << 32 ^ id!(UserEnd, "id");
+            (false, SpanKind::Marked, number)
+        }
+        E::RuleBegin => (true, SpanKind::Rule, id!(RuleBegin, "name")),
+        E::RuleEnd => {
+            // The object may be what the method returns, which its beginning does not know.
+            (false, SpanKind::Rule, id!(RuleEnd, "name"))
+        }
         _ => return None,
     })
 }
 
-/// The step of an activity: a start may be a part of resuming it.
-fn lifecycle(event: &ThreadEvent) -> u64 {
-    event.get("activity") << 8 | event.get("step")
+/// What is noted of a span while it runs.
+#[derive(Clone, Copy)]
+struct Note {
+    number: u64,
+    /// The span of the same kind and number around it, or [`NONE`]; only known where many spans run.
+    same: u32,
 }
 
+/// So many running spans are looked at one by one. More are found by their kinds and numbers.
+const FEW: usize = 8;
+
+/// Finds the spans of one thread after the other, in the same memory.
 #[derive(Default)]
-struct Builder {
+pub struct SpanFinder {
     found: Spans,
     /// Running spans, outermost first, without the spans that the program named.
-    running: Vec<usize>,
-    /// The running spans by kind and number, outermost first.
-    by_number: HashMap<(SpanKind, u64), Vec<usize>>,
-    /// The number of each span.
-    numbers: Vec<u64>,
+    running: Vec<u32>,
+    /// Running spans that the program named, in the order of their beginnings; only as long as few spans run.
+    marked: Vec<u32>,
+    /// Where many spans run: the innermost running one of each kind and number.
+    innermost: HashMap<(SpanKind, u64), u32>,
+    are_many: bool,
+    /// By span.
+    notes: Vec<Note>,
+    /// Spans without an end.
+    open: usize,
 }
 
-impl Builder {
+impl SpanFinder {
     fn begin(&mut self, event: usize, at_ns: u64, kind: SpanKind, number: u64) {
-        let index = self.found.spans.len();
+        if !self.are_many && self.running.len() + self.marked.len() == FEW {
+            self.index();
+        }
+        let index = self.found.spans.len() as u32;
         self.found.spans.push(Span {
             kind,
             begin: event,
@@ -171,97 +215,164 @@ impl Builder {
             start_ns: at_ns,
             end_ns: u64::MAX,
         });
-        self.numbers.push(number);
-        self.found.of_event.insert(event, index);
+        self.found.of_event[event] = index;
+        self.notes.push(Note { number, same: NONE });
+        if self.are_many {
+            self.insert(index);
+        }
         // Spans of the program end where it says, whatever else ends.
         if kind != SpanKind::Marked {
             self.running.push(index);
+        } else if !self.are_many {
+            self.marked.push(index);
         }
-        self.by_number
-            .entry((kind, number))
-            .or_default()
-            .push(index);
     }
 
-    /// Ends a running span. It is not among the running ones any more.
-    fn end(&mut self, index: usize, at_ns: u64, event: Option<usize>) {
-        let span = &mut self.found.spans[index];
+    /// From now on, running spans are found by their kinds and numbers, until none runs.
+    fn index(&mut self) {
+        let mut all: Vec<u32> = self.marked.drain(..).collect();
+        all.extend(&self.running);
+        all.sort_unstable();
+        for index in all {
+            self.insert(index);
+        }
+        self.are_many = true;
+    }
+
+    fn insert(&mut self, index: u32) {
+        let note = &mut self.notes[index as usize];
+        let key = (self.found.spans[index as usize].kind, note.number);
+        note.same = self.innermost.insert(key, index).unwrap_or(NONE);
+    }
+
+    /// Takes out the innermost running span of this kind and number, except from the list of running ones.
+    fn take(&mut self, kind: SpanKind, number: u64) -> Option<u32> {
+        if self.are_many {
+            let index = self.innermost.get(&(kind, number)).copied()?;
+            self.remove(index);
+            return Some(index);
+        }
+        let is_it = |&&i: &&u32| {
+            let i = i as usize;
+            self.found.spans[i].kind == kind && self.notes[i].number == number
+        };
+        if kind != SpanKind::Marked {
+            return self.running.iter().rev().find(is_it).copied();
+        }
+        let place = self.marked.iter().rposition(|i| is_it(&i))?;
+        Some(self.marked.remove(place))
+    }
+
+    /// Where many spans run: an innermost one of its kind and number does not run any more.
+    fn remove(&mut self, index: u32) {
+        let Note { number, same } = self.notes[index as usize];
+        let kind = self.found.spans[index as usize].kind;
+        match same {
+            NONE => self.innermost.remove(&(kind, number)),
+            same => self.innermost.insert((kind, number), same),
+        };
+    }
+
+    fn end(&mut self, index: u32, at_ns: u64, event: Option<usize>) {
+        let span = &mut self.found.spans[index as usize];
         span.end_ns = at_ns;
         span.end = event;
-        if let Some(event) = event {
-            self.found.of_event.insert(event, index);
-        }
-        let key = (span.kind, self.numbers[index]);
-        if let Some(same) = self.by_number.get_mut(&key) {
-            // Nearly always the last one.
-            if let Some(at) = same.iter().rposition(|&i| i == index) {
-                same.remove(at);
-            }
+        match event {
+            Some(event) => self.found.of_event[event] = index,
+            None => self.open += 1,
         }
     }
 
     /// Ends the innermost span of this kind and number, and the ones inside it, whose ends are missing. Those that the
     /// program named go on.
     fn close(&mut self, event: Option<usize>, at_ns: u64, kind: SpanKind, number: u64) {
-        let found = self.by_number.get(&(kind, number));
-        let Some(index) = found.and_then(|same| same.last().copied()) else {
+        let Some(index) = self.take(kind, number) else {
             return;
         };
         self.end(index, at_ns, event);
-        if kind == SpanKind::Marked {
-            return;
+        if kind != SpanKind::Marked {
+            while let Some(inner) = self.running.pop_if(|i| *i != index) {
+                self.end_inner(inner, at_ns);
+            }
+            self.running.pop();
         }
-        while let Some(inner) = self.running.pop_if(|i| *i != index) {
-            self.end(inner, at_ns, None);
+        // Few run again.
+        self.are_many = self.are_many && !self.innermost.is_empty();
+    }
+
+    /// Ends a span whose end is missing.
+    fn end_inner(&mut self, index: u32, at_ns: u64) {
+        if self.are_many {
+            self.remove(index);
         }
-        self.running.pop();
+        self.end(index, at_ns, None);
     }
 
     fn close_all(&mut self, at_ns: u64) {
         while let Some(index) = self.running.pop() {
+            self.end_inner(index, at_ns);
+        }
+        // Those that the program named.
+        while let Some(index) = self.marked.pop() {
             self.end(index, at_ns, None);
         }
-        let marked: Vec<usize> = self.by_number.drain().flat_map(|(_, same)| same).collect();
-        for index in marked {
-            self.end(index, at_ns, None);
+        for mut index in self.innermost.drain().map(|(_, index)| index) {
+            while index != NONE {
+                self.found.spans[index as usize].end_ns = at_ns;
+                self.open += 1;
+                index = self.notes[index as usize].same;
+            }
         }
+        self.are_many = false;
+    }
+
+    /// The spans of a thread. An end without a beginning makes none.
+    pub fn find(&mut self, thread: &Thread) -> &Spans {
+        self.found.spans.clear();
+        self.found.of_event.clear();
+        self.found.of_event.resize(thread.events.len(), NONE);
+        self.notes.clear();
+        self.open = 0;
+        for (i, event) in thread.events.iter().enumerate() {
+            let at_ns = event.at_ns;
+            if matches!(event.kind, Extension::Started | Extension::Stopped) {
+                self.close_all(at_ns);
+            }
+            let Some((begins, kind, number)) = bound(event) else {
+                continue;
+            };
+            // Callbacks of one type end when callbacks of the next type begin, or with the frame.
+            if kind == SpanKind::FrameCallbacks {
+                self.close(Some(i), at_ns, kind, number);
+            }
+            match begins {
+                true => self.begin(i, at_ns, kind, number),
+                false => self.close(Some(i), at_ns, kind, number),
+            }
+        }
+        self.close_all(thread.end_ns);
+        let limits = (self.open > 0).then(|| Limits::of(thread));
+        for span in &mut self.found.spans {
+            if let Some(limits) = limits.as_ref().filter(|_| span.end.is_none()) {
+                span.end_ns = span.end_ns.min(limits.of_span(thread, span));
+            }
+            span.end_ns = span.end_ns.max(span.start_ns);
+        }
+        &self.found
     }
 }
 
 /// The spans of a thread. An end without a beginning makes none.
 pub fn spans(thread: &Thread) -> Spans {
-    let mut builder = Builder::default();
-    for (i, event) in thread.events.iter().enumerate() {
-        let at_ns = event.at_ns;
-        if matches!(event.kind, Extension::Started | Extension::Stopped) {
-            builder.close_all(at_ns);
-        }
-        let Some((begins, kind, number)) = bound(event) else {
-            continue;
-        };
-        // Callbacks of one type end when callbacks of the next type begin, or with the frame.
-        if kind == SpanKind::FrameCallbacks {
-            builder.close(Some(i), at_ns, kind, number);
-        }
-        match begins {
-            true => builder.begin(i, at_ns, kind, number),
-            false => builder.close(Some(i), at_ns, kind, number),
-        }
-    }
-    let end_ns = thread.end_ns;
-    builder.close_all(end_ns);
-    let limits = Limits::of(thread);
-    for span in &mut builder.found.spans {
-        if span.end.is_none() {
-            span.end_ns = span.end_ns.min(limits.of_span(thread, span));
-        }
-        span.end_ns = span.end_ns.max(span.start_ns);
-    }
-    builder.found
+    let mut finder = SpanFinder::default();
+    finder.find(thread);
+    finder.found
 }
 
 /// Index, in the catalogue, of the kind of waits in which a looper waits for messages.
 const POLL: u64 = 5;
+/// What a wait is for.
+const WAIT_KIND: Field = field(Extension::WaitBegin, "kind");
 
 /// The latest times at which spans may have ended whose ends are missing, for instance because the file is damaged.
 ///
@@ -286,7 +397,7 @@ impl Limits {
         for (i, event) in events.iter().enumerate().rev() {
             limits.wait[i] = wait;
             limits.loops[i] = loops;
-            let polls = event.kind == Extension::WaitBegin && event.get("kind") == POLL;
+            let polls = event.kind == Extension::WaitBegin && WAIT_KIND.get(&event.payload) == POLL;
             if polls || event.kind == Extension::MessageDispatched {
                 loops = event.at_ns;
             }
@@ -301,7 +412,9 @@ impl Limits {
 
     fn of_span(&self, thread: &Thread, span: &Span) -> u64 {
         let limits = match span.kind {
-            SpanKind::Wait if thread.events[span.begin].get("kind") != POLL => &self.wait,
+            SpanKind::Wait if WAIT_KIND.get(&thread.events[span.begin].payload) != POLL => {
+                &self.wait
+            }
             SpanKind::Transaction => &self.wait,
             SpanKind::Wait | SpanKind::Message => &self.loops,
             _ => return u64::MAX,
@@ -311,170 +424,4 @@ impl Limits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use hindsight_decoder::Trace;
-    use hindsight_testkit::{Recorder, Script, EPOCH};
-
-    fn of(record: impl FnOnce(&mut Recorder<'_>)) -> Vec<(SpanKind, u64, u64, bool)> {
-        let mut s = Script::new("p");
-        let t = s.events_thread(1, "t", 1);
-        record(&mut s.at(t, 0));
-        s.stop_at(1_000);
-        let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-        let found = spans(&trace.threads[0]);
-        let span = |s: &Span| {
-            (
-                s.kind,
-                s.start_ns - EPOCH,
-                s.end_ns - EPOCH,
-                s.end.is_some(),
-            )
-        };
-        found.spans.iter().map(span).collect()
-    }
-
-    #[test]
-    fn begins_and_ends_are_joined_by_their_numbers() {
-        let found = of(|r| {
-            r.event(Extension::MessageDone, &[("message", 3)])
-                .after(5)
-                .event(Extension::MessageDispatched, &[("message", 7)])
-                .after(10)
-                .event(Extension::WaitBegin, &[("number", 1)])
-                .after(10)
-                .event(Extension::WaitEnd, &[("number", 1)])
-                .after(10)
-                .event(Extension::WaitBegin, &[("number", 2)])
-                .after(10)
-                .event(Extension::MessageDone, &[("message", 7)])
-                .after(10)
-                .event(Extension::TaskBegin, &[("task", 9)]);
-        });
-        assert_eq!(
-            found,
-            [
-                (SpanKind::Message, 5, 45, true),
-                (SpanKind::Wait, 15, 25, true),
-                // Its end is missing.
-                (SpanKind::Wait, 35, 45, false),
-                (SpanKind::Task, 55, 1_000, false),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_missing_end_swallows_neither_waits_nor_messages() {
-        let wait = |kind, number| [("kind", kind), ("number", number)];
-        let found = of(|r| {
-            r.event(Extension::MessageDispatched, &[("message", 1)])
-                .after(10)
-                // Its end is missing, and so is that of the message.
-                .event(Extension::WaitBegin, &wait(0, 1))
-                .after(10)
-                .event(Extension::WaitBegin, &wait(POLL, 2))
-                .after(10)
-                // While it polls, other code waits.
-                .event(Extension::WaitBegin, &wait(1, 3))
-                .after(10)
-                .event(Extension::WaitEnd, &wait(1, 3))
-                .after(10)
-                .event(Extension::WaitEnd, &wait(POLL, 2))
-                .event(Extension::MessageDispatched, &[("message", 2)])
-                .after(10)
-                .event(Extension::MessageDone, &[("message", 2)])
-                .after(10)
-                // It goes on.
-                .event(Extension::WaitBegin, &wait(0, 4));
-        });
-        assert_eq!(
-            found,
-            [
-                (SpanKind::Message, 0, 20, false),
-                (SpanKind::Wait, 10, 20, false),
-                (SpanKind::Wait, 20, 50, true),
-                (SpanKind::Wait, 30, 40, true),
-                (SpanKind::Message, 50, 60, true),
-                (SpanKind::Wait, 70, 1_000, false),
-            ]
-        );
-    }
-
-    #[test]
-    fn pieces_of_work_of_the_program_may_overlap() {
-        let found = of(|r| {
-            let piece = |id| [("name", 1), ("id", id)];
-            r.event(Extension::TaskBegin, &[("task", 9)])
-                .event(Extension::UserBegin, &piece(1))
-                .after(10)
-                .event(Extension::UserBegin, &piece(2))
-                .after(10)
-                .event(Extension::UserEnd, &piece(1))
-                .after(10)
-                .event(Extension::TaskEnd, &[("task", 9)])
-                .after(10)
-                .event(Extension::UserEnd, &piece(2));
-        });
-        assert_eq!(
-            found,
-            [
-                (SpanKind::Task, 0, 30, true),
-                (SpanKind::Marked, 0, 20, true),
-                (SpanKind::Marked, 10, 40, true),
-            ]
-        );
-    }
-
-    #[test]
-    fn calls_of_a_rules_method_are_nested() {
-        let found = of(|r| {
-            let call = [("name", 1), ("object", 7)];
-            r.event(Extension::RuleBegin, &call)
-                .after(10)
-                .event(Extension::RuleBegin, &call)
-                .after(10)
-                .event(Extension::RuleEnd, &call)
-                .after(10)
-                .event(Extension::RuleEnd, &call);
-        });
-        assert_eq!(
-            found,
-            [
-                (SpanKind::Rule, 0, 30, true),
-                (SpanKind::Rule, 10, 20, true),
-            ]
-        );
-    }
-
-    #[test]
-    fn callbacks_of_a_frame_end_where_the_next_ones_begin() {
-        let found = of(|r| {
-            r.event(Extension::FrameBegin, &[("vsync", 5)])
-                .event(Extension::FrameCallbacks, &[("type", 0)])
-                .after(10)
-                .event(Extension::FrameCallbacks, &[("type", 3)])
-                .after(10)
-                .event(Extension::FrameEnd, &[("vsync", 5)]);
-        });
-        assert_eq!(
-            found,
-            [
-                (SpanKind::Frame, 0, 20, true),
-                (SpanKind::FrameCallbacks, 0, 10, true),
-                (SpanKind::FrameCallbacks, 10, 20, false),
-            ]
-        );
-    }
-
-    #[test]
-    fn many_begins_without_ends_are_read_quickly() {
-        let found = of(|r| {
-            for i in 0..100 {
-                r.event(Extension::TaskBegin, &[("task", 1)])
-                    .event(Extension::UserBegin, &[("id", i)])
-                    .event(Extension::TaskEnd, &[("task", 2)]);
-            }
-        });
-        assert_eq!(found.len(), 200);
-    }
-}
+mod tests;

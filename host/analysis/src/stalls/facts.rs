@@ -13,7 +13,7 @@ use super::model::{
 use super::parties::{Meanwhile, Parties};
 use super::releases::{longest_hold, Release, Releases};
 use super::spent::is_most;
-use super::stacks::{in_wait, longest};
+use super::stacks::{place_in_wait, place_longest};
 use super::timeline::{cut, part, total, totals, Timeline};
 use crate::events::{
     pairs, spans, waiting, End, Pair, PairKind, Resources, Span, SpanKind, Spans, Waiting,
@@ -146,8 +146,8 @@ impl<'a> Facts<'a> {
             self.follow(wait, cut(w.span, span))
         });
         let place = match most {
-            Some(wait) => in_wait(self.trace, thread, cut(wait.span, span), span.0),
-            None => longest(self.trace, thread, span, span.0),
+            Some(wait) => place_in_wait(self.trace, thread, cut(wait.span, span), span.0),
+            None => place_longest(self.trace, thread, span, span.0),
         };
         let gc_pauses = pauses(self.trace, &self.waits, span);
         // Pauses inside such a wait did not prolong it.

@@ -21,4 +21,4 @@ pub use model::{
     Activity, Chain, EventStall, EventWait, GcPauses, HeldBy, Holder, LastCall, LongWait, Party,
     Question, Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
-pub use stacks::Place;
+pub use stacks::{place_at_event, place_in_wait, place_longest, Place};

@@ -387,6 +387,10 @@ pub enum Reason {
     Busy,
     /// The culprit is the thread that collected garbage: it suspended all threads for most of the time.
     Paused,
+    /// The threads that wait for each other are the culprit, as the graph of causes and effects shows.
+    Circle,
+    /// The culprit follows from the graph of causes and effects, in another way than those above.
+    Diagnosed,
     /// The trace does not say what the thread waited for, or whether it waited.
     NotRecorded,
 }

@@ -5,7 +5,7 @@ use hindsight_decoder::{Extension, Thread, Trace};
 
 use super::model::Party;
 use super::spent::is_most;
-use super::stacks::{at_event, longest};
+use super::stacks::{place_at_event, place_longest};
 use super::timeline::{is_work, totals, Timeline};
 use crate::events::{spans, FieldValue, Fields, Resources, Span, SpanKind};
 use crate::evidence::{is_overwritten, may_have_begun, named, ring_is_damaged, Missing};
@@ -77,7 +77,7 @@ impl<'a> Parties<'a> {
         let since_ns = running.last().map_or(0, |s| s.start_ns);
         Party {
             doing: running.iter().map(|s| self.describe(thread, s)).collect(),
-            place: at_event(self.trace, thread, event, since_ns),
+            place: place_at_event(self.trace, thread, event, since_ns),
             ..self.known(thread, at_ns)
         }
     }
@@ -125,7 +125,7 @@ impl<'a> Parties<'a> {
             let at_ns = thread.events[event].at_ns;
             let running = |s: &&Span| is_work(s.kind) && s.start_ns <= at_ns && at_ns <= s.end_ns;
             let innermost = all.iter().rfind(running);
-            at_event(
+            place_at_event(
                 self.trace,
                 thread,
                 event,
@@ -139,7 +139,7 @@ impl<'a> Parties<'a> {
             used: Resources::of(thread).used(within.0, within.1),
             place,
             place_meanwhile: since_ns
-                .and_then(|since_ns| longest(self.trace, thread, within, since_ns)),
+                .and_then(|since_ns| place_longest(self.trace, thread, within, since_ns)),
             ..self.known(thread, within.0)
         }
     }

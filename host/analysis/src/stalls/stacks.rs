@@ -22,7 +22,7 @@ pub struct Place {
 
 /// The place where a thread was in the middle of `within`, CLOCK_BOOTTIME: in calls that are known to have gone on then, as all
 /// of a wait's if a stack was taken at one of its ends.
-pub(super) fn in_wait(
+pub fn place_in_wait(
     trace: &Trace,
     thread: &Thread,
     within: (u64, u64),
@@ -46,7 +46,7 @@ fn path_at(thread: &Thread, at_ns: u64) -> Option<Vec<usize>> {
 }
 
 /// The place where a thread spent most of the time from `within.0` to `within.1`.
-pub(super) fn longest(
+pub fn place_longest(
     trace: &Trace,
     thread: &Thread,
     within: (u64, u64),
@@ -62,7 +62,7 @@ pub(super) fn longest(
 }
 
 /// The place where a thread recorded the event with this index, if it took its stack then.
-pub(super) fn at_event(
+pub fn place_at_event(
     trace: &Trace,
     thread: &Thread,
     event: usize,

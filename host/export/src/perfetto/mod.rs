@@ -10,6 +10,7 @@
 //! Exports can be concatenated with each other and with system traces: times are CLOCK_BOOTTIME in both, and the numbers
 //! of sequences, tracks and flows differ from trace to trace.
 
+pub(crate) mod paths;
 mod proto;
 
 use std::io::{self, Write};

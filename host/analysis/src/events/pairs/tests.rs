@@ -2,6 +2,7 @@
 //! Which events make pairs, and which make none.
 
 use super::*;
+use hindsight_decoder::Extension;
 use hindsight_testkit::Script;
 
 struct Found {

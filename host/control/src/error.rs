@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong, with its remedy.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a process cannot be controlled. The texts are for users.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No process has this id.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
+    /// The process's environment cannot be read.
+    #[error("the environment of process {pid} cannot be read ({error}): run this command as the process's user, or name the socket instead of the process")]
+    NoEnvironment {
+        /// The process.
+        pid: u32,
+        /// Why.
+        error: io::Error,
+    },
+    /// The process was started without a configuration.
+    #[error("process {0} is not traced: it was started without HINDSIGHT in its environment")]
+    NotConfigured(u32),
+    /// The configuration has no control socket.
+    #[error("process {pid} has no control socket: its configuration is HINDSIGHT={configuration}; add socket=PATH, and start it again")]
+    NoSocket {
+        /// The process.
+        pid: u32,
+        /// Its configuration.
+        configuration: String,
+    },
+    /// Nothing answers at the socket.
+    #[error("{}: no process listens there ({error})", path.display())]
+    NoAnswer {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Another process has the socket.
+    #[error("{} is the control socket of process {owner}, not of {pid}: the first process of a configuration keeps the socket; give process {pid} a socket of its own", path.display())]
+    OtherProcess {
+        /// The socket.
+        path: PathBuf,
+        /// The process that was asked for.
+        pid: u32,
+        /// The process that has it.
+        owner: u32,
+    },
+    /// The process refused a command.
+    #[error("the process answers: {0}")]
+    Refused(String),
+    /// The process sent something else than an answer.
+    #[error("the process sent no valid answer to '{command}': {answer}")]
+    BadAnswer {
+        /// The command.
+        command: String,
+        /// What came.
+        answer: String,
+    },
+    /// Tracing has switched itself off.
+    #[error("tracing of this process is off after several starts that failed; docs/configuration.md, \"Starts that fail\", says how to switch it on again")]
+    SwitchedOff,
+    /// The process does not record the events of rules.
+    #[error("the process does not record the events of the category rules: switch them on by the socket's command 'events {wanted}', or start the process with events={wanted}")]
+    NoRules {
+        /// The categories that it records, and `rules`.
+        wanted: String,
+    },
+    /// The rules in force are from a file that cannot be read again.
+    #[error("{}: {error}; the rules that are in force are from this file, and could not be restored: end them first, by the socket's command 'rules off'", path.display())]
+    RulesInForce {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A rule cannot be followed.
+    #[error("{0}")]
+    Failed(String),
+    /// Somebody else changed the rules meanwhile.
+    #[error("the rules before were not restored: another client put {} into force meanwhile", file.as_deref().unwrap_or("none"))]
+    ChangedMeanwhile {
+        /// The file of the rules that are in force now.
+        file: Option<String>,
+    },
+    /// A file of this command's own.
+    #[error("cannot write the rules: {0}")]
+    File(io::Error),
+}
