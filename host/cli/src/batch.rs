@@ -6,6 +6,7 @@ use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::{ensure, Context, Result};
 use serde::Serialize;
 
 use crate::page::palette;
@@ -60,6 +61,28 @@ impl Seen {
             }
         }
     }
+}
+
+/// The trace files that a path stands for: a file, or all .hindsight files of a folder.
+pub(crate) fn trace_files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let cannot = || format!("cannot read the folder {}", path.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(cannot)? {
+        let file = entry.with_context(cannot)?.path();
+        if file.extension().is_some_and(|e| e == "hindsight") {
+            files.push(file);
+        }
+    }
+    ensure!(
+        !files.is_empty(),
+        "{}: the folder holds no .hindsight files",
+        path.display()
+    );
+    files.sort();
+    Ok(files)
 }
 
 /// The length and a hash of a file's contents.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
 use hindsight_analysis::{
     CallChange, Compare, Comparison, Diff, MethodChange, Side, SideFacts, Unit, Verdict,
@@ -13,7 +13,7 @@ use hindsight_analysis::{
 };
 use serde::Serialize;
 
-use crate::batch::{Failure, Seen};
+use crate::batch::{trace_files, Failure, Seen};
 use crate::damage::{self, DamageReport};
 use crate::input::Reading;
 use crate::output::{unless_closed, write_json};
@@ -83,8 +83,8 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
-    let before = traces(&arguments.before)?;
-    let after = traces(&arguments.after)?;
+    let before = trace_files(&arguments.before)?;
+    let after = trace_files(&arguments.after)?;
     let mut comparison = Comparison::new(match arguments.time {
         Time::SelfTime => Compare::SelfTime,
         Time::Total => Compare::Total,
@@ -181,28 +181,6 @@ struct Damaged {
     file: String,
     #[serde(flatten)]
     damage: DamageReport,
-}
-
-/// The trace files that a path stands for.
-fn traces(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let cannot = || format!("cannot read the folder {}", path.display());
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).with_context(cannot)? {
-        let file = entry.with_context(cannot)?.path();
-        if file.extension().is_some_and(|e| e == "hindsight") {
-            files.push(file);
-        }
-    }
-    ensure!(
-        !files.is_empty(),
-        "{}: the folder holds no .hindsight files",
-        path.display()
-    );
-    files.sort();
-    Ok(files)
 }
 
 fn write(

@@ -19,7 +19,7 @@ use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{column, Kind, Look, Page};
 use crate::select::Part;
-use crate::words::{bytes, count, counted, duration};
+use crate::words::{bytes, count, duration, time, unmatched_ends};
 
 /// Of `--from`, which other commands explain for calls.
 const FROM: &str = "Only events from this time on, and those that began what was still going on then: 1.5s or 200ms \
@@ -296,11 +296,6 @@ fn words(trace: &Trace, value: &FieldValue) -> String {
     }
 }
 
-/// A time after the trace's beginning, to the microsecond: `1.234567 s`.
-fn time(ns: u64) -> String {
-    format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
-}
-
 /// What is known of an event besides its name.
 fn details(facts: &Facts, row: Row) -> String {
     let trace = facts.trace;
@@ -384,11 +379,7 @@ fn write(
     let unmatched = &facts.pairs.unmatched;
     if !unmatched.is_empty() {
         let parts = unmatched.iter().map(|u| {
-            let ends = match u.side {
-                hindsight_analysis::PairSide::From => ("cause", "causes"),
-                hindsight_analysis::PairSide::To => ("effect", "effects"),
-            };
-            let ends = counted(u.count, ends.0, ends.1);
+            let ends = unmatched_ends(u);
             format!("{}, {ends} ({})", u.kind.name(), u.why.words())
         });
         let parts: Vec<_> = parts.collect();

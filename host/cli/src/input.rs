@@ -14,7 +14,8 @@ use crate::progress;
 /// The trace that is asked about.
 #[derive(Args)]
 pub(crate) struct Input {
-    /// A .hindsight file, a .trace file of ART's method tracing, Nanoscope's text, or a .ring file
+    /// A .hindsight file, a .memory file that a process left (shared-memory), a .trace file of ART's method tracing, Nanoscope's
+    /// text, or a .ring file
     #[arg(index = 1, value_hint = clap::ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
@@ -24,6 +25,11 @@ pub(crate) struct Input {
 impl Input {
     pub(crate) fn read(&self) -> Result<Trace> {
         self.reading.read(&self.file)
+    }
+
+    /// Reads another file in the same way.
+    pub(crate) fn read_other(&self, file: &Path) -> Result<Trace> {
+        self.reading.read(file)
     }
 }
 

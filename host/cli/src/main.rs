@@ -3,28 +3,33 @@
 
 mod batch;
 mod convert;
+mod crashes;
 mod damage;
+mod debug;
+mod diagnose;
 mod diff;
-mod event_culprit;
 mod event_rate;
-mod event_stall;
 mod events;
-mod explain;
 mod export;
 mod info;
 mod input;
+mod loops;
 mod man;
 mod matching;
 mod open;
 mod output;
 mod page;
+mod places;
 mod progress;
 mod rewinding;
 mod select;
+mod session;
 mod summary;
+mod system;
 mod taken_back;
 mod top;
-mod unknown;
+mod transactions;
+mod watch;
 mod why;
 mod words;
 
@@ -58,6 +63,10 @@ enum Command {
     Info(info::Arguments),
     /// Explains a stall: which chain of calls took the time, and which thread it waited for
     Why(why::Arguments),
+    /// Says why a thread does not go on: whom it waited for, over any number of threads and processes, and what led to it
+    Diagnose(diagnose::Arguments),
+    /// Asks the questions of diagnose one by one, in a shell with history and completion, or from a script
+    Debug(debug::Arguments),
     /// The old name of why
     #[command(hide = true)]
     Chains(why::Arguments),
@@ -65,12 +74,20 @@ enum Command {
     Top(top::Arguments),
     /// Lists events: waits and who ended them, tasks, messages, frames, resources
     Events(events::Arguments),
+    /// Finds what the user did and what it caused, with the path that made them wait
+    Transactions(transactions::Arguments),
+    /// Shows exceptions that nothing caught, with what the user did before and all that led to them
+    Crashes(crashes::Arguments),
     /// Searches traces for known bad behaviour: call stacks with thresholds, from a TOML file
     Match(matching::Arguments),
     /// Compares traces before and after a change: which methods got slower, which calls are new
     Diff(diff::Arguments),
     /// Writes per-method statistics without personal data, safe to upload
     Summary(summary::Arguments),
+    /// Records who reads and writes a field of a running process
+    Watch(watch::Arguments),
+    /// Names the branch and the field that keep a loop of a traced method going
+    Loops(loops::Arguments),
     /// Shows a trace in the Perfetto UI
     Open(open::Arguments),
     /// Writes a trace in the format of another tool, such as Perfetto
@@ -103,11 +120,17 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Open(arguments) => open::run(&arguments),
         Command::Top(arguments) => top::run(&arguments, &cli.look),
         Command::Events(arguments) => events::run(&arguments, &cli.look),
+        Command::Transactions(arguments) => transactions::run(&arguments, &cli.look),
+        Command::Crashes(arguments) => crashes::run(&arguments, &cli.look),
         Command::Why(arguments) => why::run(&arguments, &cli.look),
+        Command::Debug(arguments) => debug::run(&arguments, &cli.look),
+        Command::Diagnose(arguments) => diagnose::run(&arguments, &cli.look),
         Command::Chains(arguments) => {
             anstream::eprintln!("note: hindsight chains is now called hindsight why");
             why::run(&arguments, &cli.look)
         }
+        Command::Loops(arguments) => loops::run(&arguments, &cli.look),
+        Command::Watch(arguments) => watch::run(&arguments, &cli.look),
         Command::Match(arguments) => return matching::run(&arguments, &cli.look),
         Command::Diff(arguments) => return diff::run(&arguments, &cli.look),
         Command::Summary(arguments) => return summary::run(&arguments, &cli.look),

@@ -2,8 +2,9 @@
 //! Standard output: JSON, and errors of its own type.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 /// Standard output cannot be written. A type of its own: an [`io::Error`] among the causes of an error may just
@@ -31,6 +32,32 @@ pub(crate) fn unless_closed(shown: Result<()>) -> Result<()> {
         Err(e) if !is_closed_pipe(&e) => Err(e),
         _ => Ok(()),
     }
+}
+
+/// Writes a file with `write`, and gives it its name only when all of it is on the disk: an error leaves the old file, or none.
+pub(crate) fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let written = || -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut out = io::BufWriter::new(file.as_file_mut());
+        write(&mut out)?;
+        out.flush()?;
+        drop(out);
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    // The name of the unfinished file says nothing.
+    let without_name = |e: io::Error| io::Error::from(e.kind());
+    written()
+        .map_err(without_name)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes `value` to standard output, indented.

@@ -121,6 +121,16 @@ impl Page {
         Ok(())
     }
 
+    /// An item of a list: its further lines begin below its text.
+    pub(crate) fn item(&mut self, text: &str) -> io::Result<()> {
+        let room = self.width.map(|w| w.saturating_sub(4).max(30));
+        for (i, line) in wrap(text, room).iter().enumerate() {
+            let mark = if i == 0 { "-" } else { " " };
+            writeln!(self.out, "  {mark} {line}")?;
+        }
+        Ok(())
+    }
+
     /// A line about rows that are not shown, if there are any.
     pub(crate) fn more(&mut self, hidden: usize) -> io::Result<()> {
         if hidden == 0 {

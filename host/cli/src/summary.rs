@@ -12,7 +12,7 @@ use hindsight_analysis::{Histogram, Part, Summary, SUMMARY_SCHEMA};
 use crate::batch::{Failure, Seen};
 use crate::damage;
 use crate::input::Reading;
-use crate::output::{unless_closed, write_json};
+use crate::output::{self, unless_closed, write_json};
 use crate::page::{column, Cell, Kind, Look, Page};
 use crate::progress;
 use crate::select::Select;
@@ -46,7 +46,6 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
     let mut sum = Summary::default();
-    let mut left_out = None;
     let mut failed = Vec::new();
     let bar = progress::bar(arguments.files.len());
     let mut seen = Seen::default();
@@ -58,10 +57,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
             continue;
         }
         match summary(file, arguments) {
-            Ok((summary, of_trace)) => {
-                sum.merge(&summary);
-                taken_back::add(&mut left_out, of_trace);
-            }
+            Ok(summary) => sum.merge(&summary),
             Err(e) => failed.push(Failure::report(file, &e)),
         }
         bar.inc(1);
@@ -76,29 +72,27 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<ExitCode> {
         return Ok(code);
     }
     if let Some(output) = &arguments.output {
-        write_file(output, &sum).with_context(|| format!("cannot write {}", output.display()))?;
+        write_file(output, &sum)?;
     }
     let shown = if arguments.json {
         write_json(&sum)
     } else {
         Page::new(look).show(|page| {
             write(page, &sum)?;
-            taken_back::write(page, left_out.as_ref())
+            taken_back::write(page, TakenBack::of_summary(&sum).as_ref())
         })
     };
     unless_closed(shown)?;
     Ok(code)
 }
 
-/// The summary of a trace, and the calls that its threads took back; or a summary that was made earlier, which does not
-/// say that.
-fn summary(file: &Path, arguments: &Arguments) -> Result<(Summary, Option<TakenBack>)> {
+/// The summary of a trace; or one that was made earlier.
+fn summary(file: &Path, arguments: &Arguments) -> Result<Summary> {
     if !is_json(file) {
         let trace = arguments.reading.read(file)?;
         damage::note(&trace, file);
         let trace = arguments.select.apply(trace, file)?;
-        let summary = Summary::of(&trace, arguments.limit as usize);
-        return Ok((summary, TakenBack::of_trace(&trace)));
+        return Ok(Summary::of(&trace, arguments.limit as usize));
     }
     let cannot = || format!("cannot read {}", file.display());
     let mut json = String::new();
@@ -130,7 +124,7 @@ fn summary(file: &Path, arguments: &Arguments) -> Result<(Summary, Option<TakenB
         "{}: no part of a summary can be selected: leave out --thread, --from, --to and --depth",
         file.display()
     );
-    Ok((summary, None))
+    Ok(summary)
 }
 
 fn is_json(file: &Path) -> bool {
@@ -140,15 +134,10 @@ fn is_json(file: &Path) -> bool {
 }
 
 fn write_file(output: &Path, sum: &Summary) -> Result<()> {
-    let folder = match output.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    serde_json::to_writer_pretty(io::BufWriter::new(&mut file), sum)?;
-    writeln!(file)?;
-    file.persist(output)?;
-    Ok(())
+    output::write_file(output, |file| {
+        serde_json::to_writer_pretty(&mut *file, sum)?;
+        writeln!(file)
+    })
 }
 
 fn write(page: &mut Page, sum: &Summary) -> io::Result<()> {

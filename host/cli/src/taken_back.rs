@@ -3,6 +3,7 @@
 
 use std::io::{self, Write as _};
 
+use hindsight_analysis::Summary;
 use hindsight_decoder::{Mode, Thread, Trace};
 use serde::Serialize;
 
@@ -31,6 +32,17 @@ impl TakenBack {
     pub(crate) fn of_trace(trace: &Trace) -> Option<Self> {
         let threads = trace.threads.iter().filter_map(TakenBack::of);
         threads.reduce(|sum, of_thread| sum.with(&of_thread))
+    }
+
+    /// Of all traces of a summary; `None` if no thread takes calls back.
+    pub(crate) fn of_summary(summary: &Summary) -> Option<Self> {
+        let (main, others) = (summary.main.taken_back, summary.others.taken_back);
+        let calls = main.saturating_add(others);
+        let below_ns = summary.rewind_below_ns();
+        (calls != 0 || below_ns != 0).then(|| TakenBack {
+            calls,
+            shorter_than_ns: Some(below_ns).filter(|ns| *ns != u64::MAX),
+        })
     }
 
     /// Together.

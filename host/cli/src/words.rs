@@ -2,26 +2,14 @@
 //! Numbers, durations, sizes and names of methods as text. Widths are columns of a terminal, in which a CJK
 //! character takes two.
 
+pub(crate) use hindsight_analysis::duration;
+use hindsight_analysis::{PairSide, Unmatched};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A duration with three significant digits: `702 ms`, `1.43 s`, `12 ns`.
-pub(crate) fn duration(ns: u64) -> String {
-    const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
-    let value = ns as f64;
-    // 999.5 would be rounded up to 1000.
-    let (scale, unit) = UNITS
-        .into_iter()
-        .find(|(scale, _)| value / scale < 999.5)
-        .unwrap_or(UNITS[3]);
-    let value = value / scale;
-    let decimals = match value {
-        _ if scale == 1.0 => 0,
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
+/// A time after the trace's beginning, to the microsecond: `1.234567 s`.
+pub(crate) fn time(ns: u64) -> String {
+    format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
 /// `12 345 678`
@@ -40,6 +28,15 @@ pub(crate) fn count(n: u64) -> String {
 /// `1 call`, `2 calls`
 pub(crate) fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// `2 causes`, `1 effect`: the ends that are there.
+pub(crate) fn unmatched_ends(unmatched: &Unmatched) -> String {
+    let (one, many) = match unmatched.side {
+        PairSide::From => ("cause", "causes"),
+        PairSide::To => ("effect", "effects"),
+    };
+    counted(unmatched.count, one, many)
 }
 
 /// `32 MiB`
@@ -161,26 +158,6 @@ pub(crate) fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_three_digits_and_the_unit_that_fits() {
-        let expected = [
-            (0, "0 ns"),
-            (999, "999 ns"),
-            (1_000, "1.00 µs"),
-            (9_994, "9.99 µs"),
-            (9_995, "10.0 µs"),
-            (99_950, "100 µs"),
-            (999_499, "999 µs"),
-            (999_500, "1.00 ms"),
-            (702_400_000, "702 ms"),
-            (1_430_000_000, "1.43 s"),
-            (123_456_000_000_000, "123456 s"),
-        ];
-        for (ns, text) in expected {
-            assert_eq!(duration(ns), text, "{ns}");
-        }
-    }
 
     #[test]
     fn counts_are_grouped() {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The documents show the real output of the commands: each `console` block of `docs/reading-traces.md` and
-//! `docs/events.md` is run. With `UPDATE_DOCS=1` the documents are corrected instead.
+//! The documents show the real output of the commands: each `console` block of `docs/reading-traces.md`, `docs/events.md`
+//! and `docs/causality.md` is run. With `UPDATE_DOCS=1` the documents are corrected instead.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use assert_cmd::Command;
-use hindsight_testkit::{events_only, recorded_owner, Script};
+use hindsight_testkit::{events_only, recorded_owner, server, taps, Script};
 
 /// Each document, and how many commands it has at least.
-const DOCUMENTS: [(&str, usize); 2] = [
+const DOCUMENTS: [(&str, usize); 3] = [
     (
         concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/reading-traces.md"),
         6,
     ),
     (concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/events.md"), 2),
+    (concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/causality.md"), 9),
 ];
 const SIGNATURES: &str = concat!(env!("HINDSIGHT_CHECKOUT"), "/docs/signatures.md");
 
@@ -65,11 +66,25 @@ fn scrolling(run: u64, row_ns: u64, with_log: bool) -> Script {
 }
 
 fn write_scenes(folder: &Path) {
-    for (name, scene) in [("demo", recorded_owner()), ("events", events_only())] {
+    for (name, scene) in [
+        ("demo", recorded_owner()),
+        ("events", events_only()),
+        ("taps", taps()),
+    ] {
         scene
             .write(&folder.join(format!("{name}.hindsight")))
             .unwrap();
     }
+    let (app, device) = server();
+    app.write(&folder.join("app.hindsight")).unwrap();
+    std::fs::write(folder.join("device.pftrace"), device.encode()).unwrap();
+    // As in the checkout, from which a reader runs the command.
+    let sample = "samples/notes-events.hindsight";
+    std::fs::create_dir(folder.join("samples")).unwrap();
+    let checkout = Path::new(env!("HINDSIGHT_CHECKOUT"));
+    std::fs::copy(checkout.join(sample), folder.join(sample)).unwrap();
+    let questions = "stuck\nkind\nchain\nbefore\n";
+    std::fs::write(folder.join("questions"), questions).unwrap();
     let signatures = std::fs::read_to_string(SIGNATURES).unwrap();
     let toml = signatures.split("```toml\n").nth(1).unwrap();
     let toml = toml.split("```").next().unwrap();

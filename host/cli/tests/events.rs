@@ -65,6 +65,16 @@ fn what_was_going_on_when_the_selected_time_began_is_listed() {
     let help = String::from_utf8(help).unwrap();
     assert!(!help.contains("--depth"), "{help}");
     assert!(help.contains("Only events from this time on"), "{help}");
+    assert!(
+        help.contains("a .memory file that a process left"),
+        "{help}"
+    );
+    // Only files of the runtime have branches.
+    let mut command = Command::cargo_bin("hindsight").unwrap();
+    let help = command.args(["loops", "--help"]).output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    assert!(help.contains(".memory file"), "{help}");
+    assert!(!help.contains("Nanoscope"), "{help}");
 }
 
 #[test]

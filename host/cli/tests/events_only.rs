@@ -298,6 +298,124 @@ fn whom_the_owner_waited_for_is_said() {
     );
 }
 
+/// A wait of the main thread for a lock that the first of these threads holds, each of which is parked until the next one wakes
+/// it; the last one runs a task.
+fn long_chain(threads: u32) -> Script {
+    const PARK: u64 = 3;
+    let mut s = Script::new("p");
+    let main = s.events_thread(1, "main", 1);
+    s.at(main, 0)
+        .event(Extension::MessageDispatched, &[("message", 1)]);
+    wait(&mut s, main, LOCK, 0, (1, 999));
+    s.at(main, 1_000 * MS)
+        .event(Extension::MessageDone, &[("message", 1)]);
+    let slow = s.method("com.example.Slow.run", "()V");
+    for i in 0..threads {
+        let (tid, number) = (7 + i, u64::from(i));
+        let t = s.events_thread(tid, &format!("worker-{i}"), u64::from(tid));
+        let task = [("task", 100 + number), ("class", slow)];
+        if i + 1 == threads {
+            s.at(t, 0).event(Extension::TaskBegin, &task);
+            s.at(t, 998 * MS).event(Extension::TaskEnd, &task[..1]);
+            break;
+        }
+        let of = [("kind", PARK), ("number", 1)];
+        s.at(t, 0)
+            .event(Extension::TaskBegin, &task[..1])
+            .at((2 + number) * MS)
+            .event(Extension::WaitBegin, &of)
+            .at((998 - number) * MS)
+            .event(Extension::WokenBy, &[("by", u64::from(tid) + 1)])
+            .event(Extension::WaitEnd, &of);
+    }
+    s
+}
+
+/// What these commands answer about a trace.
+fn answers(script: &Script, commands: &[&str]) -> Vec<serde_json::Value> {
+    let folder = tempfile::tempdir().unwrap();
+    script.write(&folder.path().join("t.hindsight")).unwrap();
+    let answer = |command: &&str| {
+        let mut command = hindsight(&folder, &[command, "t.hindsight", "--json"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    commands.iter().map(answer).collect()
+}
+
+#[test]
+fn why_follows_as_many_threads_as_diagnose_does() {
+    let script = long_chain(12);
+    let [why_says, diagnose_says] = &answers(&script, &["why", "diagnose"])[..] else {
+        unreachable!()
+    };
+    let pair = serde_json::json!(["task com.example.Slow", "worker-11"]);
+    assert_eq!(why_says["told"][0]["culprit"], pair);
+    assert_eq!(why_says["told"][0]["culprit_reason"], "waker");
+    assert_eq!(
+        why_says["diagnoses"][0]["culprit"],
+        diagnose_says["culprit"]
+    );
+    assert_eq!(why_says["diagnoses"][0]["chain"], diagnose_says["chain"]);
+    why(
+        &script,
+        "Culprit: task com.example.Slow, on thread \"worker-11\" (tid 18), which ended the wait.",
+    );
+    why(&script, "  - Thread \"worker-10\" (tid 17) was parked");
+}
+
+#[test]
+fn a_thread_that_slept_itself_is_named_and_one_that_waited_is_not() {
+    const SLEEP: u64 = 2;
+    let of_class = |kind| {
+        let mut s = Script::new("p");
+        let class = s.method("com.example.Sleepy.handleMessage", "()V");
+        let main = s.events_thread(1, "main", 1);
+        let message = [("message", 1), ("class", class)];
+        s.at(main, 0).event(Extension::MessageDispatched, &message);
+        wait(&mut s, main, kind, 1, (1, 999));
+        s.at(main, 1_000 * MS)
+            .event(Extension::MessageDone, &message[..1]);
+        s
+    };
+    let slept = &answers(&of_class(SLEEP), &["why"])[0]["told"][0];
+    let pair = serde_json::json!(["message com.example.Sleepy", "main"]);
+    assert_eq!(
+        (&slept["culprit"], &slept["culprit_reason"]),
+        (&pair, &"slept".into())
+    );
+    const OBJECT: u64 = 1;
+    let waited = &answers(&of_class(OBJECT), &["why"])[0]["told"][0];
+    assert!(waited["culprit"].is_null(), "{waited}");
+    why(&of_class(OBJECT), "Culprit: unknown: ");
+}
+
+#[test]
+fn without_a_stall_a_wait_between_messages_has_its_culprit() {
+    let mut s = Script::new("p");
+    let slow = s.method("com.example.Slow.run", "()V");
+    let main = s.events_thread(1, "main", 1);
+    s.at(main, 0)
+        .event(Extension::MessageDispatched, &[("message", 1)])
+        .at(MS)
+        .event(Extension::MessageDone, &[("message", 1)]);
+    wait(&mut s, main, LOCK, 0, (2, 3_002));
+    let worker = s.events_thread(7, "worker", 7);
+    let task = [("task", 1), ("class", slow)];
+    s.at(worker, 0).event(Extension::TaskBegin, &task);
+    s.at(worker, 3_002 * MS)
+        .event(Extension::TaskEnd, &task[..1]);
+    why(
+        &s,
+        "No stall: the longest message on thread \"main\" (tid 1) took 1.00 ms.",
+    );
+    why(
+        &s,
+        "Culprit: task com.example.Slow, on thread \"worker\" (tid 7), which held the lock.",
+    );
+}
+
 #[test]
 fn pauses_of_all_threads_are_named() {
     let paused = message(|s, [_, worker]| {

@@ -294,3 +294,39 @@ fn nothing_is_left_of_an_export_that_is_killed() {
         assert_eq!(names(&folder), ["t.hindsight"], "{output}");
     }
 }
+
+/// On a full disk a write fails in the middle of a file, as beyond the limit of its length.
+#[test]
+fn on_a_full_disk_no_file_has_its_final_name() {
+    let folder = folder();
+    let limited = |arguments: &str, input: &str| {
+        let program = cargo_bin("hindsight");
+        let command = format!(
+            "trap '' XFSZ; ulimit -f 1; exec {} {arguments}",
+            program.display()
+        );
+        let mut shell = assert_cmd::Command::new("bash");
+        let shell = shell.args(["-c", &command]).current_dir(folder.path());
+        shell.write_stdin(input).assert()
+    };
+    std::fs::write(folder.path().join("old.json"), "old").unwrap();
+    for arguments in [
+        "summary t.hindsight -o new.json",
+        "summary t.hindsight -o old.json",
+        "export t.hindsight -o new.pftrace",
+        "convert t.hindsight new.hindsight",
+    ] {
+        limited(arguments, "")
+            .code(1)
+            .stderr(predicate::str::contains("cannot write"));
+        assert_eq!(names(&folder), ["old.json", "t.hindsight"], "{arguments}");
+    }
+    let rule = format!("rule add ignore from.class={}\n", "a".repeat(400));
+    let script = rule.repeat(4) + "rule save rules.toml\n";
+    limited("debug t.hindsight", &script)
+        .code(1)
+        .stderr(predicate::str::contains("cannot write rules.toml"));
+    assert_eq!(names(&folder), ["old.json", "t.hindsight"]);
+    let old = std::fs::read_to_string(folder.path().join("old.json")).unwrap();
+    assert_eq!(old, "old");
+}

@@ -53,6 +53,26 @@ fn the_stall_of_the_sample_has_the_culprit_of_the_apps_source() {
 }
 
 #[test]
+fn the_sample_of_events_leads_to_the_culprit_of_the_apps_source() {
+    let printed = hindsight(&["diagnose", "samples/notes-events.hindsight", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let culprit = &json["culprit"];
+    assert_eq!(
+        culprit["threads"][0]["method"], "com.example.notes.NoteFile.syncToFlash",
+        "{culprit}"
+    );
+    assert_eq!(culprit["threads"][0]["thread"], "notes-sync", "{culprit}");
+    assert_eq!(culprit["certainty"], "recorded", "{culprit}");
+    let printed = hindsight(&["why", "samples/notes-events.hindsight", "--json"]);
+    let why: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(&why["diagnoses"][0]["culprit"], culprit);
+    assert_eq!(
+        why["told"][0]["culprit"][0],
+        culprit["threads"][0]["method"]
+    );
+}
+
+#[test]
 fn samples_stay_small() {
     let bytes: u64 = std::fs::read_dir(Path::new(CHECKOUT).join("samples"))
         .unwrap()

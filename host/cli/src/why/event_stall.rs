@@ -5,7 +5,7 @@ use hindsight_analysis::{
     EventStall, EventWait, LongWait, Missing, Party, Place, SpanKind, Used, WaitTotal,
 };
 
-use crate::event_culprit::{conclusion, named, wait_for, NOTHING};
+use super::event_culprit::{conclusion, named, wait_for, NOTHING};
 use crate::words::{bytes, count, counted, duration};
 
 /// What is said about a stall, in this order.

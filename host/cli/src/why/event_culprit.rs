@@ -3,7 +3,7 @@
 
 use hindsight_analysis::{EventStall, EventWait, Holder, LongWait, Party, Reason, MOST_FOLLOWED};
 
-use crate::unknown::{not_traced, several, unclear, MORE_RINGS};
+use super::unknown::{not_traced, several, unclear, MORE_RINGS};
 use crate::words::duration;
 
 /// `thread "main" (tid 4200)`
@@ -137,7 +137,8 @@ pub(crate) fn conclusion(stall: &EventStall) -> Option<String> {
             format!("Culprit: a garbage collection on thread \"{thread}\", which suspended all threads.")
         }
         Reason::NotRecorded if wait.is_none() => return several_waits(&stall.long_waits),
-        Reason::NotRecorded => return None,
+        // The graph names the last two.
+        Reason::NotRecorded | Reason::Circle | Reason::Diagnosed => return None,
     })
 }
 
