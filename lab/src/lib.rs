@@ -17,6 +17,7 @@
 
 mod boot_image;
 mod build;
+pub mod cases;
 mod confine;
 mod error;
 mod layout;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Android 14's nterp, assembled for each instruction set with trace points: in the disassembly, every entry of a method
-//! and every return has one.
+//! and every return has one. It asks whether the method has trace points in builds that may leave some out, only.
 //!
 //! Needs the sources and the sysroot of `cargo xtask lab build --release 14`, the C library's headers in the
 //! sysroots of Android 10's labs for ARM, and clang-19; without them it says so and passes.
@@ -15,10 +15,13 @@ struct Isa {
     /// The sysroot with the C library: its release and instruction set.
     sysroot: &'static str,
     pointer_size: u64,
-    /// The beginnings of the instructions of an entry and of an exit, `@` being the offset of the word in the thread;
-    /// `call` is a call of the function that says whether the method has trace points.
+    /// The beginnings of the instructions of an entry and of an exit, `@` being the offset of the word in the thread.
     entry: &'static [&'static str],
     exit: &'static [&'static str],
+    /// What stands before them in builds that ask; `call` is a call of the function that says whether the method has trace
+    /// points.
+    entry_asks: &'static [&'static str],
+    exit_asks: &'static [&'static str],
     /// Whether an instruction returns to the caller.
     is_return: fn(&str) -> bool,
 }
@@ -30,15 +33,17 @@ const ISAS: [Isa; 3] = [
         sysroot: "android-14/sysroots/x86_64",
         pointer_size: 8,
         #[rustfmt::skip]
-        entry: &[
-            "cmpq $0x0, %gs:@", "je", "call", "movq (%rsp), %rdi", "testl %eax, %eax", "jne", "movq %gs:@, %r11",
-            "testq %r11, %r11", "je", "callq *%r11",
+        entry: &["movq %gs:@, %r11", "testq %r11, %r11", "je", "callq *%r11"],
+        exit: &["movq %gs:@, %rdx", "testq %rdx, %rdx", "je", "callq *%rdx"],
+        #[rustfmt::skip]
+        entry_asks: &[
+            "cmpq $0x0, %gs:@", "je", "call", "movq (%rsp), %rdi", "testl %eax, %eax", "jne",
         ],
         #[rustfmt::skip]
-        exit: &[
+        exit_asks: &[
             "cmpq $0x0, %gs:@", "je", "movq (%rsp), %rdi", "subq $0x10, %rsp", "movq %rax, (%rsp)",
             "movq %xmm0, 0x8(%rsp)", "call", "movl %eax, %ecx", "movq 0x8(%rsp), %xmm0", "movq (%rsp), %rax",
-            "addq $0x10, %rsp", "testl %ecx, %ecx", "jne", "movq %gs:@, %rdx", "testq %rdx, %rdx", "je", "callq *%rdx",
+            "addq $0x10, %rsp", "testl %ecx, %ecx", "jne",
         ],
         is_return: |line| line.starts_with("ret"),
     },
@@ -48,15 +53,16 @@ const ISAS: [Isa; 3] = [
         sysroot: "android-10/sysroots/arm64",
         pointer_size: 8,
         #[rustfmt::skip]
-        entry: &[
-            "ldr x16, [x19, #@]", "cbz x16,", "call", "mov w1, w0", "ldr x0, [sp]", "cbnz w1,", "ldr x16, [x19, #@]",
-            "cbz x16,", "adr x17,", "br x16",
+        entry: &["ldr x16, [x19, #@]", "cbz x16,", "adr x17,", "br x16"],
+        exit: &["ldr x16, [x19, #@]", "cbz x16,", "blr x16"],
+        #[rustfmt::skip]
+        entry_asks: &[
+            "ldr x16, [x19, #@]", "cbz x16,", "call", "mov w1, w0", "ldr x0, [sp]", "cbnz w1,",
         ],
         #[rustfmt::skip]
-        exit: &[
+        exit_asks: &[
             "ldr x16, [x19, #@]", "cbz x16,", "ldr x16, [sp]", "sub sp, sp, #0x10", "str x0, [sp]", "str d0, [sp, #0x8]",
             "mov x0, x16", "call", "mov w1, w0", "ldr d0, [sp, #0x8]", "ldr x0, [sp]", "add sp, sp, #0x10", "cbnz w1,",
-            "ldr x16, [x19, #@]", "cbz x16,", "blr x16",
         ],
         is_return: |line| line == "ret",
     },
@@ -71,16 +77,23 @@ const ISAS: [Isa; 3] = [
         ],
         sysroot: "android-10/sysroots/arm",
         pointer_size: 4,
-        #[rustfmt::skip]
         entry: &[
-            "ldr r4, [r9, #@]", "cmp r4, #0", "beq", "call", "mov r1, r0", "ldr r0, [sp]", "cmp r1, #0", "bne",
-            "ldr r4, [r9, #@]", "cmp r4, #0", "beq", "mov r12, lr", "blx r4",
+            "ldr r4, [r9, #@]",
+            "cmp r4, #0",
+            "beq",
+            "mov r12, lr",
+            "blx r4",
         ],
         #[rustfmt::skip]
-        exit: &[
+        exit: &["ldr r2, [r9, #@]", "cmp r2, #0", "beq", "blx r2", "ldr r12, [r6, #-0x4]"],
+        #[rustfmt::skip]
+        entry_asks: &[
+            "ldr r4, [r9, #@]", "cmp r4, #0", "beq", "call", "mov r1, r0", "ldr r0, [sp]", "cmp r1, #0", "bne",
+        ],
+        #[rustfmt::skip]
+        exit_asks: &[
             "ldr r2, [r9, #@]", "cmp r2, #0", "beq", "ldr r2, [sp]", "sub sp, sp, #", "strd r0, r1, [sp]", "vstr d0, [sp,",
             "mov r0, r2", "call", "mov r2, r0", "vldr d0, [sp,", "ldrd r0, r1, [sp]", "add sp, sp, #", "cmp r2, #0", "bne",
-            "ldr r2, [r9, #@]", "cmp r2, #0", "beq", "blx r2", "ldr r12, [r6, #-0x4]",
         ],
         is_return: |line| line.starts_with("pop") && line.ends_with("pc}"),
     },
@@ -256,18 +269,27 @@ fn every_entry_and_every_return_of_nterp_has_a_trace_point() {
         eprintln!("skipped: no clang-19");
         return;
     }
-    for isa in &ISAS {
+    for (isa, asks) in ISAS.iter().flat_map(|isa| [(isa, false), (isa, true)]) {
         let work = tempfile::tempdir().unwrap();
+        if asks {
+            // What tells the headers that this is a lab's build.
+            let folder = work.path().join("hindsight-art-hooks/src");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("lab.rs.h"), "").unwrap();
+        }
         let (text, cursor) = disassemble(isa, &lab, work.path());
-        let pattern = |parts: &[&str], index: u64| -> Vec<String> {
+        let pattern = |before: &[&str], parts: &[&str], index: u64| -> Vec<String> {
             let offset = format!("{:#x}", cursor + index * isa.pointer_size);
-            parts
-                .iter()
-                .map(|part| part.replace('@', &offset))
-                .collect()
+            let before = before.iter().filter(|_| asks);
+            let parts = before.chain(parts);
+            parts.map(|part| part.replace('@', &offset)).collect()
         };
-        let (entry, exit) = (pattern(isa.entry, 4), pattern(isa.exit, 3));
+        let entry = pattern(isa.entry_asks, isa.entry, 4);
+        let exit = pattern(isa.exit_asks, isa.exit, 3);
         let functions = functions(&text);
+        let calls = functions.iter().flat_map(|(_, lines)| lines);
+        let calls = calls.filter(|line| *line == "call").count();
+        assert_eq!(calls != 0, asks, "{}: {calls} questions", isa.name);
 
         // Each entry of a method checks whether it is hot; so does one common place for backward branches.
         let count = |wanted: &dyn Fn(&str) -> bool| {

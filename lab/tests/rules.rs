@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -200,6 +200,43 @@ fn each_call_of_a_rules_method_is_recorded_once() {
     }
 }
 
+/// Each thread puts the same few objects into a queue of its own, and takes each out again.
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn an_element_has_one_identity_where_it_is_put_and_where_it_is_taken() {
+    const PUT: &str = "method java.util.ArrayDeque.addLast(java.lang.Object) name=put";
+    const TAKE: &str = "method java.util.ArrayDeque.pollFirst() name=take";
+    let folder = tempfile::tempdir().unwrap();
+    for mode in [Mode::Interpreter, Mode::Jit, Mode::Aot] {
+        for (put, take, objects) in [
+            ("argument-1", "result", 3),
+            ("this+argument-1", "this+result", 9),
+        ] {
+            let text = format!("{PUT} identity={put}\n{TAKE} identity={take}\n");
+            let rules = rules_file(folder.path(), &text);
+            let (mut program, mut socket) = start(mode, "trace=off", Some(&rules));
+            let done = program.number("work 3 300");
+            let (mut calls, mut seen) = (0, BTreeSet::new());
+            let trace = snapshot(&mut socket);
+            for thread in &trace.threads {
+                let of_rule = |kind, name| {
+                    let events = thread.events.iter().filter(|e| e.kind == kind);
+                    let events = events.filter(|e| trace.strings.get(e.get("name")) == Some(name));
+                    events.map(|e| e.get("object")).collect::<Vec<u64>>()
+                };
+                let put = of_rule(Extension::RuleBegin, "put");
+                let taken = of_rule(Extension::RuleEnd, "take");
+                assert_eq!(put, taken, "{mode:?} {}", thread.name);
+                calls += put.len() as u64;
+                seen.extend(put);
+            }
+            assert_eq!((calls, seen.len()), (done, objects), "{mode:?} {take}");
+            assert!(!seen.contains(&0));
+            program.finish();
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs the lab: cargo xtask lab build"]
 fn rules_are_switched_while_their_methods_run() {
@@ -381,6 +418,14 @@ fn a_rule_that_cannot_be_followed_is_an_error_that_says_why() {
         (
             "method Rules$Queue.put identity=argument-1",
             "error RULES:1: int Rules$Queue.put(int, java.lang.Object) has no object as argument 1",
+        ),
+        (
+            "method Rules$Queue.finish identity=result",
+            "error RULES:1: void Rules$Queue.finish() returns no object",
+        ),
+        (
+            "method Rules$Queue.count identity=this+argument-2",
+            "error RULES:1: int Rules$Queue.count(long, java.lang.Object) is static: leave out 'this+'",
         ),
         (
             "field Rules$Queue.size",

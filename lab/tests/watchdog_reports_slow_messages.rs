@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `dev.hindsight.Watchdog` on the original looper: a slow message is reported when it ends, a stuck one
-//! while it runs; while the looper is idle, the watchdog does not wake up; while tracing is off, and on stock ART, the report names no file.
+//! while it runs, also around a loop of its own; while the looper is idle, the watchdog does not wake up; a watchdog that another
+//! observer has replaced leaves that one alone; while tracing is off, and on stock ART, the report names no file.
 
 use std::path::Path;
 
@@ -14,6 +15,11 @@ woken: true
 idle again: true
 busy: few wake-ups
 idle at last: true
+idle inside: true 0
+outer: true
+replaced: ended
+second: true
+another observer: true
 ";
 
 #[test]

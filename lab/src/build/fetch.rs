@@ -71,7 +71,10 @@ impl Lab {
         let manifest = Manifest::load(data)?;
         let _lock = Lock::take(&self.folders.release)?;
         let progress = Progress::new();
-        for (folder, package) in fetch_all(&self.folders, &manifest, &progress)? {
+        let fetched = fetch_all(&self.folders, &manifest, &progress);
+        let fetched =
+            fetched.map_err(|error| without(&manifest, &self.folders.downloads(), error))?;
+        for (folder, package) in fetched {
             let target = target.join(folder);
             let stamp = target.join("package");
             if std::fs::read_to_string(&stamp).is_ok_and(|old| old == package.identity) {
@@ -87,6 +90,22 @@ impl Lab {
         }
         progress.finish();
         Ok(())
+    }
+}
+
+/// Why binary packages could not be downloaded, with those that are missing, and how to do without a network.
+fn without(manifest: &Manifest, downloads: &Path, error: Error) -> Error {
+    let is_there = |package: &&Package| matches!(find(package, downloads), Ok(Some(_)));
+    let missing = manifest.packages.iter().filter(|p| !is_there(p));
+    let missing =
+        missing.filter_map(|p| Some(format!("{}={}", p.name, p.versions.first()?.version)));
+    let missing = missing.collect::<Vec<_>>().join(" ");
+    match missing.as_str() {
+        "" => error,
+        missing => Error::Other(format!(
+            "{error}\nMissing: {missing}\nWithout a network: run `apt-get download {missing}` where there is one, and copy the files to {}",
+            downloads.display()
+        )),
     }
 }
 
@@ -312,6 +331,37 @@ mod tests {
         assert!(message.contains(&path.display().to_string()), "{message}");
         assert!(message.contains(&sha256) && message.contains(&hex(&Sha256::digest("wrong!"))));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn without_a_network_the_message_names_what_is_missing_and_where_it_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a_1.deb"), "a").unwrap();
+        let package = |name: &str, sha256: &str| {
+            format!(
+                "[[package]]\nfolder = \"{name}\"\nname = \"lib{name}\"\nkind = \"binary\"\n[[package.version]]\nversion = \"1\"\n\
+                 [[package.version.file]]\nname = \"{name}_1.deb\"\nsha256 = \"{sha256}\"\n"
+            )
+        };
+        let there = package("a", &hex(&Sha256::digest("a")));
+        let text = format!("suites = []\n{there}{}", package("b", "0"));
+        let manifest: Manifest = toml::from_str(&text).unwrap();
+        let no_network = || Error::Other("Debian's archive can't be reached".into());
+        let message = without(&manifest, dir.path(), no_network()).to_string();
+        assert!(
+            message.starts_with("Debian's archive can't be reached"),
+            "{message}"
+        );
+        assert!(message.contains("\nMissing: libb=1\n"), "{message}");
+        assert!(message.contains("apt-get download libb=1`"), "{message}");
+        assert!(
+            message.ends_with(&dir.path().display().to_string()),
+            "{message}"
+        );
+        // If nothing is missing, the error is about something else.
+        let manifest: Manifest = toml::from_str(&format!("suites = []\n{there}")).unwrap();
+        let message = without(&manifest, dir.path(), no_network()).to_string();
+        assert_eq!(message, no_network().to_string());
     }
 
     #[test]

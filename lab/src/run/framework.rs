@@ -10,8 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sha2::{Digest as _, Sha256};
-
+use super::files::{digest, files_with_extension, java_files, list_file};
 use super::java::JavaLibrary;
 use super::javastream;
 use super::lab::Lab;
@@ -21,7 +20,7 @@ use crate::boot_image::{
 use crate::error::{Error, IoContext as _, Result};
 use crate::lock::Lock;
 use crate::toolchain::target_flags_at;
-use crate::util::{create_dir, hex, read, remove, run, write_atomic};
+use crate::util::{create_dir, read, remove, run, write_atomic};
 
 /// Folders of frameworks/base with the originals' Java sources.
 const ORIGINAL_SOURCES: [&str; 2] = ["core/java", "graphics/java"];
@@ -127,6 +126,11 @@ impl Framework {
         &self.image
     }
 
+    /// The lab that it runs on.
+    pub(crate) fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
     /// The folder of the jars and libraries.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
@@ -147,30 +151,57 @@ impl Framework {
     /// # Errors
     /// If a compiler fails, or files cannot be written.
     pub fn compile_app(&self, name: &str, sources: &Path) -> Result<App> {
+        let library = JavaLibrary {
+            sources: java_files(sources)?,
+            ..JavaLibrary::default()
+        };
+        self.compile_program(name, &library)
+    }
+
+    /// As [`Framework::compile_app`], for sources and classes from several places. The framework's classes are added to the
+    /// class path.
+    ///
+    /// # Errors
+    /// If a compiler fails, or files cannot be written.
+    pub fn compile_program(&self, name: &str, library: &JavaLibrary) -> Result<App> {
         let dir = self.dir.join("apps").join(name);
-        let jar = dir.join(name).with_extension("jar");
-        let compiled_jar = dir.join("compiled").join(name).with_extension("jar");
+        let inputs = [
+            &library.sources,
+            &library.source_path,
+            &library.class_path,
+            &library.class_jars,
+            &library.resources,
+        ];
+        let inputs: Vec<&Path> = inputs.into_iter().flatten().map(PathBuf::as_path).collect();
         let wanted = format!(
             "{}\n{}",
-            digest(&[sources])?,
+            digest(&inputs)?,
             read(&self.dir.join("finished"))?
         );
         let stamp_file = dir.join("finished");
         let _lock = Lock::take(&self.dir)?;
-        if std::fs::read_to_string(&stamp_file).ok().as_deref() != Some(&wanted) {
-            remove(&dir)?;
-            let program = JavaLibrary {
-                sources: java_files(sources)?,
-                class_path: self.classes(),
-                ..JavaLibrary::default()
-            };
-            self.lab.compile_java(&program, &jar)?;
-            create_dir(&dir.join("compiled"))?;
-            std::fs::copy(&jar, &compiled_jar).context("write", &compiled_jar)?;
-            self.compile_ahead_of_time(&compiled_jar)?;
-            write_atomic(&stamp_file, wanted.as_bytes())?;
+        if std::fs::read_to_string(&stamp_file).ok().as_deref() == Some(&wanted) {
+            return Ok(app_in(&dir, name));
         }
-        Ok(App { jar, compiled_jar })
+        remove(&dir)?;
+        let app = self.compile_program_in(&dir, name, library)?;
+        write_atomic(&stamp_file, wanted.as_bytes())?;
+        Ok(app)
+    }
+
+    /// As [`Framework::compile_program`], to a folder of the caller's own, in any case: for a program that only one run needs.
+    ///
+    /// # Errors
+    /// If a compiler fails, or files cannot be written.
+    pub fn compile_program_in(&self, dir: &Path, name: &str, library: &JavaLibrary) -> Result<App> {
+        let app = app_in(dir, name);
+        let mut program = library.clone();
+        program.class_path.extend(self.classes());
+        self.lab.compile_java(&program, &app.jar)?;
+        create_dir(&dir.join("compiled"))?;
+        std::fs::copy(&app.jar, &app.compiled_jar).context("write", &app.compiled_jar)?;
+        self.compile_ahead_of_time(&app.compiled_jar)?;
+        Ok(app)
     }
 
     /// Compiles a jar to the file in which ART looks for its code: `oat/<isa>/NAME.odex` beside the jar.
@@ -263,6 +294,14 @@ impl Framework {
         path.push(":");
         path.push(self.lab.root().join(self.lab.isa.native_test_dir()));
         path
+    }
+}
+
+/// The program of this name in the folder that it is compiled to.
+fn app_in(dir: &Path, name: &str) -> App {
+    App {
+        jar: dir.join(name).with_extension("jar"),
+        compiled_jar: dir.join("compiled").join(name).with_extension("jar"),
     }
 }
 
@@ -405,36 +444,6 @@ fn check_stubs(stubs: &Path, classes: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The lines of a list, without comments.
-fn list_file(path: &Path) -> Result<Vec<String>> {
-    Ok(read(path)?
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
-        .collect())
-}
-
-fn java_files(dir: &Path) -> Result<Vec<PathBuf>> {
-    files_with_extension(dir, "java")
-}
-
-/// The files below a folder with this extension, sorted.
-fn files_with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in walkdir::WalkDir::new(dir).sort_by_file_name() {
-        let entry = entry.map_err(|error| Error::Other(error.to_string()))?;
-        if entry
-            .path()
-            .extension()
-            .is_some_and(|found| found == extension)
-        {
-            files.push(entry.into_path());
-        }
-    }
-    Ok(files)
-}
-
 /// A text that changes with the lab's compiler and its core classes.
 fn fingerprint(lab: &Lab) -> Result<String> {
     let mut text = String::new();
@@ -456,23 +465,6 @@ fn fingerprint(lab: &Lab) -> Result<String> {
         text.push_str(&format!("{name} {} {modified:?}\n", data.len()));
     }
     Ok(text)
-}
-
-/// A digest of the names and contents of all files below these folders.
-fn digest(folders: &[&Path]) -> Result<String> {
-    let mut hash = Sha256::new();
-    for folder in folders {
-        for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
-            let entry = entry.map_err(|error| Error::Other(error.to_string()))?;
-            if entry.file_type().is_file() {
-                let name = entry.path().strip_prefix(folder).unwrap_or(entry.path());
-                let contents = std::fs::read(entry.path()).context("read", entry.path())?;
-                hash.update(format!("{} {}\n", name.display(), contents.len()));
-                hash.update(contents);
-            }
-        }
-    }
-    Ok(hex(&hash.finalize()))
 }
 
 fn option(name: &str, path: &Path) -> OsString {

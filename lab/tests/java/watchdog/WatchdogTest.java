@@ -2,6 +2,7 @@
 
 import android.os.Handler;
 import android.os.HandlerThread;
+import android.os.Looper;
 import android.os.Message;
 import android.os.SystemClock;
 
@@ -36,6 +37,8 @@ public final class WatchdogTest {
         new WatchdogTest().reportsWhenTheMessageEnds();
         new WatchdogTest().reportsAMessageThatDoesNotEnd();
         new WatchdogTest().sleepsWhileTheLooperIsIdle();
+        new WatchdogTest().watchesMessagesWithLoopsInside();
+        new WatchdogTest().replacesAndIsReplaced();
         System.exit(0);
     }
 
@@ -95,6 +98,67 @@ public final class WatchdogTest {
         System.out.println("busy: " + (sleeps <= periods + FEW ? "few wake-ups" : sleeps + " in " + periods));
         System.out.println("idle at last: " + awaitState(reporter, Thread.State.WAITING));
         end(watchdog);
+    }
+
+    /**
+     * A message runs a loop, which first waits for messages longer than any limit and is not reported, then ends by an exception.
+     * After that the message waits for its own report.
+     */
+    private void watchesMessagesWithLoopsInside() throws Exception {
+        Handler handler = new Handler(thread.getLooper());
+        CountDownLatch looping = new CountDownLatch(1);
+        CountDownLatch reported = new CountDownLatch(1);
+        Watchdog watchdog = watch();
+        handler.post(() -> {
+            handler.post(looping::countDown);
+            try {
+                Looper.loop();
+            } catch (IllegalStateException e) {
+                awaitQuietly(reported);
+            }
+        });
+        looping.await();
+        System.out.println("idle inside: " + awaitState(reporter(), Thread.State.WAITING) + " " + reports.size());
+        handler.post(() -> {
+            throw new IllegalStateException("leave the inner loop");
+        });
+        System.out.println("outer: " + awaitReport().contains("has been running"));
+        reported.countDown();
+        end(watchdog);
+    }
+
+    /** Watchdogs and observers that replace each other: who is stopped removes nobody else. */
+    private void replacesAndIsReplaced() throws Exception {
+        Handler handler = new Handler(thread.getLooper());
+        Watchdog first = watch();
+        Thread reporterOfFirst = reporter();
+        Watchdog second = watch();
+        reporterOfFirst.join();
+        System.out.println("replaced: ended");
+        first.stop();
+        CountDownLatch reported = new CountDownLatch(1);
+        handler.post(() -> awaitQuietly(reported));
+        System.out.println("second: " + awaitReport().contains("has been running"));
+        reported.countDown();
+
+        CountDownLatch observed = new CountDownLatch(1);
+        Looper.setObserver(new Looper.Observer() {
+            @Override
+            public Object messageDispatchStarting() {
+                observed.countDown();
+                return null;
+            }
+
+            @Override
+            public void messageDispatched(Object token, Message msg) {}
+
+            @Override
+            public void dispatchingThrewException(Object token, Message msg, Exception exception) {}
+        });
+        end(second);
+        handler.post(() -> {});
+        System.out.println("another observer: " + observed.await(20, TimeUnit.SECONDS));
+        Looper.setObserver(null);
     }
 
     /** Ends the watch and its thread, so that the next test finds one such thread. */
