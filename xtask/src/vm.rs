@@ -75,6 +75,36 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Err
     })
 }
 
+/// What `info --json` says of a snapshot.
+#[derive(Deserialize)]
+struct Info {
+    reason: String,
+    losses: Vec<Loss>,
+}
+
+#[derive(Deserialize)]
+struct Loss {
+    what: String,
+    count: u64,
+}
+
+/// The only loss that a snapshot of the guest has: calls are under way when it is taken.
+const UNDER_WAY: &str = "calls whose end was not seen";
+
+impl Info {
+    /// Why this is not what the guest's app should have saved; `None` if it is.
+    fn objection(&self) -> Option<String> {
+        if !self.reason.starts_with("vm: ") {
+            return Some(format!("its reason is '{}'", self.reason));
+        }
+        let others = self.losses.iter().filter(|loss| loss.what != UNDER_WAY);
+        let others: Vec<String> = others
+            .map(|loss| format!("{} {}", loss.count, loss.what))
+            .collect();
+        (!others.is_empty()).then(|| format!("it lacks {}", others.join(", ")))
+    }
+}
+
 #[derive(Deserialize)]
 struct Top {
     rows: Vec<Row>,
@@ -86,7 +116,7 @@ struct Row {
     calls: u64,
 }
 
-/// Reads each snapshot with the tool: it has the calls of the program's source.
+/// Reads each snapshot with the tool: it has the calls of the program's source, and lacks nothing.
 fn decode(hindsight: &Path, snapshots: &[PathBuf]) -> anyhow::Result<()> {
     anyhow::ensure!(!snapshots.is_empty(), "there is none");
     for file in snapshots {
@@ -96,8 +126,10 @@ fn decode(hindsight: &Path, snapshots: &[PathBuf]) -> anyhow::Result<()> {
             anyhow::ensure!(output.status.success(), "{}: {error}", file.display());
             Ok(output.stdout)
         };
-        let info = String::from_utf8_lossy(&said(&["info", "--strict"])?).into_owned();
-        anyhow::ensure!(info.contains("vm: "), "{}: {info}", file.display());
+        let info: Info = serde_json::from_slice(&said(&["info", "--strict", "--json"])?)?;
+        if let Some(objection) = info.objection() {
+            anyhow::bail!("{}: {objection}", file.display());
+        }
         let top: Top = serde_json::from_slice(&said(&["top", "--json"])?)?;
         let calls = top
             .rows
@@ -111,4 +143,24 @@ fn decode(hindsight: &Path, snapshots: &[PathBuf]) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_lacks_something_is_objected_to() {
+        let objection = |reason: &str, losses: &str| {
+            let json = format!(r#"{{"reason":"{reason}","threads":[],"losses":[{losses}]}}"#);
+            serde_json::from_str::<Info>(&json).unwrap().objection()
+        };
+        let under_way = r#"{"what":"calls whose end was not seen","count":5}"#;
+        assert_eq!(objection("vm: app", ""), None);
+        assert_eq!(objection("vm: app", under_way), None);
+        let nameless = r#"{"what":"methods without a name","count":3}"#;
+        let found = objection("vm: app", &format!("{under_way},{nameless}"));
+        assert_eq!(found.unwrap(), "it lacks 3 methods without a name");
+        assert_eq!(objection("x", "").unwrap(), "its reason is 'x'");
+    }
 }

@@ -11,6 +11,9 @@ use hindsight_lab::{BootImage, BootImageSpec, BootJar, Lab};
 /// Variables of dex2oat and of the processes that run its code, which choose the trace points.
 pub(crate) type Environment = &'static [(&'static str, &'static str)];
 
+/// The environment of code without trace points in trivial methods.
+pub(crate) const LEFT_OUT: Environment = &[("HINDSIGHT_TRIVIAL_METHODS", "left-out")];
+
 /// The boot image of these jars with other trace points than the lab's, in a folder of its own.
 pub(crate) fn boot_image(
     lab: &Lab,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Context as _, Result};
 use hindsight_lab::{Execution, Variant};
 
-use crate::ahead::Environment;
+use crate::ahead::LEFT_OUT;
 use crate::demo::{self, Demo};
 use crate::process::{ControlSocket, Process};
 use crate::programs::{self, Device, Installed, Mode};
@@ -75,9 +75,6 @@ const CONFIGURATIONS: [Configuration; 7] = [
     Configuration::without_trivial("trivial_default", ""),
     Configuration::of_calls("default", ""),
 ];
-
-/// The environment of code without trace points in trivial methods.
-const LEFT_OUT: Environment = &[("HINDSIGHT_TRIVIAL_METHODS", "left-out")];
 
 /// What a round has used and written.
 struct Round {

@@ -8,6 +8,7 @@ mod control;
 mod demo;
 mod events;
 mod floor;
+mod graph;
 mod history;
 mod host;
 mod machine;
@@ -53,6 +54,8 @@ enum Name {
     CodeSize,
     /// The instructions and the cost of each form of a trace point, next to other tracers
     Sequences,
+    /// Building the graph of causes and effects of many processes, at the size that Argus reports, and at ten times that
+    Graph(graph::Options),
     /// The speed of the host tools: decoding, exports, first output
     Host,
     /// The time for which a start, a snapshot and a stop hold a thread
@@ -94,6 +97,7 @@ struct Report {
 /// Measures, prints, and writes the report.
 fn run(name: &Name, checkout: &Path) -> Result<()> {
     let (file, metrics) = match name {
+        Name::Graph(options) => (options.file(), graph::bench(checkout, options)?),
         Name::Host => ("host.json", host::bench(checkout)?),
         Name::Apps(options) => ("apps.json", apps::bench(checkout, options)?),
         Name::Matrix(options) => ("matrix.json", matrix::bench(checkout, options)?),

@@ -12,6 +12,7 @@ use hindsight_lab::{Isa, JavaLibrary, Lab, Release, Variant};
 
 use crate::ahead;
 use crate::process::Process;
+use crate::programs::{virtual_machine, Mode};
 use crate::statistics::median;
 
 /// The paper's tiles; matrices that are smaller use those that fit.
@@ -41,8 +42,8 @@ type Metrics = BTreeMap<String, f64>;
 
 pub(crate) fn bench(checkout: &Path, options: &Options) -> Result<Metrics> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let stock = Device::open(Variant::Stock, checkout, scratch.path())?;
-    let patched = Device::open(Variant::Hindsight, checkout, scratch.path())?;
+    let stock = Matrix::open(Variant::Stock, checkout, scratch.path())?;
+    let patched = Matrix::open(Variant::Hindsight, checkout, scratch.path())?;
     let traced = format!("trace=main,rewind=off,dir={}", scratch.path().display());
     let (runs, rows) = if options.quick {
         (1, 4)
@@ -131,14 +132,14 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// A build of ART with the program.
-struct Device {
+/// The program on a build of ART.
+struct Matrix {
     lab: Lab,
     jar: PathBuf,
 }
 
-impl Device {
-    fn open(variant: Variant, checkout: &Path, folder: &Path) -> Result<Device> {
+impl Matrix {
+    fn open(variant: Variant, checkout: &Path, folder: &Path) -> Result<Matrix> {
         let lab = Lab::open(Release::Android10, Isa::X86_64, variant)?;
         let folder = folder.join(variant.name());
         fs::create_dir_all(&folder)?;
@@ -151,17 +152,14 @@ impl Device {
         // ART inlines a method that calls itself, too.
         let options = ["--inline-max-code-units=0"];
         ahead::compile(&lab, &lab.core_image(), &jar, &[], &options)?;
-        Ok(Device { lab, jar })
+        Ok(Matrix { lab, jar })
     }
 
     fn command(&self, size: u64, configuration: &str) -> Command {
-        let mut command = self.lab.dalvikvm_command();
-        command.args(["-Xusejit:false", "-Xms128m", "-Xmx512m", "-cp"]);
-        command.arg(&self.jar).args(["Matrix", &size.to_string()]);
-        command.env_remove("HINDSIGHT");
-        if !configuration.is_empty() {
-            command.env("HINDSIGHT", configuration);
-        }
+        let image = self.lab.core_image();
+        let jars = [&*self.jar];
+        let mut command = virtual_machine(&self.lab, &image, Mode::Ahead, &jars, configuration);
+        command.args(["Matrix", &size.to_string()]);
         command
     }
 }

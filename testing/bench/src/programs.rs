@@ -46,7 +46,7 @@ pub(crate) fn dex(checkout: &Path, wanted: &[String]) -> Result<Vec<Program>> {
             .with_context(|| format!("there is no program {name}"))?;
     }
     let lab = Lab::open(Release::Android10, Isa::X86_64, Variant::Hindsight)?;
-    let folder = checkout.join("target/bench/events");
+    let folder = checkout.join("target/bench/programs");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     PROGRAMS
         .iter()
@@ -134,6 +134,27 @@ impl Device {
     }
 }
 
+/// `dalvikvm` with these jars; add the class and its arguments. An empty configuration is off.
+pub(crate) fn virtual_machine(
+    lab: &Lab,
+    image: &BootImage,
+    mode: Mode,
+    jars: &[&Path],
+    configuration: &str,
+) -> Command {
+    let mut command = lab.dalvikvm_command_with(image);
+    command.arg(format!("-Xusejit:{}", mode == Mode::Jit));
+    let jars: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
+    command.args(["-Xms128m", "-Xmx512m", "-cp", &jars.join(":")]);
+    // The environment may have tracing configured.
+    command.env_remove("HINDSIGHT");
+    command.env("ANDROID_LOG_TAGS", "*:s");
+    if !configuration.is_empty() {
+        command.env("HINDSIGHT", configuration);
+    }
+    command
+}
+
 impl Installed<'_> {
     /// The program under `Repeat`, which does its work on request. An empty configuration is off.
     pub(crate) fn worker(&self, configuration: &str) -> Command {
@@ -145,20 +166,14 @@ impl Installed<'_> {
     /// `Repeat`; add its arguments.
     fn repeat(&self, configuration: &str) -> Command {
         let device = self.device;
-        let mut command = device.lab.dalvikvm_command_with(&device.image);
-        let jit = self.mode == Mode::Jit;
-        command.arg(format!("-Xusejit:{jit}"));
-        let class_path = [&self.jar, &device.repeat].map(|jar| jar.display().to_string());
-        command.args(["-Xms128m", "-Xmx512m", "-cp", &class_path.join(":")]);
-        command.arg("Repeat").current_dir(&device.folder);
-        // The environment may have tracing configured.
-        command.env_remove("HINDSIGHT");
-        command.envs(device.environment.iter().copied());
-        command.env("ANDROID_LOG_TAGS", "*:s");
-        if !configuration.is_empty() {
-            let folder = device.folder.display();
-            command.env("HINDSIGHT", format!("{configuration},dir={folder}"));
+        let mut tracing = configuration.to_owned();
+        if !tracing.is_empty() {
+            tracing += &format!(",dir={}", device.folder.display());
         }
+        let jars = [&*self.jar, &*device.repeat];
+        let mut command = virtual_machine(&device.lab, &device.image, self.mode, &jars, &tracing);
+        command.arg("Repeat").current_dir(&device.folder);
+        command.envs(device.environment.iter().copied());
         command
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 use hindsight_trace_format::container::Reader;
-use hindsight_trace_format::slot::{Event, SLOT_BYTES};
+use hindsight_trace_format::slot::SLOT_BYTES;
 
 use crate::process::ControlSocket;
 
@@ -16,14 +16,17 @@ pub(crate) struct Written {
     pub(crate) slots: u64,
     /// Calls that were taken back (`rewind=`), each of two points.
     pub(crate) taken_back: u64,
-    /// Entries that are still in the ring.
-    pub(crate) entries: u64,
 }
 
 impl Written {
     /// Trace points that the thread has passed.
     pub(crate) fn points(self) -> u64 {
         self.slots + 2 * self.taken_back
+    }
+
+    /// Calls that the thread has made; a call is two points.
+    pub(crate) fn calls(self) -> u64 {
+        self.points() / 2
     }
 
     pub(crate) fn bytes(self) -> u64 {
@@ -47,11 +50,23 @@ pub(crate) fn take(socket: &mut ControlSocket, tid: u32) -> Result<Written> {
             let before = header.position.laps * header.geometry.bytes() as u64;
             written.slots += (before + header.position.offset) / SLOT_BYTES as u64;
             written.taken_back += header.epochs.map_or(0, |epochs| epochs.taken_back);
-            let events = ring.slots().events();
-            written.entries += events
-                .filter(|e| matches!(e.event(), Event::Entry { .. } | Event::WideEntry))
-                .count() as u64;
         }
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_the_ring_no_longer_has_count_too() {
+        // A ring of 2^19 slots that was written three times over.
+        let written = Written {
+            slots: 3 << 19,
+            taken_back: 1000,
+        };
+        assert_eq!(written.points(), (3 << 19) + 2000);
+        assert_eq!(written.calls(), (3 << 18) + 1000);
+    }
 }

@@ -198,7 +198,7 @@ fn put(metrics: &mut Metrics, name: &str, runs: &[Vec<Start>; 3]) {
     );
     let calls = put(
         "invocations".into(),
-        median(of(&runs[2], |s| s.written.entries as f64)),
+        median(of(&runs[2], |s| s.written.calls() as f64)),
     );
     println!(
         "{:>8}: {:.2} MiB, {calls:.0} calls",

@@ -41,9 +41,21 @@ const LAYERS: &[Layer] = &[
         &["host/decoder", "trace-format", "trace-query"],
     ),
     host(
+        "host/causality",
+        &[
+            "host/analysis",
+            "host/decoder",
+            "host/system-trace",
+            "trace-format",
+            "trace-query",
+        ],
+    ),
+    host("host/system-trace", &[]),
+    host(
         "host/export",
         &[
             "host/analysis",
+            "host/causality",
             "host/decoder",
             "trace-format",
             "trace-query",

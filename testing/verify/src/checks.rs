@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::{balance, events, graphs, oat, oracle, samples, stress, unit};
+use crate::{
+    balance, case_runs, cases, causality, events, graphs, oat, oracle, samples, stress, unit,
+};
 
 /// A check, with its options.
 #[derive(clap::Subcommand)]
@@ -28,6 +30,10 @@ pub(crate) enum Check {
     Stress(stress::Options),
     /// Runs random programs, and compares the pairs of events with what they know
     Events(events::Options),
+    /// Runs the programs of lab/causality, and checks that what a diagnosis needs is recorded
+    Cases(case_runs::Options),
+    /// Runs random programs whose causes are known, and compares their graphs and the culprits of their stalls
+    Causality(causality::Options),
     /// Compares the calls that stacks show with the calls that the same threads record
     Samples(samples::Options),
 }
@@ -45,6 +51,8 @@ impl Check {
             Check::Balance(options) => balance::run(options, checkout),
             Check::Stress(options) => stress::run(options, checkout),
             Check::Events(options) => events::run(options, checkout),
+            Check::Cases(options) => cases::run(options, checkout),
+            Check::Causality(options) => causality::run(options, checkout),
             Check::Samples(options) => samples::run(options, checkout),
         }
     }

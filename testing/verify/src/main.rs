@@ -2,9 +2,13 @@
 //! `cargo xtask verify …`: checks of compiled code and of recordings, by means that share no code with their makers.
 
 mod balance;
+mod case_runs;
+mod cases;
+mod causality;
 mod checks;
 mod events;
 mod graphs;
+mod libraries;
 mod oat;
 mod oracle;
 mod pretty;

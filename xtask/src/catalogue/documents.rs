@@ -100,7 +100,8 @@ fn fields(spec: &Spec) -> String {
 /// What a field's number is, where its name does not say so.
 fn unit(kind: FieldKind) -> Option<String> {
     Some(match kind {
-        FieldKind::Number | FieldKind::Count | FieldKind::Flag => return None,
+        FieldKind::Number | FieldKind::Count | FieldKind::Flag | FieldKind::DexPc => return None,
+        FieldKind::Value => "of this type".to_owned(),
         FieldKind::Tid => "thread".to_owned(),
         FieldKind::Identity => "identity".to_owned(),
         FieldKind::Nanoseconds => "ns".to_owned(),

@@ -2,16 +2,18 @@
 //! Names for the generated constants.
 
 use hindsight_trace_format::catalogue::{
-    FieldKind, CATALOGUE, FRAME_CALLBACKS, STACK_REASONS, TASK_KINDS, WAIT_KINDS, WAIT_RESULTS,
+    FieldKind, CATALOGUE, FRAME_CALLBACKS, STACK_REASONS, TASK_KINDS, VALUE_TYPES, WAIT_KINDS,
+    WAIT_RESULTS,
 };
 
 /// The choices that several events share.
-const SHARED: [(&str, &[&str]); 5] = [
+const SHARED: [(&str, &[&str]); 6] = [
     ("wait kind", WAIT_KINDS),
     ("wait result", WAIT_RESULTS),
     ("task kind", TASK_KINDS),
     ("frame callback", FRAME_CALLBACKS),
     ("stack reason", STACK_REASONS),
+    ("value type", VALUE_TYPES),
 ];
 
 /// Every table of choices, with its name in words.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask bench apps`: what tracing costs whole programs.
 //!
-//! - Stock ART and Hindsight's with tracing off are different processes: many short ones, alternating, in pairs.
+//! - Stock ART and Hindsight's with tracing off are different processes: many pairs, which take turns in short rounds.
 //! - Tracing of the main thread and of all threads is switched on and off in one process, by its control socket.
 //! - ART's own method tracing is started once in processes of stock ART, and compared with the rounds before it.
 
@@ -16,6 +16,7 @@ use crate::programs::{self, Device, Mode};
 use crate::statistics::{interval_of_median, median};
 
 mod art;
+mod forms;
 mod pairs;
 mod rounds;
 mod switched;
@@ -32,6 +33,10 @@ pub(crate) struct Options {
     /// Pairs of processes, and half of the number of rounds in one process
     #[arg(long, default_value_t = 41)]
     rounds: usize,
+    /// Only where the cost of off comes from: the same ART without trace points, with them, and without those of trivial
+    /// methods, each against stock ART, compiled ahead of time
+    #[arg(long)]
+    off: bool,
     /// Few rounds: shows that everything works, its numbers mean nothing
     #[arg(long)]
     quick: bool,
@@ -46,8 +51,19 @@ pub(crate) fn bench(checkout: &Path, options: &Options) -> Result<Metrics> {
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let stock = Device::open(Variant::Stock, checkout, scratch.path(), &[])?;
     let patched = Device::open(Variant::Hindsight, checkout, scratch.path(), &[])?;
-    let mut floor = Floor::new();
     let mut metrics = Metrics::new();
+    if options.off {
+        forms::measure(
+            checkout,
+            scratch.path(),
+            &stock,
+            &programs,
+            rounds,
+            &mut metrics,
+        )?;
+        return Ok(metrics);
+    }
+    let mut floor = Floor::new();
     for program in &programs {
         for (mode, suffix) in [(Mode::Ahead, ""), (Mode::Jit, "_jit")] {
             let name = format!("{}{suffix}", program.name);

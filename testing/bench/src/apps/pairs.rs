@@ -8,8 +8,8 @@ use crate::programs::{Installed, Mode};
 use crate::statistics::median;
 use crate::worker::Worker;
 
-/// Rounds of a process; their median counts.
-const ROUNDS: usize = 7;
+/// Rounds of each process of a pair; the median of their differences counts.
+const ROUNDS: usize = 15;
 
 /// What Hindsight costs that is off; each of a pair of processes.
 pub(super) struct Costs {
@@ -23,59 +23,71 @@ pub(super) struct Costs {
     pub(super) memory_bytes: f64,
 }
 
-/// One process.
-struct Run {
-    seconds: f64,
-    start_seconds: f64,
+/// A pair of processes.
+struct Pair {
+    off: f64,
+    start: f64,
+    start_stock_ms: f64,
     memory_bytes: f64,
 }
 
 pub(super) fn measure(stock: &Installed, off: &Installed, pairs: usize) -> Result<Costs> {
     let (worker, times) = warm(stock.worker(""), stock.mode())?;
     worker.end()?;
-    // Half a round is enough, since there are many processes.
+    // Half a round is enough, since there are many.
     let times = times.div_ceil(2);
-    let mut runs = Vec::new();
-    for pair in 0..pairs {
-        runs.push(if pair % 2 == 0 {
-            let stock = run(stock, times)?;
-            (stock, run(off, times)?)
-        } else {
-            let off = run(off, times)?;
-            (run(stock, times)?, off)
-        });
+    let mut measured = Vec::new();
+    for first in 0..pairs {
+        measured.push(pair([stock, off], times, first)?);
     }
-    let each = |f: fn(&Run, &Run) -> f64| runs.iter().map(|(stock, off)| f(stock, off)).collect();
+    let each = |f: fn(&Pair) -> f64| measured.iter().map(f).collect::<Vec<f64>>();
     Ok(Costs {
-        off: each(|stock, off| more(off.seconds, stock.seconds)),
-        start: each(|stock, off| more(off.start_seconds, stock.start_seconds)),
-        start_stock_ms: median(runs.iter().map(|(stock, _)| stock.start_seconds * 1e3)),
-        memory_bytes: median(
-            runs.iter()
-                .map(|(stock, off)| off.memory_bytes - stock.memory_bytes),
-        ),
+        off: each(|pair| pair.off),
+        start: each(|pair| pair.start),
+        start_stock_ms: median(each(|pair| pair.start_stock_ms)),
+        memory_bytes: median(each(|pair| pair.memory_bytes)),
     })
 }
 
-fn run(program: &Installed, times: u64) -> Result<Run> {
-    let mut worker = Worker::start(program.worker(""))?;
-    worker.work(1)?;
-    let start_seconds = worker.cpu_seconds()?;
+/// Measures the two programs, stock ART's and off. Both processes are alive, and take turns in short rounds: the speed of a
+/// shared machine changes within seconds. `first`: the one that begins, if even the first.
+fn pair(programs: [&Installed; 2], times: u64, first: usize) -> Result<Pair> {
+    let mut workers = Vec::new();
+    let mut start_seconds = [0.0; 2];
+    let order = |round: usize| [(first + round) % 2, (first + round + 1) % 2];
+    for which in order(0) {
+        let mut worker = Worker::start(programs[which].worker(""))?;
+        worker.work(1)?;
+        start_seconds[which] = worker.cpu_seconds()?;
+        workers.push(worker);
+    }
+    if order(0) == [1, 0] {
+        workers.swap(0, 1);
+    }
     // The JIT needs a second.
-    let warm_up = match program.mode() {
+    let warm_up = match programs[0].mode() {
         Mode::Ahead => 2,
         Mode::Jit => (1.0 / ROUND_SECONDS) as u64 * 2,
     };
-    worker.work(times * warm_up)?;
-    let mut rounds = Vec::new();
-    for _ in 0..ROUNDS {
-        rounds.push(worker.work(times)?);
+    for worker in &mut workers {
+        worker.work(times * warm_up)?;
     }
-    let memory_bytes = worker.memory()?;
-    worker.end()?;
-    Ok(Run {
-        seconds: median(rounds),
-        start_seconds,
+    let mut differences = Vec::new();
+    for round in 0..ROUNDS {
+        let mut seconds = [0.0; 2];
+        for which in order(round) {
+            seconds[which] = workers[which].work(times)?;
+        }
+        differences.push(more(seconds[1], seconds[0]));
+    }
+    let memory_bytes = workers[1].memory()? - workers[0].memory()?;
+    for worker in workers {
+        worker.end()?;
+    }
+    Ok(Pair {
+        off: median(differences),
+        start: more(start_seconds[1], start_seconds[0]),
+        start_stock_ms: start_seconds[0] * 1e3,
         memory_bytes,
     })
 }

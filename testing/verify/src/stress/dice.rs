@@ -3,11 +3,11 @@
 
 /// xorshift64*.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     /// A separate sequence for each `purpose`.
-    pub(super) fn new(seed: u64, purpose: u64) -> Dice {
+    pub(crate) fn new(seed: u64, purpose: u64) -> Dice {
         let mixed =
             (seed ^ purpose.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc;
         Dice(mixed.max(1))
@@ -21,12 +21,12 @@ impl Dice {
     }
 
     /// A number below `bound`, which is not 0.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
     /// A random element.
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 }

@@ -3,7 +3,7 @@
 //! started, stopped and put into snapshots from several sides; every file is decoded and checked.
 
 mod actions;
-mod dice;
+pub(crate) mod dice;
 mod files;
 mod process;
 

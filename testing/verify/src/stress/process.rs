@@ -244,7 +244,8 @@ mod tests {
     fn a_program_that_stops_printing_or_stepping_is_stuck() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", "echo beat 1 2; echo finding: x; echo '  at y'; echo 'Check failed: z' >&2; exec sleep 60"]);
+        // The finding comes last: when it is there, the log has its line.
+        command.args(["-c", "echo 'Check failed: z' >&2; echo beat 1 2; echo finding: x; echo '  at y'; exec sleep 60"]);
         let mut process = Process::start(&mut command, folder.path()).unwrap();
         while lock(&process.said).findings.is_empty() {
             std::thread::yield_now();
