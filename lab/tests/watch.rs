@@ -253,9 +253,11 @@ fn a_loop_is_kept_going_by_the_branch_that_reads_the_field() {
             assert_eq!(call.thread, "waiter");
             Some((call.has_ended, loops(&archive, &call)))
         };
+        // A snapshot takes the rings: one that comes between the first branches of the loop leaves the next one a part of it.
         let mut seen = None;
-        until("the loop is recorded", || {
-            seen = waiting().filter(|(_, loops)| !loops.is_empty());
+        until("the whole loop is recorded", || {
+            let is_whole = |l: &Loop| l.exits.is_some();
+            seen = waiting().filter(|(_, loops)| loops.first().is_some_and(is_whole));
             seen.is_some()
         });
         let (has_ended, loops) = seen.unwrap();
