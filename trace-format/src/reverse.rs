@@ -25,13 +25,24 @@ impl<'a> Slots<'a> {
         let raw = &raw[..whole];
         let offset = usize::try_from(position.offset).map_or(whole, |o| o.min(whole));
         let (newer, older) = raw.split_at(offset - offset % SLOT_BYTES);
+        match position.laps {
+            0 => Slots { older: &[], newer },
+            _ => Self::of_halves(older, newer),
+        }
+    }
+
+    fn of_halves(older: &'a [u8], newer: &'a [u8]) -> Self {
+        let kept = without_taken_back(older);
+        // If nothing of the older half is left, slots without entries may go on at the start of the memory: a thread that
+        // was killed had begun to clear the part that stands there.
+        let goes_on = kept.is_empty() && !older.is_empty();
         Slots {
-            older: if position.laps == 0 {
-                &[]
+            older: kept,
+            newer: if goes_on {
+                without_taken_back(newer)
             } else {
-                without_taken_back(older)
+                newer
             },
-            newer,
         }
     }
 
@@ -39,10 +50,7 @@ impl<'a> Slots<'a> {
     /// were taken back, as in [`Slots::new`].
     pub fn of_parts(older: &'a [u8], newer: &'a [u8]) -> Self {
         let whole = |bytes: &'a [u8]| &bytes[..bytes.len() - bytes.len() % SLOT_BYTES];
-        Slots {
-            older: without_taken_back(whole(older)),
-            newer: whole(newer),
-        }
+        Self::of_halves(whole(older), whole(newer))
     }
 
     /// The oldest `count` of these slots, or all if there are fewer.
@@ -311,6 +319,38 @@ mod tests {
         for (start, end) in [(3, 3), (4, 2), (7, 5), (8, 9), (usize::MAX, usize::MAX)] {
             assert!(got(start, end).is_empty(), "{start}..{end}");
         }
+    }
+
+    #[test]
+    fn slots_that_were_cleared_are_left_out_across_the_wrap() {
+        // The first segment was being cleared while an event was to end there: its first slots are the ring's last ones.
+        let kind = Extension::LockWait;
+        let payload = payload_slots(kind.number());
+        let mut writes = vec![Slot::taken_back(0); 2];
+        writes.extend([Slot(9), Slot::extension(kind, 5), Slot::exit(6)]);
+        writes.extend([Slot::taken_back(0); 3]);
+        assert!(payload >= 2, "the event is cut");
+        let position = Position {
+            laps: 1,
+            offset: 5 * SLOT_BYTES as u64,
+        };
+        let raw = bytes(&writes);
+        for slots in [
+            Slots::new(&raw, position),
+            Slots::of_parts(&raw[5 * SLOT_BYTES..], &raw[..5 * SLOT_BYTES]),
+        ] {
+            assert_eq!(slots.get(0), Some(Slot(9)));
+            let mut events = slots.events();
+            assert_eq!(events.next().unwrap().event(), Event::Exit);
+            assert!(events.next().is_none());
+            assert_eq!(events.cut_slots(), 2);
+        }
+        // A ring in its first lap begins at its start.
+        let first = Position {
+            laps: 0,
+            ..position
+        };
+        assert_eq!(Slots::new(&raw, first).len(), 5);
     }
 
     #[test]
