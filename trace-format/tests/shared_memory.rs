@@ -113,11 +113,17 @@ fn an_event_that_was_not_complete_does_not_change_the_oldest_one() {
         memory.u64(at, OLD);
         memory.u64(at + SLOT_BYTES, Slot::extension(KIND, event as u64).0);
     }
+    // Full, and nothing was overwritten.
+    let events = |memory: &Sparse| {
+        let ended = read(memory, 1 << 20).unwrap();
+        let events = ended.rings[0].slots().events();
+        events.map(|e| e.payload(0).unwrap()).collect::<Vec<u64>>()
+    };
+    assert_eq!(events(&memory), vec![OLD; geometry.slots() / 2]);
     // The thread wrote its first slot over the oldest one.
+    memory.u64(CONTROL + offset_of!(RingControl, segments_done), 1);
     memory.u64(slots, NEW);
-    let ended = read(&memory, 1 << 20).unwrap();
-    let events = ended.rings[0].slots().events();
-    let payloads: Vec<u64> = events.map(|event| event.payload(0).unwrap()).collect();
+    let payloads = events(&memory);
     assert!(payloads.iter().all(|payload| *payload == OLD));
     // An event has 8 slots at most, and `FullTime` before it 3.
     assert!(payloads.len() >= geometry.slots() / 2 - 6);

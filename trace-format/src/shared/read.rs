@@ -305,7 +305,9 @@ impl Found {
             false => self.find_newest(control, &mut raw),
         };
         let position = self.position(newest.slots_written);
-        if self.mode == RingMode::Events && !is_taken && position.laps != 0 {
+        // A thread that goes on at the start of the ring's memory notes that before it writes there.
+        let has_wrapped = control.u64(offset_of!(RingControl, segments_done)) != 0;
+        if self.mode == RingMode::Events && !is_taken && position.laps != 0 && has_wrapped {
             clear_unfinished(&mut raw, position);
         }
         let started = control.u64(offset_of!(RingControl, started_counter));
