@@ -8,6 +8,9 @@ use crate::sync::{AtomicU64, Ordering};
 /// The least time between two readings of a thread, ns: each reading is two system calls.
 const INTERVAL_NS: u64 = 1_000_000;
 
+/// `RUSAGE_THREAD` of Linux's <sys/resource.h>: the crate `libc` has no such constant for Android.
+const RUSAGE_THREAD: libc::c_int = 1;
+
 /// The last reading of a thread. Only the thread itself uses it.
 #[derive(Default)]
 pub(crate) struct Resources {
@@ -61,7 +64,7 @@ fn usage() -> Option<[u64; 4]> {
     // SAFETY: all-zero bytes are a valid value of this plain C structure.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writing.
-    let done = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) } == 0;
+    let done = unsafe { libc::getrusage(RUSAGE_THREAD, &mut usage) } == 0;
     let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
     done.then(|| {
         [
