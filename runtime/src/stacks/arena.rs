@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The memory of one generation of stacks: nodes, and an index that finds them.
 
+#[cfg(not(feature = "loom"))]
+use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::sync::Arc;
 
 use hindsight_trace_format::container::StackNode;
@@ -269,10 +271,6 @@ fn hash(method: u64, rest: u64) -> u64 {
     h ^ h >> 33
 }
 
-#[cfg(not(feature = "loom"))]
-const _: () =
-    assert!(size_of::<Node>() == 2 * size_of::<u64>() && align_of::<Node>() == align_of::<u64>());
-
 /// Free places of an index, in memory that the system provides when it is first touched.
 #[cfg(not(feature = "loom"))]
 fn new_index(slots: usize) -> Box<[AtomicU32]> {
@@ -284,10 +282,18 @@ fn new_index(slots: usize) -> Box<[AtomicU32]> {
 /// Empty nodes, in memory that the system provides when it is first touched.
 #[cfg(not(feature = "loom"))]
 fn new_nodes(count: usize) -> Box<[Node]> {
-    let zeroed: Box<[[u64; 2]]> = vec![[0; 2]; count].into();
-    // SAFETY: as asserted above, a Node has the size and alignment of two u64, so the allocation's layout stays; any values
-    // are valid for it.
-    unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [Node]) }
+    let layout = Layout::array::<Node>(count).expect("an arena is smaller than the address space");
+    if layout.size() == 0 {
+        return Box::default();
+    }
+    // SAFETY: the layout's size is not 0, as tested above.
+    let zeroed = unsafe { alloc_zeroed(layout) }.cast::<Node>();
+    if zeroed.is_null() {
+        handle_alloc_error(layout);
+    }
+    // SAFETY: the memory was allocated with the layout of this slice, and any bytes are valid for its elements, which are two
+    // integers each.
+    unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(zeroed, count)) }
 }
 
 #[cfg(feature = "loom")]
