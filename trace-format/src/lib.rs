@@ -19,6 +19,8 @@ pub mod container;
 pub mod library_rules;
 #[cfg(feature = "std")]
 pub mod methods;
+#[cfg(feature = "std")]
+pub mod protocol;
 pub mod reverse;
 pub mod ring;
 #[cfg(feature = "std")]

@@ -5,7 +5,7 @@
 //! payload slots before it. This module never allocates, needs no alignment and cannot fail.
 
 use crate::ring::Position;
-use crate::slot::{payload_slots, Event, Slot, SLOT_BYTES, TAG_TAKEN_BACK};
+use crate::slot::{payload_slots, Event, Slot, CLEARED, PAYLOAD_MASK, SLOT_BYTES, TAG_TAKEN_BACK};
 
 /// The slots of a ring, oldest first, across the wrap. A view: cheap to copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,7 @@ impl<'a> Slots<'a> {
         let offset = usize::try_from(position.offset).map_or(whole, |o| o.min(whole));
         let (newer, older) = raw.split_at(offset - offset % SLOT_BYTES);
         match position.laps {
-            0 => Slots { older: &[], newer },
+            0 => Self::of_halves(&[], newer),
             _ => Self::of_halves(older, newer),
         }
     }
@@ -34,8 +34,12 @@ impl<'a> Slots<'a> {
     fn of_halves(older: &'a [u8], newer: &'a [u8]) -> Self {
         let kept = without_taken_back(older);
         // If nothing of the older half is left, slots without entries may go on at the start of the memory: a thread that
-        // was killed had begun to clear the part that stands there.
-        let goes_on = kept.is_empty() && !older.is_empty();
+        // was killed had begun to clear the part that stands there. In the first lap it did so if there are more such slots
+        // than an event has.
+        let goes_on = match older.is_empty() {
+            true => begins_cleared(newer),
+            false => kept.is_empty(),
+        };
         Slots {
             older: kept,
             newer: if goes_on {
@@ -129,6 +133,13 @@ impl<'a> Slots<'a> {
     pub const fn events(self) -> ReverseEvents<'a> {
         ReverseEvents::new(self)
     }
+}
+
+/// Whether these slots begin with more cleared ones than an event has words.
+fn begins_cleared(slots: &[u8]) -> bool {
+    const MORE: usize = PAYLOAD_MASK as usize + 1;
+    let is_cleared = |slot: &[u8]| slot == CLEARED.0.to_le_bytes();
+    slots.len() >= MORE * SLOT_BYTES && (slots.chunks_exact(SLOT_BYTES).take(MORE)).all(is_cleared)
 }
 
 /// These slots, without those at their start whose entries were taken back.

@@ -7,11 +7,11 @@ use super::error::DecodeError;
 pub const MAX_STRING_BYTES: usize = 64 * 1024;
 
 /// Rounds up to the alignment of sections.
-pub(super) const fn align8(n: usize) -> usize {
+pub(crate) const fn align8(n: usize) -> usize {
     n.div_ceil(8) * 8
 }
 
-pub(super) fn clip(s: &str) -> &str {
+pub(crate) fn clip(s: &str) -> &str {
     let mut end = s.len().min(MAX_STRING_BYTES);
     while !s.is_char_boundary(end) {
         end -= 1;
@@ -21,23 +21,23 @@ pub(super) fn clip(s: &str) -> &str {
 
 /// Appends fields.
 #[derive(Default)]
-pub(super) struct Encoder(pub(super) Vec<u8>);
+pub(crate) struct Encoder(pub(crate) Vec<u8>);
 
 impl Encoder {
-    pub(super) fn u16(&mut self, v: u16) {
+    pub(crate) fn u16(&mut self, v: u16) {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
-    pub(super) fn u32(&mut self, v: u32) {
+    pub(crate) fn u32(&mut self, v: u32) {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
-    pub(super) fn u64(&mut self, v: u64) {
+    pub(crate) fn u64(&mut self, v: u64) {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
 
     /// Seven bits a byte, lowest first; the highest bit says that more bytes follow.
-    pub(super) fn varint(&mut self, mut v: u64) {
+    pub(crate) fn varint(&mut self, mut v: u64) {
         while v >= 0x80 {
             self.0.push(v as u8 | 0x80);
             v >>= 7;
@@ -46,49 +46,49 @@ impl Encoder {
     }
 
     /// Length in bytes, then UTF-8.
-    pub(super) fn string(&mut self, s: &str) {
+    pub(crate) fn string(&mut self, s: &str) {
         let s = clip(s);
         self.u32(s.len() as u32);
         self.0.extend_from_slice(s.as_bytes());
     }
 
-    pub(super) fn pad8(&mut self) {
+    pub(crate) fn pad8(&mut self) {
         self.0.resize(align8(self.0.len()), 0);
     }
 }
 
 /// Reads fields from the front of a section, and keeps its offset.
-pub(super) struct Decoder<'a> {
+pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Decoder<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Decoder { bytes, at: 0 }
     }
 
-    pub(super) fn at(&self) -> usize {
+    pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    pub(super) fn remaining(&self) -> usize {
+    pub(crate) fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
     /// Whether these bytes come next.
-    pub(super) fn is_next(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_next(&self, bytes: &[u8]) -> bool {
         self.bytes[self.at..].starts_with(bytes)
     }
 
-    pub(super) fn error(&self, what: impl Into<String>) -> DecodeError {
+    pub(crate) fn error(&self, what: impl Into<String>) -> DecodeError {
         DecodeError {
             offset: self.at,
             what: what.into(),
         }
     }
 
-    pub(super) fn take(&mut self, n: usize, field: &str) -> Result<&'a [u8], DecodeError> {
+    pub(crate) fn take(&mut self, n: usize, field: &str) -> Result<&'a [u8], DecodeError> {
         let rest = &self.bytes[self.at..];
         match rest.get(..n) {
             Some(taken) => {
@@ -108,15 +108,15 @@ impl<'a> Decoder<'a> {
         Ok(out)
     }
 
-    pub(super) fn u32(&mut self, field: &str) -> Result<u32, DecodeError> {
+    pub(crate) fn u32(&mut self, field: &str) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array(field)?))
     }
 
-    pub(super) fn u64(&mut self, field: &str) -> Result<u64, DecodeError> {
+    pub(crate) fn u64(&mut self, field: &str) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array(field)?))
     }
 
-    pub(super) fn varint(&mut self, field: &str) -> Result<u64, DecodeError> {
+    pub(crate) fn varint(&mut self, field: &str) -> Result<u64, DecodeError> {
         let mut v = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1, field)?[0];
@@ -132,7 +132,7 @@ impl<'a> Decoder<'a> {
         Err(self.error(format!("{field} does not fit into 64 bits")))
     }
 
-    pub(super) fn str(&mut self, field: &str) -> Result<&'a str, DecodeError> {
+    pub(crate) fn str(&mut self, field: &str) -> Result<&'a str, DecodeError> {
         let start = self.at;
         let length = self.u32(field)? as usize;
         if length > MAX_STRING_BYTES {
@@ -148,12 +148,12 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    pub(super) fn string(&mut self, field: &str) -> Result<String, DecodeError> {
+    pub(crate) fn string(&mut self, field: &str) -> Result<String, DecodeError> {
         self.str(field).map(str::to_owned)
     }
 
     /// A count of elements of at least `min_bytes` each, checked against the bytes left.
-    pub(super) fn count(&mut self, min_bytes: usize, field: &str) -> Result<usize, DecodeError> {
+    pub(crate) fn count(&mut self, min_bytes: usize, field: &str) -> Result<usize, DecodeError> {
         let start = self.at;
         let count = self.u32(field)? as usize;
         if count > self.remaining() / min_bytes {

@@ -16,7 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod codec;
+pub(crate) mod codec;
 mod consent;
 mod contents;
 mod encoding;

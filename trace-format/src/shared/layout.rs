@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 use crate::ring::Geometry;
 use crate::slot::PAYLOAD_MASK;
 
+use super::losses::Loss;
+
 /// The first bytes of a process's shared memory.
 pub const SHARED_MAGIC: [u8; 8] = *b"\x89HSSM\r\n\x1a";
 /// Readers refuse another version: both sides belong to one build of the system, or fall back to no sharing.
@@ -80,6 +82,8 @@ pub struct Header {
     pub outside: AtomicU64,
     /// 1 once the journal has the names of all classes that were linked before recording started.
     pub are_named: AtomicU64,
+    /// What the process knew to be missing when its rings were taken last, by number of the [`Loss`]. Older builds have zeros here.
+    pub losses: [AtomicU64; Loss::ALL.len()],
 }
 
 /// The state of one generation of stacks.

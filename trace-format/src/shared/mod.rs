@@ -19,6 +19,7 @@
 
 mod journal;
 mod layout;
+mod losses;
 mod newest;
 mod read;
 mod write;
@@ -29,6 +30,7 @@ pub use layout::{
     FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, NAME_BYTES,
     OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC, SHARED_VERSION,
 };
+pub use losses::Loss;
 pub use newest::newest_in_segment;
 pub use read::{read, Ended, EndedRing, ReadAt, SharedError};
 pub use write::{Ending, EndingError};

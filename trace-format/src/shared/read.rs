@@ -16,10 +16,11 @@ use crate::slot::{payload_slots, Extension, Slot, CLEARED, PAYLOAD_MASK, SLOT_BY
 
 use super::journal::{Entries, Entry, MAX_JOURNAL_BYTES};
 use super::layout::{
-    Header, OpenCallsPage, Region, RingControl, StackArena, FLAG_EPOCHS_MARKED, HEADER_BYTES,
-    MAX_RINGS, MAX_SHARED_BYTES, NAME_BYTES, OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC,
-    SHARED_VERSION,
+    Header, OpenCallsPage, Region, RingControl, RingState, StackArena, FLAG_EPOCHS_MARKED,
+    HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, NAME_BYTES, OPEN_CALLS_BYTES, OPEN_CALLS_NAMED,
+    SHARED_MAGIC, SHARED_VERSION,
 };
+use super::losses::Loss;
 use super::newest::newest_in_segment;
 use crate::reverse::Slots;
 
@@ -221,7 +222,8 @@ fn read_rings(
     memory.read_at(offset, &mut controls)?;
     // Rings do not overlap, so that they are not longer than the memory, unless the process is hostile.
     let (mut left, mut omitted, mut damaged) = (max_ring_bytes.min(length), 0, 0);
-    for control in controls.chunks_exact(CONTROL_BYTES).map(Copied) {
+    for (index, control) in (0..).zip(controls.chunks_exact(CONTROL_BYTES)) {
+        let control = Copied(control);
         let state = control.u32(offset_of!(RingControl, state));
         if state != RECORDING && state != TAKEN {
             continue;
@@ -231,7 +233,11 @@ fn read_rings(
             Some(found) if found.geometry.bytes() as u64 > left => omitted += 1,
             Some(found) => {
                 left -= found.geometry.bytes() as u64;
-                match found.read(memory, &control) {
+                let read = found.read(memory, &control);
+                let at = offset.saturating_add(index * CONTROL_BYTES as u64);
+                match read {
+                    // A process that lives may use a ring again, but not one that was taken for its reader.
+                    _ if is_used_again(memory, at, &control) => {}
                     Ok(ring) => ended.rings.push(ring),
                     Err(_) => damaged += 1,
                 }
@@ -255,8 +261,26 @@ fn read_rings(
     Ok(())
 }
 
-const RECORDING: u32 = super::layout::RingState::Recording as u32;
-const TAKEN: u32 = super::layout::RingState::Taken as u32;
+/// Whether the ring whose control stands at this offset has been used for something else since the control was copied.
+fn is_used_again(memory: &(impl ReadAt + ?Sized), at: u64, before: &Copied<'_>) -> bool {
+    let mut now = vec![0; size_of::<RingControl>()];
+    if memory.read_at(at, &mut now).is_err() {
+        return false;
+    }
+    let now = Copied(&now);
+    let thread = offset_of!(RingControl, thread);
+    let started = offset_of!(RingControl, started_counter);
+    let part = offset_of!(RingControl, part);
+    let is_free = now.u32(offset_of!(RingControl, state)) == RingState::Free as u32;
+    is_free
+        || now.u32(part) != before.u32(part)
+        || [thread, started]
+            .iter()
+            .any(|field| now.u64(*field) != before.u64(*field))
+}
+
+const RECORDING: u32 = RingState::Recording as u32;
+const TAKEN: u32 = RingState::Taken as u32;
 
 /// A ring whose description makes sense.
 struct Found {
@@ -368,6 +392,12 @@ impl Found {
         }
         let kept = slots_written.saturating_sub(before) as usize * SLOT_BYTES;
         clear(&mut segment[kept.min(segment_bytes)..]);
+        // The event began in the segment before: its slots are no event, and readers find the oldest slot behind those that are
+        // cleared.
+        for slot in slots_written..before {
+            let at = (slot % self.geometry.slots() as u64) as usize * SLOT_BYTES;
+            clear(&mut raw[at..at + SLOT_BYTES]);
+        }
         let mut newest = Newest {
             slots_written,
             counter: 0,
@@ -523,6 +553,13 @@ fn read_journal(
         let count = header.u64(at);
         if count != 0 {
             ended.losses.push((what.into(), count));
+        }
+    }
+    for loss in Loss::ALL {
+        let at = offset_of!(Header, losses) + loss as usize * size_of::<u64>();
+        let count = header.u64(at);
+        if count != 0 {
+            ended.losses.push((loss.text().into(), count));
         }
     }
     let mut addresses = ended.method_addresses();
