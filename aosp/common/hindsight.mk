@@ -2,9 +2,9 @@
 #
 # Hindsight in a product. Inherited by build/make's base_system.mk, after its last change of PRODUCT_BOOT_JARS.
 #
-# Tracing is off until a property switches it on (docs/rom.md). In user builds only init may set that property.
+# Tracing is off until a property switches it on (docs/rom.md). In user builds only init and Settings may set one.
 
-PRODUCT_PACKAGES += hindsight
+PRODUCT_PACKAGES += hindsight hindsightd
 PRODUCT_BOOT_JARS += hindsight
 
 PRODUCT_COPY_FILES += \

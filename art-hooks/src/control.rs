@@ -155,7 +155,8 @@ pub(crate) fn snapshot(reason: &[u8], tid: u32) -> String {
     with_recorder("snapshot", String::new(), |recorder| {
         match recorder.snapshot(decode(reason).into_owned(), tid, CALLER_TIMEOUT) {
             SnapshotOutcome::Written(path) => path.to_string_lossy().into_owned(),
-            SnapshotOutcome::Failed(_) => String::new(),
+            // The service has been told; whatever comes of it is its own.
+            SnapshotOutcome::Reported | SnapshotOutcome::Failed(_) => String::new(),
             SnapshotOutcome::TimedOut => {
                 let message = "the control thread is busy; the snapshot may still appear";
                 log(Severity::Warning, message);

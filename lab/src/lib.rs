@@ -19,6 +19,7 @@ mod boot_image;
 mod build;
 pub mod cases;
 mod confine;
+pub mod device;
 mod error;
 mod layout;
 mod lock;

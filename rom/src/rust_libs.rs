@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compiles the Rust half into static libraries for the device and the host, which ART links, and generates
-//! the C++ half of the bridge as sources, which Soong compiles with its own compiler and C++ library.
+//! Compiles the Rust half into static libraries for the device and the host: one that ART links, and one that the
+//! system service links. Generates the C++ half of ART's bridge as sources, which Soong compiles with its own
+//! compiler and C++ library.
 //!
 //! No NDK is needed: a static library is not linked here, and no C or C++ is compiled here.
 
@@ -9,11 +10,53 @@ use anyhow::{anyhow, bail, Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library's name.
-pub const LIBRARY: &str = "libhindsight_art_hooks.a";
-const CRATE: &str = "hindsight-art-hooks";
-/// The folder of the results, below the overlay.
-pub const PREBUILT: &str = "prebuilt";
+/// A static library that Soong links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// The file's name.
+    pub file: &'static str,
+    /// The folder of the results, below the overlay: beside the Android.bp that names them.
+    pub folder: &'static str,
+    /// The crate that it is compiled from.
+    krate: &'static str,
+    /// The crate's name as cargo's messages have it.
+    target_name: &'static str,
+    /// Whether programs of the build machine contain it, too.
+    for_host: bool,
+}
+
+/// In libart, on the device and in the host's dex2oat.
+pub const ART_HOOKS: Library = Library {
+    file: "libhindsight_art_hooks.a",
+    folder: "prebuilt",
+    krate: "hindsight-art-hooks",
+    target_name: "hindsight_art_hooks",
+    for_host: true,
+};
+
+/// In hindsightd. Compiled for both targets of a product: which one is the product's first depends on its makefiles.
+pub const SERVICE: Library = Library {
+    file: "libhindsight_service.a",
+    folder: "service/prebuilt",
+    krate: "hindsight-service",
+    target_name: "hindsight_service",
+    for_host: false,
+};
+
+/// All libraries.
+pub const LIBRARIES: [Library; 2] = [ART_HOOKS, SERVICE];
+
+impl Library {
+    /// Whether anything on this platform links it.
+    pub fn is_for(&self, target: Target) -> bool {
+        self.for_host || target.is_android()
+    }
+
+    /// Where the library for a platform is, below the overlay.
+    pub fn path(&self, target: Target) -> PathBuf {
+        Path::new(self.folder).join(target.triple).join(self.file)
+    }
+}
 
 /// A platform that a library is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +96,11 @@ pub const TARGETS: [Target; 6] = [
 ];
 
 impl Target {
+    /// Whether it is a device's platform, not the build machine's.
+    pub fn is_android(self) -> bool {
+        self.soong.starts_with("android_")
+    }
+
     /// The targets that a product and the host tools (dex2oat) need.
     pub fn of_product(product: &str) -> Vec<Target> {
         let arm = ["aarch64-linux-android", "armv7-linux-androideabi"];
@@ -128,18 +176,24 @@ pub fn build(checkout: &Path, overlay: &Path, targets: &[Target], runner: Runner
         .map(|target| std_for(*target))
         .collect::<Result<Vec<Std>>>()?;
     for (target, std) in targets.iter().zip(stds) {
-        let mut command = cargo(checkout, *target, std);
-        if runner.dry_run {
-            runner.run(&mut command)?;
-            continue;
+        for library in LIBRARIES.into_iter().filter(|l| l.is_for(*target)) {
+            let mut command = cargo(checkout, library, *target, std);
+            if runner.dry_run {
+                runner.run(&mut command)?;
+                continue;
+            }
+            println!("+ {}", crate::runner::shown(&command));
+            let messages = output(command.stderr(std::process::Stdio::inherit()))
+                .with_context(|| format!("compiling {} for {}", library.krate, target.triple))?;
+            let built = built_library(&messages, library)?;
+            let to = overlay.join(library.path(*target));
+            if library == ART_HOOKS {
+                copy(&without_libm_names(checkout, &built)?, &to)?;
+                Bridge::read(&messages)?.copy(&overlay.join(library.folder).join("bridge"))?;
+            } else {
+                copy(&built, &to)?;
+            }
         }
-        println!("+ {}", crate::runner::shown(&command));
-        let messages = output(command.stderr(std::process::Stdio::inherit()))
-            .with_context(|| format!("compiling the Rust half for {}", target.triple))?;
-        let built = Built::read(&messages)?;
-        let to = overlay.join(PREBUILT).join(target.triple).join(LIBRARY);
-        copy(&without_libm_names(checkout, &built.library)?, &to)?;
-        built.copy_bridge(&overlay.join(PREBUILT).join("bridge"))?;
     }
     Ok(())
 }
@@ -180,10 +234,12 @@ fn objcopy() -> Result<PathBuf> {
         })
 }
 
-fn cargo(checkout: &Path, target: Target, std: Std) -> Command {
+fn cargo(checkout: &Path, library: Library, target: Target, std: Std) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(checkout);
-    command.args(["build", "--locked", "--profile", "device", "-p", CRATE]);
+    command.args(["rustc", "--locked", "--profile", "device"]);
+    // The service's crate is an ordinary library otherwise. Only the library: a program would have to be linked.
+    command.args(["-p", library.krate, "--lib", "--crate-type", "staticlib"]);
     command.args([
         "--target",
         target.triple,
@@ -203,32 +259,40 @@ fn cargo(checkout: &Path, target: Target, std: Std) -> Command {
     command
 }
 
-/// The files that cargo reports as made.
-struct Built {
-    library: PathBuf,
-    bridge: PathBuf,
+/// cargo's messages: one JSON object a line, among other lines.
+fn parsed(messages: &str) -> impl Iterator<Item = serde_json::Value> + '_ {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+}
+
+fn not_named(what: &str) -> anyhow::Error {
+    anyhow!("cargo's messages don't name the path of {what}")
+}
+
+/// The static library that cargo reports as made.
+fn built_library(messages: &str, library: Library) -> Result<PathBuf> {
+    parsed(messages)
+        .filter(|message| message["reason"] == "compiler-artifact")
+        .filter(|message| message["target"]["name"] == library.target_name)
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .filter_map(|path| path.as_str().map(PathBuf::from))
+        .find(|path| path.ends_with(library.file))
+        .ok_or_else(|| not_named(library.file))
+}
+
+/// The sources of the bridge between Rust and C++ that cargo reports as made.
+struct Bridge {
+    generated: PathBuf,
     cxx: PathBuf,
 }
 
-impl Built {
-    fn read(messages: &str) -> Result<Built> {
-        let (mut library, mut bridge, mut cxx) = (None, None, None);
-        for line in messages.lines() {
-            let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else {
-                continue;
-            };
-            let name = message["target"]["name"].as_str().unwrap_or("");
+impl Bridge {
+    fn read(messages: &str) -> Result<Bridge> {
+        let (mut generated, mut cxx) = (None, None);
+        for message in parsed(messages) {
             match message["reason"].as_str() {
-                Some("compiler-artifact") if name == "hindsight_art_hooks" => {
-                    library = message["filenames"]
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(serde_json::Value::as_str)
-                        .find(|path| path.ends_with(LIBRARY))
-                        .map(PathBuf::from);
-                }
-                Some("compiler-artifact") if name == "cxx" => {
+                Some("compiler-artifact") if message["target"]["name"] == "cxx" => {
                     cxx = message["manifest_path"]
                         .as_str()
                         .and_then(|path| Some(Path::new(path).parent()?.to_owned()));
@@ -236,29 +300,33 @@ impl Built {
                 Some("build-script-executed") => {
                     let package = message["package_id"].as_str().unwrap_or("");
                     let out = message["out_dir"].as_str();
-                    if package.contains(CRATE) || package.contains("/art-hooks#") {
-                        bridge = out.map(|out| Path::new(out).join("cxxbridge"));
+                    if package.contains(ART_HOOKS.krate) || package.contains("/art-hooks#") {
+                        generated = out.map(|out| Path::new(out).join("cxxbridge"));
                     }
                 }
                 _ => {}
             }
         }
-        let missing = |what| anyhow!("cargo's messages don't name the path of {what}");
-        Ok(Built {
-            library: library.ok_or_else(|| missing(LIBRARY))?,
-            bridge: bridge.ok_or_else(|| missing("the bridge"))?,
-            cxx: cxx.ok_or_else(|| missing("the crate cxx"))?,
+        Ok(Bridge {
+            generated: generated.ok_or_else(|| not_named("the bridge"))?,
+            cxx: cxx.ok_or_else(|| not_named("the crate cxx"))?,
         })
     }
 
-    fn copy_bridge(&self, to: &Path) -> Result<()> {
-        let generated = format!("{CRATE}/src/bridge.rs");
+    fn copy(&self, to: &Path) -> Result<()> {
+        let generated = format!("{}/src/bridge.rs", ART_HOOKS.krate);
         copy(
-            &self.bridge.join("include").join(format!("{generated}.h")),
+            &self
+                .generated
+                .join("include")
+                .join(format!("{generated}.h")),
             &to.join("include").join(format!("{generated}.h")),
         )?;
         copy(
-            &self.bridge.join("sources").join(format!("{generated}.cc")),
+            &self
+                .generated
+                .join("sources")
+                .join(format!("{generated}.cc")),
             &to.join("bridge.cc"),
         )?;
         copy(
@@ -285,12 +353,17 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     write_atomic(to, &bytes)
 }
 
-/// The targets of a product whose library is missing in the overlay.
+/// The targets of a product for which a library is missing in the overlay.
 pub fn missing(overlay: &Path, product: &str) -> Vec<&'static str> {
     Target::of_product(product)
         .into_iter()
+        .filter(|target| {
+            LIBRARIES
+                .iter()
+                .filter(|library| library.is_for(*target))
+                .any(|library| !overlay.join(library.path(*target)).exists())
+        })
         .map(|target| target.triple)
-        .filter(|triple| !overlay.join(PREBUILT).join(triple).join(LIBRARY).exists())
         .collect()
 }
 
@@ -299,14 +372,20 @@ pub fn missing(overlay: &Path, product: &str) -> Vec<&'static str> {
 /// # Errors
 /// If a folder can't be removed.
 pub fn remove(overlay: &Path) -> Result<()> {
-    let dir = overlay.join(PREBUILT);
-    match std::fs::remove_dir_all(&dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", dir.display()))
+    for library in LIBRARIES {
+        let dir = overlay.join(library.folder);
+        match std::fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", dir.display()));
+            }
+            _ => {}
         }
-        _ => {
-            let _ = std::fs::remove_dir(overlay);
-            Ok(())
+        // Folders that nothing else is in.
+        for folder in dir.ancestors().skip(1) {
+            if !folder.starts_with(overlay) || std::fs::remove_dir(folder).is_err() {
+                break;
+            }
         }
     }
+    Ok(())
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The static libraries for Android, compiled for each target whose standard library is installed: they are for
-//! the right machine, define every function that ART's C++ calls, and need no symbol that Android lacks.
+//! the right machine, define every function that ART's C++ and the service's C++ call, and need no symbol that
+//! Android lacks.
 
 use hindsight_rom::runner::Runner;
-use hindsight_rom::rust_libs::{build, std_for, Target, LIBRARY, PREBUILT, TARGETS};
+use hindsight_rom::rust_libs::{build, missing, std_for, Target, ART_HOOKS, SERVICE, TARGETS};
 use object::read::archive::ArchiveFile;
 use object::{Architecture, Object as _, ObjectSymbol as _};
 use std::collections::BTreeSet;
@@ -73,9 +74,36 @@ fn symbols(library: &Path, target: Target) -> (BTreeSet<String>, BTreeSet<String
     (defined, needed)
 }
 
+/// Every symbol of Rust, in either mangling, must be in the library itself.
+fn has_all_of_rust(needed: &BTreeSet<String>, target: Target) {
+    let lost: Vec<_> = needed
+        .iter()
+        .filter(|name| name.starts_with("_R") || name.starts_with("_ZN"))
+        .collect();
+    assert!(lost.is_empty(), "{}: {lost:?}", target.triple);
+}
+
+/// The service's library has the function that hindsightd.cc calls, and nothing of ART's.
+fn service_has_its_entry(overlay: &Path, target: Target) {
+    let path = overlay.join(SERVICE.path(target));
+    let (defined, needed) = symbols(&path, target);
+    let entries: Vec<_> = defined
+        .iter()
+        .filter(|name| name.starts_with("hindsight"))
+        .collect();
+    assert_eq!(entries, ["hindsightd_main"], "{}", target.triple);
+    has_all_of_rust(&needed, target);
+    println!(
+        "{}: {} bytes; needs {}",
+        path.display(),
+        std::fs::metadata(&path).unwrap().len(),
+        needed.into_iter().collect::<Vec<_>>().join(" ")
+    );
+}
+
 #[test]
 #[ignore = "compiles the Rust half for each Android target: a minute of processor time"]
-fn the_static_libraries_for_android_compile_and_have_what_art_calls() {
+fn the_static_libraries_for_android_compile_and_have_what_cpp_calls() {
     let functions = declared();
     assert!(
         functions.contains("hindsight_record_entry"),
@@ -83,20 +111,14 @@ fn the_static_libraries_for_android_compile_and_have_what_art_calls() {
     );
     let overlay = tempfile::tempdir().unwrap();
     let mut compiled = 0;
-    for target in TARGETS
-        .into_iter()
-        .filter(|target| target.soong.starts_with("android_"))
-    {
+    for target in TARGETS.into_iter().filter(|target| target.is_android()) {
         if let Err(why) = std_for(target) {
             println!("{}: skipped: {why}", target.triple);
             continue;
         }
         build(&checkout(), overlay.path(), &[target], Runner::default()).unwrap();
-        let library = overlay
-            .path()
-            .join(PREBUILT)
-            .join(target.triple)
-            .join(LIBRARY);
+        service_has_its_entry(overlay.path(), target);
+        let library = overlay.path().join(ART_HOOKS.path(target));
         let (defined, needed) = symbols(&library, target);
         let of_libm: Vec<_> = ["cbrt", "fmod", "fmodf", "sqrt", "rint", "floor"]
             .into_iter()
@@ -110,12 +132,7 @@ fn the_static_libraries_for_android_compile_and_have_what_art_calls() {
             .into_iter()
             .filter(|name| !name.contains("cxxbridge1$"))
             .collect();
-        // Every symbol of Rust, in either mangling, must be in the library itself.
-        let lost: Vec<_> = needed
-            .iter()
-            .filter(|name| name.starts_with("_R") || name.starts_with("_ZN"))
-            .collect();
-        assert!(lost.is_empty(), "{}: {lost:?}", target.triple);
+        has_all_of_rust(&needed, target);
         println!(
             "{}: {} bytes; needs {}",
             target.triple,
@@ -128,4 +145,31 @@ fn the_static_libraries_for_android_compile_and_have_what_art_calls() {
         compiled > 0 || std::env::var_os("HINDSIGHT_NEEDS_ANDROID_STD").is_none(),
         "no Android target has a standard library"
     );
+}
+
+/// A target counts as missing until each library that it needs is there: the host needs no service.
+#[test]
+fn a_target_is_missing_until_all_its_libraries_are_there() {
+    let overlay = tempfile::tempdir().unwrap();
+    let put = |library: &Path| {
+        let path = overlay.path().join(library);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    };
+    let product = "aosp_cf_x86_64_phone";
+    let all = missing(overlay.path(), product);
+    assert_eq!(all.len(), 4);
+    let targets = Target::of_product(product);
+    targets
+        .iter()
+        .for_each(|target| put(&ART_HOOKS.path(*target)));
+    let android = ["x86_64-linux-android", "i686-linux-android"];
+    assert_eq!(missing(overlay.path(), product), android);
+    for target in targets.iter().filter(|target| SERVICE.is_for(**target)) {
+        assert!(target.is_android());
+        put(&SERVICE.path(*target));
+    }
+    assert!(missing(overlay.path(), product).is_empty());
+    hindsight_rom::rust_libs::remove(overlay.path()).unwrap();
+    assert!(!overlay.path().exists(), "folders are left");
 }

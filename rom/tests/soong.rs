@@ -9,7 +9,7 @@ use hindsight_blueprint::{parse, Module, Tree, Value, Variation};
 use hindsight_rom::overlay::{Overlay, PATH};
 use hindsight_rom::patch::{in_folder, Patch};
 use hindsight_rom::release::Release;
-use hindsight_rom::rust_libs::{LIBRARY, PREBUILT, TARGETS};
+use hindsight_rom::rust_libs::{ART_HOOKS, LIBRARIES, SERVICE, TARGETS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,6 +63,8 @@ fn all_modules_are_there_and_all_files_too() {
         }
         for wanted in [
             "libhindsight_art_hooks",
+            "libhindsight_service",
+            "hindsightd",
             "hindsight",
             "hindsight_libart_defaults",
         ] {
@@ -83,7 +85,7 @@ fn all_modules_are_there_and_all_files_too() {
                     );
                 } else if let Some((before, _)) = text.split_once('*') {
                     // The files that 'scripts/rom build' makes are not there yet.
-                    if !before.starts_with(PREBUILT) {
+                    if !before.starts_with(ART_HOOKS.folder) {
                         let found = walk(&folder.join(before))
                             .iter()
                             .any(|path| fits(path, text));
@@ -97,23 +99,81 @@ fn all_modules_are_there_and_all_files_too() {
                 }
             }
         }
-        // 'scripts/rom build' puts each target's library where the Android.bp expects it.
-        for target in TARGETS {
-            let library = together.module("libhindsight_art_hooks").unwrap();
-            let mut texts = Vec::new();
-            strings(&library.properties["target"], &mut texts);
-            let path = format!("{PREBUILT}/{}/{LIBRARY}", target.triple);
-            assert!(texts.contains(&path.as_str()), "{release}: {path}");
-            let Value::Map(targets) = &library.properties["target"] else {
-                panic!()
+    }
+}
+
+/// The name of the module, and the folder of its Android.bp below the overlay.
+const LIBRARY_MODULES: [(&str, &str); 2] = [
+    ("libhindsight_art_hooks", ""),
+    ("libhindsight_service", "service/"),
+];
+
+/// 'scripts/rom build' puts each target's library where the Android.bp expects it; no module names one that it
+/// does not make.
+#[test]
+fn each_library_is_where_its_module_expects_it() {
+    for release in Release::ALL {
+        let together = all_modules(tree(release).path());
+        for (library, (name, folder)) in LIBRARIES.iter().zip(LIBRARY_MODULES) {
+            let Value::Map(targets) = &together.module(name).unwrap().properties["target"] else {
+                panic!("{name}")
             };
-            assert!(
-                targets.contains_key(target.soong),
-                "{release}: {}",
-                target.soong
-            );
+            let mut named = Vec::new();
+            targets
+                .values()
+                .for_each(|value| strings(value, &mut named));
+            let made = TARGETS.iter().filter(|target| library.is_for(**target));
+            let mut expected = Vec::new();
+            for target in made {
+                assert!(targets.contains_key(target.soong), "{release}: {target:?}");
+                let path = library.path(*target);
+                let below = path.strip_prefix(folder).unwrap();
+                expected.push(below.to_str().unwrap().to_owned());
+            }
+            expected.sort();
+            named.sort_unstable();
+            assert_eq!(named, expected, "{release}: {name}");
         }
     }
+}
+
+/// The service's program: what it links, the script that init starts it by, one instruction set, device only.
+#[test]
+fn the_service_is_a_program_of_the_device() {
+    for release in Release::ALL {
+        let dir = tree(release);
+        let together = all_modules(dir.path());
+        let list = |module: &str, property: &str| {
+            let here = Variation::default();
+            together.strings(module, property, &here).unwrap()
+        };
+        assert_eq!(list("hindsightd", "static_libs"), ["libhindsight_service"]);
+        assert_eq!(list("hindsightd", "srcs"), ["hindsightd.cc"]);
+        assert_eq!(list("hindsightd", "shared_libs"), ["libcutils", "liblog"]);
+        assert_eq!(list("hindsightd", "init_rc"), ["hindsightd.rc"]);
+        let folder = dir.path().join(PATH).join("service");
+        for file in ["hindsightd.cc", "hindsightd.rc"] {
+            assert!(folder.join(file).exists(), "{release}: {file}");
+        }
+        for module in ["hindsightd", "libhindsight_service"] {
+            let properties = &together.module(module).unwrap().properties;
+            let first = Value::String("first".into());
+            assert_eq!(properties.get("compile_multilib"), Some(&first), "{module}");
+            assert!(!properties.contains_key("host_supported"), "{module}");
+        }
+        let packages = std::fs::read_to_string(dir.path().join(PATH).join("hindsight.mk")).unwrap();
+        assert!(packages.contains("PRODUCT_PACKAGES += hindsight hindsightd\n"));
+        assert!(!SERVICE.is_for(TARGETS[4]), "the host has no service");
+    }
+}
+
+fn all_modules(tree: &Path) -> Tree {
+    let mut together = Tree::new();
+    for file in blueprints(tree) {
+        let path = file.strip_prefix(tree).unwrap();
+        together.load(tree, path).unwrap();
+    }
+    together
 }
 
 fn walk(dir: &Path) -> Vec<PathBuf> {
@@ -135,13 +195,7 @@ fn fits(path: &Path, pattern: &str) -> bool {
 #[test]
 fn what_the_patches_name_is_defined() {
     for release in Release::ALL {
-        let dir = tree(release);
-        let mut together = Tree::new();
-        for file in blueprints(dir.path()) {
-            together
-                .load(dir.path(), file.strip_prefix(dir.path()).unwrap())
-                .unwrap();
-        }
+        let together = all_modules(tree(release).path());
         let mut named = Vec::new();
         for patch in in_folder(&release.patches(&checkout()).join("art")).unwrap() {
             for file in Patch::load(&patch).unwrap().files {
@@ -189,13 +243,7 @@ fn libraries_and_headers_are_available_to_the_apexes_of_art() {
             Release::Android11 => &["com.android.art.release", "com.android.art.debug"],
             Release::Android14 => &["com.android.art", "com.android.art.debug"],
         };
-        let dir = tree(release);
-        let mut together = Tree::new();
-        for file in blueprints(dir.path()) {
-            together
-                .load(dir.path(), file.strip_prefix(dir.path()).unwrap())
-                .unwrap();
-        }
+        let together = all_modules(tree(release).path());
         for module in ["libhindsight_art_hooks", "hindsight_headers"] {
             let apexes = together
                 .strings(module, "apex_available", &Variation::default())

@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::sync::mpsc;
 
+use hindsight_trace_format::protocol::Configuration;
+
 use crate::config::{Categories, StackIntervals};
 use crate::rewind::Rewind;
 
@@ -12,6 +14,8 @@ use crate::rewind::Rewind;
 pub enum SnapshotOutcome {
     /// The rings are in this file.
     Written(PathBuf),
+    /// The system service was told; it decides whether there is a report, and writes it.
+    Reported,
     /// No file was written; the text says why.
     Failed(String),
     /// The control thread did not answer in time. The file may still appear.
@@ -21,9 +25,11 @@ pub enum SnapshotOutcome {
 /// Who triggers a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// The program, its watchdog, or a library in it: as often as `snapshot-interval` allows.
+    /// The program, its watchdog, or a library in it: as often as `snapshot-interval` allows, or, with a service, as that allows.
     Program,
-    /// A user by a command; or the program's end or crash, which comes once.
+    /// An exception that nothing caught; it comes once.
+    Crash,
+    /// A user by a command.
     User,
 }
 
@@ -38,6 +44,21 @@ pub enum NanoscopeCommand {
 
 /// Where the reply to a command goes. The error is a message for the user.
 pub(crate) type Reply = mpsc::Sender<Result<(), String>>;
+
+/// Something about the system service. A connection has a number, so that nothing of an earlier one is taken for the present one's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceCommand {
+    /// There is no service now.
+    Absent,
+    /// How the process records from now on.
+    Configure(u64, Configuration),
+    /// Take all rings, and keep them for this report.
+    Take(u64, u64),
+    /// Use the rings of this report again.
+    Release(u64, u64),
+    /// The connection with this number is lost.
+    Lost(u64),
+}
 
 /// A request to the control thread.
 pub(crate) enum Command {
@@ -86,6 +107,8 @@ pub(crate) enum Command {
     Property { value: String, reply: Reply },
     /// Describe the state of tracing as one line of JSON.
     Status { reply: mpsc::Sender<String> },
+    /// The system service says something. No reply by this way.
+    Service(ServiceCommand),
     /// A thread took a stack while the control thread slept. No reply.
     ThreadRuns,
     /// End the control thread.

@@ -118,7 +118,7 @@ impl Categories {
 }
 
 /// All categories but the one that is always on.
-fn all_categories() -> u32 {
+pub(crate) fn all_categories() -> u32 {
     (Category::ALL[1..].iter()).fold(0, |mask, category| mask | category.bit())
 }
 
@@ -240,6 +240,8 @@ pub struct Config {
     /// `shared-memory=DIR`: rings, stacks and names are kept in a file of this folder, which can be read when the process was
     /// killed.
     pub shared_memory: Option<PathBuf>,
+    /// `service=PATH`: the socket of the system service, which gets the process's memory, says how it records, and writes reports.
+    pub service: Option<PathBuf>,
     /// `snapshot-at-exit=yes|no`: take a snapshot when the process ends in an orderly way.
     pub snapshot_at_exit: bool,
     /// `snapshot-at-crash=yes|no`: take a snapshot when an exception that nothing caught ends a thread, once in a process.
@@ -284,6 +286,7 @@ impl Default for Config {
             directory: std::env::temp_dir(),
             socket: None,
             shared_memory: None,
+            service: None,
             snapshot_at_exit: false,
             snapshot_at_crash: false,
             #[cfg(feature = "check-balance")]
@@ -312,7 +315,7 @@ pub enum ConfigError {
     #[error("'{0}' is not of the form key=value")]
     NotAPair(String),
     /// An unknown key.
-    #[error("unknown key '{0}' (known: trace, ring, dir, socket, shared-memory, snapshot-at-exit, snapshot-at-crash, check-balance, rewind, rewind-log, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules, values, {limits})", limits = Limits::KEYS)]
+    #[error("unknown key '{0}' (known: trace, ring, dir, socket, shared-memory, service, snapshot-at-exit, snapshot-at-crash, check-balance, rewind, rewind-log, max-rings, unload, consent, counter, nanoscope, protocol, events, event-ring, event-rings, event-spool, stack-table, stack-interval, stack-requests, rules, values, {limits})", limits = Limits::KEYS)]
     UnknownKey(String),
     /// A value that its key does not take.
     #[error("'{value}' is no value for {key}: it takes {takes}")]
@@ -367,6 +370,7 @@ impl Config {
     pub fn is_off(&self) -> bool {
         self.threads == ThreadSelection::Off
             && self.socket.is_none()
+            && self.service.is_none()
             && !self.nanoscope
             && self.events.categories == Categories(0)
     }
@@ -376,6 +380,8 @@ impl Config {
         self.threads = ThreadSelection::Off;
         self.events.categories = Categories(0);
         self.rules = None;
+        // It would switch tracing on again in each process.
+        self.service = None;
     }
 
     /// Parses `trace=main,ring=23,dir=/data/misc/hindsight`. An empty text is [`Config::default`]: off.
@@ -407,6 +413,7 @@ impl Config {
                 "shared-memory" => {
                     config.shared_memory = Some(absolute("shared-memory", value)?);
                 }
+                "service" => config.service = Some(socket_path("service", value)?),
                 "snapshot-at-exit" => {
                     config.snapshot_at_exit = yes_or_no("snapshot-at-exit", value)?;
                 }
@@ -510,6 +517,14 @@ impl Config {
         if config.protocol != Protocol::Checkpoint && config.events.categories != Categories(0) {
             return Err(ConfigError::Conflict("events", "protocol=lock-free"));
         }
+        if config.service.is_some() {
+            if config.shared_memory.is_some() {
+                return Err(ConfigError::Conflict("service", "shared-memory"));
+            }
+            if config.protocol != Protocol::Checkpoint {
+                return Err(ConfigError::Conflict("service", "protocol=lock-free"));
+            }
+        }
         Ok(config)
     }
 }
@@ -605,6 +620,16 @@ fn yes_or_no(key: &'static str, value: &str) -> Result<bool, ConfigError> {
     }
 }
 
+/// The absolute path of a socket.
+fn socket_path(key: &'static str, value: &str) -> Result<PathBuf, ConfigError> {
+    /// A system call takes so many bytes, with a zero at their end.
+    const MAX_BYTES: usize = 107;
+    absolute(key, value)
+        .ok()
+        .filter(|path| path.as_os_str().len() <= MAX_BYTES)
+        .ok_or_else(|| bad(key, value, "an absolute path of less than 108 bytes"))
+}
+
 /// Absolute, because the process may change its working directory before the path is used.
 fn absolute(key: &'static str, value: &str) -> Result<PathBuf, ConfigError> {
     let path = PathBuf::from(value);
@@ -657,6 +682,7 @@ mod tests {
                 directory: "/a/b".into(),
                 socket: Some("/s".into()),
                 shared_memory: Some("/m".into()),
+                service: None,
                 snapshot_at_exit: true,
                 snapshot_at_crash: true,
                 rewind: Rewind::parse("2us").unwrap(),
@@ -726,6 +752,41 @@ mod tests {
         needs("check-balance=/c", "check-balance", balance, |c| {
             c != Config::default()
         });
+    }
+
+    #[test]
+    fn a_service_needs_a_path_that_fits_and_the_memory_for_itself() {
+        let config = Config::parse("service=/dev/socket/s").unwrap();
+        assert_eq!(config.service, Some("/dev/socket/s".into()));
+        assert!(!config.is_off(), "the service may configure it");
+        let conflict = |text| Config::parse(text).unwrap_err();
+        assert_eq!(
+            conflict("shared-memory=/m,service=/s"),
+            ConfigError::Conflict("service", "shared-memory")
+        );
+        if cfg!(feature = "lock-free") {
+            assert_eq!(
+                conflict("service=/s,protocol=lock-free"),
+                ConfigError::Conflict("service", "protocol=lock-free")
+            );
+        }
+        let long = format!("service=/{}", "a".repeat(107));
+        assert_eq!(
+            Config::parse(&long).unwrap_err().to_string(),
+            format!(
+                "'{}' is no value for service: it takes an absolute path of less than 108 bytes",
+                &long[8..]
+            )
+        );
+        assert!(Config::parse(&long[..long.len() - 1]).is_ok());
+        assert!(Config::parse("service=s").is_err());
+    }
+
+    #[test]
+    fn a_process_that_switched_itself_off_has_no_service() {
+        let mut config = Config::parse("trace=main,service=/s").unwrap();
+        config.switch_off();
+        assert!(config.is_off());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! not mapped in a child; its handler puts zeros there.
 
 use std::cell::Cell;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::Once;
@@ -20,8 +21,23 @@ use crate::thread::words::{HookMode, ThreadWords};
 /// This process is a forked child of a traced process.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// The descriptor of the control socket; -1 without one.
-static SOCKET: AtomicI32 = AtomicI32::new(-1);
+/// A descriptor that a child closes, as it would keep alive what belongs to the parent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Descriptor {
+    /// The control socket, which nobody serves in the child.
+    ControlSocket,
+    /// The connection to the service.
+    Service,
+    /// The watch for the service's socket.
+    Watch,
+    /// The calls that end waiting for the service.
+    Calls,
+    /// The memory that the process shares.
+    Memory,
+}
+
+/// The descriptors, by number of their [`Descriptor`]; -1: none.
+static DESCRIPTORS: [AtomicI32; 5] = [const { AtomicI32::new(-1) }; 5];
 
 /// The addresses that a child gets zeros at: start, and number of bytes.
 static SHARED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
@@ -63,10 +79,48 @@ pub(crate) fn set_words(words: Option<NonNull<ThreadWords>>) {
     let _ = WORDS.try_with(|place| place.set(words));
 }
 
-/// A child closes this descriptor of a listening socket: nobody serves it there, but it would keep the socket open after
-/// the parent's end. -1: no socket.
-pub(crate) fn close_in_child(socket: libc::c_int) {
-    SOCKET.store(socket, Ordering::Relaxed);
+/// A child closes this descriptor.
+pub(crate) fn close_in_child(which: Descriptor, descriptor: RawFd) {
+    DESCRIPTORS[which as usize].store(descriptor, Ordering::Relaxed);
+}
+
+/// A child does not close this descriptor any more: its owner is about to.
+pub(crate) fn leave_in_child(which: Descriptor, descriptor: RawFd) {
+    let place = &DESCRIPTORS[which as usize];
+    // Another one may have taken its place.
+    let _ = place.compare_exchange(descriptor, -1, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// A descriptor that a child closes. Of two of one kind, a child closes the newer one.
+#[derive(Debug)]
+pub(crate) struct ParentOnly {
+    descriptor: OwnedFd,
+    which: Descriptor,
+}
+
+impl ParentOnly {
+    pub(crate) fn new(descriptor: OwnedFd, which: Descriptor) -> Self {
+        close_in_child(which, descriptor.as_raw_fd());
+        ParentOnly { descriptor, which }
+    }
+}
+
+impl AsFd for ParentOnly {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl AsRawFd for ParentOnly {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
+impl Drop for ParentOnly {
+    fn drop(&mut self) {
+        leave_in_child(self.which, self.descriptor.as_raw_fd());
+    }
 }
 
 /// A child has zeros of its own at these addresses, where this process has memory that it shares; 0 bytes: nowhere.
@@ -105,9 +159,11 @@ unsafe extern "C" fn in_child() {
             words.set_events(0);
         }
     });
-    let socket = SOCKET.swap(-1, Ordering::Relaxed);
-    if socket >= 0 {
-        // SAFETY: the descriptor's owner is a thread that does not exist here.
-        unsafe { libc::close(socket) };
+    for place in &DESCRIPTORS {
+        let descriptor = place.swap(-1, Ordering::Relaxed);
+        if descriptor >= 0 {
+            // SAFETY: those who use the descriptor are threads that do not exist here, and functions that look at `is_child`.
+            unsafe { libc::close(descriptor) };
+        }
     }
 }

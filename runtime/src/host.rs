@@ -20,7 +20,7 @@ pub enum Severity {
 }
 
 /// Facts about the process that only the managed runtime knows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// Process or package name.
     pub name: String,

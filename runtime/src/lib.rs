@@ -22,6 +22,7 @@
 //! | `recorder` | the interface for the managed runtime |
 //! | `control` | the control thread: snapshots, status, retention of rings, and where its commands come from |
 //! | `session`, `registry`, `journal`, `names` | the state that all threads share |
+//! | `service` | the connection to the system service |
 //! | `handshake` | how a thread agrees to a change of its ring |
 //! | `panics`, `unwinding` | messages of panics in the log; no build without unwinding |
 //! | `fork` | what a forked child of the process must not do |
@@ -64,6 +65,7 @@ mod recorder;
 mod registry;
 pub mod rewind;
 pub mod rules;
+mod service;
 mod session;
 #[cfg_attr(
     feature = "loom",

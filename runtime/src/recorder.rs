@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock;
-use crate::command::{Command, NanoscopeCommand, Reply, SnapshotOutcome, Trigger};
+use crate::command::{Command, NanoscopeCommand, Reply, ServiceCommand, SnapshotOutcome, Trigger};
 use crate::config::Config;
 use crate::control::socket::ControlSocket;
 use crate::control::{nanoscope, property, rules, sharing, ControlThread};
@@ -19,7 +19,9 @@ use crate::fork;
 use crate::handshake::TracedThread;
 use crate::host::{Host, Severity};
 use crate::registry::Ended;
+use crate::service::{self, ServiceThread};
 use crate::session::Session;
+use crate::shared::Sizes;
 use crate::sync::lock;
 use crate::thread::trace::StartReason;
 use crate::thread::words::ThreadWords;
@@ -38,6 +40,7 @@ pub struct Recorder {
     commands: mpsc::Sender<Command>,
     control_thread: Mutex<Option<JoinHandle<()>>>,
     socket: Mutex<Option<ControlSocket>>,
+    service: Mutex<Option<ServiceThread>>,
     stopped: AtomicBool,
     crashed: AtomicBool,
     /// The process that has the control thread; a forked child has none.
@@ -101,6 +104,7 @@ impl Recorder {
                 })
                 .ok()
         });
+        let service = start_service(&session, &commands);
         if session.config.nanoscope {
             let watched = commands.clone();
             let watching = property::watch(nanoscope::PROPERTY, move |value| {
@@ -118,6 +122,7 @@ impl Recorder {
             commands,
             control_thread: Mutex::new(Some(control_thread)),
             socket: Mutex::new(socket),
+            service: Mutex::new(service),
             stopped: AtomicBool::new(false),
             crashed: AtomicBool::new(false),
             pid: std::process::id(),
@@ -165,7 +170,10 @@ impl Recorder {
         let tid = thread.trace().tid();
         // Starting a thread never evicts another thread's ring.
         if !session.registry.reserve_ring(tid, clock::boottime_ns()) {
-            session.count_refused_ring();
+            // Without any, the service has not said yet how many there may be, or there may be none.
+            if !session.registry.is_without_rings() {
+                session.count_refused_ring();
+            }
             return false;
         }
         match session.calls_ring() {
@@ -345,6 +353,8 @@ impl Recorder {
     /// Writes the rings of all threads to a file, unless the program has asked for too many (`snapshot-interval`). Waits at
     /// most `patience` for it. Tracing goes on meanwhile, in other rings.
     ///
+    /// With a connection to the system service, that is told instead, and decides whether there is a report.
+    ///
     /// `reason` describes the trigger for the reader of the file; `triggered_by` is the kernel id of the thread that
     /// triggered the snapshot, or 0.
     pub fn snapshot(
@@ -384,14 +394,14 @@ impl Recorder {
         }
     }
 
-    /// An exception of this class, which nothing caught, ends the thread with this kernel id. Takes a snapshot with the
-    /// reason `crash: CLASS` if that is configured, and waits at most `patience` for it. Only one crash of a process is saved:
+    /// An exception of this class, which nothing caught, ends the thread with this kernel id. Tells the system service, or takes a
+    /// snapshot with the reason `crash: CLASS` if that is configured, and waits at most `patience` for it. Only one crash of a process is saved:
     /// it may live on without the thread, and lose many of them.
     pub fn crashed(&self, exception: &str, tid: u32, patience: Duration) {
-        if self.session.config.snapshot_at_crash && !self.crashed.swap(true, Ordering::AcqRel) {
+        if self.session.wants_crashes() && !self.crashed.swap(true, Ordering::AcqRel) {
             // What becomes of it is logged; nobody is there to react. If it failed, the next crash is saved instead.
             let reason = format!("crash: {exception}");
-            let outcome = self.take_snapshot(reason, tid, Trigger::User, patience);
+            let outcome = self.take_snapshot(reason, tid, Trigger::Crash, patience);
             if matches!(outcome, SnapshotOutcome::Failed(_)) {
                 self.crashed.store(false, Ordering::Release);
             }
@@ -412,7 +422,33 @@ impl Recorder {
         if let Some(thread) = lock(&self.control_thread).take() {
             let _ = thread.join();
         }
+        if let Some(service) = lock(&self.service).take() {
+            service.close();
+        }
     }
+}
+
+/// Starts the thread that connects to the system service, if one is configured.
+fn start_service(
+    session: &Arc<Session>,
+    commands: &mpsc::Sender<Command>,
+) -> Option<ServiceThread> {
+    let (link, path) = (session.link()?, session.config.service.as_ref()?);
+    let (counted, logged) = (Arc::clone(session), Arc::clone(session));
+    let facts = service::Facts {
+        memory: Arc::clone(session.shared()?),
+        ring_bytes: session.config.geometry.bytes() as u64,
+        other_bytes: Sizes::others(&session.config),
+        rings: Box::new(move || u32::try_from(counted.registry.rings()).unwrap_or(u32::MAX)),
+        log: Box::new(move |severity, message| logged.host.log(severity, message)),
+    };
+    let started = ServiceThread::start(path, link, facts, commands.clone());
+    let problem = |e: io::Error| {
+        let message = format!("no service: its thread cannot be started: {e}");
+        session.host.log(Severity::Warning, &message);
+        let _ = commands.send(Command::Service(ServiceCommand::Absent));
+    };
+    started.map_err(problem).ok()
 }
 
 /// Notes that the process starts. After too many starts that failed, the configuration is switched off.

@@ -290,6 +290,24 @@ impl Registry {
             .is_some_and(|entry| entry.stopped_by_request)
     }
 
+    /// Whether no thread may have a ring.
+    pub(crate) fn is_without_rings(&self) -> bool {
+        self.tables().rings.limit == Some(0)
+    }
+
+    /// Whether there is no room for another ring.
+    pub(crate) fn is_full(&self) -> bool {
+        let tables = self.tables();
+        let used = tables.rings.holders.len() + tables.retired.len();
+        tables.closed || tables.rings.limit.is_some_and(|limit| used >= limit)
+    }
+
+    /// Rings in use: those of threads, and retired ones.
+    pub(crate) fn rings(&self) -> usize {
+        let tables = self.tables();
+        tables.rings.holders.len() + tables.retired.len()
+    }
+
     /// Changes the limit. [`evict`](Self::evict) then says which rings are too many.
     pub(crate) fn set_limit(&self, limit: Option<usize>) {
         self.tables().rings.limit = limit;

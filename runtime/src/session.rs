@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hindsight_trace_format::catalogue::Category;
-use hindsight_trace_format::container::{ClockSample, RingMode};
+use hindsight_trace_format::container::{ClockSample, Consent, RingMode};
 
 #[cfg(feature = "check-balance")]
 use crate::balance;
@@ -20,6 +20,7 @@ use crate::names::Names;
 use crate::registry::Registry;
 use crate::rewind::RewindLimit;
 use crate::rules::Rules;
+use crate::service::Link;
 use crate::shared::{SharedMemory, Sizes};
 use crate::stacks::ProcessStacks;
 use crate::sync::lock;
@@ -34,6 +35,10 @@ pub(crate) struct Session {
     pub(crate) config: Config,
     /// The memory that survives the process, if it is configured.
     shared: Option<Arc<SharedMemory>>,
+    /// The connection to the system service, if it is configured and the memory can be shared with it.
+    link: Option<Link>,
+    /// Which strings the process writes itself.
+    consent: Mutex<Consent>,
     /// Rings for calls.
     pool: RingPool,
     /// Rings for events only.
@@ -75,8 +80,16 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(config: Config, host: Box<dyn Host>) -> Self {
         let started = clock::sample();
-        let shared = shared_memory(&config, &*host);
+        let (shared, link) = match &config.service {
+            Some(_) => with_service(&config, &*host).unzip(),
+            None => (shared_memory(&config, &*host), None),
+        };
         let shared_ref = shared.as_ref();
+        // Until the service says how many.
+        let max_rings = match link {
+            Some(_) => Some(0),
+            None => config.max_rings(),
+        };
         Session {
             #[cfg(feature = "lock-free")]
             lock_free: config.protocol == crate::config::Protocol::LockFree
@@ -93,7 +106,7 @@ impl Session {
             threads: AtomicU64::new(0),
             stacks: Arc::new(ProcessStacks::new(&config.stacks, started, shared_ref)),
             started,
-            registry: Registry::new(config.max_rings()),
+            registry: Registry::new(max_rings),
             rewind: RewindLimit::new(config.rewind, started),
             journal: Mutex::default(),
             names: Mutex::new(Names::new(shared_ref)),
@@ -103,6 +116,8 @@ impl Session {
             #[cfg(feature = "check-balance")]
             balance: Mutex::default(),
             shared,
+            link,
+            consent: Mutex::new(config.consent),
             host,
             config,
         }
@@ -111,6 +126,26 @@ impl Session {
     /// The memory that survives the process, if there is one.
     pub(crate) fn shared(&self) -> Option<&Arc<SharedMemory>> {
         self.shared.as_ref()
+    }
+
+    /// The connection to the system service, if there may be one.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        self.link.as_ref()
+    }
+
+    /// Which strings the process writes itself now.
+    pub(crate) fn consent(&self) -> Consent {
+        *lock(&self.consent)
+    }
+
+    /// Strings that need more consent are not written from now on; nor those that need more than is configured.
+    pub(crate) fn set_consent(&self, consent: Consent) {
+        *lock(&self.consent) = consent.min(self.config.consent);
+    }
+
+    /// Whether an uncaught exception is of interest.
+    pub(crate) fn wants_crashes(&self) -> bool {
+        self.config.snapshot_at_crash || self.link.is_some()
     }
 
     /// A registered thread, not traced yet.
@@ -163,7 +198,7 @@ impl Session {
 
     /// Tells the host which hooks are needed: of the categories that threads record, and the one that tells of a crash.
     pub(crate) fn announce_categories(&self) {
-        let crash = match self.config.snapshot_at_crash {
+        let crash = match self.wants_crashes() {
             true => Category::Runtime.bit(),
             false => 0,
         };
@@ -296,6 +331,18 @@ fn shared_memory(config: &Config, host: &dyn Host) -> Option<Arc<SharedMemory>> 
             "rings will not survive this process: {}: {e}{remedy}",
             path.display()
         )
+    };
+    made.map_err(|e| host.log(Severity::Warning, &problem(e)))
+        .ok()
+}
+
+/// The memory that the service gets, and the connection to it. Without either, the process goes on as if no service were
+/// configured; that is logged.
+fn with_service(config: &Config, host: &dyn Host) -> Option<(Arc<SharedMemory>, Link)> {
+    let memory = SharedMemory::unnamed(Sizes::of(config));
+    let made = memory.and_then(|memory| Ok((memory, Link::new()?)));
+    let problem = |e: std::io::Error| {
+        format!("no service: this process has no memory that it can share: {e}. It records as if service= were not configured")
     };
     made.map_err(|e| host.log(Severity::Warning, &problem(e)))
         .ok()

@@ -104,6 +104,7 @@ fn snapshots_while_threads_record(protocol: &str) {
                 SnapshotOutcome::Failed(why) => {
                     assert!(why.starts_with("nothing to write"), "{why}")
                 }
+                SnapshotOutcome::Reported => panic!("there is no service"),
                 SnapshotOutcome::TimedOut => panic!("timed out"),
             }
         }

@@ -207,5 +207,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     put("mapping", "r8", MAPPING.as_bytes())?;
     put("signatures", "one", SIGNATURES.as_bytes())?;
     put("rules", "each-form", RULES.as_bytes())?;
+    let mut script = Script::new("com.example");
+    let work = script.method("com.example.Main.work", "()V");
+    let main = script.ring_log2_bytes(12).thread(100, "main");
+    script.at(main, 10).call(work, 20);
+    let memory = [&[1], &script.shared_memory()[..]].concat();
+    put("service", "memory", &memory)?;
+    // Two processes join; one takes its rings, the other one ends.
+    let steps = [
+        0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 0, 3, 2, 0, 0, 2, 0, 4, 0, 2, 10, 1, 13, 0,
+    ];
+    put("service", "steps", &steps)?;
     Ok(())
 }

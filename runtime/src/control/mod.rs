@@ -8,6 +8,7 @@ mod rate;
 pub(crate) mod retention;
 mod rewinding;
 pub(crate) mod rules;
+mod service;
 pub(crate) mod sharing;
 pub(crate) mod snapshot;
 pub(crate) mod socket;
@@ -21,8 +22,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hindsight_trace_format::shared::Loss;
+
 use rate::Rate;
 use rewinding::Rewinding;
+use service::ServiceRequests;
 use stack_requests::StackRequests;
 
 use crate::clock;
@@ -41,6 +45,7 @@ pub(crate) struct ControlThread<'a> {
     session: &'a Session,
     handshake: Box<dyn Handshake + 'a>,
     rewinding: Rewinding<'a>,
+    service: ServiceRequests<'a>,
     /// The start of this process, until it has succeeded.
     start: Start,
     /// How often the program may trigger snapshots; known when it has done so.
@@ -83,6 +88,7 @@ impl<'a> ControlThread<'a> {
             rate: None,
             handshake: handshake(session),
             rewinding: Rewinding::new(session),
+            service: ServiceRequests::new(session),
             snapshots: 0,
             evicted: 0,
             property: nanoscope::Property::default(),
@@ -93,12 +99,18 @@ impl<'a> ControlThread<'a> {
     /// Executes commands until one ends the control thread, or no sender is left.
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
         let mut stack_requests = StackRequests::new(self.session);
-        self.guarded("the start", |control| sharing::complete(control.session));
+        let mut are_named = false;
         loop {
+            // Naming all classes takes long, and rings of calls must not wait for it.
+            let until_settled = self.service.time_to_settle();
+            if until_settled.is_none() && !std::mem::replace(&mut are_named, true) {
+                self.guarded("the start", |control| sharing::complete(control.session));
+            }
             let pauses = [
                 stack_requests.make_if_due(),
                 self.rewinding.make_exact(),
                 self.watch_start(),
+                until_settled,
             ];
             let command = match next(commands, pauses.into_iter().flatten().min()) {
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -114,6 +126,7 @@ impl<'a> ControlThread<'a> {
             });
         }
         self.guarded("the end of tracing", |control| {
+            control.service.end();
             retention::stop_all(control.session, &mut *control.handshake);
             #[cfg(feature = "check-balance")]
             write_balance_report(control.session);
@@ -168,8 +181,13 @@ impl<'a> ControlThread<'a> {
                 let _ = reply.send(self.prefer(tid));
             }
             Command::CameToForeground { tid } => {
+                self.service.came_to_foreground(tid);
                 self.came_to_foreground(tid);
                 self.property_again();
+            }
+            Command::Service(command) => {
+                let handshake = &mut *self.handshake;
+                self.service.execute(handshake, &mut self.evicted, command);
             }
             Command::Nanoscope {
                 tid,
@@ -182,6 +200,7 @@ impl<'a> ControlThread<'a> {
                 let _ = reply.send(self.property(&value));
             }
             Command::Trim { reply } => {
+                self.service.discard_taken();
                 retention::trim(self.session, &mut *self.handshake);
                 let _ = reply.send(Ok(()));
             }
@@ -223,7 +242,7 @@ impl<'a> ControlThread<'a> {
     /// # Errors
     /// A message for the user, which is logged, too.
     fn admit(&mut self, trigger: Trigger) -> Result<(), String> {
-        if trigger == Trigger::User {
+        if trigger != Trigger::Program {
             return Ok(());
         }
         let now = clock::boottime_ns();
@@ -248,8 +267,14 @@ impl<'a> ControlThread<'a> {
         }
     }
 
-    /// Writes the rings of all threads to a file, if the one who triggers it may do so now.
+    /// Tells the service of the trigger, or writes the rings of all threads to a file if the one who triggers it may do so now.
     fn snapshot(&mut self, reason: &str, triggered_by: u32, trigger: Trigger) -> SnapshotOutcome {
+        if self.service.tell_trigger(reason, triggered_by, trigger) {
+            return SnapshotOutcome::Reported;
+        }
+        if trigger == Trigger::Crash && !self.session.config.snapshot_at_crash {
+            return SnapshotOutcome::Failed("snapshot-at-crash is not configured".into());
+        }
         if let Err(message) = self.admit(trigger) {
             return SnapshotOutcome::Failed(message);
         }
@@ -272,7 +297,9 @@ impl<'a> ControlThread<'a> {
     ) -> Result<SnapshotOutcome, String> {
         let path = snapshot::make_room(self.session)
             .inspect_err(|message| self.session.host.log(Severity::Error, message))?;
-        let (rings, losses) = snapshot::take_rings(self.session, &mut *self.handshake, last);
+        let (mut rings, losses) = snapshot::take_rings(self.session, &mut *self.handshake, last);
+        let mut losses = snapshot::in_words(losses);
+        self.service.give_up_taken(&mut rings, &mut losses);
         let outcome = self.write(
             rings,
             snapshot::Request {
@@ -292,12 +319,8 @@ impl<'a> ControlThread<'a> {
         rings: Vec<TakenRing>,
         mut request: snapshot::Request<'_>,
     ) -> SnapshotOutcome {
-        if self.evicted != 0 {
-            request.losses.push((
-                "rings evicted for other threads (max-rings)".into(),
-                self.evicted,
-            ));
-        }
+        let evicted = [(Loss::RingsEvicted, self.evicted)];
+        request.losses.extend(snapshot::in_words(evicted));
         let written = snapshot::write(self.session, rings, request);
         match written {
             Ok(path) => {
@@ -322,47 +345,11 @@ impl<'a> ControlThread<'a> {
 
     fn start_thread(&mut self, tid: u32) -> Result<(), String> {
         let thread = self.find(tid)?;
-        let registry = &self.session.registry;
         if thread.trace().is_traced() {
             return Err(format!("thread {tid} is traced already"));
         }
         self.make_room(1);
-        if !registry.reserve_ring(tid, clock::boottime_ns()) {
-            return Err(if registry.is_closed() {
-                "tracing has ended because of an internal error; the log has it".into()
-            } else {
-                "there is no room for a ring: other threads took it just now".into()
-            });
-        }
-        self.begin(&thread).inspect_err(|_| {
-            // A thread that has just registered may have begun by itself, and then keeps the right.
-            if !thread.trace().is_traced() {
-                registry.release_ring(tid);
-            }
-        })
-    }
-
-    /// Gives the thread a ring for its calls.
-    fn begin(&mut self, thread: &TracedThread) -> Result<(), String> {
-        let ring = self.session.calls_ring();
-        let mut ring = Some(ring.map_err(|e| format!("no memory for a ring: {e}"))?);
-        let handshake = &mut *self.handshake;
-        if let Some(events) = retention::take_events(self.session, handshake, thread, &mut ring) {
-            self.session.spool.keep(events);
-            return Ok(());
-        }
-        let Some(ring) = ring else {
-            return Ok(());
-        };
-        self.handshake.begin(thread, ring).map_err(|unused| {
-            self.session.put_back(unused);
-            let tid = thread.trace().tid();
-            if thread.trace().is_traced() {
-                format!("thread {tid} is traced already")
-            } else {
-                format!("thread {tid} has ended")
-            }
-        })
+        retention::start_calls(self.session, &mut *self.handshake, &thread)
     }
 
     fn stop_thread(&mut self, tid: u32) -> Result<(), String> {
@@ -391,6 +378,7 @@ impl<'a> ControlThread<'a> {
         if registry.touch(tid, clock::boottime_ns())
             || !self.session.config.threads.selects(tid)
             || registry.is_stopped_by_request(tid)
+            || registry.is_without_rings()
         {
             return;
         }
@@ -452,7 +440,7 @@ impl<'a> ControlThread<'a> {
             path,
         };
         match self.write(vec![taken], request) {
-            SnapshotOutcome::Written(_) => Ok(()),
+            SnapshotOutcome::Written(_) | SnapshotOutcome::Reported => Ok(()),
             SnapshotOutcome::Failed(message) => Err(message),
             SnapshotOutcome::TimedOut => Err("the control thread does not answer".into()),
         }

@@ -102,6 +102,84 @@ pub(crate) fn set_categories(session: &Session, handshake: &mut dyn Handshake, c
     }
 }
 
+/// Gives the thread, which has the right to one, a ring for its calls.
+///
+/// # Errors
+/// A message for the user.
+pub(crate) fn begin_calls(
+    session: &Session,
+    handshake: &mut dyn Handshake,
+    thread: &TracedThread,
+) -> Result<(), String> {
+    let ring = session.calls_ring();
+    let mut ring = Some(ring.map_err(|e| format!("no memory for a ring: {e}"))?);
+    if let Some(events) = take_events(session, handshake, thread, &mut ring) {
+        session.spool.keep(events);
+        return Ok(());
+    }
+    let Some(ring) = ring else {
+        return Ok(());
+    };
+    handshake.begin(thread, ring).map_err(|unused| {
+        session.put_back(unused);
+        let tid = thread.trace().tid();
+        if thread.trace().is_traced() {
+            format!("thread {tid} is traced already")
+        } else {
+            format!("thread {tid} has ended")
+        }
+    })
+}
+
+/// Gives the thread a ring for its calls if there is room.
+///
+/// # Errors
+/// A message for the user.
+pub(crate) fn start_calls(
+    session: &Session,
+    handshake: &mut dyn Handshake,
+    thread: &TracedThread,
+) -> Result<(), String> {
+    let registry = &session.registry;
+    let tid = thread.trace().tid();
+    if !registry.reserve_ring(tid, clock::boottime_ns()) {
+        return Err(if registry.is_closed() {
+            "tracing has ended because of an internal error; the log has it".into()
+        } else if registry.is_without_rings() {
+            "the service gives this process no ring".into()
+        } else {
+            "there is no room for a ring: other threads took it just now".into()
+        });
+    }
+    begin_calls(session, handshake, thread).inspect_err(|_| {
+        // A thread that has just registered may have begun by itself, and then keeps the right.
+        if !thread.trace().is_traced() {
+            registry.release_ring(tid);
+        }
+    })
+}
+
+/// Gives each thread that the configuration selects a ring for its calls, as long as there is room: the main thread first.
+pub(crate) fn start_selected(session: &Session, handshake: &mut dyn Handshake) {
+    let mut threads = session.registry.threads();
+    threads.retain(|thread| {
+        let tid = thread.trace().tid();
+        let is_selected = session.config.threads.selects(tid);
+        is_selected && !thread.trace().is_traced() && !session.registry.is_stopped_by_request(tid)
+    });
+    threads.sort_by_key(|thread| {
+        let tid = thread.trace().tid();
+        (tid != std::process::id(), tid)
+    });
+    for thread in threads {
+        if session.registry.is_full() {
+            break;
+        }
+        // A thread that has ended meanwhile needs none.
+        let _ = start_calls(session, handshake, &thread);
+    }
+}
+
 /// Evicts rings until there is room for `more`; returns how many were evicted.
 pub(crate) fn make_room(session: &Session, handshake: &mut dyn Handshake, more: usize) -> u64 {
     let mut evicted = 0;

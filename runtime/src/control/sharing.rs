@@ -6,6 +6,7 @@ use hindsight_trace_format::container::Symbol;
 
 use crate::clock;
 use crate::control::snapshot::ISA;
+use crate::host::ProcessIdentity;
 use crate::session::Session;
 use crate::shared::{Facts, SharedMemory};
 
@@ -24,7 +25,23 @@ pub(crate) fn publish(session: &Session) {
         ticks_per_second: clock::known_rate(&session.started).unwrap_or(0),
         started: session.started,
     });
-    shared.set_identity(&session.host.identity());
+    name_process(session, shared, None);
+}
+
+/// Writes the process's name, which is not final when the process starts, unless it is what it was before. Returns it.
+pub(crate) fn name_process(
+    session: &Session,
+    shared: &SharedMemory,
+    before: Option<&ProcessIdentity>,
+) -> ProcessIdentity {
+    let identity = session.host.identity();
+    if before != Some(&identity) {
+        if let Some(link) = session.link() {
+            link.set_name(&identity.name);
+        }
+        shared.set_identity(&identity);
+    }
+    identity
 }
 
 /// Adds the counter's rate, which may take 20 ms, and names all classes that are linked now. Other threads go on meanwhile.

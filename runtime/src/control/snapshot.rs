@@ -10,6 +10,7 @@ use hindsight_trace_format::container::{
     Contents, Losses, ProcessFacts, RingContents, Stacks, Symbol,
 };
 use hindsight_trace_format::methods::MethodAddresses;
+use hindsight_trace_format::shared::Loss;
 
 use crate::clock;
 use crate::control::rate::{Rate, BURST};
@@ -51,7 +52,7 @@ pub(crate) fn take_rings(
     session: &Session,
     handshake: &mut dyn Handshake,
     last: bool,
-) -> (Vec<TakenRing>, Vec<(String, u64)>) {
+) -> (Vec<TakenRing>, Vec<(Loss, u64)>) {
     let mut rings = session.registry.take_retired(|_| true);
     let mut without_memory = 0;
     if last {
@@ -100,26 +101,30 @@ pub(crate) fn take_rings(
     // Last, for threads that end or fill a ring meanwhile.
     let (spooled, dropped) = session.spool.take_all();
     rings.extend(spooled);
-    let mut losses = Vec::new();
     let (_, refused) = session.event_rings();
-    for (reason, count) in [
-        ("rings of older events (event-spool)", dropped),
-        (
-            "threads without events: no free ring (event-rings)",
-            refused,
-        ),
-    ] {
-        if count != 0 {
-            losses.push((reason.into(), count));
-        }
-    }
-    if without_memory != 0 {
-        losses.push((
-            "threads no longer traced: no memory for a ring".into(),
-            without_memory,
-        ));
-    }
+    let losses = vec![
+        (Loss::OldEvents, dropped),
+        (Loss::ThreadsWithoutEvents, refused),
+        (Loss::ThreadsStopped, without_memory),
+    ];
     (rings, losses)
+}
+
+/// What is missing in all rings of the process.
+pub(crate) fn losses_so_far(session: &Session) -> [(Loss, u64); 3] {
+    [
+        (Loss::ThreadsNotStarted, session.refused_rings()),
+        (Loss::EventNames, session.names().refused()),
+        (Loss::Stacks, session.stacks.lost()),
+    ]
+}
+
+/// The losses that there are, as files have them.
+pub(crate) fn in_words(losses: impl IntoIterator<Item = (Loss, u64)>) -> Vec<(String, u64)> {
+    let losses = losses.into_iter().filter(|(_, count)| *count != 0);
+    losses
+        .map(|(loss, count)| (loss.text().into(), count))
+        .collect()
 }
 
 /// Writes the rings to a file, returns their memory, and logs and returns the file's path.
@@ -164,13 +169,6 @@ fn write_rings(
         mut losses,
         path,
     } = request;
-    let refused = session.refused_rings();
-    if refused != 0 {
-        losses.push((
-            "threads not traced from their start: no free ring (max-rings)".into(),
-            refused,
-        ));
-    }
     let unnamed_loaders = session.unnamed_loaders();
     if unnamed_loaders != 0 {
         losses.push((
@@ -181,24 +179,9 @@ fn write_rings(
     let identity = session.host.identity();
     let clocks = clock::clocks_since(session.started);
     // After the rings were taken: all nodes that they name are there.
-    let (strings, refused_names) = {
-        let names = session.names();
-        (names.strings(), names.refused())
-    };
-    if refused_names != 0 {
-        losses.push((
-            "names of the program's events: too many".into(),
-            refused_names,
-        ));
-    }
+    let strings = session.names().strings();
     let stacks = session.stacks.snapshot();
-    let lost_stacks = session.stacks.lost();
-    if lost_stacks != 0 {
-        losses.push((
-            "stacks: no room in the table (stack-table)".into(),
-            lost_stacks,
-        ));
-    }
+    losses.extend(in_words(losses_so_far(session)));
     let symbols = symbols(session, rings, &stacks, &mut losses);
     let contents = Contents {
         process: ProcessFacts {
@@ -218,7 +201,7 @@ fn write_rings(
         stacks,
         losses: Losses { counts: losses },
     };
-    match contents.write(&path, session.config.consent) {
+    match contents.write(&path, session.consent()) {
         Ok(()) => Ok(path),
         Err(e) => Err(format!(
             "cannot write the snapshot {}: {e}. Does the folder exist, is it writable, and has it {} MiB free?",

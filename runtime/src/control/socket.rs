@@ -17,7 +17,7 @@
 //! The answer to a command that fails is `error MESSAGE`. Only the process's own user, and root, are served.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use hindsight_trace_format::library_rules;
 use crate::command::{Command, SnapshotOutcome, Trigger};
 use crate::config::{Categories, RingLimit, StackIntervals};
 use crate::control::nanoscope;
-use crate::fork;
+use crate::fork::{self, Descriptor};
 use crate::rewind::Rewind;
 
 /// Maximum length of a line, bytes.
@@ -47,6 +47,7 @@ const SHUT_DOWN: &str = "tracing was shut down";
 /// The listening socket, and the thread that serves one client after the other.
 pub(crate) struct ControlSocket {
     path: PathBuf,
+    descriptor: RawFd,
     closing: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -91,9 +92,10 @@ impl ControlSocket {
                     let _ = client.and_then(|client| serve(client, &commands, &is_closing));
                 }
             })?;
-        fork::close_in_child(descriptor);
+        fork::close_in_child(Descriptor::ControlSocket, descriptor);
         Ok(ControlSocket {
             path: path.to_owned(),
+            descriptor,
             closing,
             thread,
         })
@@ -101,7 +103,7 @@ impl ControlSocket {
 
     /// Ends the thread, and removes the socket.
     pub(crate) fn close(self) {
-        fork::close_in_child(-1);
+        fork::leave_in_child(Descriptor::ControlSocket, self.descriptor);
         self.closing.store(true, Ordering::Release);
         // The connection wakes the thread. It is not joined if it serves a client: that may wait for the control thread,
         // which may be the caller's thread.
@@ -189,6 +191,7 @@ fn execute(line: &str, commands: &mpsc::Sender<Command>) -> Result<String, Strin
                 reply,
             })? {
                 SnapshotOutcome::Written(path) => Ok(path.display().to_string()),
+                SnapshotOutcome::Reported => Ok(String::new()),
                 SnapshotOutcome::Failed(message) => Err(message),
                 SnapshotOutcome::TimedOut => Err("the control thread does not answer".into()),
             }

@@ -20,6 +20,17 @@ fn summary(times: &Histogram) -> String {
     )
 }
 
+/// The connection to the system service as JSON.
+fn service(session: &Session) -> String {
+    session.link().map_or("null".into(), |link| {
+        let now = link.now();
+        format!(
+            r#"{{"connected":{},"accepted":{},"taken":{}}}"#,
+            now.is_connected, now.is_welcome, now.taken
+        )
+    })
+}
+
 /// The state of tracing: the number of files written so far, of starts before this one that failed, and whether tracing has
 /// switched itself off because of them.
 pub(crate) fn status(
@@ -60,7 +71,7 @@ pub(crate) fn status(
             r#""rewind":"{}","held_ns":{},"waited_ns":{},"protocol":"{}","fallbacks":{},"failed_starts":{},"switched_off":{},"#,
             r#""events":{{"categories":[{}],"threads":{},"refused":{},"ring_bytes":{},"#,
             r#""spooled_rings":{},"spooled_ms":{}}},"#,
-            r#""stacks":{{"main_interval_us":{},"interval_us":{},"taken":{},"lost":{},"bytes":{}}},"rules":{}}}"#
+            r#""stacks":{{"main_interval_us":{},"interval_us":{},"taken":{},"lost":{},"bytes":{}}},"rules":{},"service":{}}}"#
         ),
         std::process::id(),
         threads.len(),
@@ -89,5 +100,6 @@ pub(crate) fn status(
         session.stacks.lost(),
         session.stacks.used_bytes(),
         rules::status(session),
+        service(session),
     )
 }

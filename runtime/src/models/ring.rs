@@ -50,6 +50,11 @@ impl Ring {
         self.mode
     }
 
+    /// No ring of a model is in shared memory.
+    pub(crate) fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Address of the first slot.
     pub fn base(&self) -> usize {
         self.slots.as_ptr() as usize

@@ -14,7 +14,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
@@ -23,12 +23,13 @@ use std::sync::{Arc, Mutex};
 use hindsight_trace_format::container::{ClockSample, RingMode};
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::shared::{
-    segments_of, Header, JournalWriter, Region, Regions, RingControl, RingState, StackArena,
+    segments_of, Header, JournalWriter, Loss, Region, Regions, RingControl, RingState, StackArena,
     MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES, SHARED_MAGIC, SHARED_VERSION,
 };
 
+use super::memfd;
 use crate::config::Config;
-use crate::fork;
+use crate::fork::{self, Descriptor};
 use crate::sync::lock;
 
 /// What the memory is made for.
@@ -50,9 +51,10 @@ const JOURNAL_BYTES: u64 = 1 << 26;
 const MANY_RINGS: usize = 64;
 
 impl Sizes {
-    /// What this configuration asks for. A snapshot holds a second ring of each thread for a while.
+    /// What this configuration asks for. A snapshot holds a second ring of each thread for a while; a service holds one more.
     pub(crate) fn of(config: &Config) -> Self {
-        let rings = |threads: usize, more: usize| 2 * threads as u32 + more as u32;
+        let times = if config.service.is_some() { 3 } else { 2 };
+        let rings = |threads: usize, more: usize| times * threads as u32 + more as u32;
         let calls = config.max_rings().unwrap_or(MANY_RINGS);
         let spooled = config.events.spooled_rings();
         Sizes {
@@ -60,10 +62,17 @@ impl Sizes {
             stacks_bytes: 1 << config.stacks.table,
             calls: (rings(calls, 2), config.geometry),
             events: (
-                rings(config.events.max_rings, 2 * spooled),
+                rings(config.events.max_rings, times as usize * spooled),
                 config.events.geometry,
             ),
         }
+    }
+
+    /// The most memory of all but rings of calls, bytes.
+    pub(crate) fn others(config: &Config) -> u64 {
+        let rings = (config.events.max_rings + config.events.spooled_rings()) as u64;
+        let rings = rings * config.events.geometry.bytes() as u64;
+        rings + (1 << config.stacks.table) + JOURNAL_BYTES
     }
 }
 
@@ -87,6 +96,8 @@ struct Unused {
 /// The memory file of this process, mapped.
 pub(crate) struct SharedMemory {
     file: File,
+    /// The file is in memory and has no name: there is no file system whose room could end.
+    is_memfd: bool,
     /// The reserved range.
     start: NonNull<u8>,
     reserved: usize,
@@ -114,6 +125,25 @@ fn new_file(path: &Path) -> io::Result<File> {
     file.open(path)
 }
 
+/// Where the parts stand, and their length together, bytes.
+///
+/// # Errors
+/// If that is too much.
+fn regions(sizes: Sizes) -> io::Result<(Regions, u64)> {
+    let regions = Regions {
+        page: page_bytes(),
+        journal_bytes: sizes.journal_bytes,
+        stacks_bytes: sizes.stacks_bytes,
+        calls: sizes.calls,
+        events: sizes.events,
+    };
+    let bytes = regions.bytes();
+    if bytes > MAX_SHARED_BYTES || regions.rings() > MAX_RINGS {
+        return Err(io::Error::other("the rings are too many, or too large"));
+    }
+    Ok((regions, bytes))
+}
+
 /// Address of a part of the reserved range, and what is mapped there.
 struct Part {
     at: usize,
@@ -128,27 +158,25 @@ impl SharedMemory {
     /// # Errors
     /// If a system call fails, the file system has no room, or the memory would be too long.
     pub(crate) fn create(sizes: Sizes, path: &Path) -> io::Result<Arc<Self>> {
-        let regions = Regions {
-            page: page_bytes(),
-            journal_bytes: sizes.journal_bytes,
-            stacks_bytes: sizes.stacks_bytes,
-            calls: sizes.calls,
-            events: sizes.events,
-        };
-        let bytes = regions.bytes();
-        if bytes > MAX_SHARED_BYTES || regions.rings() > MAX_RINGS {
-            return Err(io::Error::other("the rings are too many, or too large"));
-        }
+        let (regions, bytes) = regions(sizes)?;
         let file = new_file(path)?;
-        let made = Self::with_file(file, regions, bytes);
+        let made = (file.set_len(bytes)).and_then(|()| Self::with_file(file, regions, false));
         if made.is_err() {
             let _ = std::fs::remove_file(path);
         }
         made
     }
 
-    fn with_file(file: File, regions: Regions, bytes: u64) -> io::Result<Arc<Self>> {
-        file.set_len(bytes)?;
+    /// Makes a memory file without a name, whose length cannot be changed where the kernel knows seals, and maps it.
+    ///
+    /// # Errors
+    /// If a system call fails, or the memory would be too long.
+    pub(crate) fn unnamed(sizes: Sizes) -> io::Result<Arc<Self>> {
+        let (regions, bytes) = regions(sizes)?;
+        Self::with_file(memfd::new(bytes)?, regions, true)
+    }
+
+    fn with_file(file: File, regions: Regions, is_memfd: bool) -> io::Result<Arc<Self>> {
         let windows = u64::from(regions.calls.0) * window_bytes(&regions);
         let reserved = before_windows(&regions) + windows;
         let reserved = usize::try_from(reserved).map_err(io::Error::other)?;
@@ -169,6 +197,7 @@ impl SharedMemory {
         let (calls, events) = (regions.calls.0, regions.events.0);
         let memory = SharedMemory {
             file,
+            is_memfd,
             start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
             reserved,
             unused: Mutex::new(Unused {
@@ -184,7 +213,13 @@ impl SharedMemory {
         memory.reserve(after_journal, before_rings(&regions) - after_journal)?;
         memory.map_common()?;
         fork::replace_in_child(memory.start.as_ptr() as usize, memory.reserved);
+        fork::close_in_child(Descriptor::Memory, memory.file.as_raw_fd());
         Ok(Arc::new(memory))
+    }
+
+    /// The file, for another process.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Maps all but the rings of calls.
@@ -276,6 +311,10 @@ impl SharedMemory {
     /// # Errors
     /// If it has none, or cannot promise it.
     fn reserve(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        if self.is_memfd {
+            // There is as much room as the system has memory, and an idle process is to take none.
+            return Ok(());
+        }
         // SAFETY: a system call on this object's own file.
         let error = unsafe {
             libc::posix_fallocate(
@@ -380,6 +419,13 @@ impl SharedMemory {
         self.header().are_named.store(1, Ordering::Release);
     }
 
+    /// So much is missing in the rings.
+    pub(crate) fn set_losses(&self, losses: impl IntoIterator<Item = (Loss, u64)>) {
+        for (loss, count) in losses {
+            self.header().losses[loss as usize].store(count, Ordering::Relaxed);
+        }
+    }
+
     /// A thread records into memory of the process's own instead.
     pub(crate) fn count_outside(&self) {
         self.header().outside.fetch_add(1, Ordering::Relaxed);
@@ -418,6 +464,7 @@ impl SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         fork::replace_in_child(0, 0);
+        fork::leave_in_child(Descriptor::Memory, self.file.as_raw_fd());
         // SAFETY: the range is this object's own; rings keep the object alive.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.reserved) };
     }
@@ -590,6 +637,10 @@ impl SharedRing {
 
     /// Returns the memory to the system. All slots become zero.
     pub(crate) fn release_memory(&mut self) {
+        if fork::is_child() {
+            // Neither the file nor the mapping is there.
+            return;
+        }
         let control = self.control();
         control
             .state

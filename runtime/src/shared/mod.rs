@@ -3,6 +3,7 @@
 //! `hindsight_trace_format::shared` defines what is where.
 
 mod mapping;
+mod memfd;
 mod names;
 
 pub(crate) use mapping::{Facts, SharedMemory, Sizes};

@@ -23,6 +23,7 @@ use crate::config::{self, StackIntervals};
 use crate::shared::SharedMemory;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
+pub(crate) use arena::Pin;
 use quiet::Quiet;
 use sampler::Record;
 pub(crate) use sampler::{Again, Sample, Sampler};
@@ -152,6 +153,11 @@ impl ProcessStacks {
     /// Whether the control thread sleeps until a thread takes a stack.
     pub(crate) fn quiet(&self) -> &Quiet {
         &self.quiet
+    }
+
+    /// Keeps all nodes that the table has now, until the pins are dropped.
+    pub(crate) fn keep_all(&self) -> Vec<Pin<'_>> {
+        self.table.keep_all()
     }
 
     /// A copy of the table.

@@ -66,6 +66,12 @@ impl StackTable {
         true
     }
 
+    /// Keeps both generations as they are, until the pins are dropped. Stacks are lost if the newer one becomes full meanwhile.
+    pub(crate) fn keep_all(&self) -> Vec<Pin<'_>> {
+        let pins = self.arenas.iter().map(|arena| arena.pin(None));
+        pins.flatten().collect()
+    }
+
     /// A copy of all generations, oldest first.
     pub(crate) fn snapshot(&self) -> Stacks {
         let copies = self.arenas.iter().filter_map(|arena| {
@@ -100,6 +106,22 @@ mod tests {
         let pin = table.pin().unwrap();
         let add = |parent, &method: &u64| pin.intern(parent, method, 0).unwrap();
         frames.iter().fold(0, add)
+    }
+
+    #[test]
+    fn nothing_that_is_kept_is_overwritten() {
+        let table = StackTable::new(1 << 16);
+        let node = intern(&table, &[A, B]);
+        assert!(table.next_generation(1));
+        intern(&table, &[C]);
+        let pins = table.keep_all();
+        assert_eq!(pins.len(), 2);
+        assert!(!table.next_generation(2));
+        let stacks = table.snapshot();
+        let frames = stacks.generation(1).unwrap().frames(node);
+        assert_eq!(frames.map(|f| f.method).collect::<Vec<_>>(), [B, A]);
+        drop(pins);
+        assert!(table.next_generation(2));
     }
 
     #[test]

@@ -149,6 +149,11 @@ impl Ring {
         self.shared.as_ref().map(|shared| shared.ring.control())
     }
 
+    /// Whether the ring is in the memory that the process shares.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// Bytes from the start of the memory that the process shares to the first slot; 0 of another ring.
     pub(crate) fn offset(&self) -> u64 {
         if let Some(shared) = &self.shared {

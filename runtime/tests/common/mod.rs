@@ -4,6 +4,9 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod service;
+pub(crate) mod workers;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -71,6 +74,8 @@ pub(crate) struct World {
     pub(crate) ambiguous: Mutex<Vec<u64>>,
     /// The methods of classes that are linked when the recorder starts.
     pub(crate) linked: Mutex<Vec<Symbol>>,
+    /// Runs once, before the linked classes are named.
+    pub(crate) before_names: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The methods of the loader with this number.
     pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
 }
@@ -158,6 +163,10 @@ impl Host for FakeHost {
     }
 
     fn name_linked_classes(&self, named: &mut dyn FnMut(Symbol)) {
+        let before = lock(&self.0.before_names).take();
+        if let Some(before) = before {
+            before();
+        }
         lock(&self.0.linked).drain(..).for_each(named);
     }
 

@@ -119,7 +119,9 @@ const DEVICE_MAY_USE: &[(&str, &str)] = &[
     ("loom", "model check; only with the feature of its name"),
     ("lz4_flex", "compression of a file's sections"),
     ("once_cell", "lazy initialization"),
+    ("serde", "the service's policy, and facts of its reports"),
     ("thiserror", "error types"),
+    ("toml", "the service's policy and detectors"),
 ];
 
 const fn device(folder: &'static str, may_use: &'static [&'static str]) -> Layer {

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::{
-    balance, case_runs, cases, causality, events, graphs, oat, oracle, samples, stress, unit,
+    balance, case_runs, cases, causality, device, events, graphs, oat, oracle, samples, stress,
+    unit,
 };
 
 /// A check, with its options.
@@ -34,6 +35,8 @@ pub(crate) enum Check {
     Cases(case_runs::Options),
     /// Runs random programs whose causes are known, and compares their graphs and the culprits of their stalls
     Causality(causality::Options),
+    /// Runs apps and hindsightd under a random script of stalls, crashes and kills, and reads all reports
+    Device(device::Options),
     /// Compares the calls that stacks show with the calls that the same threads record
     Samples(samples::Options),
 }
@@ -53,6 +56,7 @@ impl Check {
             Check::Events(options) => events::run(options, checkout),
             Check::Cases(options) => cases::run(options, checkout),
             Check::Causality(options) => causality::run(options, checkout),
+            Check::Device(options) => device::run(options, checkout),
             Check::Samples(options) => samples::run(options, checkout),
         }
     }

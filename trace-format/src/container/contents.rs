@@ -25,6 +25,23 @@ pub struct RingContents<'a> {
     pub slots: &'a [u8],
 }
 
+impl RingContents<'_> {
+    /// Writes the sections of the ring with this index.
+    pub(crate) fn write<W: Write + Seek>(
+        &self,
+        writer: &mut Writer<W>,
+        index: u32,
+    ) -> io::Result<()> {
+        writer.ring(index, &self.header, self.slots)?;
+        let anchors = Anchor::encode_all(&self.anchors);
+        writer.section(SectionKind::Anchors, index, &[&anchors])?;
+        if let Some(open) = &self.open_calls {
+            writer.section(SectionKind::OpenCalls, index, &[&open.encode()])?;
+        }
+        Ok(())
+    }
+}
+
 /// The contents of a file.
 #[derive(Debug, Default)]
 pub struct Contents<'a> {
@@ -70,13 +87,13 @@ impl Contents<'_> {
         writer.section(section, 0, &[&self.process.encode()])?;
         writer.section(SectionKind::Clocks, 0, &[&self.clocks.encode()])?;
         for (index, ring) in (0..).zip(&self.rings) {
-            writer.ring(index, &ring.header, ring.slots)?;
-            let anchors = Anchor::encode_all(&ring.anchors);
-            writer.section(SectionKind::Anchors, index, &[&anchors])?;
-            if let Some(open) = &ring.open_calls {
-                writer.section(SectionKind::OpenCalls, index, &[&open.encode()])?;
-            }
+            ring.write(writer, index)?;
         }
+        self.write_rest(writer)
+    }
+
+    /// Writes what comes after the rings.
+    pub(crate) fn write_rest<W: Write + Seek>(&mut self, writer: &mut Writer<W>) -> io::Result<()> {
         let symbols = Symbols {
             symbols: std::mem::take(&mut self.symbols),
         };
@@ -92,7 +109,11 @@ impl Contents<'_> {
 
     /// Replaces the strings that need more consent.
     fn limit(&mut self, consent: Consent) {
-        let mut limit = Limit::new(consent);
+        self.limit_by(&mut Limit::new(consent));
+    }
+
+    /// The same, as a part of a file.
+    pub(crate) fn limit_by(&mut self, limit: &mut Limit) {
         limit.process(&mut self.process);
         limit.strings(&mut self.strings);
         limit.losses(&mut self.losses);

@@ -17,13 +17,16 @@
 //! into segments. A thread that enters a segment clears it first, and then counts it in the ring's control. The newest slot is
 //! then the last one in the current segment that is neither zero nor of a call that was taken back ([`newest`]).
 
+mod ended_ring;
 mod journal;
 mod layout;
 mod losses;
 mod newest;
 mod read;
+mod source;
 mod write;
 
+pub use ended_ring::{EndedRing, RingFilter};
 pub use journal::{Entries, Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
 pub use layout::{
     segments_of, Header, OpenCallsPage, Region, Regions, RingControl, RingState, StackArena,
@@ -32,5 +35,6 @@ pub use layout::{
 };
 pub use losses::Loss;
 pub use newest::newest_in_segment;
-pub use read::{read, Ended, EndedRing, ReadAt, SharedError};
+pub use read::{read, Ended, ReadLimits, SharedReader};
+pub use source::{ReadAt, SharedError};
 pub use write::{Ending, EndingError};

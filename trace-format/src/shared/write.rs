@@ -2,14 +2,18 @@
 //! A `.hindsight` file of a process that has ended.
 
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Seek, Write};
 use std::path::Path;
 
 use crate::container::{
-    ClockSample, Clocks, Consent, Contents, Losses, ProcessFacts, RingContents,
+    ClockSample, Clocks, Consent, Contents, Limit, Losses, ProcessFacts, RingContents, SectionKind,
+    Writer,
 };
+use crate::methods::MethodAddresses;
 
-use super::read::Ended;
+use super::ended_ring::EndedRing;
+use super::read::{Ended, SharedReader};
+use super::source::{ReadAt, SharedError};
 
 /// Why a file is written for a process that has ended, and what its reader knows beside the memory.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +35,9 @@ pub enum EndingError {
     /// Nothing tells how long a tick is.
     #[error("the process ended before the rate of its clock was known, in its first 20 ms")]
     NoRate,
+    /// The memory cannot be read.
+    #[error(transparent)]
+    Read(#[from] SharedError),
     /// It cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
@@ -38,25 +45,26 @@ pub enum EndingError {
 
 impl Ended {
     /// The counter's rate, ticks per second: as the process knew it, or from two samples that are far enough apart.
-    fn rate(&self, now: Option<&ClockSample>) -> Option<u64> {
+    fn rate(&self, now: Option<&ClockSample>) -> Result<u64, EndingError> {
         /// As the runtime: an error of 1 µs is 50 ppm of it.
         const LEAST_NS: u64 = 20_000_000;
         if self.ticks_per_second != 0 {
-            return Some(self.ticks_per_second);
+            return Ok(self.ticks_per_second);
         }
-        let now = now?;
-        let ns = now.monotonic_ns.checked_sub(self.started.monotonic_ns)?;
-        let ticks = now.counter.checked_sub(self.started.counter)?;
-        let rate = u128::from(ticks) * 1_000_000_000 / u128::from(ns.max(1));
-        (ns >= LEAST_NS)
-            .then_some(u64::try_from(rate).ok()?)
-            .filter(|rate| *rate != 0)
+        let measured = || {
+            let now = now?;
+            let ns = now.monotonic_ns.checked_sub(self.started.monotonic_ns)?;
+            let ticks = now.counter.checked_sub(self.started.counter)?;
+            let rate = u128::from(ticks) * 1_000_000_000 / u128::from(ns.max(1));
+            (ns >= LEAST_NS).then_some(u64::try_from(rate).ok()?)
+        };
+        let rate = measured().filter(|rate| *rate != 0);
+        rate.ok_or(EndingError::NoRate)
     }
 
     /// The sample of the clocks at the newest event, computed from the rate.
-    fn end(&self, ticks_per_second: u64) -> ClockSample {
-        let newest = self.rings.iter().map(|ring| ring.header.stopped_counter);
-        let counter = newest.max().unwrap_or(0).max(self.started.counter);
+    fn end(&self, ticks_per_second: u64, newest: u64) -> ClockSample {
+        let counter = newest.max(self.started.counter);
         let ticks = u128::from(counter - self.started.counter);
         let passed = ticks * 1_000_000_000 / u128::from(ticks_per_second);
         let passed = u64::try_from(passed).unwrap_or(u64::MAX);
@@ -65,6 +73,30 @@ impl Ended {
             monotonic_ns: self.started.monotonic_ns.saturating_add(passed),
             boottime_ns: self.started.boottime_ns.saturating_add(passed),
             realtime_ns: self.started.realtime_ns.saturating_add(passed),
+        }
+    }
+
+    /// The clocks; `newest` is the counter at the newest event.
+    fn clocks(&self, now: Option<ClockSample>, newest: u64) -> Result<Clocks, EndingError> {
+        let ticks_per_second = self.rate(now.as_ref())?;
+        let last = now.unwrap_or_else(|| self.end(ticks_per_second, newest));
+        Ok(Clocks {
+            ticks_per_second,
+            source: self.source.clone(),
+            read_traps: self.read_traps,
+            samples: vec![self.started, last],
+        })
+    }
+
+    fn process(&self, ending: &Ending) -> ProcessFacts {
+        ProcessFacts {
+            pid: self.pid,
+            uid: self.uid,
+            name: self.name.clone(),
+            isa: self.isa.clone(),
+            reason: ending.reason.clone(),
+            raised_by: ending.raised_by,
+            extra: self.extra.clone(),
         }
     }
 
@@ -84,16 +116,9 @@ impl Ended {
         if self.rings.is_empty() {
             return Err(EndingError::NoRings);
         }
-        let ticks_per_second = self.rate(ending.now.as_ref()).ok_or(EndingError::NoRate)?;
-        let last = (ending.now).unwrap_or_else(|| self.end(ticks_per_second));
-        let mut rings: Vec<RingContents<'_>> = (self.rings.iter())
-            .map(|ring| RingContents {
-                header: ring.header.clone(),
-                anchors: Cow::Owned(vec![ring.anchor]),
-                open_calls: ring.open_calls.clone(),
-                slots: &ring.raw,
-            })
-            .collect();
+        let newest = self.rings.iter().map(|ring| ring.header.stopped_counter);
+        let clocks = self.clocks(ending.now, newest.max().unwrap_or(0))?;
+        let mut rings: Vec<RingContents<'_>> = self.rings.iter().map(EndedRing::contents).collect();
         rings.sort_by_key(|ring| {
             let header = &ring.header;
             let part = (header.thread, header.part);
@@ -105,21 +130,8 @@ impl Ended {
             )
         });
         Ok(Contents {
-            process: ProcessFacts {
-                pid: self.pid,
-                uid: self.uid,
-                name: self.name.clone(),
-                isa: self.isa.clone(),
-                reason: ending.reason.clone(),
-                raised_by: ending.raised_by,
-                extra: self.extra.clone(),
-            },
-            clocks: Clocks {
-                ticks_per_second,
-                source: self.source.clone(),
-                read_traps: self.read_traps,
-                samples: vec![self.started, last],
-            },
+            process: self.process(ending),
+            clocks,
             rings,
             symbols: self.symbols.clone(),
             strings: self.strings.clone(),
@@ -128,5 +140,77 @@ impl Ended {
                 counts: self.losses.clone(),
             },
         })
+    }
+}
+
+impl EndedRing {
+    fn contents(&self) -> RingContents<'_> {
+        RingContents {
+            header: self.header.clone(),
+            anchors: Cow::Owned(vec![self.anchor]),
+            open_calls: self.open_calls.clone(),
+            slots: &self.raw,
+        }
+    }
+}
+
+impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
+    /// Writes the sections of a file with all that is in the memory, one ring after the other: only one of them is in memory at
+    /// a time. No string that needs more consent gets into the file.
+    ///
+    /// # Errors
+    /// If there is nothing to write, the times of events cannot be known, or the memory cannot be read. The writer's file is
+    /// not complete then.
+    pub fn write<W: Write + Seek>(
+        mut self,
+        writer: &mut Writer<W>,
+        ending: &Ending,
+        consent: Consent,
+    ) -> Result<(), EndingError> {
+        if self.ring_count() == 0 {
+            return Err(EndingError::NoRings);
+        }
+        let mut limit = Limit::new(consent);
+        self.ended.rate(ending.now.as_ref())?;
+        self.read_process()?;
+        let mut process = self.ended.process(ending);
+        limit.process(&mut process);
+        writer.section(SectionKind::Process, 0, &[&process.encode()])?;
+        if ending.now.is_some() {
+            let clocks = self.ended.clocks(ending.now, 0)?;
+            writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+        }
+        let (mut index, mut newest) = (0, 0);
+        let mut addresses = MethodAddresses::default();
+        for ring in self.order(ending.raised_by) {
+            let Some(ring) = self.ring(ring) else {
+                continue;
+            };
+            ring.add_methods(&mut addresses);
+            newest = newest.max(ring.header.stopped_counter);
+            let mut ring = ring.contents();
+            limit.thread(&mut ring.header.name);
+            ring.write(writer, index)?;
+            index += 1;
+        }
+        if index == 0 {
+            return Err(EndingError::NoRings);
+        }
+        if ending.now.is_none() {
+            let clocks = self.ended.clocks(None, newest)?;
+            writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
+        }
+        let ended = self.finish(addresses)?;
+        let mut rest = Contents {
+            symbols: ended.symbols,
+            strings: ended.strings,
+            stacks: ended.stacks,
+            losses: Losses {
+                counts: ended.losses,
+            },
+            ..Contents::default()
+        };
+        rest.limit_by(&mut limit);
+        Ok(rest.write_rest(writer)?)
     }
 }

@@ -23,11 +23,12 @@ public final class Hindsight {
     /**
      * Saves a snapshot of all traced threads, as they were just before this call, in one file. Blocks until the file
      * has its final name, which takes from tens of milliseconds to a second; call it from a thread that no other thread
-     * waits for. Traced threads go on meanwhile.
+     * waits for. Traced threads go on meanwhile. With a connection to the system service, the service is told instead, and
+     * decides whether to save a report.
      *
      * @param reason one line for the reader of the trace: the event, and the limit that it exceeded
-     * @return the path of the file; null if tracing is off, if the file could not be written, or if it was not complete
-     *     after 30 seconds and may still appear (the log says which)
+     * @return the path of the file; null if tracing is off, if the service was told, if the file could not be written, or
+     *     if it was not complete after 30 seconds and may still appear (the log says which)
      */
     public static String anomaly(String reason) {
         if (reason == null) {

@@ -220,6 +220,7 @@ public final class Watchdog implements Looper.Observer {
                 return;
             }
             reportedStart = start;
+            // Hindsight knows a report of the watchdog by these words (runtime/src/control/service.rs).
             pendingReason = "a message on " + watched.getName() + " took " + took + " ms, over "
                     + limitMillis + " ms: " + describe(msg);
         }

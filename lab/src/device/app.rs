@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An app of the device: see `lab/device/com/example/device/DeviceApp.java`.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use crate::error::{Error, IoContext as _, Result};
+
+/// A running app. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct DeviceApp {
+    child: Child,
+    /// The lines that it prints, until it ends.
+    lines: Receiver<String>,
+    log: PathBuf,
+}
+
+impl Drop for DeviceApp {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The longest time that an app takes for one thing, on a machine that does much else.
+const LIMIT: Duration = Duration::from_secs(300);
+
+impl DeviceApp {
+    pub(super) fn start(mut command: Command, logs: &Path) -> Result<DeviceApp> {
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let log = logs.join(format!("app-{number}.txt"));
+        let errors = File::create(&log).context("write", &log)?;
+        let program = PathBuf::from(command.get_program());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .context("run", &program)?;
+        let (sender, lines) = mpsc::channel();
+        if let Some(output) = child.stdout.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        let mut app = DeviceApp { child, lines, log };
+        app.expect("ready")?;
+        Ok(app)
+    }
+
+    /// The kernel's id of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its log.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Tells the app to do something, and does not wait for it.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn tell(&mut self, command: &str) -> Result<()> {
+        let input = self.child.stdin.as_mut();
+        let sent = input.map_or(Ok(()), |input| writeln!(input, "{command}"));
+        sent.context("tell the app with the log", &self.log)
+    }
+
+    /// Tells the app to do something, and waits until it has done so.
+    ///
+    /// # Errors
+    /// If it ends, cannot do it, or does not answer.
+    pub fn ask(&mut self, command: &str) -> Result<()> {
+        self.tell(command)?;
+        self.expect("ok")
+    }
+
+    /// Waits for this line. Reports of stalls are passed over.
+    fn expect(&mut self, expected: &str) -> Result<()> {
+        let fault = loop {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(line) if line == expected => return Ok(()),
+                Ok(line) if line.starts_with("stall ") => {}
+                Ok(line) => break format!("it said '{line}'"),
+                Err(RecvTimeoutError::Disconnected) => break "it has ended".to_owned(),
+                Err(RecvTimeoutError::Timeout) => break "it does not answer".to_owned(),
+            }
+        };
+        let log = self.log.display();
+        Err(Error::Other(format!(
+            "an app was to say '{expected}': {fault} (its log is {log})"
+        )))
+    }
+
+    /// Kills it by SIGKILL, and waits for its end.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    /// If the system cannot tell.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        self.child.wait().context("wait for the app of", &self.log)
+    }
+}

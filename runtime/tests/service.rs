@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the system service asks of a process, and what it is told.
+
+mod common;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use common::service::{until, FakeService, Peer};
+use common::workers::{numbers, waits, Process, Task, Worker, METHOD, PATIENCE};
+use common::{snapshots, World};
+use hindsight_runtime::SnapshotOutcome;
+use hindsight_trace_format::catalogue::Category;
+use hindsight_trace_format::container::{Consent, Reader, RingMode, Symbol};
+use hindsight_trace_format::protocol::{
+    Configuration, FromProcess, FromService, TakeOutcome, Trigger, TriggerSeverity,
+};
+use hindsight_trace_format::shared::{EndedRing, Loss};
+
+#[test]
+fn rings_are_granted_taken_read_and_released() {
+    let (process, service) = Process::start("trace=all,ring=16", FakeService::at);
+    std::thread::scope(|scope| {
+        let (mut peer, hello) = service.accept();
+        assert_eq!(
+            (hello.name.as_str(), hello.held, hello.taken),
+            ("test", 0, 0)
+        );
+        assert_eq!((hello.ring_bytes, hello.is_foreground), (1 << 16, false));
+        let worker = Worker::start(scope, &process);
+        worker.record(1);
+        assert!(!worker.is_traced(), "the service has not answered yet");
+        peer.send(&FromService::Welcome { version: 1 });
+        assert_eq!(peer.configure(2, waits()), 1);
+        assert_eq!(
+            worker.ask(Task::Look),
+            (true, waits() | Category::Recording.bit())
+        );
+
+        worker.record(500);
+        assert_eq!(peer.take(7), TakeOutcome::Taken);
+        worker.record(100);
+        let first = peer.read();
+        let taken = || first.rings.iter().filter(|ring| ring.header.part == 0);
+        assert_eq!(numbers(taken()), (2..=501).collect::<Vec<_>>());
+        assert_eq!(numbers(&first.rings), (2..=601).collect::<Vec<_>>());
+        assert_eq!(first.rings[0].header.tid, worker.tid);
+        worker.record(10_000);
+        let second = peer.read();
+        let again = second.rings.iter().filter(|ring| ring.header.part == 0);
+        assert!(again.eq(taken()), "taken rings do not change");
+        assert_eq!(peer.take(8), TakeOutcome::Refused, "one is held");
+
+        peer.release(8);
+        assert_eq!(peer.configure(2, waits()), 2, "it is another report's");
+        peer.release(7);
+        assert_eq!(peer.configure(2, waits()), 1);
+        worker.record(10);
+        let third = peer.read();
+        assert!(third.rings.iter().all(|ring| ring.header.part == 1));
+        assert_eq!(numbers(&third.rings).last(), Some(&10_611));
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
+fn rings_do_not_wait_for_the_names_of_all_classes() {
+    let world = World::default();
+    let (begins, has_begun) = channel();
+    let (go, goes_on) = channel::<()>();
+    *world.before_names.lock().unwrap() = Some(Box::new(move || {
+        begins.send(()).unwrap();
+        let _ = goes_on.recv();
+    }));
+    let (process, service) = Process::start_in(world, "trace=all,ring=16", FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let (mut peer, _) = service.accept();
+        peer.send(&FromService::Welcome { version: 1 });
+        peer.send(&FromService::Configure(Configuration {
+            call_rings: 1,
+            ..Configuration::default()
+        }));
+        // On a machine on which this took ten seconds, it has given up waiting for the service.
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        let is_in_time = process.started.elapsed() < Duration::from_secs(10);
+        assert!(worker.is_traced() || !is_in_time);
+        go.send(()).unwrap();
+        assert_eq!(peer.next(), Some(FromProcess::Held { rings: 1 }));
+        until("names are written", || peer.read().are_named);
+    });
+    process.recorder.shutdown();
+}
+
+/// Memory that the file takes, bytes.
+fn taken_memory(peer: &Peer) -> u64 {
+    peer.memory().metadata().unwrap().blocks() * 512
+}
+
+#[test]
+fn rings_that_are_taken_away_give_their_memory_back() {
+    const RING: u64 = 1 << 20;
+    let (process, service) = Process::start(
+        "trace=all,ring=20,max-rings=3,socket=DIR/control",
+        FakeService::at,
+    );
+    std::thread::scope(|scope| {
+        let start = |_| Worker::start(scope, &process);
+        let workers: Vec<Worker> = (0..4).map(start).collect();
+        let traced = || workers.iter().filter(|worker| worker.is_traced()).count();
+        // The service may grant more than the process is configured for.
+        let (mut peer, hello, held) = service.welcome(10, 0);
+        assert_eq!((hello.held, held, traced()), (0, 3, 3));
+        let nothing = taken_memory(&peer);
+        let fill = || {
+            for worker in &workers {
+                worker.record(RING / 8);
+            }
+        };
+        fill();
+        let three = taken_memory(&peer) - nothing;
+        assert!((3 * RING..4 * RING).contains(&three), "{three}");
+        assert_eq!((peer.configure(1, 0), traced()), (1, 1));
+        let one = taken_memory(&peer).saturating_sub(nothing);
+        assert!((RING * 9 / 10..2 * RING).contains(&one), "{one}");
+
+        // A taken ring is in use, too.
+        assert_eq!(peer.take(1), TakeOutcome::Taken);
+        assert_eq!((peer.configure(0, 0), traced()), (1, 0));
+        assert_eq!(peer.take(2), TakeOutcome::Refused);
+        let one = taken_memory(&peer).saturating_sub(nothing);
+        assert!((RING * 9 / 10..2 * RING).contains(&one), "{one}");
+        peer.release(1);
+        assert_eq!(peer.configure(0, 0), 0);
+        assert_eq!(peer.take(3), TakeOutcome::Nothing);
+        let none = taken_memory(&peer).saturating_sub(nothing);
+        assert!(none < RING / 4, "{none}");
+
+        assert_eq!((peer.configure(2, 0), traced()), (2, 2));
+        fill();
+        // Threads that end keep their rings, which go first.
+        let mut rest = workers;
+        let ends = rest.iter().position(Worker::is_traced).unwrap();
+        drop(rest.remove(ends));
+        until("the ended thread keeps its ring", || {
+            process.command("status").contains(r#""retired_rings":1"#)
+        });
+        let traced = || rest.iter().filter(|worker| worker.is_traced()).count();
+        assert_eq!((peer.configure(2, 0), traced()), (2, 1));
+        assert_eq!((peer.configure(1, 0), traced()), (1, 1));
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
+fn events_and_stacks_and_names_are_in_the_memory() {
+    let world = World::default();
+    let linked = (0..100).map(|n| Symbol {
+        address: METHOD + 8 * n,
+        class: "Class".into(),
+        name: format!("m{n}"),
+        ..Symbol::default()
+    });
+    world.linked.lock().unwrap().extend(linked);
+    let options = "trace=off,event-ring=12,event-spool=16";
+    let (process, service) = Process::start_in(world, options, FakeService::at);
+    // A zygote's child gets its name after its start.
+    *process.world.name.lock().unwrap() = Some("com.example.app".into());
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let categories = waits() | Category::Stacks.bit();
+        let (mut peer, hello, held) = service.welcome(5, categories);
+        assert_eq!(hello.name, "test");
+        assert_eq!(held, 0, "no thread is selected");
+        // More than the ring has, so that some are in the spool.
+        worker.record(600);
+        worker.ask(Task::Stack);
+        assert_eq!(peer.take(1), TakeOutcome::Taken);
+        let ended = peer.read();
+        assert_eq!(numbers(&ended.rings), (1..=600).collect::<Vec<_>>());
+        let is_events = |ring: &EndedRing| ring.header.mode == RingMode::Events;
+        assert!(ended.rings.iter().all(is_events));
+        assert!(ended.rings.len() > 3, "{}", ended.rings.len());
+        assert_eq!(ended.name, "com.example.app");
+        let nodes = &ended.stacks.generations[0].nodes;
+        let methods: Vec<_> = nodes.iter().map(|node| node.method).collect();
+        assert_eq!(methods, [METHOD, METHOD + 8]);
+        assert!(
+            ended.are_named && ended.losses.is_empty(),
+            "{:?}",
+            ended.losses
+        );
+        let names: Vec<_> = ended.symbols.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["m0", "m1"]);
+        // More than the ring and the spool have.
+        peer.release(1);
+        worker.record(10_000);
+        assert_eq!(peer.take(2), TakeOutcome::Taken);
+        let losses = peer.read().losses;
+        let [(what, dropped)] = &losses[..] else {
+            panic!("{losses:?}");
+        };
+        assert!(what == Loss::OldEvents.text() && *dropped > 1, "{losses:?}");
+        peer.release(2);
+        // Off: nothing is kept.
+        assert_eq!(peer.configure(0, 0), 0);
+        assert_eq!(peer.read().rings, []);
+        worker.record(100);
+        assert_eq!(peer.take(3), TakeOutcome::Nothing);
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
+fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
+    let options = "trace=all,ring=16,snapshot-interval=60,socket=DIR/control";
+    let (process, service) = Process::start(options, FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let (mut peer, ..) = service.welcome(2, 0);
+        process.recorder.thread_in_foreground(worker.tid);
+        let foreground = FromProcess::Foreground {
+            is_foreground: true,
+            tid: worker.tid,
+        };
+        assert_eq!(peer.next(), Some(foreground));
+        let mut last = 0;
+        let mut trigger = |severity, detector: &str, reason: &str| {
+            let Some(FromProcess::Trigger(trigger)) = peer.next() else {
+                panic!("no trigger comes");
+            };
+            assert!(trigger.at_boottime_ns > last);
+            last = trigger.at_boottime_ns;
+            let expected = Trigger {
+                severity,
+                detector: detector.into(),
+                reason: reason.into(),
+                tid: worker.tid,
+                at_boottime_ns: last,
+            };
+            assert_eq!(trigger, expected);
+        };
+        // More often than the process may write.
+        for _ in 0..20 {
+            let outcome = process
+                .recorder
+                .snapshot("odd".into(), worker.tid, PATIENCE);
+            assert_eq!(outcome, SnapshotOutcome::Reported);
+            trigger(TriggerSeverity::Requested, "program", "odd");
+        }
+        let slow = "a message on main took 700 ms, over 500 ms: H";
+        process.recorder.snapshot(slow.into(), worker.tid, PATIENCE);
+        trigger(TriggerSeverity::Slow, "slow-message", slow);
+        process.recorder.crashed("E", worker.tid, PATIENCE);
+        trigger(TriggerSeverity::Fatal, "uncaught-exception", "crash: E");
+        process.recorder.crashed("F", worker.tid, PATIENCE);
+        assert_eq!(snapshots(process.folder.path()), [] as [PathBuf; 0]);
+        let status = process.command("status");
+        assert!(
+            status.contains(r#""service":{"connected":true,"accepted":true,"taken":0}"#),
+            "{status}"
+        );
+        // A user's wish is still the process's own.
+        assert!(process.command("snapshot mine").starts_with("ok /"));
+        process.recorder.shutdown();
+        assert_eq!(peer.next(), Some(FromProcess::Farewell));
+        assert!(peer.ends());
+    });
+}
+
+#[test]
+fn consent_is_what_both_sides_agree_to() {
+    let options = "trace=all,ring=16,consent=names,socket=DIR/control";
+    let (process, service) = Process::start(options, FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let (mut peer, ..) = service.welcome(2, 0);
+        for (consent, written) in [
+            (Consent::Content, Consent::Names),
+            (Consent::Structure, Consent::Structure),
+            (Consent::Names, Consent::Names),
+        ] {
+            peer.send(&FromService::Configure(Configuration {
+                call_rings: 2,
+                consent,
+                ..Configuration::default()
+            }));
+            assert!(peer.next().is_some());
+            worker.record(5);
+            let answer = process.command("snapshot mine");
+            let file = std::fs::read(answer.trim().strip_prefix("ok ").unwrap()).unwrap();
+            let reader = Reader::new(&file).unwrap();
+            let losses = reader.losses().unwrap().counts;
+            assert_eq!(losses, [], "waiting for the service is no loss");
+            let facts = reader.process().unwrap().extra;
+            let found = facts.iter().find(|(key, _)| key == "consent");
+            assert_eq!(found.map(|(_, level)| level.as_str()), Some(written.name()));
+        }
+    });
+    process.recorder.shutdown();
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Processes of their own with a system service: one that is killed, one that forks, and one that can share no memory.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use common::service::{until, FakeService};
+use common::workers::{numbers, record, waits, PATIENCE};
+use common::{gettid, FakeHost, Managed, World};
+use hindsight_runtime::{Recorder, Severity, SnapshotOutcome};
+use hindsight_trace_format::protocol::{FromProcess, TakeOutcome};
+
+/// Calls a test of this file in a process of its own; it is killed in the end.
+struct Other {
+    child: Child,
+    folder: tempfile::TempDir,
+    service: FakeService,
+}
+
+/// Where a child finds its folder.
+const FOLDER: &str = "HINDSIGHT_TEST_FOLDER";
+
+impl Other {
+    fn start(test: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let service = FakeService::at(&folder.path().join("service"));
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", test])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        Other {
+            child,
+            folder,
+            service,
+        }
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The recorder of a child; `None` if this is none.
+fn as_child(options: &str) -> Option<(Recorder, Arc<World>, PathBuf)> {
+    let folder = std::env::var_os(FOLDER).map(PathBuf::from)?;
+    let world = Arc::new(World::default());
+    let host = Box::new(FakeHost(Arc::clone(&world)));
+    let text = format!("{options},dir={0},service={0}/service", folder.display());
+    let recorder = Recorder::start(common::parse(&text).unwrap(), host).unwrap();
+    Some((recorder, world, folder))
+}
+
+/// Records until it is killed.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_that_records() {
+    let Some((recorder, world, _)) = as_child("trace=all,ring=14") else {
+        return;
+    };
+    Managed::run(&recorder, &world, |thread| {
+        for number in 1.. {
+            record(thread, number);
+            thread.safepoint();
+        }
+    });
+}
+
+#[test]
+fn the_rings_of_a_killed_process_can_be_read() {
+    for nth in 0..10 {
+        let mut other = Other::start("child_that_records");
+        let (mut peer, ..) = other.service.welcome(1, waits());
+        // At different places, some in rings that were taken and exchanged.
+        until("it records", || {
+            numbers(&peer.read().rings).len() > 1 + 30 * nth
+        });
+        if nth % 2 == 1 {
+            assert_eq!(peer.take(1), TakeOutcome::Taken);
+        }
+        other.child.kill().unwrap();
+        other.child.wait().unwrap();
+        assert!(peer.ends());
+        let ended = peer.read();
+        for ring in &ended.rings {
+            let numbers = numbers([ring]);
+            assert!(numbers.windows(2).all(|w| w[1] == w[0] + 1), "{numbers:?}");
+        }
+        assert!(!numbers(&ended.rings).is_empty());
+        assert_eq!(ended.rings.len(), 1 + nth % 2);
+        assert_eq!((ended.name.as_str(), ended.pid), ("test", other.child.id()));
+    }
+}
+
+/// A filter of system calls by which this one fails with ENOSYS in this process from now on. False if the kernel has no filters.
+fn forbid(call: libc::c_long) -> bool {
+    /// Loads the number of the call.
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut steps = [
+        step(LOAD, 0, 0, 0),
+        step(JUMP_IF_EQUAL, 0, 1, call as u32),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: `program` is a filter that the kernel copies.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                libc::SECCOMP_FILTER_FLAG_TSYNC,
+                &raw const program,
+            ) == 0
+    }
+}
+
+/// Without memory to share, it is traced as without a service.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_without_memory_files() {
+    if std::env::var_os(FOLDER).is_none() {
+        return;
+    }
+    if !forbid(libc::SYS_memfd_create) {
+        println!(
+            "skipped: a process without memfd_create: the kernel has no filters of system calls"
+        );
+        return;
+    }
+    let (recorder, world, folder) = as_child("trace=all,ring=14,socket=/nonexistent/s").unwrap();
+    let warnings = || {
+        let log = world.log.lock().unwrap();
+        let about = |(_, message): &&(Severity, String)| message.starts_with("no service: ");
+        log.iter().filter(about).count()
+    };
+    assert_eq!(warnings(), 1);
+    Managed::run(&recorder, &world, |thread| {
+        assert!(thread.is_traced());
+        record(thread, 1);
+        let outcome = thread.native(|| recorder.snapshot("odd".into(), 0, PATIENCE));
+        assert!(
+            matches!(outcome, SnapshotOutcome::Written(_)),
+            "{outcome:?}"
+        );
+        thread.native(|| recorder.thread_in_foreground(gettid()));
+    });
+    recorder.shutdown();
+    assert_eq!(warnings(), 1);
+    std::fs::write(folder.join("passed"), "").unwrap();
+}
+
+#[test]
+fn without_memory_to_share_a_process_records_as_without_a_service() {
+    let mut other = Other::start("child_without_memory_files");
+    assert!(other.child.wait().unwrap().success());
+    if other.folder.path().join("passed").exists() {
+        assert!(!other.service.has_client());
+        return;
+    }
+    assert!(
+        std::env::var_os("HINDSIGHT_REQUIRE_TOOLS").is_none(),
+        "skipped"
+    );
+    println!("skipped: a process without memfd_create: the kernel has no filters of system calls");
+}
+
+/// Forks a child that stays, and ends.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_that_forks() {
+    let Some((recorder, world, folder)) = as_child("trace=all,ring=14") else {
+        return;
+    };
+    let are_open = |part: &str| {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let open = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        open.filter(|to| to.to_string_lossy().contains(part))
+            .count()
+    };
+    Managed::run(&recorder, &world, |thread| {
+        while !thread.is_traced() {
+            thread.native(std::thread::yield_now);
+        }
+        record(thread, 1);
+        // The test harness has no sockets.
+        assert_eq!((are_open("socket:"), are_open("memfd:hindsight")), (1, 1));
+        // SAFETY: the child does little, and ends by a signal or _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let left = are_open("socket:") + are_open("memfd:") + are_open("event");
+            for number in 2..10_000 {
+                record(thread, number);
+            }
+            recorder.thread_in_foreground(gettid());
+            recorder.shutdown();
+            std::fs::write(folder.join("child"), format!("{left}")).unwrap();
+            loop {
+                // SAFETY: no precondition. The test kills it.
+                unsafe { libc::pause() };
+            }
+        }
+        std::fs::write(folder.join("pid"), child.to_string()).unwrap();
+        until("the child has looked", || {
+            std::fs::read_to_string(folder.join("child")).is_ok_and(|text| !text.is_empty())
+        });
+        record(thread, 2);
+    });
+    recorder.shutdown();
+}
+
+/// Kills a process that is no child.
+struct Killed(i32);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // SAFETY: a process that the test has made.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+    }
+}
+
+#[test]
+fn a_forked_child_neither_keeps_the_connection_nor_writes_into_the_memory() {
+    let mut other = Other::start("child_that_forks");
+    let (mut peer, ..) = other.service.welcome(1, waits());
+    let read = |name: &str| std::fs::read_to_string(other.folder.path().join(name));
+    until("it forks", || {
+        read("pid").is_ok_and(|pid| pid.parse::<i32>().is_ok())
+    });
+    let forked = Killed(read("pid").unwrap().parse().unwrap());
+    assert_eq!(peer.next(), Some(FromProcess::Farewell));
+    assert!(peer.ends());
+    assert_eq!(
+        read("child").unwrap(),
+        "0",
+        "descriptors that the child has"
+    );
+    assert!(other.child.wait().unwrap().success());
+    // SAFETY: no precondition.
+    assert_eq!(unsafe { libc::kill(forked.0, 0) }, 0, "the child lives");
+    // The parent is gone, and has told of its end: its rings were released.
+    assert_eq!(peer.read().rings, []);
+}

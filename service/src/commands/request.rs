@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lines of clients.
+
+use std::path::PathBuf;
+
+use crate::engine::Report;
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The state of the service.
+    Status,
+    /// All reports.
+    Reports,
+    /// A report's trace.
+    Get(Report),
+    /// A report is not needed any more.
+    Remove(Report),
+    /// The policy in this file.
+    PolicyFile(PathBuf),
+    /// The policy that follows the line.
+    PolicyText(String),
+    /// The policy that the service was started with.
+    PolicyDefault,
+    /// A report of these processes.
+    Report {
+        /// Name or process id.
+        process: String,
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+const KNOWN: &str = "status, reports, get ID, remove ID, policy PATH, policy -, policy default, report PROCESS REASON";
+
+/// The command in a line, without its end. The text of a policy is added later.
+pub(super) fn parse(line: &str) -> Result<Request, String> {
+    let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let rest = rest.trim();
+    let number = || {
+        rest.parse::<Report>().map_err(|_| {
+            format!("'{rest}' is no number of a report; 'reports' lists them: '{command} 12'")
+        })
+    };
+    let alone = |request| match rest {
+        "" => Ok(request),
+        more => Err(format!(
+            "'{command}' takes nothing after it: remove '{more}'"
+        )),
+    };
+    match command {
+        "status" => alone(Request::Status),
+        "reports" => alone(Request::Reports),
+        "get" => number().map(Request::Get),
+        "remove" => number().map(Request::Remove),
+        "policy" => match rest {
+            "" => Err("the file is missing: 'policy PATH', 'policy -' or 'policy default'".into()),
+            "-" => Ok(Request::PolicyText(String::new())),
+            "default" => Ok(Request::PolicyDefault),
+            path if path.starts_with('/') => Ok(Request::PolicyFile(path.into())),
+            path => Err(format!(
+                "'{path}' does not begin with '/': the service has another working directory"
+            )),
+        },
+        "report" => match rest.split_once(' ') {
+            Some((process, reason)) => Ok(Request::Report {
+                process: process.to_owned(),
+                reason: reason.trim().to_owned(),
+            }),
+            None => Err("the reason is missing: 'report PROCESS REASON'".into()),
+        },
+        _ => Err(format!("there is no command '{command}'; known: {KNOWN}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_commands_or_errors_with_a_remedy() {
+        let good = [
+            ("status", Request::Status),
+            ("get 12", Request::Get(12)),
+            ("policy /a b", Request::PolicyFile("/a b".into())),
+            ("policy -", Request::PolicyText(String::new())),
+            ("policy default", Request::PolicyDefault),
+            (
+                "report com.example it is  slow",
+                Request::Report {
+                    process: "com.example".into(),
+                    reason: "it is  slow".into(),
+                },
+            ),
+        ];
+        for (line, request) in good {
+            assert_eq!(parse(line), Ok(request));
+        }
+        for (line, part) in [
+            ("", "known: status"),
+            ("get", "'reports' lists them"),
+            ("remove -1", "no number"),
+            ("status now", "remove 'now'"),
+            ("policy", "'policy PATH'"),
+            ("policy a", "begin with '/'"),
+            ("report x", "the reason is missing"),
+        ] {
+            assert!(parse(line).unwrap_err().contains(part), "{line}");
+        }
+    }
+}

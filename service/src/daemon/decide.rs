@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the daemon needs of the engine.
+
+use crate::engine::{Action, Engine, Event, Now};
+use crate::json;
+use crate::policy::Policy;
+
+/// Decides.
+pub trait Decide {
+    /// Something happened; the actions are carried out in this order.
+    fn handle(&mut self, now: Now, event: Event) -> Vec<Action>;
+
+    /// Puts a policy in force; `None`: the one that was in force when the service was started. Actions that follow from it are
+    /// carried out.
+    ///
+    /// # Errors
+    /// If the policy is none: a message for people, with the line and the remedy. The old policy stays in force.
+    fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, String>;
+
+    /// The state for people and tools: one line of JSON, an object.
+    fn status(&self) -> String;
+
+    /// What must be known after the service was started again; asked for when it ends.
+    fn state_at_end(&self, now: Now) -> Option<String>;
+}
+
+/// The engine, and the policy that it began with.
+pub struct Decider {
+    engine: Engine,
+    first: Policy,
+}
+
+impl Decider {
+    /// Decides by this engine.
+    pub fn new(engine: Engine) -> Self {
+        let first = engine.policy().clone();
+        Decider { engine, first }
+    }
+}
+
+impl Decide for Decider {
+    fn handle(&mut self, now: Now, event: Event) -> Vec<Action> {
+        self.engine.handle(now, event)
+    }
+
+    fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, String> {
+        let policy = match text {
+            Some(text) => Policy::parse(text).map_err(|e| e.to_string())?,
+            None => self.first.clone(),
+        };
+        Ok(self.engine.set_policy(now, policy))
+    }
+
+    fn status(&self) -> String {
+        json::to_string(&self.engine.status())
+    }
+
+    fn state_at_end(&self, now: Now) -> Option<String> {
+        Some(self.engine.save_limits(now))
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The descriptors of each process, and the actions that need them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use hindsight_trace_format::protocol::FromService;
+use hindsight_trace_format::shared::ReadLimits;
+
+use crate::commands::Commands;
+use crate::engine::{About, Connection, Now, Report};
+use crate::os::{send_packet, Poll, Process, Sent};
+use crate::report::{Job, WriteJob};
+use crate::store::RESERVED_AT_ONCE;
+
+use super::dispatch::Outlet;
+use super::log::Log;
+
+/// A process's descriptors.
+pub(super) struct Link {
+    pub(super) socket: Option<OwnedFd>,
+    pub(super) process: Process,
+    pub(super) memory: Option<Arc<File>>,
+    /// What is read of the memory at most.
+    pub(super) read_limits: ReadLimits,
+}
+
+/// The store is asked for more numbers when so few are left.
+const RESERVE_AHEAD: u64 = 256;
+/// The most jobs that may wait before clients are sent away.
+const MAX_JOBS: usize = 64;
+
+/// What actions need.
+pub(super) struct Rim {
+    pub(super) poll: Poll,
+    pub(super) links: BTreeMap<Connection, Link>,
+    /// What waits for the disk.
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) waiting_reports: usize,
+    pub(super) max_waiting_reports: usize,
+    pub(super) wake_at: Option<u64>,
+    pub(super) commands: Option<Commands>,
+    pub(super) log: Log,
+    pub(super) now: Now,
+    /// Numbers below this one are reserved, or will be before the next report is written.
+    pub(super) reserved: Report,
+}
+
+impl Rim {
+    /// Does something for a client that waits for the disk.
+    pub(super) fn ask_store(&mut self, client: u64, job: Job) {
+        if self.jobs.len() >= MAX_JOBS {
+            let busy = "the service is busy; try again later".to_owned();
+            self.answer_client(client, Err(busy), None);
+        } else {
+            self.jobs.push_back(job);
+        }
+    }
+
+    pub(super) fn answer_client(
+        &mut self,
+        client: u64,
+        result: Result<Vec<String>, String>,
+        file: Option<File>,
+    ) {
+        if let Some(commands) = &mut self.commands {
+            commands.answer(self.now, client, result, file, &self.poll);
+        }
+    }
+}
+
+impl Outlet for Rim {
+    fn send(&mut self, connection: Connection, message: &FromService) -> bool {
+        let link = self.links.get(&connection);
+        let Some(socket) = link.and_then(|link| link.socket.as_ref()) else {
+            return false;
+        };
+        let packet = message.encode();
+        let sent = send_packet(socket.as_fd(), &packet, None);
+        if sent == Sent::Full {
+            let pid = link.map_or(0, |link| link.process.peer.pid);
+            self.log(format!("process {pid} is disconnected: it does not read"));
+        }
+        sent == Sent::Bytes(packet.len())
+    }
+
+    fn close(&mut self, connection: Connection) {
+        if let Some(link) = self.links.get_mut(&connection) {
+            link.socket = None;
+        }
+    }
+
+    fn write(&mut self, report: Report, connection: Connection, about: About, ended: bool) -> bool {
+        let link = self.links.get(&connection);
+        let memory = link.and_then(|link| Some((link, link.memory.clone()?)));
+        let Some((link, memory)) = memory else {
+            self.log(format!(
+                "report {report}: the memory of its process is gone"
+            ));
+            return false;
+        };
+        if self.waiting_reports >= self.max_waiting_reports {
+            let waiting = self.waiting_reports;
+            self.log(format!(
+                "report {report} is not written: {waiting} reports wait for the disk already"
+            ));
+            return false;
+        }
+        self.waiting_reports += 1;
+        self.jobs.push_back(Job::Write(Box::new(WriteJob {
+            report,
+            memory,
+            peer: link.process.peer,
+            about,
+            has_ended: ended,
+            limits: link.read_limits,
+        })));
+        true
+    }
+
+    fn forget(&mut self, connection: Connection) {
+        if let Some(link) = self.links.get_mut(&connection) {
+            link.memory = None;
+        }
+    }
+
+    fn remove(&mut self, connection: Connection) {
+        self.links.remove(&connection);
+    }
+
+    fn wake_at(&mut self, at: Option<u64>) {
+        self.wake_at = at;
+    }
+
+    fn answer(&mut self, reply: u64, result: Result<String, String>) {
+        self.answer_client(reply, result.map(|text| vec![text]), None);
+    }
+
+    fn save(&mut self, state: String) {
+        // One that waits becomes the newer one: what it allows was decided after it.
+        let waiting = self.jobs.iter_mut().find_map(|job| match job {
+            Job::SaveLimits(text) => Some(text),
+            _ => None,
+        });
+        match waiting {
+            Some(text) => *text = state,
+            None => self.jobs.push_back(Job::SaveLimits(state)),
+        }
+    }
+
+    fn uses(&mut self, report: Report) {
+        let ahead = report.saturating_add(RESERVE_AHEAD);
+        if ahead >= self.reserved {
+            self.reserved = ahead.saturating_add(RESERVED_AT_ONCE);
+            self.jobs.push_back(Job::Reserve(ahead));
+        }
+    }
+
+    fn log(&mut self, line: String) {
+        self.log.line(self.now.boottime_ns, &line);
+    }
+}

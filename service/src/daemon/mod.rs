@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The loop around the engine: one thread waits for processes, clients, the disk's thread, time and signals. It never waits for
+//! anything else, and does only so much for one process before it looks at the others.
+
+mod decide;
+mod dispatch;
+mod limits;
+mod links;
+mod log;
+mod serve;
+
+pub use decide::{Decide, Decider};
+pub use dispatch::{Dispatcher, Memory, Outlet, Verdict};
+pub use limits::Limits;
+pub use log::Log;
+pub use serve::{Daemon, Parts, StartError};

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the engine wants to be done.
+
+use hindsight_trace_format::container::Consent;
+use hindsight_trace_format::protocol::{FromService, TriggerSeverity};
+
+use super::event::{Connection, Report};
+
+/// What a report is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// How bad it is; reports of less severe things are removed first.
+    pub severity: TriggerSeverity,
+    /// The detector, such as `slow-message` or `killed`.
+    pub detector: String,
+    /// The reason, for people.
+    pub reason: String,
+    /// Kernel id of the thread that it is about; 0: none in particular.
+    pub tid: u32,
+    /// Process or package name, by the process's own account.
+    pub process: String,
+    /// Kernel id of the process.
+    pub pid: u32,
+    /// The process's user.
+    pub uid: u32,
+    /// When it was noticed, `CLOCK_BOOTTIME`, ns.
+    pub at_boottime_ns: u64,
+    /// Which strings may be in the file.
+    pub consent: Consent,
+}
+
+/// Something to be done, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a message.
+    Send {
+        /// To whom.
+        connection: Connection,
+        /// The message.
+        message: FromService,
+    },
+    /// Close the connection.
+    Disconnect {
+        /// Which.
+        connection: Connection,
+    },
+    /// Read the process's memory and write the report; then comes [`Event::Written`](super::Event::Written).
+    Write {
+        /// The report.
+        report: Report,
+        /// Whose memory.
+        connection: Connection,
+        /// What it is about.
+        about: About,
+        /// The process has ended: all its rings are read, not only those that were taken.
+        has_ended: bool,
+    },
+    /// The process's memory is not needed any more.
+    Forget {
+        /// Whose.
+        connection: Connection,
+    },
+    /// Keep this text over restarts, for [`Limiter::load`](crate::limits::Limiter::load). Each text replaces the one before. It must be
+    /// on disk before the actions after it are carried out. If it cannot be written, the old text must be removed or damaged,
+    /// not left as it is: it would admit reports again.
+    SaveLimits(String),
+    /// Tell the engine when this time has come; replaces an earlier wish. `None`: there is nothing to wait for.
+    WakeAt(Option<u64>),
+    /// Answer a request.
+    Answer {
+        /// Whose.
+        reply: u64,
+        /// What came of it: text for people.
+        result: Result<String, String>,
+    },
+    /// Write a line into the service's log.
+    Log(String),
+}

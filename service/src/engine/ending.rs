@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is kept of a process that has ended or is lost.
+
+use hindsight_trace_format::protocol::TriggerSeverity;
+
+use super::action::Action;
+use super::event::Connection;
+use super::process::{Link, Process, Stage, Symptom};
+use super::state::{Outcome, State};
+use crate::policy::Killed;
+
+/// The detector of ends without a farewell.
+pub(super) const KILLED: &str = "killed";
+/// The connection of a process that is killed may be lost before its end is seen: within this time the end still counts as one
+/// in the foreground. ns.
+const LOST_GRACE_NS: u64 = 1_000_000_000;
+
+impl State {
+    /// The process does what it must not do: it is told nothing any more.
+    pub(super) fn disconnect(&mut self, connection: Connection, why: &str) {
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        if process.link != Link::Connected {
+            return;
+        }
+        process.is_silent = true;
+        let line = format!("{} is disconnected: {why}", process.label());
+        self.actions.push(Action::Disconnect { connection });
+        self.log(line);
+        self.lost(connection);
+    }
+
+    /// The process lives, and can be told nothing any more. A report that needs its help is made when it ends.
+    pub(super) fn lost(&mut self, connection: Connection) {
+        let now_ns = self.now_ns();
+        let grace_ns = self.policy.reports.grace_ns.max(LOST_GRACE_NS);
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        if process.link != Link::Connected {
+            return;
+        }
+        process.link = Link::Lost;
+        process.answer_until_ns = None;
+        if process.is_foreground {
+            process.is_foreground = false;
+            process.is_deferred = false;
+            process.grace_until_ns = now_ns.saturating_add(grace_ns);
+        }
+        let Some(pending) = &mut process.report else {
+            return;
+        };
+        if matches!(pending.stage, Stage::Waiting { .. } | Stage::Taking { .. }) {
+            pending.stage = Stage::AtItsEnd;
+            let report = pending.report;
+            let label = process.label();
+            self.tell(&label, report, Outcome::NoAnswer);
+        }
+    }
+
+    /// The process has ended.
+    pub(super) fn ended(&mut self, connection: Connection) {
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        if process.link == Link::Ended {
+            return;
+        }
+        let is_killed = !process.has_farewell;
+        self.close(connection, is_killed);
+        if is_killed {
+            self.killed(connection);
+        }
+        self.forget_if_over(connection);
+    }
+
+    /// Nothing more comes from the process. Keeps its reports that can still be made: a process that ends by itself has given
+    /// its taken rings back.
+    fn close(&mut self, connection: Connection, is_killed: bool) {
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        process.link = Link::Ended;
+        process.answer_until_ns = None;
+        process.is_deferred = false;
+        let is_wanted = |severity: TriggerSeverity| is_killed || severity == TriggerSeverity::Fatal;
+        if !process
+            .next
+            .as_ref()
+            .is_some_and(|next| is_wanted(next.symptom.severity))
+        {
+            process.next = None;
+        }
+        let Some(pending) = &mut process.report else {
+            return;
+        };
+        match pending.stage {
+            Stage::Writing => {}
+            _ if is_wanted(pending.symptom.severity) => {
+                pending.stage = Stage::Ready;
+                pending.reads_all = true;
+            }
+            _ => self.finish(connection, Outcome::EndedFirst),
+        }
+    }
+
+    /// An end without a farewell is worth a report of its own, if no other report has all rings.
+    fn killed(&mut self, connection: Connection) {
+        let now_ns = self.now_ns();
+        let Some(process) = self.processes.get(&connection) else {
+            return;
+        };
+        let under_way = process.report.as_ref();
+        let has_other =
+            under_way.is_some_and(|pending| pending.reads_all) || process.next.is_some();
+        if has_other || !self.is_worth_a_report(process) {
+            return;
+        }
+        let symptom = Symptom {
+            severity: TriggerSeverity::Fatal,
+            detector: KILLED.into(),
+            reason: "the process was killed".into(),
+            tid: 0,
+            at_boottime_ns: now_ns,
+        };
+        self.admit(connection, symptom, Stage::Ready);
+    }
+
+    fn is_worth_a_report(&self, process: &Process) -> bool {
+        let reports = &self.policy.reports;
+        let is_worth = match reports.killed {
+            Killed::None => false,
+            Killed::All => true,
+            Killed::Foreground => process.is_foreground || self.now_ns() < process.grace_until_ns,
+        };
+        is_worth
+            && process.has_recorded()
+            && process.recording.level.strings().is_some()
+            && reports.severities.contains(&TriggerSeverity::Fatal)
+    }
+}

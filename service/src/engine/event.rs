@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the engine is told.
+
+use hindsight_trace_format::protocol::{FromProcess, Hello};
+
+/// A connection of a process; never used twice.
+pub type Connection = u64;
+/// Number of a report; never 0, and never used twice, also after the service was started again.
+pub type Report = u64;
+
+/// The time of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Since boot, also while the device sleeps (`CLOCK_BOOTTIME`), ns.
+    pub boottime_ns: u64,
+    /// Since 1970, ns. It jumps when somebody sets the clock.
+    pub realtime_ns: u64,
+}
+
+/// A process, by the kernel's account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Kernel id of the process.
+    pub pid: u32,
+    /// Its user id when it connected.
+    pub uid: u32,
+}
+
+/// How short the system is of memory (`/proc/pressure/memory`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// There is enough.
+    #[default]
+    None,
+    /// Some work waits for memory: processes in the background give their rings back.
+    Some,
+    /// All work waits for memory: all rings of calls are given back.
+    Full,
+}
+
+/// A request of a user, by command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A report of all processes with this name, or of the process with this id.
+    Report {
+        /// Name or id.
+        process: String,
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+/// Something happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A process has introduced itself, and its memory can be read.
+    Joined {
+        /// Its connection.
+        connection: Connection,
+        /// Who it is.
+        peer: Peer,
+        /// What it says.
+        hello: Hello,
+    },
+    /// A process that has joined says something; never a second hello.
+    Said {
+        /// Its connection.
+        connection: Connection,
+        /// What it says.
+        message: FromProcess,
+    },
+    /// The connection is lost, and the process lives: it can be told nothing any more.
+    Lost {
+        /// Its connection.
+        connection: Connection,
+    },
+    /// The process has ended. Its memory can still be read.
+    Ended {
+        /// Its connection.
+        connection: Connection,
+    },
+    /// The report was written, or could not be.
+    Written {
+        /// The report.
+        report: Report,
+        /// Whether there is a file.
+        is_kept: bool,
+    },
+    /// A user wants something.
+    Asked {
+        /// Where the answer goes.
+        reply: u64,
+        /// What is wanted.
+        what: Asked,
+    },
+    /// Memory became short, or is not short any more.
+    Pressure(Pressure),
+    /// The time of [`Action::WakeAt`](super::Action::WakeAt) has come.
+    Woke,
+}

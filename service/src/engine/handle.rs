@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The engine: takes events, hands actions out.
+
+use hindsight_trace_format::protocol::FromProcess;
+
+use super::action::Action;
+use super::event::{Connection, Event, Now};
+use super::process::{Link, Process, Stage};
+use super::state::{Facts, Outcome, State, SAVE_NS, SETTLE_NS};
+use super::status::Status;
+use crate::limits::Limiter;
+use crate::policy::{Person, Policy};
+
+/// All decisions of the service.
+#[derive(Debug)]
+pub struct Engine(State);
+
+impl Engine {
+    /// Begins with no processes.
+    pub fn new(policy: Policy, limits: Limiter, facts: Facts) -> Self {
+        Engine(State::new(policy, limits, facts))
+    }
+
+    /// Something happened: returns what is to be done, in this order.
+    pub fn handle(&mut self, now: Now, event: Event) -> Vec<Action> {
+        let state = &mut self.0;
+        state.begin_at(now);
+        match event {
+            Event::Joined {
+                connection,
+                peer,
+                hello,
+            } => state.joined(connection, peer, hello),
+            Event::Said {
+                connection,
+                message,
+            } => state.said(connection, message),
+            Event::Lost { connection } => state.lost(connection),
+            Event::Ended { connection } => state.ended(connection),
+            Event::Written { report, is_kept } => state.written(report, is_kept),
+            Event::Asked { reply, what } => state.asked(reply, what),
+            Event::Pressure(pressure) => state.pressure = pressure,
+            Event::Woke => state.wake_ns = None,
+        }
+        state.settle()
+    }
+
+    /// Another policy holds from now on, for running processes as well.
+    pub fn set_policy(&mut self, now: Now, policy: Policy) -> Vec<Action> {
+        let state = &mut self.0;
+        state.begin_at(now);
+        state.log(format!("policy: revision {}", policy.revision));
+        state.policy = policy;
+        state.look_up_recordings();
+        state.settle()
+    }
+
+    /// The facts that consent depends on have changed.
+    pub fn set_person(&mut self, now: Now, person: Person) -> Vec<Action> {
+        let state = &mut self.0;
+        state.begin_at(now);
+        state.person = person;
+        state.look_up_recordings();
+        state.settle()
+    }
+
+    /// The policy that holds.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// The limiter's list as a text, for a last [`Action::SaveLimits`] before the service ends.
+    pub fn save_limits(&self, now: Now) -> String {
+        self.0.limiter.save(now.boottime_ns)
+    }
+
+    /// How it is, for people.
+    pub fn status(&self) -> Status {
+        Status::of(&self.0)
+    }
+}
+
+impl State {
+    fn begin_at(&mut self, now: Now) {
+        self.now = Now {
+            boottime_ns: now.boottime_ns.max(self.now.boottime_ns),
+            ..now
+        };
+        let settle_ns = if self.is_restart { SETTLE_NS } else { 0 };
+        let settled_ns = self.now_ns().saturating_add(settle_ns);
+        self.settled_ns.get_or_insert(settled_ns);
+    }
+
+    fn said(&mut self, connection: Connection, message: FromProcess) {
+        let process = self.processes.get_mut(&connection);
+        let Some(process) = process.filter(|process| process.link == Link::Connected) else {
+            return;
+        };
+        match message {
+            FromProcess::Hello(_) => {}
+            FromProcess::Foreground { is_foreground, .. } => {
+                self.foreground(connection, is_foreground);
+            }
+            FromProcess::Held { rings } => self.held(connection, rings),
+            FromProcess::Trigger(trigger) => self.trigger(connection, trigger),
+            FromProcess::Taken { report, outcome } => self.taken(connection, report, outcome),
+            FromProcess::Farewell => process.has_farewell = true,
+        }
+    }
+
+    fn look_up_recordings(&mut self) {
+        for process in self.processes.values_mut() {
+            process.recording =
+                self.policy
+                    .recording(&self.person, process.peer.uid, &process.name);
+        }
+    }
+
+    /// Brings everything up to date after an event.
+    fn settle(&mut self) -> Vec<Action> {
+        self.expire();
+        let deferred = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.is_deferred);
+        let deferred: Vec<Connection> = deferred.map(|(connection, _)| *connection).collect();
+        for connection in deferred {
+            self.claim(connection);
+        }
+        self.withdraw();
+        self.plan_rings();
+        self.save();
+        self.proceed();
+        self.wake();
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Gives up all that has taken too long.
+    fn expire(&mut self) {
+        let now_ns = self.now_ns();
+        let connections: Vec<Connection> = self.processes.keys().copied().collect();
+        for connection in connections {
+            let Some(process) = self.processes.get(&connection) else {
+                continue;
+            };
+            let stage = process.report.as_ref().map(|pending| pending.stage);
+            if process
+                .answer_until_ns
+                .is_some_and(|until_ns| until_ns <= now_ns)
+            {
+                self.disconnect(connection, "it did not give its rings back in time");
+            }
+            match stage {
+                Some(Stage::Taking { until_ns }) if until_ns <= now_ns => {
+                    self.disconnect(connection, "it did not take its rings in time");
+                }
+                Some(Stage::Waiting { until_ns }) if until_ns <= now_ns => {
+                    self.finish(connection, Outcome::NoMemory);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The list is on disk before a report that it has.
+    fn save(&mut self) {
+        let now_ns = self.now_ns();
+        let is_old = now_ns.saturating_sub(self.saved_ns) >= SAVE_NS && !self.limiter.is_empty();
+        if self.is_unsaved || is_old {
+            self.is_unsaved = false;
+            self.saved_ns = now_ns;
+            let text = self.limiter.save(now_ns);
+            self.actions.push(Action::SaveLimits(text));
+        }
+    }
+
+    /// Wishes to be told when the next time limit ends.
+    fn wake(&mut self) {
+        let now_ns = self.now_ns();
+        let of_processes = self.processes.values().filter_map(|p| self.next_limit(p));
+        let settled = self.settled_ns.filter(|until_ns| *until_ns > now_ns);
+        let next_ns = of_processes.chain(settled).min();
+        if next_ns != self.wake_ns {
+            self.wake_ns = next_ns;
+            self.actions.push(Action::WakeAt(next_ns));
+        }
+    }
+
+    fn next_limit(&self, process: &Process) -> Option<u64> {
+        let claim = || self.claims.allowed_ns(process.peer.uid, self.now_ns());
+        let claim_ns = process.is_deferred.then(claim);
+        let report_ns = process
+            .report
+            .as_ref()
+            .and_then(|pending| match pending.stage {
+                Stage::Waiting { until_ns } | Stage::Taking { until_ns } => Some(until_ns),
+                _ => None,
+            });
+        let limits = [process.answer_until_ns, claim_ns, report_ns];
+        limits.into_iter().flatten().min()
+    }
+}

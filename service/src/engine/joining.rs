@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which process is accepted.
+
+use hindsight_trace_format::protocol::{
+    common_version, FromService, Hello, TriggerSeverity, VERSIONS,
+};
+use hindsight_trace_format::shared::{MAX_SHARED_BYTES, SHARED_VERSION};
+
+use super::action::Action;
+use super::event::{Connection, Peer, Report};
+use super::process::{Link, Pending, Process, Stage, Symptom};
+use super::state::{Outcome, State, ANSWER_NS};
+use super::text;
+
+/// Sizes of a ring of calls that a process can have, bytes.
+const RING_BYTES: std::ops::RangeInclusive<u64> = 1 << 12..=1 << 30;
+/// The detector of reports that an earlier instance of the service began.
+const UNFINISHED: &str = "unfinished";
+
+/// An earlier connection of the same process.
+#[derive(Debug, Default)]
+struct Earlier {
+    label: String,
+    recency_ns: Option<u64>,
+    /// Reports that are not being written yet.
+    pending: Vec<Pending>,
+    /// The report that is being written, as the process knows it.
+    writing: Option<Report>,
+}
+
+impl State {
+    /// A process introduces itself.
+    pub(super) fn joined(&mut self, connection: Connection, peer: Peer, hello: Hello) {
+        if self.processes.contains_key(&connection) {
+            return;
+        }
+        let earlier = self.supersede(peer);
+        match self.accepted(peer, &hello) {
+            Ok((version, process)) => {
+                self.processes.insert(connection, process);
+                self.send(connection, FromService::Welcome { version });
+                self.resume(connection, hello.taken, earlier);
+                self.foreground(connection, hello.is_foreground);
+            }
+            Err(reason) => {
+                for pending in earlier.pending {
+                    self.count(Outcome::NoAnswer);
+                    self.tell(&earlier.label, pending.report, Outcome::NoAnswer);
+                }
+                self.refuse(connection, reason);
+            }
+        }
+    }
+
+    fn refuse(&mut self, connection: Connection, reason: String) {
+        self.refused_processes = self.refused_processes.saturating_add(1);
+        let message = FromService::Refused { reason };
+        self.actions.extend([
+            Action::Send {
+                connection,
+                message,
+            },
+            Action::Disconnect { connection },
+            Action::Forget { connection },
+        ]);
+    }
+
+    /// A process has one connection: an earlier one is over, and what it waited for goes on in the new one.
+    fn supersede(&mut self, peer: Peer) -> Earlier {
+        let mut all = self.processes.iter_mut();
+        let found = all.find(|(_, p)| p.peer == peer && p.link != Link::Ended);
+        let Some((connection, process)) = found else {
+            return Earlier::default();
+        };
+        let connection = *connection;
+        if process.link == Link::Connected {
+            self.actions.push(Action::Disconnect { connection });
+        }
+        process.link = Link::Ended;
+        process.answer_until_ns = None;
+        process.is_deferred = false;
+        let is_waiting = |pending: &mut Pending| pending.stage != Stage::Writing;
+        let report = process.report.take_if(is_waiting);
+        let writing = process.report.as_ref().map(|pending| pending.taken_as);
+        let earlier = Earlier {
+            label: process.label(),
+            recency_ns: process.recency_ns,
+            pending: report.into_iter().chain(process.next.take()).collect(),
+            writing,
+        };
+        self.forget_if_over(connection);
+        earlier
+    }
+
+    /// Goes on with the reports of an earlier connection, or of an earlier instance of the service.
+    fn resume(&mut self, connection: Connection, taken_as: Report, earlier: Earlier) {
+        let until_ns = self.now_ns().saturating_add(ANSWER_NS);
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        // Whoever has rings was in the foreground, longer ago than all whose time is known.
+        let unknown = (process.may_hold != 0).then_some(0);
+        process.recency_ns = earlier.recency_ns.or(unknown);
+        let is_being_written = taken_as != 0 && earlier.writing == Some(taken_as);
+        process.owed = Some(taken_as).filter(|_| is_being_written);
+        let mut is_known = is_being_written;
+        let mut pending = earlier.pending.into_iter().map(|mut pending| {
+            let is_taken = taken_as != 0 && pending.taken_as == taken_as;
+            is_known |= is_taken;
+            pending.stage = match is_taken {
+                true => Stage::Ready,
+                false => Stage::Waiting { until_ns },
+            };
+            pending
+        });
+        process.report = pending.next();
+        process.next = pending.next();
+        if taken_as != 0 && !is_known {
+            self.was_taken(connection, taken_as);
+        }
+    }
+
+    /// The version to speak, and the process.
+    fn accepted(&self, peer: Peer, hello: &Hello) -> Result<(u32, Process), String> {
+        let version = common_version(VERSIONS, hello.versions).ok_or_else(|| {
+            let (oldest, newest) = VERSIONS;
+            format!("the service speaks versions {oldest} to {newest} of the protocol; both must be of one build")
+        })?;
+        if hello.memory_version != SHARED_VERSION {
+            return Err(format!(
+                "the memory is of version {}, the service reads {SHARED_VERSION}; both must be of one build",
+                hello.memory_version
+            ));
+        }
+        if !RING_BYTES.contains(&hello.ring_bytes) || hello.other_bytes > MAX_SHARED_BYTES {
+            return Err(format!(
+                "rings of {} bytes and {} other bytes are not possible; rings have {} to {} bytes",
+                hello.ring_bytes,
+                hello.other_bytes,
+                RING_BYTES.start(),
+                RING_BYTES.end()
+            ));
+        }
+        self.has_place(peer)?;
+        let process = self.process(peer, hello);
+        self.has_memory(&process)?;
+        Ok((version, process))
+    }
+
+    fn process(&self, peer: Peer, hello: &Hello) -> Process {
+        let recording = self.policy.recording(&self.person, peer.uid, &hello.name);
+        // All threads exchanged their rings: at least half of all are the taken ones.
+        let in_use = match hello.taken {
+            0 => hello.held,
+            _ => hello.held / 2,
+        };
+        Process {
+            peer,
+            name: text::line(&hello.name),
+            ring_bytes: hello.ring_bytes,
+            other_bytes: hello.other_bytes,
+            link: Link::Connected,
+            recording,
+            is_foreground: false,
+            is_deferred: false,
+            recency_ns: None,
+            grace_until_ns: 0,
+            has_farewell: false,
+            configured: None,
+            granted: in_use,
+            may_hold: in_use,
+            unanswered: 0,
+            answer_until_ns: None,
+            is_silent: false,
+            taken: hello.held - in_use,
+            releasing: 0,
+            is_unasked: false,
+            owed: None,
+            report: None,
+            next: None,
+        }
+    }
+
+    fn has_place(&self, peer: Peer) -> Result<(), String> {
+        let memory = &self.policy.memory;
+        if self.processes.len() >= memory.processes as usize {
+            let most = memory.processes;
+            return Err(format!(
+                "{most} processes are there already (processes in the policy)"
+            ));
+        }
+        let of_uid = self.processes.values().filter(|p| p.peer.uid == peer.uid);
+        if of_uid.count() >= memory.processes_per_uid as usize {
+            let most = memory.processes_per_uid;
+            return Err(format!(
+                "{most} processes of user {} are there already (processes-per-uid in the policy)",
+                peer.uid
+            ));
+        }
+        Ok(())
+    }
+
+    fn has_memory(&self, process: &Process) -> Result<(), String> {
+        let memory = &self.policy.memory;
+        let sum = |uid: Option<u32>| {
+            let all = self.processes.values();
+            let counted = all.filter(|p| uid.is_none_or(|uid| p.peer.uid == uid));
+            counted.fold(process.other_bytes, |sum, p| {
+                sum.saturating_add(p.other_bytes)
+            })
+        };
+        let mut demand = self.demand_now();
+        demand.add(process, process.may_hold, process.taken);
+        if sum(None) > memory.other_bytes()
+            || sum(Some(process.peer.uid)) > memory.other_bytes_per_uid()
+            || !self.fits(&demand)
+        {
+            return Err(
+                "the memory budget has no room for one more process (budget-mib in the policy)"
+                    .into(),
+            );
+        }
+        if process.may_hold > memory.call_rings.saturating_sub(self.rings_held()) {
+            return Err("other processes use all rings now: join again without rings".into());
+        }
+        Ok(())
+    }
+
+    /// An earlier instance of the service had the rings taken, and did not release them.
+    fn was_taken(&mut self, connection: Connection, taken_as: Report) {
+        let now_ns = self.now_ns();
+        let Some(process) = self.processes.get(&connection) else {
+            return;
+        };
+        let is_allowed = process.recording.level.strings().is_some() && process.report.is_none();
+        let symptom = Symptom {
+            severity: TriggerSeverity::Slow,
+            detector: UNFINISHED.into(),
+            reason: "the service ended while it made a report".into(),
+            tid: 0,
+            at_boottime_ns: now_ns,
+        };
+        let is_plausible = is_allowed && taken_as < self.earlier_reports;
+        if !is_plausible || !self.admit(connection, symptom, Stage::Ready) {
+            self.release(connection, taken_as);
+            return;
+        }
+        let process = self.processes.get_mut(&connection);
+        if let Some(pending) = process.and_then(|process| process.report.as_mut()) {
+            pending.taken_as = taken_as;
+        }
+    }
+
+    /// The user sees the process from now on, or no more.
+    pub(super) fn foreground(&mut self, connection: Connection, is_foreground: bool) {
+        let now_ns = self.now_ns();
+        let grace_ns = self.policy.reports.grace_ns;
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        if process.link != Link::Connected || process.is_foreground == is_foreground {
+            return;
+        }
+        process.is_foreground = is_foreground;
+        if is_foreground {
+            process.is_deferred = true;
+            self.claim(connection);
+        } else {
+            if !process.is_deferred {
+                process.recency_ns = Some(now_ns);
+            }
+            process.is_deferred = false;
+            process.grace_until_ns = now_ns.saturating_add(grace_ns);
+        }
+    }
+
+    /// Counts a claim of the foreground, if it is time.
+    pub(super) fn claim(&mut self, connection: Connection) {
+        let now_ns = self.now_ns();
+        if let Some(process) = self.processes.get_mut(&connection) {
+            if process.is_deferred && self.claims.claim(process.peer.uid, now_ns).is_ok() {
+                process.is_deferred = false;
+                process.recency_ns = Some(now_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All decisions of the service: which process may use rings, which trigger and which end of a process is worth a report.
+//!
+//! Pure: time and all facts come with each event. So every decision can be tested by a table, and the promises (no budget is ever
+//! exceeded, no limit, no consent) by random sequences of events.
+//!
+//! | module | decides |
+//! |---|---|
+//! | `joining` | which process is accepted |
+//! | `foreground` | how often a process may claim the foreground |
+//! | `rings` | how many rings of calls each process gets, and how one is moved to another process |
+//! | `memory` | how much memory that takes at most |
+//! | `reports` | what becomes of a report, from its trigger to its file |
+//! | `ending` | what is kept of a process that has ended or is lost |
+//! | `requests` | what users ask for |
+
+mod action;
+
+mod ending;
+mod event;
+mod foreground;
+mod handle;
+mod joining;
+mod memory;
+mod process;
+mod replies;
+mod reports;
+mod requests;
+mod rings;
+mod state;
+mod status;
+mod text;
+
+pub use action::{About, Action};
+pub use event::{Asked, Connection, Event, Now, Peer, Pressure, Report};
+pub use handle::Engine;
+pub use state::{Facts, Outcome};
+pub use status::{LimitStatus, MemoryStatus, ProcessStatus, Status};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A traced process, as the service knows it.
+
+use hindsight_trace_format::protocol::{Configuration, Trigger, TriggerSeverity};
+
+use super::event::{Peer, Report};
+use super::text;
+use crate::policy::Recording;
+
+/// Whether the process can be told anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// It can.
+    Connected,
+    /// It lives, and cannot: its memory counts until it ends.
+    Lost,
+    /// It has ended, or has another connection.
+    Ended,
+}
+
+/// Why a report is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Symptom {
+    pub(super) severity: TriggerSeverity,
+    pub(super) detector: String,
+    pub(super) reason: String,
+    pub(super) tid: u32,
+    pub(super) at_boottime_ns: u64,
+}
+
+impl Symptom {
+    /// By the account of a process: it cannot have been noticed later than now.
+    pub(super) fn of_process(trigger: Trigger, now_ns: u64) -> Self {
+        Symptom {
+            severity: trigger.severity,
+            detector: text::detector(&trigger.detector),
+            reason: text::line(&trigger.reason),
+            tid: trigger.tid,
+            at_boottime_ns: trigger.at_boottime_ns.min(now_ns),
+        }
+    }
+}
+
+/// How far a report is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The rings are not taken yet: there may be no room for a second set.
+    Waiting {
+        /// When it is given up, ns.
+        until_ns: u64,
+    },
+    /// The process has been told to take its rings.
+    Taking {
+        /// When it is given up, ns.
+        until_ns: u64,
+    },
+    /// The process cannot be asked: the report is made when it ends.
+    AtItsEnd,
+    /// The memory can be read, when no other is.
+    Ready,
+    /// The memory is read, and the file written.
+    Writing,
+}
+
+/// A report under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pending {
+    /// Its number.
+    pub(super) report: Report,
+    /// The number that the process knows: another one if an earlier instance of the service had the rings taken.
+    pub(super) taken_as: Report,
+    /// Why.
+    pub(super) symptom: Symptom,
+    /// How far it is.
+    pub(super) stage: Stage,
+    /// The process has ended: all rings are read.
+    pub(super) reads_all: bool,
+}
+
+impl Pending {
+    /// Whether it needs a place in the queue.
+    pub(super) const fn is_queued(&self) -> bool {
+        !matches!(self.stage, Stage::AtItsEnd | Stage::Writing)
+    }
+
+    /// Whether the process has rings that it was told to take.
+    pub(super) const fn has_rings_taken(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Taking { .. } | Stage::Ready | Stage::Writing
+        )
+    }
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    pub(super) peer: Peer,
+    /// By its own account.
+    pub(super) name: String,
+    /// Size of a ring of calls, bytes.
+    pub(super) ring_bytes: u64,
+    /// All else, bytes.
+    pub(super) other_bytes: u64,
+    pub(super) link: Link,
+    /// What the policy says about it.
+    pub(super) recording: Recording,
+
+    /// By its own account.
+    pub(super) is_foreground: bool,
+    /// It claimed the foreground, too often: the claim counts later.
+    pub(super) is_deferred: bool,
+    /// When it came to the foreground or left it, as far as it counts; `None`: it never was there. ns.
+    pub(super) recency_ns: Option<u64>,
+    /// Until then its end counts as one in the foreground, ns.
+    pub(super) grace_until_ns: u64,
+    /// It said that it ends by itself.
+    pub(super) has_farewell: bool,
+
+    /// The last configuration that was sent.
+    pub(super) configured: Option<Configuration>,
+    /// Rings of calls that it may use, by the last configuration.
+    pub(super) granted: u32,
+    /// The most rings of calls that it may have in use: more than granted until it has answered.
+    pub(super) may_hold: u32,
+    /// Configurations that it has not answered.
+    pub(super) unanswered: u32,
+    /// It has to answer all of them until then, because it gives rings back; ns.
+    pub(super) answer_until_ns: Option<u64>,
+    /// It did not answer in time.
+    pub(super) is_silent: bool,
+
+    /// Rings of calls that are taken at most.
+    pub(super) taken: u32,
+    /// Rings of calls that were taken, and that it may not have begun to use again.
+    pub(super) releasing: u32,
+    /// No configuration was sent since, whose answer would show that it has.
+    pub(super) is_unasked: bool,
+    /// An earlier connection's report, still being written, whose rings this process has taken.
+    pub(super) owed: Option<Report>,
+    /// The report under way.
+    pub(super) report: Option<Pending>,
+    /// A report after that one.
+    pub(super) next: Option<Pending>,
+}
+
+impl Process {
+    /// Rings of calls in memory at most.
+    pub(super) fn rings(&self) -> u32 {
+        self.may_hold.saturating_add(self.taken_in_all())
+    }
+
+    /// Rings of calls at most that are not in use.
+    pub(super) fn taken_in_all(&self) -> u32 {
+        self.taken.saturating_add(self.releasing)
+    }
+
+    /// Whether it counts as being in the foreground.
+    pub(super) const fn is_seen(&self) -> bool {
+        self.is_foreground && !self.is_deferred
+    }
+
+    /// Whether there may be anything in its rings.
+    pub(super) const fn has_recorded(&self) -> bool {
+        match &self.configured {
+            Some(last) => last.categories != 0 || self.may_hold != 0 || self.taken != 0,
+            None => self.may_hold != 0 || self.taken != 0,
+        }
+    }
+
+    /// For people.
+    pub(super) fn label(&self) -> String {
+        format!("{} (pid {})", self.name, self.peer.pid)
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What users ask for.
+
+use hindsight_trace_format::protocol::TriggerSeverity;
+
+use super::action::Action;
+use super::event::{Asked, Connection, Report};
+use super::process::{Link, Stage, Symptom};
+use super::state::State;
+use super::text;
+
+/// The detector of reports that users ask for.
+const REQUESTED: &str = "requested";
+
+impl State {
+    /// A user wants something.
+    pub(super) fn asked(&mut self, reply: u64, what: Asked) {
+        let Asked::Report { process, reason } = what;
+        let found = if self.replies.has_room() {
+            self.asked_report(&process, &reason)
+        } else {
+            Err("too many requests wait for their reports; try again".into())
+        };
+        match found {
+            Ok(reports) => self.replies.wait(reply, reports),
+            Err(problem) => self.actions.push(Action::Answer {
+                reply,
+                result: Err(problem),
+            }),
+        }
+    }
+
+    /// Begins reports of all these processes; limits do not count.
+    fn asked_report(&mut self, process: &str, reason: &str) -> Result<Vec<Report>, String> {
+        let pid: Option<u32> = process.parse().ok();
+        let all = self
+            .processes
+            .iter()
+            .filter(|(_, p)| p.link == Link::Connected);
+        let named: Vec<_> = all
+            .filter(|(_, p)| p.name == process || Some(p.peer.pid) == pid)
+            .collect();
+        if named.is_empty() {
+            return Err(format!(
+                "no process \"{}\" is recorded; the status lists all that are",
+                text::line(process)
+            ));
+        }
+        let allowed = named
+            .iter()
+            .filter(|(_, p)| p.recording.level.strings().is_some());
+        let allowed: Vec<Connection> = allowed.map(|(connection, _)| **connection).collect();
+        if allowed.is_empty() {
+            return Err(format!(
+                "\"{}\" is not recorded: the policy is off for it (enabled), or there is no consent",
+                text::line(process)
+            ));
+        }
+        let reports = allowed
+            .into_iter()
+            .map(|connection| self.asked_of(connection, reason));
+        Ok(reports.collect())
+    }
+
+    /// A report of this process: the one under way, if there is one.
+    fn asked_of(&mut self, connection: Connection, reason: &str) -> Report {
+        let process = self.processes.get(&connection);
+        if let Some(pending) = process.and_then(|process| process.report.as_ref()) {
+            return pending.report;
+        }
+        let symptom = Symptom {
+            severity: TriggerSeverity::Requested,
+            detector: REQUESTED.into(),
+            reason: text::line(reason),
+            tid: 0,
+            at_boottime_ns: self.now_ns(),
+        };
+        self.begin(connection, symptom, Stage::Waiting { until_ns: 0 })
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How the engine is, for people and programs.
+
+use std::collections::BTreeMap;
+
+use hindsight_trace_format::catalogue::Category;
+use serde::Serialize;
+
+use super::process::{Link, Process};
+use super::state::{Outcome, State};
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessStatus {
+    /// By its own account.
+    pub name: String,
+    /// Kernel id.
+    pub pid: u32,
+    /// User id.
+    pub uid: u32,
+    /// `connected`; `lost`: it can be told nothing; `ended`: a report of it is under way.
+    pub connection: &'static str,
+    /// Whether the user sees it, by its own account.
+    pub is_foreground: bool,
+    /// Rings of calls that it may use.
+    pub rings_granted: u32,
+    /// Rings of calls that it may have in use: more than granted until it has answered.
+    pub rings_held: u32,
+    /// Rings of calls that are taken for a report, at most.
+    pub rings_taken: u32,
+    /// Size of a ring of calls, bytes.
+    pub ring_bytes: u64,
+    /// The most memory for all else, bytes.
+    pub other_bytes: u64,
+    /// Categories of events that it records.
+    pub events: Vec<&'static str>,
+    /// The level of consent.
+    pub consent: &'static str,
+    /// The report under way; 0: none.
+    pub report: u64,
+}
+
+/// Memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryStatus {
+    /// The most, bytes.
+    pub budget_bytes: u64,
+    /// All that processes and reports may need now, bytes.
+    pub demand_bytes: u64,
+    /// The most rings of calls.
+    pub rings: u32,
+    /// Rings of calls that processes may have in use.
+    pub rings_held: u32,
+}
+
+/// Limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitStatus {
+    /// Reports that count now.
+    pub reports: usize,
+    /// The most.
+    pub reports_limit: u32,
+    /// Uploads that count now.
+    pub uploads: usize,
+    /// The most.
+    pub uploads_limit: u32,
+    /// So long nothing is admitted, because the list of reports could not be read; ns.
+    pub closed_for_ns: u64,
+}
+
+/// How the engine is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Revision of the policy.
+    pub policy_revision: u64,
+    /// Whether anything is recorded.
+    pub enabled: bool,
+    /// All processes, in the order in which they came.
+    pub processes: Vec<ProcessStatus>,
+    /// Processes that were refused, since the service was started.
+    pub refused_processes: u64,
+    /// Memory.
+    pub memory: MemoryStatus,
+    /// Reports and triggers by what became of them, since the service was started.
+    pub reports: BTreeMap<Outcome, u64>,
+    /// Limits.
+    pub limits: LimitStatus,
+}
+
+impl Status {
+    pub(super) fn of(state: &State) -> Self {
+        let (policy, now_ns) = (&state.policy, state.now_ns());
+        Status {
+            policy_revision: policy.revision,
+            enabled: policy.enabled,
+            processes: state.processes.values().map(ProcessStatus::of).collect(),
+            refused_processes: state.refused_processes,
+            memory: MemoryStatus {
+                budget_bytes: policy.memory.budget_bytes,
+                demand_bytes: state.demand_now().bytes(),
+                rings: policy.memory.call_rings,
+                rings_held: state.rings_held(),
+            },
+            reports: state.outcomes.clone(),
+            limits: LimitStatus {
+                reports: state.limiter.reports(now_ns, &policy.limits),
+                reports_limit: policy.limits.device,
+                uploads: state.limiter.uploads(now_ns, &policy.uploads),
+                uploads_limit: policy.uploads.device,
+                closed_for_ns: state.limiter.closed_for_ns(now_ns, &policy.limits),
+            },
+        }
+    }
+}
+
+impl ProcessStatus {
+    fn of(process: &Process) -> Self {
+        let bits = process.configured.map_or(0, |last| last.categories);
+        let categories = Category::ALL.iter().filter(|c| bits & c.bit() != 0);
+        ProcessStatus {
+            name: process.name.clone(),
+            pid: process.peer.pid,
+            uid: process.peer.uid,
+            connection: match process.link {
+                Link::Connected => "connected",
+                Link::Lost => "lost",
+                Link::Ended => "ended",
+            },
+            is_foreground: process.is_foreground,
+            rings_granted: process.granted,
+            rings_held: process.may_hold,
+            rings_taken: process.taken,
+            ring_bytes: process.ring_bytes,
+            other_bytes: process.other_bytes,
+            events: categories.map(|c| c.name()).collect(),
+            consent: process.recording.level.name(),
+            report: process.report.as_ref().map_or(0, |pending| pending.report),
+        }
+    }
+}

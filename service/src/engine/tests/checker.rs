@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Watches all events and actions of an engine, and knows the engine's promises. It knows of each process only the messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hindsight_trace_format::protocol::{FromProcess, FromService, Hello, TakeOutcome};
+
+use crate::engine::{Action, Connection, Event, Peer};
+use crate::policy::{Person, Policy};
+
+/// The longest time that a process has for an answer, ns.
+const ANSWER_NS: u64 = 10_000_000_000;
+
+/// A connection.
+#[derive(Debug)]
+struct Known {
+    peer: Peer,
+    hello: Hello,
+    is_connected: bool,
+    has_ended: bool,
+    is_forgotten: bool,
+    is_welcome: bool,
+    /// Rings by the last configuration that was answered.
+    answered: u32,
+    /// Rings and time of all that were not.
+    unanswered: Vec<(u32, u64)>,
+    last: Option<(u32, u32)>,
+    /// Rings that may be taken.
+    taken: u32,
+    /// Rings that may not be used again yet.
+    releasing: u32,
+    /// The report that it was told to take, when, and whether it has answered.
+    take: Option<(u64, u64, bool)>,
+    /// Reports whose rings it has to get back.
+    unreleased: BTreeSet<u64>,
+}
+
+impl Known {
+    fn rings(&self) -> u32 {
+        let unanswered = self.unanswered.iter().map(|(rings, _)| *rings);
+        unanswered.fold(self.answered, u32::max)
+    }
+
+    fn bytes(&self) -> u64 {
+        let rings = u64::from(self.rings() + self.taken + self.releasing);
+        rings * self.hello.ring_bytes + self.hello.other_bytes
+    }
+}
+
+/// What is known of all connections.
+#[derive(Debug, Default)]
+pub(super) struct Checker {
+    known: BTreeMap<Connection, Known>,
+    pub(super) policy: Policy,
+    pub(super) person: Person,
+    /// The report that is written now, its connection, and the service's copy in bytes.
+    pub(super) writing: Option<(u64, Connection, u64)>,
+    /// All reports that were written, and their user ids.
+    pub(super) written: BTreeMap<u64, u32>,
+    /// Numbers below are on disk.
+    saved: u64,
+    pub(super) list: String,
+    pub(super) wake_ns: Option<u64>,
+    pub(super) answers: Vec<u64>,
+    /// The budget was lowered, and more is still in use.
+    is_excused: bool,
+    now_ns: u64,
+}
+
+impl Checker {
+    /// Another instance of the service knows no connections.
+    pub(super) fn restart(&mut self) {
+        self.known.clear();
+        self.writing = None;
+        self.wake_ns = None;
+        self.answers.clear();
+        self.is_excused = false;
+    }
+
+    pub(super) fn is_connected(&self, connection: Connection) -> bool {
+        let known = self.known.get(&connection);
+        known.is_some_and(|k| k.is_connected && !k.is_forgotten)
+    }
+
+    /// Whether the service counts its memory.
+    pub(super) fn is_known(&self, connection: Connection) -> bool {
+        let known = self.known.get(&connection);
+        known.is_some_and(|k| !k.is_forgotten)
+    }
+
+    pub(super) fn rings(&self) -> u32 {
+        self.known
+            .values()
+            .filter(|k| !k.is_forgotten)
+            .map(Known::rings)
+            .sum()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let known = self.known.values().filter(|k| !k.is_forgotten);
+        known.map(Known::bytes).sum::<u64>() + self.writing.map_or(0, |(_, _, bytes)| bytes)
+    }
+
+    /// The most rings of calls that processes may have, with those that are taken.
+    pub(super) fn rings_at_most(&self) -> u32 {
+        let known = self.known.values().filter(|k| !k.is_forgotten);
+        known.map(|k| k.rings() + k.taken + k.releasing).sum()
+    }
+
+    /// `is_lower`: the budget is lower than before, so more may be in use for a while.
+    pub(super) fn set_policy(&mut self, policy: Policy, is_lower: bool) {
+        self.policy = policy;
+        self.is_excused |= is_lower;
+    }
+
+    /// Before anything else.
+    pub(super) fn at(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// Before the engine is told.
+    pub(super) fn before(&mut self, event: &Event) {
+        match event {
+            Event::Joined {
+                connection,
+                peer,
+                hello,
+            } => {
+                let in_use = if hello.taken == 0 {
+                    hello.held
+                } else {
+                    hello.held / 2
+                };
+                self.known.insert(
+                    *connection,
+                    Known {
+                        peer: *peer,
+                        hello: hello.clone(),
+                        is_connected: true,
+                        has_ended: false,
+                        is_forgotten: false,
+                        is_welcome: false,
+                        answered: in_use,
+                        unanswered: Vec::new(),
+                        last: None,
+                        taken: hello.held.saturating_sub(in_use),
+                        releasing: 0,
+                        take: None,
+                        unreleased: Some(hello.taken)
+                            .filter(|taken| *taken != 0)
+                            .into_iter()
+                            .collect(),
+                    },
+                );
+            }
+            Event::Said {
+                connection,
+                message,
+            } => {
+                if let Some(known) = self.known.get_mut(connection) {
+                    known.said(message);
+                }
+            }
+            Event::Lost { connection } => {
+                if let Some(known) = self.known.get_mut(connection) {
+                    known.is_connected = false;
+                }
+            }
+            Event::Ended { connection } => {
+                if let Some(known) = self.known.get_mut(connection) {
+                    known.is_connected = false;
+                    known.has_ended = true;
+                }
+            }
+            Event::Written { .. } => self.writing = None,
+            Event::Woke => self.wake_ns = None,
+            Event::Asked { .. } | Event::Pressure(_) => {}
+        }
+    }
+
+    /// After the engine has answered.
+    pub(super) fn after(&mut self, actions: &[Action]) {
+        for action in actions {
+            self.action(action);
+        }
+        self.check_configurations();
+        self.check_waits();
+        let most_copies = self.known.values().map(Known::bytes).max().unwrap_or(0);
+        if self.bytes() + most_copies <= self.policy.memory.budget_bytes {
+            self.is_excused = false;
+        }
+    }
+
+    fn action(&mut self, action: &Action) {
+        match action {
+            Action::Send {
+                connection,
+                message,
+            } => self.sent(*connection, message),
+            Action::Disconnect { connection } => {
+                let known = self
+                    .known
+                    .get_mut(connection)
+                    .expect("an unknown connection");
+                assert!(known.is_connected, "disconnected twice, or after its loss");
+                known.is_connected = false;
+            }
+            Action::Forget { connection } => {
+                let known = self
+                    .known
+                    .get_mut(connection)
+                    .expect("an unknown connection");
+                assert!(!known.is_forgotten, "forgotten twice");
+                known.is_forgotten = true;
+                let is_read = self.writing.is_some_and(|(_, read, _)| read == *connection);
+                assert!(!is_read, "forgotten while it is read");
+            }
+            Action::Write {
+                report,
+                connection,
+                about,
+                has_ended,
+            } => {
+                let known = &self.known[connection];
+                assert!(!known.is_forgotten, "written after it was forgotten");
+                assert_eq!(known.has_ended, *has_ended, "report {report}");
+                let level = self
+                    .policy
+                    .recording(&self.person, known.peer.uid, &known.hello.name);
+                let consent = level.level.strings().expect("written without consent");
+                assert!(about.consent <= consent, "more than the consent");
+                assert_eq!((about.pid, about.uid), (known.peer.pid, known.peer.uid));
+                assert!(
+                    *report != 0 && *report < self.saved,
+                    "the number is not on disk"
+                );
+                let before = self.written.insert(*report, known.peer.uid);
+                assert_eq!(before, None, "report {report} is written twice");
+                assert_eq!(self.writing, None, "two are read at once");
+                let taken = u64::from(known.taken) * known.hello.ring_bytes;
+                let copy = match has_ended {
+                    true => known.bytes(),
+                    false => taken + known.hello.other_bytes,
+                };
+                self.writing = Some((*report, *connection, copy));
+                if !self.is_excused {
+                    self.check_budget("a write");
+                }
+            }
+            Action::SaveLimits(list) => {
+                let next = list
+                    .split("next ")
+                    .nth(1)
+                    .and_then(|l| l.split('\n').next());
+                self.saved = next.and_then(|n| n.parse().ok()).expect("no next number");
+                self.list.clone_from(list);
+            }
+            Action::WakeAt(wake_ns) => {
+                assert!(
+                    wake_ns.is_none_or(|wake_ns| wake_ns > self.now_ns),
+                    "it is past"
+                );
+                self.wake_ns = *wake_ns;
+            }
+            Action::Answer { reply, result } => {
+                assert!(!self.answers.contains(reply), "answered twice");
+                let (Ok(text) | Err(text)) = result;
+                assert!(!text.is_empty());
+                self.answers.push(*reply);
+            }
+            Action::Log(line) => assert!(!line.contains('\n')),
+        }
+    }
+
+    fn check_budget(&self, what: &str) {
+        let (bytes, budget) = (self.bytes(), self.policy.memory.budget_bytes);
+        assert!(bytes <= budget, "{what}: {bytes} of {budget} bytes");
+    }
+
+    fn sent(&mut self, connection: Connection, message: &FromService) {
+        let now_ns = self.now_ns;
+        let known = self
+            .known
+            .get_mut(&connection)
+            .expect("an unknown connection");
+        assert!(
+            known.is_connected && !known.is_forgotten,
+            "{message:?} to a gone connection"
+        );
+        match message {
+            FromService::Welcome { .. } => {
+                known.is_welcome = true;
+                self.check_budget("a process more");
+                let (rings, most) = (self.rings(), self.policy.memory.call_rings);
+                let held = self.known[&connection].rings();
+                assert!(
+                    held == 0 || rings <= most,
+                    "a process more: {rings} of {most} rings"
+                );
+            }
+            FromService::Refused { .. } => assert!(!known.is_welcome),
+            FromService::Configure(configuration) => {
+                let before = known.rings();
+                let last = known.last.unwrap_or((known.answered, 0));
+                known.unanswered.push((configuration.call_rings, now_ns));
+                known.last = Some((configuration.call_rings, configuration.categories));
+                if configuration.call_rings > last.0 {
+                    assert_eq!(before, last.0, "more before it has answered");
+                    let (rings, most) = (self.rings(), self.policy.memory.call_rings);
+                    assert!(rings <= most, "{rings} of {most} rings");
+                    self.check_budget("a ring more");
+                }
+            }
+            FromService::Take { report } => {
+                assert!(
+                    *report != 0 && *report < self.saved,
+                    "the number is not on disk"
+                );
+                let is_free = known.take.is_none_or(|(_, _, is_answered)| is_answered);
+                assert!(is_free && known.taken == 0, "{known:?}");
+                known.take = Some((*report, now_ns, false));
+                known.unreleased.insert(*report);
+                known.taken = known.rings();
+                self.check_budget("a snapshot");
+            }
+            FromService::Release { report } => {
+                assert!(
+                    known.unreleased.remove(report),
+                    "released twice, or never taken"
+                );
+                known.releasing += known.taken;
+                known.taken = 0;
+                known.take = None;
+            }
+        }
+    }
+
+    /// Each process is recorded as the policy says, at once.
+    fn check_configurations(&self) {
+        for known in self
+            .known
+            .values()
+            .filter(|k| k.is_connected && !k.is_forgotten)
+        {
+            let (rings, categories) = known.last.expect("not configured");
+            let recording = self
+                .policy
+                .recording(&self.person, known.peer.uid, &known.hello.name);
+            assert_eq!(categories, recording.categories);
+            assert!(rings <= recording.rings);
+        }
+    }
+
+    /// Whoever has to answer is given a time, and disconnected after it.
+    fn check_waits(&self) {
+        for known in self
+            .known
+            .values()
+            .filter(|k| k.is_connected && !k.is_forgotten)
+        {
+            let take = known.take.filter(|(_, _, is_answered)| !is_answered);
+            let take_ns = take.map(|(_, at_ns, _)| at_ns);
+            let last = known.last.map_or(0, |(rings, _)| rings);
+            let shrinks = known.rings() > last || known.releasing != 0;
+            let latest_ns = known.unanswered.last().map(|(_, at_ns)| *at_ns);
+            let answer_ns = latest_ns.filter(|_| shrinks);
+            for since_ns in take_ns.into_iter().chain(answer_ns) {
+                let until_ns = since_ns + ANSWER_NS;
+                let is_woken = self.wake_ns.is_some_and(|wake_ns| wake_ns <= until_ns);
+                assert!(
+                    is_woken && until_ns > self.now_ns,
+                    "nobody waits for {known:?}"
+                );
+            }
+        }
+    }
+
+    /// All processes have ended, and all files are written.
+    pub(super) fn check_end(&self) {
+        for (connection, known) in &self.known {
+            assert!(
+                known.is_forgotten,
+                "{connection} is not forgotten: {known:?}"
+            );
+        }
+        assert_eq!(self.wake_ns, None, "something waits for ever");
+    }
+}
+
+impl Known {
+    fn said(&mut self, message: &FromProcess) {
+        match message {
+            FromProcess::Held { rings } if !self.unanswered.is_empty() => {
+                let (granted, _) = self.unanswered.remove(0);
+                let is_over = self.unanswered.is_empty();
+                if is_over && *rings <= granted + self.taken + self.releasing {
+                    self.answered = granted;
+                    self.releasing = 0;
+                } else {
+                    self.answered = self.answered.max(granted);
+                }
+            }
+            FromProcess::Taken { report, outcome } => {
+                if let Some((taken, _, is_answered)) = &mut self.take {
+                    if taken == report && !*is_answered {
+                        *is_answered = true;
+                        if *outcome != TakeOutcome::Taken {
+                            self.taken = 0;
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

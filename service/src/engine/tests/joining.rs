@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+use hindsight_trace_format::protocol::{FromService, Hello};
+
+use super::support::*;
+use crate::engine::{Action, Event, Peer};
+
+fn refusal(actions: &[Action]) -> &str {
+    match actions {
+        [Action::Send {
+            connection: sent,
+            message: FromService::Refused { reason },
+        }, Action::Disconnect { connection }, Action::Forget { .. }]
+            if sent == connection =>
+        {
+            reason
+        }
+        _ => panic!("not refused: {actions:?}"),
+    }
+}
+
+#[test]
+fn a_process_is_welcome_and_told_how_to_record() {
+    let mut bench = Bench::of("");
+    let actions = bench.join(1, hello("com.example.notes"));
+    let welcome = Action::Send {
+        connection: 1,
+        message: FromService::Welcome { version: 1 },
+    };
+    assert_eq!(actions[0], welcome);
+    assert_eq!(configured(&actions), [(1, 0)]);
+    assert_eq!(actions.len(), 2);
+    let (_, configuration) = configurations(&actions)[0];
+    let expected = bench.engine.policy().record.categories;
+    assert_eq!(configuration.categories, expected);
+    assert_ne!(configuration.categories, 0);
+}
+
+#[test]
+fn processes_that_cannot_be_read_are_refused() {
+    let good = || hello("com.example.notes");
+    let cases: [(&str, Hello); 7] = [
+        (
+            "versions 1 to 1",
+            Hello {
+                versions: (2, 3),
+                ..good()
+            },
+        ),
+        (
+            "versions 1 to 1",
+            Hello {
+                versions: (0, 0),
+                ..good()
+            },
+        ),
+        (
+            "memory is of version 9",
+            Hello {
+                memory_version: 9,
+                ..good()
+            },
+        ),
+        (
+            "rings of 0 bytes",
+            Hello {
+                ring_bytes: 0,
+                ..good()
+            },
+        ),
+        (
+            "not possible",
+            Hello {
+                ring_bytes: u64::MAX,
+                ..good()
+            },
+        ),
+        (
+            "not possible",
+            Hello {
+                other_bytes: u64::MAX,
+                ..good()
+            },
+        ),
+        (
+            "budget",
+            Hello {
+                other_bytes: 1 << 36,
+                ..good()
+            },
+        ),
+    ];
+    for (expected, hello) in cases {
+        let mut bench = Bench::of("");
+        let actions = bench.join(1, hello);
+        assert!(refusal(&actions).contains(expected), "{actions:?}");
+        assert!(bench.handle(ended(1)).is_empty(), "it is forgotten");
+        assert!(bench.engine.status().processes.is_empty());
+    }
+}
+
+#[test]
+fn a_process_may_not_come_with_more_rings_than_there_are() {
+    for (held, is_welcome) in [(0, true), (2, true), (3, false), (u32::MAX, false)] {
+        let mut bench = Bench::of("");
+        let actions = bench.join(
+            1,
+            Hello {
+                held,
+                ..hello("com.example.notes")
+            },
+        );
+        assert_eq!(!configured(&actions).is_empty(), is_welcome, "{held}");
+        if !is_welcome {
+            refusal(&actions);
+        }
+    }
+    let mut bench = Bench::of("");
+    bench.join(
+        1,
+        Hello {
+            held: 1,
+            ..hello("com.example.notes")
+        },
+    );
+    let actions = bench.join(
+        2,
+        Hello {
+            held: 2,
+            ..hello("com.example.maps")
+        },
+    );
+    assert!(refusal(&actions).contains("without rings"));
+}
+
+#[test]
+fn a_user_cannot_take_all_places() {
+    let mut bench = Bench::of("[memory]\nbudget-mib = 4096\nprocesses = 6\nprocesses-per-uid = 4");
+    let mut join = |connection, uid| {
+        let peer = Peer {
+            pid: connection as u32,
+            uid,
+        };
+        let hello = hello("com.example.notes");
+        bench.handle(Event::Joined {
+            connection,
+            peer,
+            hello,
+        })
+    };
+    for connection in 1..=4 {
+        assert_eq!(configured(&join(connection, 666)).len(), 1);
+    }
+    assert!(refusal(&join(5, 666)).contains("processes-per-uid"));
+    for connection in 6..=7 {
+        assert_eq!(configured(&join(connection, 7)).len(), 1);
+    }
+    assert!(refusal(&join(8, 8)).contains("6 processes"));
+}
+
+#[test]
+fn the_budget_leaves_room_for_rings_and_for_other_users() {
+    // Half of 64 MiB is for events, and half of that for one user id.
+    let mut bench = Bench::of("[memory]\nbudget-mib = 64");
+    let mut join = |connection, uid, mib| {
+        let peer = Peer {
+            pid: connection as u32,
+            uid,
+        };
+        let other_bytes = mib * MIB;
+        let hello = Hello {
+            other_bytes,
+            ring_bytes: MIB,
+            ..hello("com.example.notes")
+        };
+        let actions = bench.handle(Event::Joined {
+            connection,
+            peer,
+            hello,
+        });
+        !configured(&actions).is_empty()
+    };
+    assert!(!join(1, 666, 17));
+    assert!(join(2, 666, 10));
+    assert!(!join(3, 666, 7));
+    assert!(join(4, 7, 15));
+    assert!(!join(5, 8, 15));
+    assert!(join(6, 8, 6));
+}
+
+#[test]
+fn a_process_has_one_connection() {
+    let mut bench = Bench::of("");
+    let peer = Peer {
+        pid: 5,
+        uid: 10_005,
+    };
+    let hello = || hello("com.example.notes");
+    let join = |connection| Event::Joined {
+        connection,
+        peer,
+        hello: hello(),
+    };
+    bench.handle(join(1));
+    let actions = bench.handle(join(2));
+    assert_eq!(
+        actions[..2],
+        [Action::Disconnect { connection: 1 }, forget(1)]
+    );
+    bench.handle(Event::Lost { connection: 2 });
+    let actions = bench.handle(join(3));
+    assert_eq!(actions[0], forget(2));
+    assert_eq!(bench.engine.status().processes.len(), 1);
+    assert!(bench.handle(join(3)).is_empty(), "a second hello");
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules of the engine by tables, and its promises by random events.
+
+mod actor;
+mod checker;
+mod ending;
+mod joining;
+mod random;
+mod reports;
+mod requests;
+mod rings;
+mod support;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerSeverity};
+
+use super::support::*;
+use crate::engine::{Action, Asked, Event};
+
+fn ask(bench: &mut Bench, reply: u64, process: &str) -> Vec<Action> {
+    let what = Asked::Report {
+        process: process.into(),
+        reason: "a tester saw it".into(),
+    };
+    bench.handle(Event::Asked { reply, what })
+}
+
+fn answer(actions: &[Action]) -> (u64, Result<&str, &str>) {
+    let answers = actions.iter().filter_map(|action| match action {
+        Action::Answer { reply, result } => {
+            Some((*reply, result.as_deref().map_err(String::as_str)))
+        }
+        _ => None,
+    });
+    let answers: Vec<_> = answers.collect();
+    assert_eq!(answers.len(), 1, "{actions:?}");
+    answers[0]
+}
+
+#[test]
+fn a_request_is_answered_when_all_its_reports_are_over() {
+    let mut bench = Bench::of("[limits]\ndevice = 0");
+    for connection in 1..=2 {
+        bench.join(connection, hello("com.example.notes"));
+    }
+    bench.join(3, hello("com.example.maps"));
+    assert_eq!(
+        ask(&mut bench, 7, "com.example.notes"),
+        [take(1, 1), take(2, 2)]
+    );
+    bench.taken(1, 1);
+    let nothing = FromProcess::Taken {
+        report: 2,
+        outcome: TakeOutcome::Nothing,
+    };
+    assert!(bench.said(2, nothing).is_empty());
+    let actions = bench.handle(kept(1));
+    let expected = "report 2 of com.example.notes (pid 102): the process has recorded nothing\n\
+                    report 1 of com.example.notes (pid 101): written";
+    assert_eq!(answer(&actions), (7, Ok(expected)));
+
+    assert_eq!(ask(&mut bench, 8, "103"), [take(3, 3)]);
+    bench.taken(3, 3);
+    let actions = bench.handle(Event::Written {
+        report: 3,
+        is_kept: false,
+    });
+    let (reply, result) = answer(&actions);
+    assert_eq!(reply, 8);
+    assert!(result.unwrap_err().contains("log"), "{result:?}");
+}
+
+#[test]
+fn a_request_that_cannot_be_met_names_the_remedy() {
+    let mut bench = Bench::of("[[record.override]]\nuid = 10002\nenabled = false");
+    for connection in 1..=2 {
+        bench.join(connection, hello("com.example.notes"));
+    }
+    let cases = [
+        ("com.example\n", "the status lists"),
+        ("102", "consent"),
+        ("999", "the status"),
+    ];
+    for (process, expected) in cases {
+        let actions = ask(&mut bench, 1, process);
+        let (_, result) = answer(&actions);
+        assert!(result.unwrap_err().contains(expected), "{result:?}");
+        assert!(!result.unwrap_err().contains('\n'));
+    }
+}
+
+#[test]
+fn a_request_shares_a_report_under_way_and_ends_with_a_lost_process() {
+    let mut bench = Bench::of("");
+    bench.join(1, hello("com.example.notes"));
+    bench.said(1, trigger("slow-message", TriggerSeverity::Slow));
+    assert!(ask(&mut bench, 1, "101").is_empty());
+    bench.taken(1, 1);
+    assert_eq!(answer(&bench.handle(kept(1))).0, 1);
+    bench.answer_all();
+
+    ask(&mut bench, 2, "101");
+    let actions = bench.handle(Event::Lost { connection: 1 });
+    assert!(answer(&actions).1.unwrap_err().contains("did not answer"));
+    // And the report is made when the process is killed.
+    assert_eq!(writes(&bench.handle(ended(1)))[0].2, "requested");
+}
+
+#[test]
+fn a_trigger_may_become_part_of_a_requested_report() {
+    let mut bench = Bench::of("");
+    bench.join(1, hello("com.example.notes"));
+    ask(&mut bench, 1, "101");
+    bench.said(1, trigger("slow-message", TriggerSeverity::Slow));
+    assert_eq!(writes(&bench.taken(1, 1))[0].2, "slow-message");
+}
+
+#[test]
+fn requests_that_wait_have_a_limit() {
+    let mut bench = Bench::of("");
+    bench.join(
+        1,
+        Hello {
+            is_foreground: true,
+            ..hello("com.example.notes")
+        },
+    );
+    for reply in 1..=16 {
+        let actions = ask(&mut bench, reply, "101");
+        assert_eq!(actions.len(), usize::from(reply == 1));
+    }
+    let actions = ask(&mut bench, 17, "101");
+    assert!(answer(&actions).1.unwrap_err().contains("try again"));
+    let actions = bench.wake();
+    let answers = actions
+        .iter()
+        .filter(|a| matches!(a, Action::Answer { .. }));
+    assert_eq!(answers.count(), 16, "the process does not answer");
+}

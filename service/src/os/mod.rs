@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The operating system: clocks, disk space, memory pressure, who is at the other end of a socket.
+//!
+//! What the service learns from the system goes through [`System`], so that tests can tell it something else. Sockets, epoll and
+//! timers are used as they are.
+
+mod call;
+mod clock;
+mod poll;
+mod pressure;
+mod process;
+mod signals;
+mod socket;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use hindsight_trace_format::container::ClockSample;
+
+use crate::engine::{Now, Peer};
+
+use call::done;
+
+pub use poll::{Interest, Poll, Ready, Timer, Waker};
+pub use pressure::{PressureLevel, PressureTriggers, Stall};
+pub use process::{check_memory, MemoryError, Process};
+pub use signals::Signals;
+pub use socket::{
+    accept, adopt_listener, connect_packets, listen, receive_packet, send_packet, send_stream,
+    ListenError, Packet, Sent, SocketKind, MAX_DESCRIPTORS,
+};
+
+/// Facts that the system knows.
+pub trait System: Send + Sync {
+    /// The time.
+    fn now(&self) -> Now;
+    /// All clocks and the counter with this name (`Clocks::source`), read together; `None`: this machine has no such counter.
+    fn sample(&self, source: &str) -> Option<ClockSample>;
+    /// Differs after each boot of the machine.
+    fn boot_id(&self) -> String;
+    /// Bytes that may still be written to the disk with this folder.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
+    /// The process that made this connection.
+    ///
+    /// # Errors
+    /// If it has ended already, or cannot be seen from here.
+    fn identify(&self, connection: BorrowedFd<'_>) -> io::Result<Process>;
+    /// Tells when memory becomes short; `None`: the system cannot tell.
+    fn pressure(&self) -> Option<PressureTriggers>;
+}
+
+/// The real system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Real;
+
+impl System for Real {
+    fn now(&self) -> Now {
+        clock::now()
+    }
+
+    fn sample(&self, source: &str) -> Option<ClockSample> {
+        clock::sample(source)
+    }
+
+    fn boot_id(&self) -> String {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        id.map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        let folder = File::open(folder)?;
+        // SAFETY: all zeros is a valid `statvfs`.
+        let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open while `folder` lives, and `facts` is a valid place for the result.
+        done(unsafe { libc::fstatvfs(folder.as_raw_fd(), &mut facts) })?;
+        // Their types differ between systems.
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "32-bit systems have narrower fields"
+        )]
+        Ok((facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64))
+    }
+
+    fn identify(&self, connection: BorrowedFd<'_>) -> io::Result<Process> {
+        Process::behind(connection)
+    }
+
+    fn pressure(&self) -> Option<PressureTriggers> {
+        PressureTriggers::open()
+    }
+}
+
+/// Raises the limit of open descriptors as far as this process may, and returns it.
+pub fn raise_descriptor_limit(wanted: u64) -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid place for the result, and for the new limit.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
+            return 256;
+        }
+        let raised = libc::rlimit {
+            rlim_cur: (wanted as libc::rlim_t).clamp(limit.rlim_cur, limit.rlim_max),
+            rlim_max: limit.rlim_max,
+        };
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+            limit = raised;
+        }
+    }
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "32-bit systems have a narrower type"
+    )]
+    let limit = limit.rlim_cur as u64;
+    limit
+}
+
+/// The user of this process.
+pub fn own_uid() -> u32 {
+    // SAFETY: no precondition.
+    unsafe { libc::geteuid() }
+}
+
+/// This process, as a peer would see it.
+pub fn own_peer() -> Peer {
+    Peer {
+        pid: std::process::id(),
+        uid: own_uid(),
+    }
+}

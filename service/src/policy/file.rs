@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The policy's file.
+
+use std::fmt;
+
+use hindsight_trace_format::catalogue::Category;
+use hindsight_trace_format::protocol::TriggerSeverity;
+use serde::de::{Error as _, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::de::DeTable;
+use toml::Spanned;
+
+use super::consent::{ConsentRules, Level, OfUser, RegionRule, UserType};
+use super::error::PolicyError;
+use super::model::{
+    Killed, Limits, Memory, Override, Policy, Record, Reports, Select, Uploads, HOUR_NS,
+};
+use super::selector::{Package, Selector};
+
+/// The version of policy files that this build reads.
+pub const POLICY_VERSION: u64 = 1;
+/// Longest policy file, bytes.
+pub const MAX_POLICY_BYTES: usize = 256 << 10;
+/// The built-in policy, with all keys and their values.
+pub const DEFAULT_TEXT: &str = include_str!("default.toml");
+
+const MAX_OVERRIDES: usize = 1000;
+const MIB: u64 = 1 << 20;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A whole number in a range.
+#[derive(Clone, Copy)]
+struct Number<const MIN: u64, const MAX: u64>(u64);
+
+impl<const MIN: u64, const MAX: u64> Number<MIN, MAX> {
+    const fn u32(self) -> u32 {
+        const { assert!(MAX <= u32::MAX as u64) };
+        self.0 as u32
+    }
+}
+
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Number<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct InRange<const MIN: u64, const MAX: u64>;
+        impl<const MIN: u64, const MAX: u64> Visitor<'_> for InRange<MIN, MAX> {
+            type Value = u64;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a whole number from {MIN} to {MAX}")
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u64, E> {
+                let found = u64::try_from(number).ok();
+                let found = found.filter(|n| (MIN..=MAX).contains(n));
+                found.ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+            }
+        }
+        from.deserialize_any(InRange::<MIN, MAX>).map(Number)
+    }
+}
+
+/// A value with a name, of a list of names.
+#[derive(Clone)]
+struct Named<T>(T);
+
+trait Names: Sized {
+    fn parse(name: &str) -> Result<Self, String>;
+}
+
+fn one_of<T>(found: Option<T>, name: &str, all: &[&str]) -> Result<T, String> {
+    found.ok_or_else(|| format!("\"{name}\" is not one of {}", all.join(", ")))
+}
+
+impl Names for Level {
+    fn parse(name: &str) -> Result<Self, String> {
+        one_of(Level::from_name(name), name, &Level::ALL.map(Level::name))
+    }
+}
+
+impl Names for UserType {
+    fn parse(name: &str) -> Result<Self, String> {
+        let all = UserType::ALL.map(UserType::name);
+        one_of(UserType::from_name(name), name, &all)
+    }
+}
+
+impl Names for TriggerSeverity {
+    fn parse(name: &str) -> Result<Self, String> {
+        let all = TriggerSeverity::ALL.map(TriggerSeverity::name);
+        one_of(TriggerSeverity::from_name(name), name, &all)
+    }
+}
+
+impl Names for Killed {
+    fn parse(name: &str) -> Result<Self, String> {
+        let found = Killed::ALL.into_iter().find(|k| k.name() == name);
+        one_of(found, name, &Killed::ALL.map(Killed::name))
+    }
+}
+
+impl Names for Package {
+    fn parse(name: &str) -> Result<Self, String> {
+        Package::parse(name).map_err(|error| format!("\"{name}\" is {error}"))
+    }
+}
+
+/// A code of a region.
+struct Region(String);
+
+impl Names for Region {
+    fn parse(name: &str) -> Result<Self, String> {
+        let is_code = name.len() == 2 && name.bytes().all(|b| b.is_ascii_uppercase());
+        let wrong = || format!("\"{name}\" is not a region's code of two capitals, such as \"DE\"");
+        is_code.then(|| Region(name.into())).ok_or_else(wrong)
+    }
+}
+
+/// Bits of one category, or of all.
+struct Bits(u32);
+
+impl Names for Bits {
+    fn parse(name: &str) -> Result<Self, String> {
+        let all = Category::ALL.iter().fold(0, |bits, c| bits | c.bit());
+        let found = match name {
+            "all" => Some(all),
+            name => Category::from_name(name).map(Category::bit),
+        };
+        let names: Vec<&str> = Category::ALL.iter().map(|c| c.name()).collect();
+        let of_names = || format!("\"{name}\" is not one of all, {}", names.join(", "));
+        found.map(Bits).ok_or_else(of_names)
+    }
+}
+
+impl<'de, T: Names> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        T::parse(&name).map(Named).map_err(D::Error::custom)
+    }
+}
+
+/// Events are never recorded without what readers need to understand them.
+fn bits(categories: &[Named<Bits>]) -> u32 {
+    match categories {
+        [] => 0,
+        some => some
+            .iter()
+            .fold(Category::Recording.bit(), |all, c| all | c.0 .0),
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct MemoryFile {
+    budget_mib: Option<Number<16, 65536>>,
+    ring_share: Option<Number<10, 90>>,
+    uid_share: Option<Number<1, 100>>,
+    call_rings: Option<Number<0, 256>>,
+    rings_per_process: Option<Number<0, 256>>,
+    processes: Option<Number<1, 1024>>,
+    processes_per_uid: Option<Number<1, 1024>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct OverrideFile {
+    package: Option<Named<Package>>,
+    uid: Option<Number<0, 0xffff_fffe>>,
+    enabled: Option<bool>,
+    categories: Option<Vec<Named<Bits>>>,
+    rings: Option<Number<0, 256>>,
+    background: Option<bool>,
+    consent: Option<Named<Level>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct RecordFile {
+    categories: Option<Vec<Named<Bits>>>,
+    r#override: Vec<Spanned<OverrideFile>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct ReportsFile {
+    killed: Option<Named<Killed>>,
+    grace_seconds: Option<Number<0, 3600>>,
+    severities: Option<Vec<Named<TriggerSeverity>>>,
+    queue: Option<Number<1, 64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct LimitsFile {
+    window_hours: Option<Number<1, 8760>>,
+    device: Option<Number<0, 1000>>,
+    per_uid: Option<Number<0, 1000>>,
+    per_detector: Option<Number<0, 1000>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SelectFile {
+    First,
+    Severe,
+    Campaign,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct UploadsFile {
+    window_hours: Option<Number<1, 8760>>,
+    device: Option<Number<0, 1000>>,
+    select: Option<SelectFile>,
+    campaign: Vec<Named<Package>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct OfUserFile {
+    most: Option<Named<Level>>,
+    unasked: Option<Named<Level>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RegionFile {
+    regions: Vec<Named<Region>>,
+    user: Option<Named<UserType>>,
+    most: Named<Level>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct ConsentFile {
+    internal: OfUserFile,
+    beta: OfUserFile,
+    end_user: OfUserFile,
+    region: Vec<RegionFile>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct PolicyFile {
+    #[serde(rename = "version")]
+    _version: Option<Number<1, 1>>,
+    revision: Option<Number<0, { i64::MAX as u64 }>>,
+    enabled: Option<bool>,
+    memory: MemoryFile,
+    record: RecordFile,
+    reports: ReportsFile,
+    limits: LimitsFile,
+    uploads: UploadsFile,
+    consent: ConsentFile,
+}
+
+impl Policy {
+    /// From the text of a policy file. What the file leaves out has the built-in value.
+    ///
+    /// # Errors
+    /// If the text is too long, is no TOML, is of another version, has an unknown key, or a value that is not allowed.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        if text.len() > MAX_POLICY_BYTES {
+            return Err(PolicyError {
+                line: 1,
+                column: 1,
+                key: String::new(),
+                problem: format!(
+                    "the file has {} bytes; at most {MAX_POLICY_BYTES} are read: remove overrides",
+                    text.len()
+                ),
+            });
+        }
+        check_version(text)?;
+        let file: PolicyFile =
+            toml::from_str(text).map_err(|error| PolicyError::of_parser(text, &error))?;
+        file.policy(text)
+    }
+}
+
+/// A file of a newer version has keys that this build does not know: its version is the better error.
+fn check_version(text: &str) -> Result<(), PolicyError> {
+    let table = DeTable::parse(text).map_err(|error| PolicyError::of_parser(text, &error))?;
+    let remedy = format!("this build reads version {POLICY_VERSION}: write version = 1 at the top");
+    let Some(version) = table.get_ref().get("version") else {
+        let problem = format!("the version is missing; {remedy}");
+        return Err(PolicyError::at(text, 0, problem));
+    };
+    let number = version.get_ref().as_integer();
+    let number = number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+    if number == Some(POLICY_VERSION) {
+        return Ok(());
+    }
+    let problem = format!("the file has another version; {remedy}");
+    Err(PolicyError::at(text, version.span().start, problem))
+}
+
+impl PolicyFile {
+    fn policy(self, text: &str) -> Result<Policy, PolicyError> {
+        let built_in = Policy::default();
+        Ok(Policy {
+            revision: self.revision.map_or(built_in.revision, |n| n.0),
+            enabled: self.enabled.unwrap_or(built_in.enabled),
+            memory: self.memory.memory(built_in.memory),
+            record: self.record.record(&built_in.record, text)?,
+            reports: self.reports.reports(built_in.reports),
+            limits: self.limits.limits(built_in.limits),
+            uploads: self.uploads.uploads(built_in.uploads),
+            consent: self.consent.rules(built_in.consent),
+        })
+    }
+}
+
+impl MemoryFile {
+    fn memory(self, d: Memory) -> Memory {
+        Memory {
+            budget_bytes: self.budget_mib.map_or(d.budget_bytes, |n| n.0 * MIB),
+            ring_share: self.ring_share.map_or(d.ring_share, Number::u32),
+            uid_share: self.uid_share.map_or(d.uid_share, Number::u32),
+            call_rings: self.call_rings.map_or(d.call_rings, Number::u32),
+            rings_per_process: self
+                .rings_per_process
+                .map_or(d.rings_per_process, Number::u32),
+            processes: self.processes.map_or(d.processes, Number::u32),
+            processes_per_uid: self
+                .processes_per_uid
+                .map_or(d.processes_per_uid, Number::u32),
+        }
+    }
+}
+
+impl RecordFile {
+    fn record(self, d: &Record, text: &str) -> Result<Record, PolicyError> {
+        let mut overrides: Vec<Override> = Vec::new();
+        for file in self.r#override {
+            let at = file.span().start;
+            let found = file.into_inner().exception();
+            let refused = |problem: &str| Err(PolicyError::at(text, at, problem));
+            if found.of == Selector::default() {
+                return refused("it is about no process in particular: write package or uid");
+            }
+            if overrides.iter().any(|other| other.of == found.of) {
+                return refused("a second override of the same processes: make one of both");
+            }
+            if overrides.len() == MAX_OVERRIDES {
+                return refused(
+                    "more than 1000 overrides: use patterns, such as \"com.example.*\"",
+                );
+            }
+            overrides.push(found);
+        }
+        let categories = self.categories.map_or(d.categories, |names| bits(&names));
+        Ok(Record::new(categories, overrides))
+    }
+}
+
+impl OverrideFile {
+    fn exception(self) -> Override {
+        Override {
+            of: Selector {
+                uid: self.uid.map(Number::u32),
+                package: self.package.map(|name| name.0),
+            },
+            enabled: self.enabled,
+            categories: self.categories.map(|names| bits(&names)),
+            rings: self.rings.map(Number::u32),
+            background: self.background,
+            consent: self.consent.map(|level| level.0),
+        }
+    }
+}
+
+impl ReportsFile {
+    fn reports(self, d: Reports) -> Reports {
+        let severities = self
+            .severities
+            .map(|names| names.iter().map(|name| name.0).collect());
+        Reports {
+            killed: self.killed.map_or(d.killed, |name| name.0),
+            grace_ns: self.grace_seconds.map_or(d.grace_ns, |n| n.0 * SECOND_NS),
+            severities: severities.unwrap_or(d.severities),
+            queue: self.queue.map_or(d.queue, Number::u32),
+        }
+    }
+}
+
+impl LimitsFile {
+    fn limits(self, d: Limits) -> Limits {
+        Limits {
+            window_ns: self.window_hours.map_or(d.window_ns, |n| n.0 * HOUR_NS),
+            device: self.device.map_or(d.device, Number::u32),
+            per_uid: self.per_uid.map_or(d.per_uid, Number::u32),
+            per_detector: self.per_detector.map_or(d.per_detector, Number::u32),
+        }
+    }
+}
+
+impl UploadsFile {
+    fn uploads(self, d: Uploads) -> Uploads {
+        let packages = self.campaign.into_iter().map(|name| name.0).collect();
+        Uploads {
+            window_ns: self.window_hours.map_or(d.window_ns, |n| n.0 * HOUR_NS),
+            device: self.device.map_or(d.device, Number::u32),
+            select: match self.select {
+                None => d.select,
+                Some(SelectFile::First) => Select::First,
+                Some(SelectFile::Severe) => Select::Severe,
+                Some(SelectFile::Campaign) => Select::Campaign(packages),
+            },
+        }
+    }
+}
+
+impl OfUserFile {
+    fn rules(self, d: OfUser) -> OfUser {
+        OfUser {
+            most: self.most.map_or(d.most, |level| level.0),
+            unasked: self.unasked.map_or(d.unasked, |level| level.0),
+        }
+    }
+}
+
+impl ConsentFile {
+    fn rules(self, d: ConsentRules) -> ConsentRules {
+        let region = |file: RegionFile| RegionRule {
+            regions: file.regions.into_iter().map(|code| code.0 .0).collect(),
+            user: file.user.map(|user| user.0),
+            most: file.most.0,
+        };
+        ConsentRules {
+            internal: self.internal.rules(d.internal),
+            beta: self.beta.rules(d.beta),
+            end_user: self.end_user.rules(d.end_user),
+            regions: self.region.into_iter().map(region).collect(),
+        }
+    }
+}

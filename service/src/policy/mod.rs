@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The policy: what is recorded, how much memory that may take, what is worth a report, and what the user agreed to.
+//!
+//! A policy is a TOML file with a version; what the file leaves out has the built-in value (`default.toml` here lists all keys
+//! with these values). A file with any mistake is refused as a whole ([`PolicyError`] names line, key and remedy), and the
+//! caller keeps the policy that it had.
+
+mod consent;
+mod error;
+mod file;
+mod model;
+mod selector;
+
+pub use consent::{ConsentRules, Level, OfUser, Person, RegionRule, UserType};
+pub use error::PolicyError;
+pub use file::{DEFAULT_TEXT, MAX_POLICY_BYTES, POLICY_VERSION};
+pub use model::{
+    Killed, Limits, Memory, Override, Policy, Record, Recording, Reports, Select, Uploads,
+};
+pub use selector::{Package, Selector};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which reports are removed. Pure.
+
+use hindsight_trace_format::protocol::TriggerSeverity;
+
+use crate::engine::Report;
+
+/// What may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// The most reports.
+    pub reports: u32,
+    /// The most bytes of all files in the folder together, also while one is written.
+    pub bytes: u64,
+    /// Reports are removed at this age, s.
+    pub age_s: u64,
+    /// So many bytes of the disk stay free for others.
+    pub free_bytes: u64,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Quota {
+            reports: 50,
+            bytes: 256 << 20,
+            age_s: 7 * 86_400,
+            free_bytes: 512 << 20,
+        }
+    }
+}
+
+/// A report that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its number; reports with lower numbers are older.
+    pub report: Report,
+    /// How bad it was.
+    pub severity: TriggerSeverity,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Its age, s.
+    pub age_s: u64,
+}
+
+/// A report that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// How bad it was.
+    pub severity: TriggerSeverity,
+    /// Bytes that it will have then.
+    pub bytes: u64,
+    /// How many of them are not on the disk yet.
+    pub more_bytes: u64,
+}
+
+/// What the disk holds beside the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes of other files in the folder.
+    pub other_bytes: u64,
+    /// Bytes that are free; `None`: nobody knows.
+    pub free_bytes: Option<u64>,
+}
+
+/// What prevents a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoom {
+    /// It is larger than all that may be kept, or nothing may be kept.
+    #[error("the quota has no room for it, even if nothing else is kept; raise the quota")]
+    Quota,
+    /// All reports that are kept are more severe.
+    #[error("all reports that are kept are more severe; remove some, or raise the quota")]
+    Severity,
+    /// The disk is full.
+    #[error("the disk is nearly full; free some space, or lower the quota's free space")]
+    Disk,
+}
+
+/// The reports that must be removed before anything more is written, in this order: those that are too old, then the oldest of
+/// the least severe ones. A report never makes room for one that is less severe.
+///
+/// # Errors
+/// If there is no room for the incoming report. Nothing needs to be removed then.
+pub fn plan(
+    kept: &[Kept],
+    incoming: Option<Incoming>,
+    quota: &Quota,
+    disk: Disk,
+) -> Result<Vec<Report>, NoRoom> {
+    let mut order: Vec<&Kept> = kept.iter().collect();
+    let is_old = |kept: &Kept| kept.age_s >= quota.age_s;
+    order.sort_by_key(|kept| (!is_old(kept), kept.severity, kept.report));
+    let (new, new_bytes, more_bytes) =
+        incoming.map_or((0, 0, 0), |new| (1, new.bytes, new.more_bytes));
+    let mut bytes: u64 = kept.iter().map(|kept| kept.bytes).sum();
+    let mut free = disk.free_bytes.unwrap_or(u64::MAX);
+    let mut removed = Vec::new();
+    let mut order = order.into_iter().peekable();
+    loop {
+        let count = (kept.len() - removed.len()) as u64 + new;
+        let total = bytes.saturating_add(disk.other_bytes);
+        let over =
+            if total.saturating_add(new_bytes) > quota.bytes || count > u64::from(quota.reports) {
+                Some(NoRoom::Quota)
+            } else if free < quota.free_bytes.saturating_add(more_bytes) {
+                Some(NoRoom::Disk)
+            } else {
+                None
+            };
+        let next_is_old = order.peek().is_some_and(|next| is_old(next));
+        if over.is_none() && !next_is_old {
+            return Ok(removed);
+        }
+        match (order.next(), over) {
+            (Some(next), Some(_))
+                if !is_old(next) && incoming.is_some_and(|new| next.severity > new.severity) =>
+            {
+                return Err(NoRoom::Severity)
+            }
+            (Some(next), _) => {
+                bytes -= next.bytes;
+                free = free.saturating_add(next.bytes);
+                removed.push(next.report);
+            }
+            (None, Some(why)) if incoming.is_some() => return Err(why),
+            (None, _) => return Ok(removed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TriggerSeverity::{Fatal, Requested, Slow, Stuck};
+    use super::*;
+    use proptest::prelude::*;
+
+    const QUOTA: Quota = Quota {
+        reports: 4,
+        bytes: 100,
+        age_s: 50,
+        free_bytes: 1000,
+    };
+    const DISK: Disk = Disk {
+        other_bytes: 10,
+        free_bytes: Some(5000),
+    };
+
+    fn kept(report: Report, severity: TriggerSeverity, bytes: u64, age_s: u64) -> Kept {
+        Kept {
+            report,
+            severity,
+            bytes,
+            age_s,
+        }
+    }
+
+    fn new(severity: TriggerSeverity, bytes: u64) -> Option<Incoming> {
+        Some(Incoming {
+            severity,
+            bytes,
+            more_bytes: bytes,
+        })
+    }
+
+    #[test]
+    fn the_oldest_of_the_least_severe_makes_room() {
+        let all = [
+            kept(1, Fatal, 20, 40),
+            kept(2, Slow, 20, 30),
+            kept(3, Stuck, 20, 20),
+            kept(4, Slow, 20, 10),
+        ];
+        let cases = [
+            (new(Stuck, 1), Ok(vec![2])),
+            (new(Fatal, 50), Ok(vec![2, 4])),
+            (new(Fatal, 90), Ok(vec![2, 4, 3, 1])),
+            (new(Fatal, 91), Err(NoRoom::Quota)),
+            (new(Stuck, 71), Err(NoRoom::Severity)),
+            (new(Slow, 10), Ok(vec![2])),
+            (new(Slow, 51), Err(NoRoom::Severity)),
+            (new(Requested, 1), Err(NoRoom::Severity)),
+            (None, Ok(vec![])),
+        ];
+        for (incoming, expected) in cases {
+            let planned = plan(&all, incoming, &QUOTA, DISK);
+            assert_eq!(planned, expected, "{incoming:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_old_goes_first_and_by_itself() {
+        let all = [
+            kept(1, Fatal, 20, 50),
+            kept(2, Slow, 20, 49),
+            kept(3, Slow, 20, 70),
+        ];
+        assert_eq!(plan(&all, None, &QUOTA, DISK), Ok(vec![3, 1]));
+        // Room enough after that.
+        let planned = plan(&all, new(Requested, 70), &QUOTA, DISK);
+        assert_eq!(planned, Ok(vec![3, 1]));
+    }
+
+    #[test]
+    fn free_space_is_left_to_others() {
+        let all = [kept(1, Slow, 20, 0), kept(2, Stuck, 30, 0)];
+        let free = |bytes| Disk {
+            other_bytes: 0,
+            free_bytes: bytes,
+        };
+        let of = |incoming, bytes| plan(&all, incoming, &QUOTA, free(bytes));
+        assert_eq!(of(None, Some(1000)), Ok(vec![]));
+        assert_eq!(of(None, Some(990)), Ok(vec![1]));
+        assert_eq!(of(None, Some(0)), Ok(vec![1, 2]));
+        assert_eq!(of(new(Fatal, 10), Some(1009)), Ok(vec![1]));
+        assert_eq!(of(new(Fatal, 10), Some(900)), Err(NoRoom::Disk));
+        assert_eq!(of(new(Fatal, 10), None), Ok(vec![]));
+    }
+
+    fn severities() -> impl Strategy<Value = TriggerSeverity> {
+        prop::sample::select(TriggerSeverity::ALL.to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn the_quota_is_kept_and_nothing_is_removed_without_need(
+            all in prop::collection::vec((severities(), 0..60_u64, 0..60_u64), 0..8),
+            incoming in prop::option::of((severities(), 1..120_u64)),
+            free in prop::option::of(900..1200_u64),
+        ) {
+            let all: Vec<Kept> = (1..).zip(all).map(|(id, (s, b, a))| kept(id, s, b, a)).collect();
+            let incoming = incoming.and_then(|(severity, bytes)| new(severity, bytes));
+            let disk = Disk { other_bytes: 10, free_bytes: free };
+            let fits = |removed: &[Report]| {
+                let left = all.iter().filter(|k| !removed.contains(&k.report));
+                let bytes: u64 = left.clone().map(|k| k.bytes).sum();
+                let freed: u64 = all.iter().map(|k| k.bytes).sum::<u64>() - bytes;
+                let new = incoming.map_or(0, |new| new.bytes);
+                left.clone().count() + usize::from(incoming.is_some()) <= 4
+                    && bytes + 10 + new <= 100
+                    && free.is_none_or(|free| free + freed >= 1000 + new)
+                    && left.into_iter().all(|k| k.age_s < 50)
+            };
+            match plan(&all, incoming, &QUOTA, disk) {
+                Ok(removed) => {
+                    let is_all = removed.len() == all.len() && incoming.is_none();
+                    prop_assert!(fits(&removed) || is_all);
+                    // One less would not do.
+                    if let Some((_, fewer)) = removed.split_last() {
+                        prop_assert!(!fits(fewer));
+                    }
+                    for gone in all.iter().filter(|k| removed.contains(&k.report) && k.age_s < 50) {
+                        prop_assert!(incoming.is_none_or(|new| gone.severity <= new.severity));
+                        let left = all.iter().filter(|k| !removed.contains(&k.report));
+                        for kept in left {
+                            prop_assert!((gone.severity, gone.report) < (kept.severity, kept.report));
+                        }
+                    }
+                }
+                Err(_) => {
+                    let new = incoming.unwrap();
+                    let may_go = all.iter().filter(|k| k.severity <= new.severity || k.age_s >= 50);
+                    let may_go: Vec<Report> = may_go.map(|k| k.report).collect();
+                    prop_assert!(!fits(&may_go));
+                }
+            }
+        }
+    }
+}

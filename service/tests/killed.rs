@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A process that is killed leaves a report behind.
+
+mod common;
+
+use common::{
+    as_child, hello, image, memory, parents_line, read_trace, say, Connection, Peer, Service,
+    POLICY,
+};
+
+const CALLS: u64 = 100;
+
+#[test]
+#[ignore = "runs only as a child of the tests below"]
+fn child_that_joins_and_waits() {
+    let Some((folder, name)) = as_child() else {
+        return;
+    };
+    let memory = memory(&image(&name, CALLS));
+    let connection = Connection::join(&folder, &hello(&name), &memory);
+    connection.wait_for_welcome();
+    say("joined");
+    parents_line();
+}
+
+fn joined(service: &Service, name: &str) -> Peer {
+    let mut peer = Peer::start("child_that_joins_and_waits", service.folder.path(), name);
+    peer.wait_for("joined");
+    peer
+}
+
+#[test]
+fn a_killed_process_leaves_a_report() {
+    let service = Service::start(POLICY, &[]);
+    let peer = joined(&service, "com.example.killed");
+    let pid = peer.pid();
+    peer.kill();
+    let reports = service.wait_for_reports(1);
+    assert_eq!(reports[0]["pid"], pid);
+    assert_eq!(reports[0]["process"], "com.example.killed");
+    assert_eq!(reports[0]["severity"], "fatal");
+    assert_eq!(reports[0]["detector"], "killed");
+    assert_eq!(reports[0]["has_ended"], true);
+    let trace = service.trace(&reports[0]);
+    assert_eq!(reports[0]["bytes"], trace.len());
+    // SAFETY: no precondition.
+    let uid = unsafe { libc::geteuid() };
+    let expected = (pid, uid, "com.example.killed".to_owned(), CALLS as usize);
+    assert_eq!(read_trace(&trace), expected);
+}
