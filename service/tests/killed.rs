@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    as_child, hello, image, memory, parents_line, read_trace, say, Connection, Peer, Service,
-    POLICY,
+    as_child, hello, image, memory, parents_line, read_trace, say, signal, Connection, Peer,
+    Service, POLICY,
 };
 
 const CALLS: u64 = 100;
@@ -20,6 +20,18 @@ fn child_that_joins_and_waits() {
     let connection = Connection::join(&folder, &hello(&name), &memory);
     connection.wait_for_welcome();
     say("joined");
+    parents_line();
+}
+
+#[test]
+#[ignore = "runs only as a child of the tests below"]
+fn child_that_introduces_itself() {
+    let Some((folder, name)) = as_child() else {
+        return;
+    };
+    let memory = memory(&image(&name, CALLS));
+    let _connection = Connection::join(&folder, &hello(&name), &memory);
+    say("introduced");
     parents_line();
 }
 
@@ -47,4 +59,23 @@ fn a_killed_process_leaves_a_report() {
     let uid = unsafe { libc::geteuid() };
     let expected = (pid, uid, "com.example.killed".to_owned(), CALLS as usize);
     assert_eq!(read_trace(&trace), expected);
+}
+
+#[test]
+fn a_process_that_is_killed_before_its_connection_is_accepted_leaves_a_report() {
+    let service = Service::start(POLICY, &[]);
+    // It cannot accept anything now; the system takes connections and packets for it.
+    signal(service.pid(), libc::SIGSTOP);
+    let name = "com.example.early";
+    let test = "child_that_introduces_itself";
+    let mut peer = Peer::start(test, service.folder.path(), name);
+    peer.wait_for("introduced");
+    let pid = peer.pid();
+    peer.kill();
+    signal(service.pid(), libc::SIGCONT);
+    let reports = service.wait_for_reports(1);
+    assert_eq!(reports[0]["pid"], pid);
+    assert_eq!(reports[0]["detector"], "killed");
+    let read = read_trace(&service.trace(&reports[0]));
+    assert_eq!((read.0, read.3), (pid, CALLS as usize));
 }

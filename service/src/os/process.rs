@@ -26,7 +26,11 @@ impl Process {
     ///
     /// Its descriptor comes with the connection itself where the kernel knows that (`SO_PEERPIDFD`, Linux 6.5). Elsewhere it is
     /// opened by process id, which may have been given to another process meanwhile. So after that the connection must still be
-    /// open: a process closes all its descriptors before its id is free, so that it lived when its descriptor was opened.
+    /// open, or the process be seen to have ended: a process closes all its descriptors before its id is free, so that it lived
+    /// when its descriptor was opened.
+    ///
+    /// A process that was killed before its connection was accepted has no descriptor, and is no error: its packets, and the
+    /// memory that came with them, are still to be received.
     ///
     /// This holds for every process that keeps its end of the connection to itself. One that has given its end to another
     /// process, and ended, may be taken for the next process with its id. Then its own memory is read when that one ends; user
@@ -41,17 +45,25 @@ impl Process {
             let what = "the process is not visible from here: it has another space of process ids";
             return Err(io::Error::other(what));
         }
-        let pidfd = peer_pidfd(connection).or_else(|_| pidfd_open(peer.pid));
-        let pidfd = match pidfd {
+        if let Ok(pidfd) = peer_pidfd(connection) {
+            let pidfd = Some(pidfd);
+            return Ok(Process { peer, pidfd });
+        }
+        Self::by_id(peer, connection)
+    }
+
+    /// The process with this id, if it is the one behind the connection.
+    fn by_id(peer: Peer, connection: BorrowedFd<'_>) -> io::Result<Self> {
+        let pidfd = match pidfd_open(peer.pid) {
             Ok(pidfd) => Some(pidfd),
-            // The process does not exist any more.
-            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(e),
+            // It does not exist any more, or the system has no such descriptors.
             Err(_) => None,
         };
-        if has_hung_up(connection)? {
+        let process = Process { peer, pidfd };
+        if has_hung_up(connection)? && process.has_ended() == Some(false) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        Ok(Process { peer, pidfd })
+        Ok(process)
     }
 
     /// Whether the process has ended; `None`: the system cannot tell.
@@ -182,13 +194,28 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_other_end_is_closed_has_no_process() {
+    fn an_id_is_that_of_an_open_connection_or_of_an_ended_process() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let process = Process::behind(ours.as_fd()).unwrap();
         assert_eq!(process.peer, super::super::own_peer());
         assert!(!process.has_ended().unwrap_or(false));
+        if pidfd_open(process.peer.pid).is_err() {
+            println!("skipped: pidfd_open: the kernel has none");
+            return;
+        }
+        let by_id = |pid| Process::by_id(Peer { pid, uid: 0 }, ours.as_fd());
+        assert!(by_id(process.peer.pid).is_ok());
         drop(theirs);
-        assert!(Process::behind(ours.as_fd()).is_err());
+        // Whoever has the id now lives, and does not have the connection.
+        assert!(by_id(process.peer.pid).is_err());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = pidfd_open(child.id()).unwrap();
+        while poll_now(ended.as_fd(), libc::POLLIN).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(by_id(child.id()).unwrap().has_ended(), Some(true));
+        child.wait().unwrap();
+        assert!(by_id(child.id()).unwrap().pidfd.is_none());
     }
 
     #[test]
