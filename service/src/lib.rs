@@ -7,6 +7,7 @@
 //! touches the system is around it.
 
 pub mod commands;
+pub mod consent;
 pub mod daemon;
 pub mod engine;
 pub mod ffi;

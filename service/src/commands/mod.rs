@@ -8,6 +8,9 @@
 //! | `get ID` | `ok`, the report as JSON, and with the first byte a descriptor of its trace, to be read only |
 //! | `remove ID` | `ok` |
 //! | `policy PATH`, `policy -`, `policy default` | `ok`: the policy of a file, of the text after the line, or of the service's start |
+//! | `consent show` | `ok`, and the choices that hold, as JSON |
+//! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |
+//! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |
 //! | `report PROCESS REASON` | `ok`, and what came of it |
 //!
 //! A command that fails is answered by `error MESSAGE`. Then the service closes the connection. Only some users are served; for
@@ -205,6 +208,11 @@ impl Commands {
         let token = (self.token)(id);
         let _ = poll.change(client.stream.as_fd(), token, Interest::Write);
         self.write(id);
+    }
+
+    /// The user of a client, by the kernel's account; `None`: the client has gone.
+    pub fn uid(&self, id: u64) -> Option<u32> {
+        self.clients.get(&id).map(|client| client.uid)
     }
 
     /// When [`expire`](Self::expire) must be called, `CLOCK_BOOTTIME`, ns.

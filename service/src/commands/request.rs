@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
+use crate::consent::Whose;
 use crate::engine::Report;
+use crate::policy::Level;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,17 @@ pub enum Request {
     PolicyText(String),
     /// The policy that the service was started with.
     PolicyDefault,
+    /// Which choices about consent hold.
+    Consent,
+    /// A choice about consent.
+    Choose {
+        /// For whom.
+        whose: Whose,
+        /// The level.
+        level: Level,
+        /// All choices of single users end, too.
+        ends_others: bool,
+    },
     /// A report of these processes.
     Report {
         /// Name or process id.
@@ -31,7 +44,41 @@ pub enum Request {
     },
 }
 
-const KNOWN: &str = "status, reports, get ID, remove ID, policy PATH, policy -, policy default, report PROCESS REASON";
+const KNOWN: &str = "status, reports, get ID, remove ID, policy PATH, policy -, policy default, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON";
+
+/// The words after `consent`.
+fn consent(rest: &str) -> Result<Request, String> {
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let whose = |words: &[&str]| match words {
+        [] => Ok(Whose::Device),
+        ["user", number] => {
+            let number = number.parse().map(Whose::User);
+            number.map_err(|_| format!("'{}' is no number of an Android user: 'user 10'", words[1]))
+        }
+        _ => Err(format!(
+            "'{}' is not understood: 'user 10', or nothing",
+            words.join(" ")
+        )),
+    };
+    match words.as_slice() {
+        ["show"] => Ok(Request::Consent),
+        ["set", level, rest @ ..] => Ok(Request::Choose {
+            level: Level::from_name(level).ok_or_else(|| {
+                format!("'{level}' is no level; known: none, summary, signatures, full")
+            })?,
+            whose: whose(rest)?,
+            ends_others: false,
+        }),
+        ["withdraw", rest @ ..] => Ok(Request::Choose {
+            level: Level::None,
+            whose: whose(rest)?,
+            ends_others: rest.is_empty(),
+        }),
+        _ => Err(
+            "what about consent? 'consent show', 'consent set LEVEL', 'consent withdraw'".into(),
+        ),
+    }
+}
 
 /// The command in a line, without its end. The text of a policy is added later.
 pub(super) fn parse(line: &str) -> Result<Request, String> {
@@ -62,6 +109,7 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
                 "'{path}' does not begin with '/': the service has another working directory"
             )),
         },
+        "consent" => consent(rest),
         "report" => match rest.split_once(' ') {
             Some((process, reason)) => Ok(Request::Report {
                 process: process.to_owned(),
@@ -85,6 +133,23 @@ mod tests {
             ("policy /a b", Request::PolicyFile("/a b".into())),
             ("policy -", Request::PolicyText(String::new())),
             ("policy default", Request::PolicyDefault),
+            ("consent show", Request::Consent),
+            (
+                "consent set summary user 10",
+                Request::Choose {
+                    whose: Whose::User(10),
+                    level: Level::Summary,
+                    ends_others: false,
+                },
+            ),
+            (
+                "consent withdraw",
+                Request::Choose {
+                    whose: Whose::Device,
+                    level: Level::None,
+                    ends_others: true,
+                },
+            ),
             (
                 "report com.example it is  slow",
                 Request::Report {
@@ -104,6 +169,11 @@ mod tests {
             ("policy", "'policy PATH'"),
             ("policy a", "begin with '/'"),
             ("report x", "the reason is missing"),
+            ("consent", "'consent show'"),
+            ("consent set", "'consent set LEVEL'"),
+            ("consent set all", "known: none, summary"),
+            ("consent set full 10", "'user 10'"),
+            ("consent withdraw user me", "no number"),
         ] {
             assert!(parse(line).unwrap_err().contains(part), "{line}");
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the daemon needs of the engine.
 
+use crate::consent::{Allowed, Choices};
 use crate::engine::{Action, Engine, Event, Now};
 use crate::json;
-use crate::policy::Policy;
+use crate::policy::{Person, Policy};
 
 /// Decides.
 pub trait Decide {
@@ -17,6 +18,12 @@ pub trait Decide {
     /// If the policy is none: a message for people, with the line and the remedy. The old policy stays in force.
     fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, String>;
 
+    /// Puts the choices of users in force.
+    fn choose(&mut self, now: Now, choices: &Choices) -> Vec<Action>;
+
+    /// What is allowed by the policy and by the choices that are in force.
+    fn allowed(&self) -> Allowed;
+
     /// The state for people and tools: one line of JSON, an object.
     fn status(&self) -> String;
 
@@ -28,13 +35,22 @@ pub trait Decide {
 pub struct Decider {
     engine: Engine,
     first: Policy,
+    /// What consent depends on, without choices at run time.
+    unasked: Person,
+    person: Person,
 }
 
 impl Decider {
     /// Decides by this engine.
     pub fn new(engine: Engine) -> Self {
         let first = engine.policy().clone();
-        Decider { engine, first }
+        let person = engine.person().clone();
+        Decider {
+            engine,
+            first,
+            unasked: person.clone(),
+            person,
+        }
     }
 }
 
@@ -49,6 +65,18 @@ impl Decide for Decider {
             None => self.first.clone(),
         };
         Ok(self.engine.set_policy(now, policy))
+    }
+
+    fn choose(&mut self, now: Now, choices: &Choices) -> Vec<Action> {
+        self.person = choices.person(&self.unasked);
+        self.engine.set_person(now, self.person.clone())
+    }
+
+    fn allowed(&self) -> Allowed {
+        Allowed {
+            policy: self.engine.policy().clone(),
+            person: self.person.clone(),
+        }
     }
 
     fn status(&self) -> String {

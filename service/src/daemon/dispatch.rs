@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use hindsight_trace_format::protocol::{FromProcess, FromService, Hello};
 use hindsight_trace_format::shared::ReadLimits;
 
+use crate::consent::Choices;
 use crate::engine::{About, Action, Connection, Event, Now, Peer, Report};
 
 use super::decide::Decide;
@@ -329,6 +330,13 @@ impl<D: Decide> Dispatcher<D> {
         self.perform(now, actions, outlet);
         self.drain(now, outlet);
         Ok(())
+    }
+
+    /// Puts the choices of users in force.
+    pub fn choose(&mut self, now: Now, choices: &Choices, outlet: &mut impl Outlet) {
+        let actions = self.engine.choose(now, choices);
+        self.perform(now, actions, outlet);
+        self.drain(now, outlet);
     }
 
     /// Tells the engine all that has happened, and carries its actions out.

@@ -2,6 +2,7 @@
 //! The loop around the engine: one thread waits for processes, clients, the disk's thread, time and signals. It never waits for
 //! anything else, and does only so much for one process before it looks at the others.
 
+mod consent;
 mod decide;
 mod dispatch;
 mod limits;

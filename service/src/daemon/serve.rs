@@ -19,6 +19,7 @@ use crate::os::{
 use crate::report::{Done, Job, Outcome, Worker};
 use crate::store::{State, Store};
 
+use super::consent::Consent;
 use super::decide::Decide;
 use super::dispatch::{Dispatcher, Memory, Outlet, Verdict};
 use super::limits::Limits;
@@ -83,6 +84,7 @@ pub struct StartError(&'static str, io::Error);
 pub struct Daemon<D> {
     dispatcher: Dispatcher<D>,
     rim: Rim,
+    consent: Consent,
     system: Arc<dyn System>,
     worker: Worker,
     timer: Timer,
@@ -149,7 +151,11 @@ impl<D: Decide> Daemon<D> {
             rim.log(line);
         }
         let mut dispatcher = Dispatcher::new(engine, limits);
+        let consent = Consent::begin(&mut store, &mut rim.log, now);
+        dispatcher.choose(now, consent.choices(), &mut rim);
         load_saved(&mut dispatcher, saved, now, &mut rim);
+        // An interrupted service may have left reports that a choice before its end does not allow.
+        consent.enforce(&dispatcher, &mut rim);
         let (reports, bytes) = (store.reports().count(), store.total_bytes());
         let worker = Worker::start(store, Arc::clone(&system)).map_err(no("thread"))?;
         let waker = worker.waker().as_fd();
@@ -159,6 +165,7 @@ impl<D: Decide> Daemon<D> {
         Ok(Daemon {
             dispatcher,
             rim,
+            consent,
             system,
             worker,
             timer,
@@ -429,6 +436,19 @@ impl<D: Decide> Daemon<D> {
             }
             Request::PolicyText(text) => self.load_policy(client, Some(text)),
             Request::PolicyDefault => self.load_policy(client, None),
+            Request::Consent => {
+                let line = self.consent.show(&self.dispatcher);
+                self.rim.answer_client(client, Ok(vec![line]), None);
+            }
+            Request::Choose {
+                whose,
+                level,
+                ends_others,
+            } => {
+                let choice = (whose, level, ends_others);
+                self.consent
+                    .choose(client, choice, &mut self.dispatcher, &mut self.rim);
+            }
             Request::Report { process, reason } => self.dispatcher.push(Event::Asked {
                 reply: client,
                 what: Asked::Report { process, reason },
@@ -450,6 +470,8 @@ impl<D: Decide> Daemon<D> {
             text,
             client,
         };
+        // Before the answer, so that no report is left then which the policy does not allow.
+        self.consent.enforce(&self.dispatcher, &mut self.rim);
         self.rim.jobs.push_back(job);
     }
 
@@ -493,6 +515,10 @@ impl<D: Decide> Daemon<D> {
             Outcome::Written { report, is_kept } => {
                 self.rim.waiting_reports -= 1;
                 self.dispatcher.push(Event::Written { report, is_kept });
+            }
+            Outcome::Chosen { result, .. } => {
+                self.consent
+                    .saved(result, &mut self.dispatcher, &mut self.rim);
             }
             Outcome::Answer { client, result } => self.rim.answer_client(client, result, None),
             Outcome::Opened { client, file, json } => {

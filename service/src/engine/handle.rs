@@ -69,6 +69,11 @@ impl Engine {
         &self.0.policy
     }
 
+    /// The facts that consent depends on.
+    pub fn person(&self) -> &Person {
+        &self.0.person
+    }
+
     /// The limiter's list as a text, for a last [`Action::SaveLimits`] before the service ends.
     pub fn save_limits(&self, now: Now) -> String {
         self.0.limiter.save(now.boottime_ns)

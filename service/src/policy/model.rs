@@ -289,13 +289,18 @@ pub struct Recording {
 }
 
 impl Policy {
+    /// The highest level of files about a process with this user id and name, whether it is recorded or not.
+    pub fn level(&self, person: &Person, uid: u32, name: &str) -> Level {
+        let consent = self.record.find(uid, name, |o| o.consent);
+        let level = self.consent.level(person, uid);
+        level.min(consent.unwrap_or(Level::Full))
+    }
+
     /// How a process with this user id and name is recorded.
     pub fn recording(&self, person: &Person, uid: u32, name: &str) -> Recording {
         let record = &self.record;
         let enabled = record.find(uid, name, |o| o.enabled).unwrap_or(true);
-        let consent = record.find(uid, name, |o| o.consent);
-        let level = self.consent.level(person, uid);
-        let level = level.min(consent.unwrap_or(Level::Full));
+        let level = self.level(person, uid, name);
         if !self.enabled || !enabled || level == Level::None {
             return Recording::default();
         }

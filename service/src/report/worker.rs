@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::consent::{Allowed, CHOICES};
 use crate::engine::Report;
 use crate::os::{System, Waker};
 use crate::store::{PublishError, Store, MAX_STATE_BYTES};
@@ -37,6 +38,20 @@ pub enum Job {
         text: Option<String>,
         /// The client that waits for it.
         client: u64,
+    },
+    /// Save the choices about consent, or make sure that none are found.
+    SaveChoices {
+        /// The text.
+        text: String,
+        /// The client that waits for it.
+        client: u64,
+    },
+    /// Remove all reports that are not allowed.
+    Enforce {
+        /// What is allowed.
+        allowed: Box<Allowed>,
+        /// The client that waits for it, and its answer.
+        client: Option<(u64, String)>,
     },
     /// Say which reports there are.
     List {
@@ -84,6 +99,13 @@ pub enum Outcome {
         client: u64,
         /// What it is told.
         result: Result<Vec<String>, String>,
+    },
+    /// Of [`Job::SaveChoices`].
+    Chosen {
+        /// The client.
+        client: u64,
+        /// Why they are not saved.
+        result: Result<(), String>,
     },
     /// Of [`Job::Open`].
     Opened {
@@ -259,6 +281,11 @@ impl Disk {
                     result: result.map(|()| Vec::new()).map_err(lost),
                 }
             }
+            Job::SaveChoices { text, client } => Outcome::Chosen {
+                client,
+                result: self.save_choices(&text),
+            },
+            Job::Enforce { allowed, client } => self.enforce(&allowed, client),
             Job::List { client } => Outcome::Answer {
                 client,
                 result: Ok(store.reports().map(|entry| entry.to_json()).collect()),
@@ -303,6 +330,30 @@ impl Disk {
         }
     }
 
+    /// If the choices cannot be saved, the old ones must not be found by the next service: they may allow more.
+    fn save_choices(&mut self, text: &str) -> Result<(), String> {
+        let Err(e) = self.store.save_state(CHOICES, text) else {
+            return Ok(());
+        };
+        let spoiled = self.store.spoil_state(CHOICES);
+        let stays = spoiled.err();
+        let stays = stays.map_or(String::new(), |e| format!(", and the old one stays: {e}"));
+        let problem = format!("the choice cannot be saved: {e}{stays}");
+        self.store.note(problem.clone());
+        Err(problem)
+    }
+
+    fn enforce(&mut self, allowed: &Allowed, client: Option<(u64, String)>) -> Outcome {
+        let result = self.store.retain(|entry| allowed.allows(entry));
+        match client {
+            None => Outcome::Nothing,
+            Some((client, line)) => Outcome::Answer {
+                client,
+                result: result.map(|()| vec![line]),
+            },
+        }
+    }
+
     fn write(&mut self, job: &WriteJob) -> Outcome {
         let store = &mut self.store;
         let report = job.report;
@@ -342,7 +393,20 @@ fn failed(job: &Job) -> Outcome {
             client: *client,
             result: Err(why()),
         },
-        Job::Reserve(_) | Job::SaveLimits(_) => Outcome::Nothing,
+        Job::SaveChoices { client, .. } => Outcome::Chosen {
+            client: *client,
+            result: Err(why()),
+        },
+        Job::Enforce {
+            client: Some((client, _)),
+            ..
+        } => Outcome::Answer {
+            client: *client,
+            result: Err(why()),
+        },
+        Job::Reserve(_) | Job::SaveLimits(_) | Job::Enforce { client: None, .. } => {
+            Outcome::Nothing
+        }
     }
 }
 

@@ -189,6 +189,32 @@ impl Store {
         Ok(())
     }
 
+    /// Removes all reports that do not fulfil a condition.
+    ///
+    /// # Errors
+    /// If the disk refuses to remove some: which ones, for people. The others are gone.
+    pub fn retain(&mut self, is_kept: impl Fn(&Entry) -> bool) -> Result<(), String> {
+        let not_kept = self.kept.values().filter(|entry| !is_kept(entry));
+        let not_kept: Vec<Report> = not_kept.map(|entry| entry.report).collect();
+        let mut problems = Vec::new();
+        for report in not_kept {
+            let line = match self.remove(report) {
+                Ok(()) => format!("report {report} removed: there is no consent to it"),
+                Err(e) => {
+                    let line =
+                        format!("report {report} is not allowed, and cannot be removed: {e}");
+                    problems.push(line.clone());
+                    line
+                }
+            };
+            self.log.push(line);
+        }
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(problems.join("; ")),
+        }
+    }
+
     /// What was saved under this name.
     pub fn load_state(&self, name: &str) -> State {
         state::load(&self.folder, name)

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Choices about consent, from the command to the reports that they remove.
+//!
+//! A choice that allows less holds at once, and then is saved. A choice that allows more is saved first. So at no moment is
+//! anything recorded by a choice that the next service would not find.
+
+use std::collections::VecDeque;
+
+use crate::consent::{Choice, Choices, Whose, CHOICES};
+use crate::engine::Now;
+use crate::policy::Level;
+use crate::report::Job;
+use crate::store::{State, Store};
+use crate::text::quoted;
+
+use super::decide::Decide;
+use super::dispatch::Dispatcher;
+use super::links::Rim;
+use super::log::Log;
+
+/// User ids of one Android user.
+const UIDS_OF_A_USER: u32 = 100_000;
+
+/// A choice that a client has made.
+struct Pending {
+    client: u64,
+    whose: Whose,
+    level: Level,
+    /// All choices, this one among them.
+    choices: Choices,
+}
+
+/// The choices.
+pub(super) struct Consent {
+    in_force: Choices,
+    /// With those that are not saved yet.
+    newest: Choices,
+    pending: VecDeque<Pending>,
+}
+
+impl Consent {
+    /// The choices as they were saved. Lost ones allow nothing.
+    pub(super) fn begin(store: &mut Store, log: &mut Log, now: Now) -> Self {
+        let found = match store.load_state(CHOICES) {
+            // Before the store counts as used: from then on missing choices are lost ones.
+            State::Missing if !store.was_used() => {
+                let none = Choices::default();
+                let saved = store.save_state(CHOICES, &none.to_toml());
+                saved.map(|()| none).map_err(|e| e.to_string())
+            }
+            State::Missing => Err("the file is missing".to_owned()),
+            State::Damaged(why) => Err(why),
+            State::Found(text) => Choices::from_toml(&text).map_err(|e| e.to_string()),
+        };
+        let choices = found.unwrap_or_else(|why| {
+            let what = "what users agreed to is not known, so that nothing is recorded";
+            let remedy = "ask again, and say 'consent set LEVEL'";
+            log.line(now.boottime_ns, &format!("{what}: {why}; {remedy}"));
+            Choices::lost()
+        });
+        Consent {
+            newest: choices.clone(),
+            in_force: choices,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// The choices that are in force.
+    pub(super) fn choices(&self) -> &Choices {
+        &self.in_force
+    }
+
+    /// Which choices hold, and what they come to.
+    pub(super) fn show<D: Decide>(&self, dispatcher: &Dispatcher<D>) -> String {
+        let allowed = dispatcher.engine().allowed();
+        let (person, rules) = (&allowed.person, &allowed.policy.consent);
+        let users = [0].into_iter().chain(self.in_force.users.keys().copied());
+        let mut users: Vec<u32> = users.collect();
+        users.dedup();
+        let levels = users.into_iter().map(|user| {
+            let level = rules.level(person, user * UIDS_OF_A_USER);
+            format!("\"{user}\":\"{}\"", level.name())
+        });
+        let levels: Vec<String> = levels.collect();
+        format!(
+            "{{\"user_type\":\"{}\",\"region\":{},\"choices\":{},\"levels\":{{{}}}}}",
+            person.user.name(),
+            quoted(&person.region),
+            self.in_force.to_json(),
+            levels.join(",")
+        )
+    }
+
+    /// A client chooses.
+    pub(super) fn choose<D: Decide>(
+        &mut self,
+        client: u64,
+        (whose, level, ends_others): (Whose, Level, bool),
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        let now = rim.now;
+        let by = rim.commands.as_ref().and_then(|c| c.uid(client));
+        let choice = Choice {
+            level,
+            by: by.unwrap_or(u32::MAX),
+            at_s: now.realtime_ns / 1_000_000_000,
+        };
+        let choices = match ends_others {
+            true => Ok(Choices::withdrawn(choice)),
+            false => self.newest.with(whose, choice),
+        };
+        let choices = match choices {
+            Ok(choices) => choices,
+            Err(message) => return rim.answer_client(client, Err(message), None),
+        };
+        self.in_force = self.in_force.lowered_to(&choices);
+        dispatcher.choose(now, &self.in_force, rim);
+        rim.jobs.push_back(Job::SaveChoices {
+            text: choices.to_toml(),
+            client,
+        });
+        self.newest = choices.clone();
+        self.pending.push_back(Pending {
+            client,
+            whose,
+            level,
+            choices,
+        });
+    }
+
+    /// The oldest choice that waited is saved, or cannot be.
+    pub(super) fn saved<D: Decide>(
+        &mut self,
+        result: Result<(), String>,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        let Some(pending) = self.pending.pop_front() else {
+            return;
+        };
+        match result {
+            Ok(()) if self.pending.is_empty() => self.in_force = pending.choices,
+            // The newer ones may allow less; they are saved in a moment.
+            Ok(()) => {}
+            Err(_) => {
+                self.in_force = Choices::lost();
+                if self.pending.is_empty() {
+                    self.newest = Choices::lost();
+                }
+            }
+        }
+        dispatcher.choose(rim.now, &self.in_force, rim);
+        if let Err(message) = result {
+            let message = format!("{message}; nothing is recorded until a choice can be saved");
+            return rim.answer_client(pending.client, Err(message), None);
+        }
+        let allowed = dispatcher.engine().allowed();
+        let user = match pending.whose {
+            Whose::Device => 0,
+            Whose::User(user) => user,
+        };
+        let rules = &allowed.policy.consent;
+        let level = rules.level(&allowed.person, user * UIDS_OF_A_USER);
+        let (chosen, level) = (pending.level.name(), level.name());
+        let line = format!("{{\"chosen\":\"{chosen}\",\"level\":\"{level}\"}}");
+        self.enforce_for(dispatcher, rim, Some((pending.client, line)));
+    }
+
+    /// Removes reports that are not allowed any more.
+    pub(super) fn enforce<D: Decide>(&self, dispatcher: &Dispatcher<D>, rim: &mut Rim) {
+        self.enforce_for(dispatcher, rim, None);
+    }
+
+    fn enforce_for<D: Decide>(
+        &self,
+        dispatcher: &Dispatcher<D>,
+        rim: &mut Rim,
+        client: Option<(u64, String)>,
+    ) {
+        // Lost choices are no withdrawal: reports wait for the next choice, and nothing leaves until then.
+        match (self.in_force.are_lost, client) {
+            (false, client) => rim.jobs.push_back(Job::Enforce {
+                allowed: Box::new(dispatcher.engine().allowed()),
+                client,
+            }),
+            (true, Some((client, line))) => rim.answer_client(client, Ok(vec![line]), None),
+            (true, None) => {}
+        }
+    }
+}
