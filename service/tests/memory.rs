@@ -55,6 +55,7 @@ fn parts_make_the_same_file() {
                     reason: "a reason".into(),
                     raised_by,
                     now: Some(now),
+                    ended_boottime_ns: 59_000_000_000,
                 };
                 let ended = read(&memory[..], 1 << 30).unwrap();
                 let whole = ended.contents(&ending).unwrap().encode(consent).unwrap();
@@ -140,4 +141,38 @@ fn what_is_over_a_limit_is_left_out_and_counted() {
         assert_eq!(lost("no memory to read them"), rings == 2);
         assert_eq!(reader.symbols().unwrap().symbols.is_empty(), rings == 3);
     }
+}
+
+/// A thread that waits records nothing: its last call goes on until the process ends.
+#[test]
+fn rings_end_when_their_process_ended() {
+    let memory = script(2).shared_memory();
+    let ended = read(&memory[..], 1 << 30).unwrap();
+    let newest: Vec<u64> = ended
+        .rings
+        .iter()
+        .map(|r| r.header.stopped_counter)
+        .collect();
+    let now = ClockSample {
+        counter: ended.started.counter + 60 * ended.ticks_per_second,
+        boottime_ns: 100_000_000_000,
+        ..ended.started
+    };
+    let stops = |ended_boottime_ns| {
+        let ending = Ending {
+            now: Some(now),
+            ended_boottime_ns,
+            ..Ending::default()
+        };
+        let contents = ended.contents(&ending).unwrap();
+        let rings = contents.rings.iter();
+        rings
+            .map(|r| r.header.stopped_counter)
+            .collect::<Vec<u64>>()
+    };
+    assert_eq!(stops(0), newest);
+    let end = ended.started.counter + 57 * ended.ticks_per_second;
+    assert_eq!(stops(97_000_000_000), [end, end]);
+    // Longer ago than the newest events.
+    assert_eq!(stops(1), newest);
 }

@@ -4,16 +4,19 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::start::hindsight_program;
+use crate::start::{hindsight_program, service_program};
 use anyhow::{bail, ensure, Context as _, Result};
+use common::{ends_with_in_order, replace, succeed, why_as_json, KillOnDrop, Link, ATTEMPTS};
 use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Parts, Variant};
 use serde::Deserialize;
 
+mod common;
 mod events;
+mod killed;
 
 /// The demo's program, below `lab/demo`.
 const MAIN_CLASS: &str = "com.example.notes.NotesApp";
@@ -105,19 +108,30 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
     eprintln!("demo: running the app, {} mode", options.mode.name());
     let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
     let folder = fs::canonicalize(scratch.path())?;
-    let mut command = framework.app_command(&app, MAIN_CLASS, options.mode.into());
-    command.arg(&folder);
     let recorded = if options.events {
         "events=all"
     } else {
         "trace=all"
     };
-    command.env("HINDSIGHT", format!("{recorded},dir={}", folder.display()));
-    let saved = run_app(command)?;
-
+    let command = || {
+        let mut command = framework.app_command(&app, MAIN_CLASS, options.mode.into());
+        command.arg(&folder);
+        command.env("HINDSIGHT", format!("{recorded},dir={}", folder.display()));
+        command
+    };
     let trace = options.out.join("demo.hindsight");
     let perfetto = options.out.join("demo.pftrace");
-    replace(&saved, &trace)?;
+    replace(&run_app(command())?, &trace)?;
+    if options.check {
+        // On a loaded machine the main thread may try to get the lock all the time, instead of waiting for it.
+        for _ in 1..ATTEMPTS {
+            let Err(problem) = check_trace(&hindsight, &trace, options) else {
+                break;
+            };
+            println!("demo: another attempt: {problem:#}");
+            replace(&run_app(command())?, &trace)?;
+        }
+    }
     println!("\n$ hindsight why {}", trace.display());
     succeed(Command::new(&hindsight).arg("why").arg(&trace))?;
     println!(
@@ -133,16 +147,30 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
             .arg(&perfetto),
     )?;
     if options.check && options.events {
-        events::check(&why_as_json(&hindsight, &trace)?)?;
+        check_trace(&hindsight, &trace, options)?;
         println!(
             "demo: the owner of the lock, the sender of the message and the CPU time agree with the app's source"
         );
     } else if options.check {
+        check_trace(&hindsight, &trace, options)?;
         let chain = longest_chain(&hindsight, &trace)?;
-        check(&chain)?;
         println!("demo: the result agrees with the app's source");
         check_in_perfetto(&chain, &perfetto, checkout)?;
         println!("demo: Perfetto's trace processor finds the same calls");
+    }
+    if !options.events {
+        let app = |folder: &Path| {
+            let mut command = framework.app_command(&app, MAIN_CLASS, options.mode.into());
+            let (service, dir) = (folder.join("apps"), folder.display());
+            let configuration = format!("trace=all,service={},dir={dir}", service.display());
+            command.arg(folder).env("HINDSIGHT", configuration);
+            command
+        };
+        let killed = options.out.join("demo-killed.hindsight");
+        killed::run(app, &service_program(checkout)?, &hindsight, &killed)?;
+        if options.check {
+            println!("demo: the killed app's report agrees with the app's source");
+        }
     }
     println!(
         "\nTo see it: open https://ui.perfetto.dev and drop {} onto it (the trace stays on this machine).\n\
@@ -152,6 +180,14 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<()> {
         trace.display()
     );
     Ok(())
+}
+
+/// Compares what `hindsight why` finds with the app's source.
+fn check_trace(hindsight: &Path, trace: &Path, options: &Options) -> Result<()> {
+    match options.events {
+        true => events::check(&why_as_json(hindsight, trace)?),
+        false => check(&longest_chain(hindsight, trace)?),
+    }
 }
 
 /// Runs the app to its end, prints its output, and returns the file that it saved.
@@ -205,41 +241,6 @@ fn run_app(mut command: Command) -> Result<PathBuf> {
     Ok(saved)
 }
 
-struct KillOnDrop(Child);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        // Still running only after an error.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Copies a file. Replaces an old file of the final name when the copy is complete.
-fn replace(from: &Path, to: &Path) -> Result<()> {
-    let folder = match to.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut copy = tempfile::NamedTempFile::new_in(folder)
-        .with_context(|| format!("cannot write to {}", folder.display()))?;
-    let mut source =
-        fs::File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
-    std::io::copy(&mut source, &mut copy)
-        .with_context(|| format!("cannot write {}", to.display()))?;
-    copy.persist(to)
-        .with_context(|| format!("cannot write {}", to.display()))?;
-    Ok(())
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(status.success(), "{command:?} failed ({status})");
-    Ok(())
-}
-
 /// The stalls that `hindsight why --json` finds.
 #[derive(Deserialize)]
 struct Stalls {
@@ -259,32 +260,12 @@ struct Chain {
 }
 
 #[derive(Deserialize)]
-struct Link {
-    method: String,
-}
-
-#[derive(Deserialize)]
 struct Evidence {
     thread: String,
     callers: Vec<String>,
     links: Vec<Link>,
     /// Index of the link that ended with the wait.
     ended_together: Option<usize>,
-}
-
-/// What `hindsight why --json` writes.
-fn why_as_json(hindsight: &Path, trace: &Path) -> Result<Vec<u8>> {
-    let mut command = Command::new(hindsight);
-    command.args(["why", "--json"]).arg(trace);
-    let output = command
-        .output()
-        .with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} failed ({})",
-        output.status
-    );
-    Ok(output.stdout)
 }
 
 fn longest_chain(hindsight: &Path, trace: &Path) -> Result<Chain> {
@@ -431,36 +412,4 @@ fn slices_on_path(
         "on thread {thread:?}, Perfetto shows {names:?} where the trace has {path:?}"
     );
     Ok(slices)
-}
-
-/// Whether `names` contains `expected` in this order and ends with the last of them. Between them may be methods of the
-/// framework.
-fn ends_with_in_order(names: &[String], expected: &[&str]) -> bool {
-    let mut rest = names.iter();
-    expected
-        .iter()
-        .all(|wanted| rest.any(|name| name == wanted))
-        && names
-            .last()
-            .is_some_and(|last| expected.last() == Some(&last.as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(list: &[&str]) -> Vec<String> {
-        list.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn order_and_last_name_matter() {
-        assert!(ends_with_in_order(
-            &names(&["x", "a", "y", "b"]),
-            &["a", "b"]
-        ));
-        assert!(!ends_with_in_order(&names(&["b", "a"]), &["a", "b"]));
-        assert!(!ends_with_in_order(&names(&["a", "b", "c"]), &["a", "b"]));
-        assert!(!ends_with_in_order(&[], &["a"]));
-    }
 }

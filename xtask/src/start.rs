@@ -29,16 +29,25 @@ pub(crate) fn program(
 /// Builds the `hindsight` program, which takes no time if nothing has changed. Without optimization: the
 /// traces are small, and compiling the program optimized takes minutes.
 pub(crate) fn hindsight_program(checkout: &Path) -> anyhow::Result<PathBuf> {
+    build_program(checkout, "hindsight-cli", "hindsight")
+}
+
+/// Builds the system service, hindsightd.
+pub(crate) fn service_program(checkout: &Path) -> anyhow::Result<PathBuf> {
+    build_program(checkout, "hindsight-service", "hindsightd")
+}
+
+fn build_program(checkout: &Path, package: &str, program: &str) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // This folder also if CARGO_TARGET_DIR is set.
     let target = checkout.join("target");
     let mut build = Command::new(cargo);
     build.current_dir(checkout);
-    build.args(["build", "--quiet", "--package", "hindsight-cli"]);
+    build.args(["build", "--quiet", "--package", package]);
     build.arg("--target-dir").arg(&target);
     let status = build
         .status()
         .with_context(|| format!("cannot run {build:?}"))?;
     ensure!(status.success(), "{build:?} failed ({status})");
-    Ok(target.join("debug/hindsight"))
+    Ok(target.join("debug").join(program))
 }

@@ -98,6 +98,10 @@ impl WriteJob {
             reason: self.about.reason.clone(),
             raised_by: self.about.tid,
             now: system.sample(reader.source()),
+            ended_boottime_ns: match self.has_ended {
+                true => self.about.at_boottime_ns,
+                false => 0,
+            },
         };
         reader
             .write(writer, &ending, self.about.consent)

@@ -26,6 +26,8 @@ pub struct EndedRing {
     pub anchor: Anchor,
     /// The calls that were open at the start of its newest segment.
     pub open_calls: Option<OpenCalls>,
+    /// Its thread was recording into it when the process ended.
+    pub was_recording: bool,
     /// The ring's memory from its start: `RingHeader::stored_bytes` of it.
     pub raw: Vec<u8>,
 }
@@ -148,6 +150,7 @@ impl Found {
                 RingMode::Calls => self.open_calls(memory, done),
                 RingMode::Events => None,
             },
+            was_recording: !is_taken,
             header,
             raw,
         })

@@ -24,6 +24,9 @@ pub struct Ending {
     pub raised_by: u32,
     /// All clocks after the end, if they could be read in the same boot of the machine.
     pub now: Option<ClockSample>,
+    /// When the process ended, `CLOCK_BOOTTIME`, ns: until then its threads were in the last thing that they recorded. 0: not
+    /// known, so each ring ends with its newest event.
+    pub ended_boottime_ns: u64,
 }
 
 /// Why there is no file.
@@ -41,6 +44,19 @@ pub enum EndingError {
     /// It cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
+}
+
+impl Ending {
+    /// The counter when the process ended; 0: not known.
+    fn counter(&self, ticks_per_second: u64) -> u64 {
+        let Some(now) = self.now.as_ref().filter(|_| self.ended_boottime_ns != 0) else {
+            return 0;
+        };
+        let ago_ns = now.boottime_ns.saturating_sub(self.ended_boottime_ns);
+        let ago = u128::from(ago_ns) * u128::from(ticks_per_second) / 1_000_000_000;
+        now.counter
+            .saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX))
+    }
 }
 
 impl Ended {
@@ -118,7 +134,9 @@ impl Ended {
         }
         let newest = self.rings.iter().map(|ring| ring.header.stopped_counter);
         let clocks = self.clocks(ending.now, newest.max().unwrap_or(0))?;
-        let mut rings: Vec<RingContents<'_>> = self.rings.iter().map(EndedRing::contents).collect();
+        let ended = ending.counter(clocks.ticks_per_second);
+        let rings = self.rings.iter().map(|ring| ring.contents(ended));
+        let mut rings: Vec<RingContents<'_>> = rings.collect();
         rings.sort_by_key(|ring| {
             let header = &ring.header;
             let part = (header.thread, header.part);
@@ -144,9 +162,14 @@ impl Ended {
 }
 
 impl EndedRing {
-    fn contents(&self) -> RingContents<'_> {
+    /// `ended` is the counter when the process ended, at which a thread that was recording then stopped; 0: not known.
+    fn contents(&self, ended: u64) -> RingContents<'_> {
+        let mut header = self.header.clone();
+        if self.was_recording {
+            header.stopped_counter = header.stopped_counter.max(ended);
+        }
         RingContents {
-            header: self.header.clone(),
+            header,
             anchors: Cow::Owned(vec![self.anchor]),
             open_calls: self.open_calls.clone(),
             slots: &self.raw,
@@ -171,7 +194,8 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
             return Err(EndingError::NoRings);
         }
         let mut limit = Limit::new(consent);
-        self.ended.rate(ending.now.as_ref())?;
+        let rate = self.ended.rate(ending.now.as_ref())?;
+        let ended = ending.counter(rate);
         self.read_process()?;
         let mut process = self.ended.process(ending);
         limit.process(&mut process);
@@ -188,7 +212,7 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
             };
             ring.add_methods(&mut addresses);
             newest = newest.max(ring.header.stopped_counter);
-            let mut ring = ring.contents();
+            let mut ring = ring.contents(ended);
             limit.thread(&mut ring.header.name);
             ring.write(writer, index)?;
             index += 1;

@@ -65,7 +65,13 @@ impl Text<'_> {
         });
         // ART records a wait after it has tried to get the lock for a while.
         let recorded = match chain.last.recorded_wait_ns.map(duration) {
-            Some(wait) if wait != gap => format!("was recorded, {wait} before it ended"),
+            Some(wait) if wait != gap => {
+                let until = match chain.still_running {
+                    true => "the trace was taken",
+                    false => "it ended",
+                };
+                format!("was recorded, {wait} before {until}")
+            }
             _ => "began".to_owned(),
         };
         let what = match (&chain.lock_owner, &chain.waker) {

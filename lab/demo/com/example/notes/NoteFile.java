@@ -16,12 +16,14 @@ final class NoteFile {
      * The time that a cheap phone's storage may need to make a write durable while it collects garbage. The
      * machine that runs the demo has faster storage, so the wait is simulated.
      */
-    private static final long FLASH_STALL_MILLIS = 650;
+    static final long FLASH_STALL_MILLIS = 650;
 
     private final File file;
+    private final long stallMillis;
 
-    NoteFile(File file) {
+    NoteFile(File file, long stallMillis) {
         this.file = file;
+        this.stallMillis = stallMillis;
     }
 
     void writeAll(List<Note> notes) throws IOException {
@@ -51,7 +53,7 @@ final class NoteFile {
     private void syncToFlash(FileOutputStream out) throws IOException {
         out.getFD().sync();
         try {
-            Thread.sleep(FLASH_STALL_MILLIS);
+            Thread.sleep(stallMillis);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

@@ -38,15 +38,16 @@ public final class NotesApp implements Watchdog.Listener {
     }
 
     /**
-     * @param args the folder where the notes are kept
+     * @param args the folder where the notes are kept; and for how many milliseconds the storage stalls
      */
     public static void main(String[] args) {
-        if (args.length != 1) {
-            System.err.println("usage: com.example.notes.NotesApp FOLDER");
+        if (args.length < 1 || args.length > 2) {
+            System.err.println("usage: com.example.notes.NotesApp FOLDER [STALL-MILLIS]");
             System.exit(2);
         }
         Looper.prepareMainLooper();
-        NoteStore store = new NoteStore(new NoteFile(new File(args[0], "notes.tsv")));
+        long stallMillis = args.length == 2 ? Long.parseLong(args[1]) : NoteFile.FLASH_STALL_MILLIS;
+        NoteStore store = new NoteStore(new NoteFile(new File(args[0], "notes.tsv"), stallMillis));
         fill(store, new Random(SEED));
 
         NoteListScreen screen = new NoteListScreen(store);
