@@ -12,9 +12,9 @@ use hindsight_runtime::{Host, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
-    self, class_linked, class_loader_unloading, crashed, guarded, register_name, shutdown,
-    snapshot, thread_exiting, thread_in_foreground, thread_name_command, thread_renamed,
-    thread_started, trace_thread, trim_memory,
+    self, class_linked, class_loader_unloading, crashed, guarded, process_in_background,
+    register_name, shutdown, snapshot, thread_exiting, thread_in_foreground, thread_name_command,
+    thread_renamed, thread_started, trace_thread, trim_memory,
 };
 use crate::emitter::{self, emit, Emitted};
 use crate::modified_utf8::decode;
@@ -139,6 +139,8 @@ pub(crate) mod ffi {
         fn register_name(name: &[u8]) -> u32;
         /// The main thread came to the foreground.
         fn thread_in_foreground(tid: u32);
+        /// The user does not see the process, or not any more.
+        fn process_in_background();
         /// The system needs memory: gives the memory of the rings of calls back.
         fn trim_memory();
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was

@@ -123,6 +123,10 @@ pub(crate) fn thread_in_foreground(tid: u32) {
     });
 }
 
+pub(crate) fn process_in_background() {
+    with_recorder("process_in_background", (), Recorder::process_in_background);
+}
+
 pub(crate) fn trim_memory() {
     with_recorder("trim_memory", (), Recorder::trim_memory);
 }

@@ -56,6 +56,10 @@ pub(crate) enum ServiceCommand {
     Take(u64, u64),
     /// Use the rings of this report again.
     Release(u64, u64),
+    /// There is more room than before for all but rings of calls.
+    Room(u64),
+    /// The process needs more room.
+    Needs,
     /// The connection with this number is lost.
     Lost(u64),
 }
@@ -79,6 +83,8 @@ pub(crate) enum Command {
     Prefer { tid: u32, reply: Reply },
     /// A thread came to the foreground: as `Prefer`, but only within what the configuration traces. No reply.
     CameToForeground { tid: u32 },
+    /// The user does not see the process any more, or never did. No reply.
+    LeftForeground,
     /// Give the memory of all rings of calls back; threads go on in empty rings.
     Trim { reply: Reply },
     /// Change the maximum number of rings; `None` is unlimited.

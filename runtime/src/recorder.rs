@@ -21,7 +21,6 @@ use crate::host::{Host, Severity};
 use crate::registry::Ended;
 use crate::service::{self, ServiceThread};
 use crate::session::Session;
-use crate::shared::Sizes;
 use crate::sync::lock;
 use crate::thread::trace::StartReason;
 use crate::thread::words::ThreadWords;
@@ -260,6 +259,13 @@ impl Recorder {
         }
     }
 
+    /// The user does not see the process any more; or it never was seen, and has its name now. Does not wait for anything.
+    pub fn process_in_background(&self) {
+        if !self.is_child() {
+            let _ = self.commands.send(Command::LeftForeground);
+        }
+    }
+
     /// The system needs memory, so urgently that it would end the process for it: gives the memory of the rings of calls back.
     /// Recording goes on in empty rings. Does not wait for that.
     pub fn trim_memory(&self) {
@@ -438,10 +444,13 @@ fn start_service(
     let facts = service::Facts {
         memory: Arc::clone(session.shared()?),
         ring_bytes: session.config.geometry.bytes() as u64,
-        other_bytes: Sizes::others(&session.config),
         rings: Box::new(move || u32::try_from(counted.registry.rings()).unwrap_or(u32::MAX)),
         log: Box::new(move |severity, message| logged.host.log(severity, message)),
     };
+    let asks = commands.clone();
+    facts.memory.room().on_need(move || {
+        let _ = asks.send(Command::Service(ServiceCommand::Needs));
+    });
     let started = ServiceThread::start(path, link, facts, commands.clone());
     let problem = |e: io::Error| {
         let message = format!("no service: its thread cannot be started: {e}");

@@ -184,6 +184,8 @@ fn events_and_stacks_and_names_are_in_the_memory() {
         assert!(ended.rings.iter().all(is_events));
         assert!(ended.rings.len() > 3, "{}", ended.rings.len());
         assert_eq!(ended.name, "com.example.app");
+        let name = "com.example.app".into();
+        assert!(peer.notes.contains(&FromProcess::Name { name }));
         let nodes = &ended.stacks.generations[0].nodes;
         let methods: Vec<_> = nodes.iter().map(|node| node.method).collect();
         assert_eq!(methods, [METHOD, METHOD + 8]);
@@ -214,6 +216,153 @@ fn events_and_stacks_and_names_are_in_the_memory() {
 }
 
 #[test]
+fn a_process_stays_within_its_room_and_asks_for_more() {
+    const RING: u64 = 1 << 16;
+    let options = "trace=off,event-ring=16,event-rings=100,event-spool=off,socket=DIR/control";
+    let (process, service) = Process::start(options, FakeService::at);
+    std::thread::scope(|scope| {
+        let (mut peer, hello, _) = service.welcome(0, waits());
+        let room = hello.other_bytes;
+        assert!((1 << 20..4 << 20).contains(&room), "{room}");
+        let before = taken_memory(&peer);
+        let workers: Vec<Worker> = (0..60).map(|_| Worker::start(scope, &process)).collect();
+        let fill = || {
+            workers
+                .iter()
+                .for_each(|worker| worker.record(2 * RING / 8))
+        };
+        fill();
+        let used = taken_memory(&peer) - before;
+        assert!(used <= room && used > 10 * RING, "{used} of {room}");
+        assert_eq!(peer.configure(0, waits()), 0);
+        let asked = |peer: &Peer| {
+            peer.notes
+                .iter()
+                .filter_map(|note| match note {
+                    FromProcess::Needs { bytes } => Some(*bytes),
+                    _ => None,
+                })
+                .collect::<Vec<_>>()
+        };
+        let first = asked(&peer);
+        assert!(first.windows(2).all(|two| two[0] < two[1]), "{first:?}");
+        let wanted = *first.last().unwrap();
+        assert!(wanted > room && wanted < 64 << 20, "{wanted}");
+        // Threads without a ring get one when there is room.
+        peer.send(&FromService::Room { bytes: wanted });
+        assert_eq!(peer.configure(0, waits()), 0);
+        fill();
+        let used = taken_memory(&peer) - before;
+        assert!(used <= wanted && used > room, "{used}");
+        // Until nothing more is needed.
+        let mut given = wanted;
+        loop {
+            assert_eq!(peer.configure(0, waits()), 0);
+            let bytes = *asked(&peer).last().unwrap();
+            if bytes == given {
+                break;
+            }
+            given = bytes;
+            peer.send(&FromService::Room { bytes });
+            assert_eq!(peer.configure(0, waits()), 0);
+            fill();
+        }
+        fill();
+        let used = taken_memory(&peer) - before;
+        assert!(used >= 60 * RING, "all threads have a ring: {used}");
+        // For a report there is room for a second ring of each.
+        assert_eq!(peer.take(1), TakeOutcome::Taken);
+        fill();
+        let used = taken_memory(&peer) - before;
+        assert!(used >= 120 * RING, "{used}");
+        let room = *asked(&peer).last().unwrap();
+        assert!(used <= room, "{used} of {room}");
+        let losses = peer.read().losses;
+        let refused = losses
+            .iter()
+            .any(|(what, _)| what == Loss::ThreadsWithoutEvents.text());
+        assert!(refused, "{losses:?}");
+        // Without a service it has only its own limits.
+        drop(peer);
+        drop(service);
+        std::fs::remove_file(process.socket()).unwrap();
+        process.recorder.thread_in_foreground(workers[0].tid);
+        until("there is no limit", || {
+            process.command("status").contains(r#""room_bytes":null"#)
+        });
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
+fn names_wait_for_room_and_are_not_lost() {
+    const METHODS: u64 = 100_000;
+    let world = World::default();
+    let linked = (0..METHODS).map(|n| Symbol {
+        address: METHOD + 8 * n,
+        class: format!("com.example.a.long.name.of.a.package.Class{}", n / 10),
+        name: format!("aMethodWithALongName{n}"),
+        ..Symbol::default()
+    });
+    world.linked.lock().unwrap().extend(linked);
+    let (process, service) = Process::start_in(world, "trace=all,ring=16", FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let (mut peer, hello, _) = service.welcome(1, 0);
+        let mut room = hello.other_bytes;
+        let before = std::mem::take(&mut peer.notes);
+        let mut before = before.into_iter();
+        loop {
+            match before.next().or_else(|| peer.next_of_all()) {
+                Some(FromProcess::Needs { bytes }) => {
+                    room = bytes;
+                    peer.send(&FromService::Room { bytes });
+                }
+                Some(FromProcess::Named) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        worker.record(100);
+        let ended = peer.read();
+        assert!(
+            ended.are_named && ended.losses.is_empty(),
+            "{:?}",
+            ended.losses
+        );
+        assert_eq!(ended.symbols.len(), 100);
+        let used = taken_memory(&peer);
+        assert!(
+            room > hello.other_bytes && used < room + (1 << 17),
+            "{used}"
+        );
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
+fn a_process_that_is_refused_has_its_own_limits() {
+    let options = "trace=off,events=waits,event-ring=16,event-rings=100,socket=DIR/control";
+    let (process, service) = Process::start(options, FakeService::at);
+    std::thread::scope(|scope| {
+        let (peer, hello) = service.accept();
+        peer.send(&FromService::Refused {
+            reason: "no room".into(),
+        });
+        until("there is no limit", || {
+            process.command("status").contains(r#""room_bytes":null"#)
+        });
+        let before = taken_memory(&peer);
+        let workers: Vec<Worker> = (0..60).map(|_| Worker::start(scope, &process)).collect();
+        for worker in &workers {
+            worker.record(1 << 14);
+        }
+        let used = taken_memory(&peer) - before;
+        assert!(used > hello.other_bytes, "{used}");
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
 fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
     let options = "trace=all,ring=16,snapshot-interval=60,socket=DIR/control";
     let (process, service) = Process::start(options, FakeService::at);
@@ -226,6 +375,16 @@ fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
             tid: worker.tid,
         };
         assert_eq!(peer.next(), Some(foreground));
+        for is_foreground in [false, true] {
+            match is_foreground {
+                true => process.recorder.thread_in_foreground(worker.tid),
+                // Only a change is told.
+                false => (0..2).for_each(|_| process.recorder.process_in_background()),
+            }
+            let tid = if is_foreground { worker.tid } else { 0 };
+            let told = FromProcess::Foreground { is_foreground, tid };
+            assert_eq!(peer.next(), Some(told));
+        }
         let mut last = 0;
         let mut trigger = |severity, detector: &str, reason: &str| {
             let Some(FromProcess::Trigger(trigger)) = peer.next() else {
@@ -259,7 +418,7 @@ fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
         assert_eq!(snapshots(process.folder.path()), [] as [PathBuf; 0]);
         let status = process.command("status");
         assert!(
-            status.contains(r#""service":{"connected":true,"accepted":true,"taken":0}"#),
+            status.contains(r#""service":{"connected":true,"accepted":true,"taken":0,"room_bytes":2097152,"used_bytes":"#),
             "{status}"
         );
         // A user's wish is still the process's own.

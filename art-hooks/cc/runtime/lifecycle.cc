@@ -148,8 +148,13 @@ void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes) {
 }
 
 void SetForeground(bool foreground) {
-  if (foreground && running.load(std::memory_order_acquire)) {
+  if (!running.load(std::memory_order_acquire)) {
+    return;
+  }
+  if (foreground) {
     bridge::thread_in_foreground(getpid());
+  } else {
+    bridge::process_in_background();
   }
 }
 

@@ -139,6 +139,7 @@ impl<'a> ControlThread<'a> {
         let left = self.start.look(clock::boottime_ns())?;
         if left.is_zero() {
             // The process has its final name by now.
+            self.service.name_process();
             snapshot::tidy(self.session);
         }
         Some(left).filter(|left| !left.is_zero())
@@ -185,6 +186,7 @@ impl<'a> ControlThread<'a> {
                 self.came_to_foreground(tid);
                 self.property_again();
             }
+            Command::LeftForeground => self.service.left_foreground(),
             Command::Service(command) => {
                 let handshake = &mut *self.handshake;
                 self.service.execute(handshake, &mut self.evicted, command);

@@ -90,14 +90,23 @@ pub(crate) fn set_categories(session: &Session, handshake: &mut dyn Handshake, c
             if let Some(taken) = take_events(session, handshake, &thread, &mut None) {
                 session.spool.keep(taken);
             }
-        } else if !thread.trace().records() {
-            let Some(ring) = session.events_ring() else {
-                continue;
-            };
-            if let Err(unused) = handshake.begin(&thread, ring) {
-                session.events_ring_ended();
-                session.put_back(unused);
-            }
+        }
+    }
+    start_events(session, handshake);
+}
+
+/// Gives each thread without a ring one for events, if events are on, as far as there is room.
+pub(crate) fn start_events(session: &Session, handshake: &mut dyn Handshake) {
+    for thread in session.registry.threads() {
+        if thread.trace().records() || session.categories() == 0 {
+            continue;
+        }
+        let Some(ring) = session.events_ring() else {
+            return;
+        };
+        if let Err(unused) = handshake.begin(&thread, ring) {
+            session.events_ring_ended();
+            session.put_back(unused);
         }
     }
 }

@@ -75,6 +75,15 @@ impl<'a> ServiceRequests<'a> {
         };
         match command {
             ServiceCommand::Absent => self.settle_without(handshake),
+            ServiceCommand::Needs => {
+                if let Some(shared) = session.shared() {
+                    link.needs(shared.room().asked());
+                }
+            }
+            ServiceCommand::Room(_) => {
+                link.request_done();
+                retention::start_events(session, handshake);
+            }
             ServiceCommand::Lost(_) => {
                 if let Some(taken) = &mut self.taken {
                     taken.stacks.clear();
@@ -83,6 +92,7 @@ impl<'a> ServiceRequests<'a> {
             }
             ServiceCommand::Configure(connection, configuration) => {
                 link.request_done();
+                self.name_process();
                 *evicted += self.configure(handshake, configuration);
                 let rings = self.rings_in_use();
                 link.answer(connection, &FromProcess::Held { rings });
@@ -96,6 +106,8 @@ impl<'a> ServiceRequests<'a> {
                 link.request_done();
                 if let Some(taken) = self.taken.take_if(|taken| taken.report == report) {
                     self.release(link, taken);
+                    // Threads may have found no room for a ring while these were taken.
+                    retention::start_events(session, handshake);
                 }
             }
         }
@@ -197,7 +209,8 @@ impl<'a> ServiceRequests<'a> {
         }
     }
 
-    fn name_process(&mut self) {
+    /// Looks which name the process has, and tells the service if that is another one than before.
+    pub(crate) fn name_process(&mut self) {
         if let Some(shared) = self.session.shared() {
             let name = sharing::name_process(self.session, shared, self.name.as_ref());
             self.name = Some(name);
@@ -244,14 +257,25 @@ impl<'a> ServiceRequests<'a> {
         }
     }
 
+    /// The user does not see the process any more, or never did.
+    pub(crate) fn left_foreground(&mut self) {
+        let session = self.session;
+        if let Some(link) = session.link() {
+            // An app that starts in the background has its name now, too.
+            self.name_process();
+            link.left_foreground();
+        }
+    }
+
     /// Tells the service what the program has found. False if there is no service, or a user wants a snapshot.
-    pub(crate) fn tell_trigger(&self, reason: &str, tid: u32, trigger: Trigger) -> bool {
+    pub(crate) fn tell_trigger(&mut self, reason: &str, tid: u32, trigger: Trigger) -> bool {
         let Some(link) = self.session.link() else {
             return false;
         };
         let Some((severity, detector)) = detector(reason, trigger) else {
             return false;
         };
+        self.name_process();
         link.tell(&FromProcess::Trigger(Told {
             severity,
             detector: detector.into(),

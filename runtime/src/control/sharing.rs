@@ -2,7 +2,10 @@
 //! What the control thread writes into the memory that survives the process: facts, and the names of classes that were linked
 //! before anybody told of them.
 
+use std::time::Duration;
+
 use hindsight_trace_format::container::Symbol;
+use hindsight_trace_format::protocol::FromProcess;
 
 use crate::clock;
 use crate::control::snapshot::ISA;
@@ -12,6 +15,10 @@ use crate::shared::{Facts, SharedMemory};
 
 /// Symbols that are written together: those of some classes.
 const SYMBOLS_AT_ONCE: usize = 1 << 10;
+/// More than their names take, bytes.
+const ROOM_AT_ONCE: u64 = 1 << 19;
+/// A service that has no room for names is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes the memory readable. Called before any thread records.
 pub(crate) fn publish(session: &Session) {
@@ -56,20 +63,52 @@ pub(crate) fn complete(session: &Session) {
 
 fn name_linked_classes(session: &Session, shared: &SharedMemory) {
     let mut symbols: Vec<Symbol> = Vec::new();
+    let (room, mut is_late) = (shared.room(), false);
     session.host.name_linked_classes(&mut |symbol| {
         let is_other = symbols
             .last()
             .is_some_and(|last| last.class != symbol.class);
-        if is_other && symbols.len() >= SYMBOLS_AT_ONCE {
-            mark_ambiguous(session, &mut symbols);
-            shared.add_methods(0, &symbols);
-            symbols.clear();
+        if is_other && !is_late && symbols.len() >= SYMBOLS_AT_ONCE {
+            // Nobody may wait here: other threads wait for this one. All that comes after a lack of room is written later.
+            is_late = !room.has(ROOM_AT_ONCE);
+            if !is_late {
+                mark_ambiguous(session, &mut symbols);
+                shared.add_methods(0, &symbols);
+                symbols.clear();
+            }
         }
         symbols.push(symbol);
     });
     mark_ambiguous(session, &mut symbols);
-    shared.add_methods(0, &symbols);
+    let mut is_given = true;
+    for symbols in in_classes(&symbols) {
+        // A service that gives nothing is waited for once; then these names are missing, and counted.
+        if is_given && !room.has(ROOM_AT_ONCE) {
+            room.need(ROOM_AT_ONCE);
+            // This thread would send the request after it has waited.
+            if let Some(link) = session.link() {
+                link.needs(room.asked());
+            }
+            is_given = room.wait_for(ROOM_AT_ONCE, PATIENCE);
+        }
+        shared.add_methods(0, symbols);
+    }
     shared.set_named();
+    if let Some(link) = session.link() {
+        link.mention(&FromProcess::Named);
+    }
+}
+
+/// The symbols of some whole classes after each other.
+fn in_classes(mut symbols: &[Symbol]) -> impl Iterator<Item = &[Symbol]> {
+    std::iter::from_fn(move || {
+        let after = symbols.get(SYMBOLS_AT_ONCE..).unwrap_or_default();
+        let last = symbols.get(SYMBOLS_AT_ONCE - 1).map(|symbol| &symbol.class);
+        let same = (after.iter()).take_while(|symbol| Some(&symbol.class) == last);
+        let (some, rest) = symbols.split_at(symbols.len() - after.len() + same.count());
+        symbols = rest;
+        (!some.is_empty()).then_some(some)
+    })
 }
 
 /// Takes the names of methods that may share their address with another: readers give such an address no name at all.
@@ -78,4 +117,23 @@ pub(crate) fn mark_ambiguous(session: &Session, symbols: &mut [Symbol]) {
         .iter_mut()
         .filter(|symbol| session.host.is_ambiguous(symbol.address));
     ambiguous.for_each(|symbol| symbol.name.clear());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_written_by_whole_classes() {
+        let symbols: Vec<Symbol> = (0..3 * SYMBOLS_AT_ONCE)
+            .map(|n| Symbol {
+                class: (n / 700).to_string(),
+                ..Symbol::default()
+            })
+            .collect();
+        let parts: Vec<usize> = in_classes(&symbols).map(<[Symbol]>::len).collect();
+        assert_eq!(parts, [1400, 1400, 272]);
+        assert_eq!(in_classes(&symbols[..5]).count(), 1);
+        assert_eq!(in_classes(&[]).count(), 0);
+    }
 }

@@ -24,9 +24,13 @@ fn summary(times: &Histogram) -> String {
 fn service(session: &Session) -> String {
     session.link().map_or("null".into(), |link| {
         let now = link.now();
+        let (room, used) = (session.shared()).map_or((None, 0), |memory| memory.room().state());
         format!(
-            r#"{{"connected":{},"accepted":{},"taken":{}}}"#,
-            now.is_connected, now.is_welcome, now.taken
+            r#"{{"connected":{},"accepted":{},"taken":{},"room_bytes":{},"used_bytes":{used}}}"#,
+            now.is_connected,
+            now.is_welcome,
+            now.taken,
+            room.map_or("null".into(), |room| room.to_string())
         )
     })
 }

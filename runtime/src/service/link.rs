@@ -32,6 +32,8 @@ struct State {
     socket: Option<Arc<ParentOnly>>,
     /// The service has accepted the process.
     is_welcome: bool,
+    /// The memory that the service knows the process to need, bytes.
+    needs: u64,
     /// The process ends, or nobody executes commands any more.
     is_closed: bool,
     about: About,
@@ -122,6 +124,7 @@ impl Link {
         // With the lock held: nothing that the control thread says comes before the hello, and nothing that it notes is missing.
         greet(&connected, &state.about)?;
         state.connection += 1;
+        state.needs = 0;
         state.socket = Some(Arc::clone(&connected));
         Ok(Some((state.connection, connected)))
     }
@@ -196,9 +199,45 @@ impl Link {
         }
     }
 
-    /// The process has this name from now on.
+    /// The user does not see the process any more.
+    pub(crate) fn left_foreground(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.about.is_foreground) {
+            let message = FromProcess::Foreground {
+                is_foreground: false,
+                tid: 0,
+            };
+            // A service that is not there learns it by the hello.
+            state.send(&message.encode());
+        }
+    }
+
+    /// The process has this name from now on: tells the service, if it knows another one.
     pub(crate) fn set_name(&self, name: &str) {
-        name.clone_into(&mut self.state().about.name);
+        let mut state = self.state();
+        if state.about.name != name {
+            name.clone_into(&mut state.about.name);
+            let name = name.to_owned();
+            // A service that is not there learns it by the hello.
+            state.send(&FromProcess::Name { name }.encode());
+        }
+    }
+
+    /// The process needs so much memory for all but rings of calls: tells the service if it knows of less.
+    pub(crate) fn needs(&self, bytes: u64) {
+        let mut state = self.state();
+        if state.is_welcome && state.needs < bytes {
+            state.needs = bytes;
+            state.send(&FromProcess::Needs { bytes }.encode());
+        }
+    }
+
+    /// Tells the service something if it has accepted the process; otherwise nothing happens.
+    pub(crate) fn mention(&self, message: &FromProcess) {
+        let mut state = self.state();
+        if state.is_welcome {
+            state.send(&message.encode());
+        }
     }
 
     /// Rings were taken for a report that this connection asked for, among them so many of calls. False: another connection has

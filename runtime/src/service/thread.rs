@@ -32,8 +32,6 @@ pub(crate) struct Facts {
     pub(crate) memory: Arc<SharedMemory>,
     /// Size of a ring of calls, bytes.
     pub(crate) ring_bytes: u64,
-    /// The most memory of all else, bytes.
-    pub(crate) other_bytes: u64,
     /// How many threads have rings of calls now, with the rings of ended threads.
     pub(crate) rings: Box<dyn Fn() -> u32 + Send>,
     /// Writes to the log.
@@ -122,6 +120,10 @@ impl Client {
             }
             is_known_absent = !was_connected;
             let pause = attempts.after(outcome);
+            if !was_connected || pause.is_none() {
+                // Not before: a service that is started again takes the process back with the room that it had.
+                self.facts.memory.room().lift();
+            }
             // The folder was not watched while there was a connection.
             if was_connected && watch::identity(&self.path) != tried {
                 attempts.renew();
@@ -166,7 +168,7 @@ impl Client {
             memory_version: SHARED_VERSION,
             name: about.name.clone(),
             ring_bytes: self.facts.ring_bytes,
-            other_bytes: self.facts.other_bytes,
+            other_bytes: self.facts.memory.room().declare(),
             held: (self.facts.rings)() + about.taken_rings,
             is_foreground: about.is_foreground,
             taken: about.taken,
@@ -194,6 +196,7 @@ impl Client {
                     }
                     is_welcome = true;
                     self.link.welcome();
+                    self.facts.memory.room().accepted();
                     continue;
                 }
                 FromService::Refused { reason } => {
@@ -208,6 +211,10 @@ impl Client {
                 }
                 FromService::Take { report } => ServiceCommand::Take(connection, report),
                 FromService::Release { report } => ServiceCommand::Release(connection, report),
+                FromService::Room { bytes } => {
+                    self.facts.memory.room().set(bytes);
+                    ServiceCommand::Room(connection)
+                }
             };
             let is_too_much = self.link.count_request() > MOST_UNANSWERED;
             if self.commands.send(Command::Service(command)).is_err() || is_too_much {

@@ -24,10 +24,11 @@ use hindsight_trace_format::container::{ClockSample, RingMode};
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::shared::{
     segments_of, Header, JournalWriter, Loss, Region, Regions, RingControl, RingState, StackArena,
-    MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES, SHARED_MAGIC, SHARED_VERSION,
+    HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES, SHARED_MAGIC, SHARED_VERSION,
 };
 
 use super::memfd;
+use super::room::Room;
 use crate::config::Config;
 use crate::fork::{self, Descriptor};
 use crate::sync::lock;
@@ -67,13 +68,6 @@ impl Sizes {
             ),
         }
     }
-
-    /// The most memory of all but rings of calls, bytes.
-    pub(crate) fn others(config: &Config) -> u64 {
-        let rings = (config.events.max_rings + config.events.spooled_rings()) as u64;
-        let rings = rings * config.events.geometry.bytes() as u64;
-        rings + (1 << config.stacks.table) + JOURNAL_BYTES
-    }
 }
 
 /// The facts at the start of the memory.
@@ -104,6 +98,7 @@ pub(crate) struct SharedMemory {
     regions: Regions,
     unused: Mutex<Unused>,
     pub(super) journal: Mutex<JournalWriter>,
+    room: Room,
 }
 
 // SAFETY: the mapping is not tied to a thread; its shared parts are accessed by atomics, or by their one owner.
@@ -206,6 +201,10 @@ impl SharedMemory {
                 mapped: vec![false; calls as usize],
             }),
             journal: Mutex::new(JournalWriter::new(0)),
+            room: Room::new(
+                HEADER_BYTES as u64 + regions.controls_bytes(),
+                regions.bytes() - u64::from(calls) * ring_bytes(&regions, RingMode::Calls),
+            ),
             regions,
         };
         memory.reserve(0, regions.journal())?;
@@ -274,6 +273,11 @@ impl SharedMemory {
         Ok(())
     }
 
+    /// How much the process may use for all but rings of calls.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
+    }
+
     /// The address of a place in the file, before the rings of calls.
     fn address(&self, offset: u64) -> *mut u8 {
         debug_assert!(offset < self.regions.slots(0));
@@ -331,15 +335,16 @@ impl SharedMemory {
 
     /// Gives the journal more room. False if there is none.
     pub(super) fn extend_journal(&self, journal: &mut JournalWriter) -> bool {
-        const STEP: u64 = 1 << 20;
+        const STEP: u64 = 1 << 18;
         let before = journal.capacity();
         let after = (before + STEP).min(self.regions.journal_bytes);
-        let has_more = after > before;
-        if !has_more
-            || self
-                .reserve(self.regions.journal() + before, after - before)
-                .is_err()
-        {
+        let more = after.saturating_sub(before);
+        if more == 0 || !self.room.take(more) {
+            return false;
+        }
+        let reserved = self.reserve(self.regions.journal() + before, more);
+        if reserved.is_err() {
+            self.room.give_back(more);
             return false;
         }
         journal.set_capacity(after);
@@ -434,7 +439,7 @@ impl SharedMemory {
     /// A ring that nobody uses, all zeros.
     ///
     /// # Errors
-    /// If none is left, or it cannot be mapped.
+    /// If none is left, it cannot be mapped, or, with the kind `StorageFull`, the service gives no more room for rings of events.
     pub(crate) fn ring(self: &Arc<Self>, mode: RingMode) -> io::Result<SharedRing> {
         let mut unused = lock(&self.unused);
         let list = match mode {
@@ -442,6 +447,10 @@ impl SharedMemory {
             RingMode::Events => &mut unused.events,
         };
         let index = list.pop().ok_or(io::ErrorKind::OutOfMemory)?;
+        if mode == RingMode::Events && !self.room.take_events(ring_bytes(&self.regions, mode)) {
+            list.push(index);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let ring = SharedRing {
             memory: Arc::clone(self),
             index,
@@ -468,6 +477,15 @@ impl Drop for SharedMemory {
         // SAFETY: the range is this object's own; rings keep the object alive.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.reserved) };
     }
+}
+
+/// Bytes of a ring in the file, with its page before the slots.
+fn ring_bytes(regions: &Regions, mode: RingMode) -> u64 {
+    let geometry = match mode {
+        RingMode::Calls => regions.calls.1,
+        RingMode::Events => regions.events.1,
+    };
+    geometry.bytes() as u64 + regions.page
 }
 
 /// Bytes of the file before the rings: they are mapped as they are.
@@ -690,7 +708,11 @@ impl Drop for SharedRing {
         let mut unused = lock(&self.memory.unused);
         match self.mode {
             RingMode::Calls => unused.calls.push(self.index),
-            RingMode::Events => unused.events.push(self.index),
+            RingMode::Events => {
+                unused.events.push(self.index);
+                let bytes = ring_bytes(&self.memory.regions, RingMode::Events);
+                self.memory.room.give_back_events(bytes);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 mod mapping;
 mod memfd;
 mod names;
+mod room;
 
 pub(crate) use mapping::{Facts, SharedMemory, Sizes};
 #[cfg(not(feature = "loom"))]

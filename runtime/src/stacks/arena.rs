@@ -39,6 +39,8 @@ pub(crate) struct Arena {
     index: Box<[AtomicU32]>,
     /// The node with number `n` is at index `n - 1`.
     nodes: Box<[Node]>,
+    /// So many nodes may be used: all, or those that the process has room for in the memory that it shares.
+    granted: AtomicU32,
     /// The memory that the process shares, and which of its arenas this is. Then `state`, `used` and `nodes` are there.
     #[cfg_attr(feature = "loom", allow(dead_code, reason = "models share none"))]
     shared: Option<(Arc<SharedMemory>, usize)>,
@@ -74,6 +76,7 @@ impl Arena {
             used: AtomicU32::new(0),
             index: new_index(slots),
             nodes: new_nodes(own),
+            granted: AtomicU32::new(own as u32),
             shared,
         }
     }
@@ -120,6 +123,39 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(start.as_ptr().cast(), bytes / size_of::<Node>()) }
     }
 
+    /// Whether more nodes may be used from now on. In memory of the arena's own all may be used from the start.
+    #[cfg(feature = "loom")]
+    fn grow(&self) -> bool {
+        false
+    }
+
+    /// Whether more nodes may be used from now on. In memory of the arena's own all may be used from the start.
+    #[cfg(not(feature = "loom"))]
+    fn grow(&self) -> bool {
+        /// Room is taken for so many nodes at once: 64 KiB.
+        const STEP: u32 = 1 << 12;
+        let Some((memory, _)) = &self.shared else {
+            return false;
+        };
+        let before = self.granted.load(Ordering::Relaxed);
+        let left = (self.nodes().len() as u32).saturating_sub(before);
+        let more = left.min(STEP);
+        let bytes = u64::from(more) * size_of::<Node>() as u64;
+        if more == 0 || !memory.room().take(bytes) {
+            return false;
+        }
+        // Fails if another thread was faster: then there is more, too.
+        let after = before + more;
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        if (self.granted)
+            .compare_exchange(before, after, success, failure)
+            .is_err()
+        {
+            memory.room().give_back(bytes);
+        }
+        true
+    }
+
     /// Whether this is the generation in use; with `None`, whichever it is. It stays in use until the pin is dropped.
     pub(crate) fn pin(&self, generation: Option<u32>) -> Option<Pin<'_>> {
         let state = self.state().fetch_add(1, Ordering::Acquire);
@@ -139,6 +175,9 @@ impl Arena {
             CLOSED => return false,
             number if number >= generation => return true,
             _ => (),
+        }
+        if self.granted.load(Ordering::Relaxed) == 0 && !self.grow() {
+            return false;
         }
         let unused = state & !u64::from(u32::MAX);
         let closed = u64::from(CLOSED) << 32;
@@ -219,11 +258,25 @@ impl Pin<'_> {
         if self.arena.used().load(Ordering::Relaxed) >= capacity {
             return None;
         }
+        if !self.has_room(self.arena.used().load(Ordering::Relaxed)) {
+            return None;
+        }
         let index = self.arena.used().fetch_add(1, Ordering::Relaxed);
+        // Others may have used the rest meanwhile.
+        if !self.has_room(index) {
+            return None;
+        }
         let node = self.arena.nodes().get(index as usize)?;
         node.method.store(method, Ordering::Relaxed);
         node.rest.store(rest, Ordering::Relaxed);
         Some(index + 1)
+    }
+
+    /// Whether the node at this index may be used.
+    fn has_room(&self, index: u32) -> bool {
+        let arena = self.arena;
+        index < arena.granted.load(Ordering::Relaxed)
+            || (arena.grow() && index < arena.granted.load(Ordering::Relaxed))
     }
 
     /// A node that was written, but that the index does not name: no two nodes of a file are equal.

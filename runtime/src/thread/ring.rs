@@ -442,8 +442,13 @@ impl RingPool {
 
     fn new_ring(&self) -> io::Result<Ring> {
         if let Some(shared) = &self.shared {
-            if let Ok(ring) = Ring::in_memory(shared, self.geometry, self.mode) {
-                return Ok(ring);
+            match Ring::in_memory(shared, self.geometry, self.mode) {
+                Ok(ring) => return Ok(ring),
+                // Memory of the process's own would be outside of the service's budget.
+                Err(e) if e.kind() == io::ErrorKind::StorageFull && shared.room().is_limited() => {
+                    return Err(e);
+                }
+                Err(_) => {}
             }
             // It does not survive the process, but its thread is traced.
             shared.count_outside();

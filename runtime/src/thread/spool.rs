@@ -75,10 +75,17 @@ impl Spool {
         }
         // Not under the lock: it may map memory.
         let ring = self.pool.take().ok();
-        if ring.is_none() {
-            self.full().owed -= 1;
+        if ring.is_some() {
+            return ring;
         }
-        ring
+        let mut full = self.full();
+        // The oldest full ring is used again; without one the thread's own ring wraps. Either way older events are lost.
+        full.dropped += 1;
+        let oldest = full.rings.pop_front();
+        if oldest.is_none() {
+            full.owed = full.owed.saturating_sub(1);
+        }
+        oldest.map(|oldest| oldest.ring)
     }
 
     /// The lock, unless another thread holds it for long, for instance because it is preempted.

@@ -111,6 +111,7 @@ impl FakeService {
         let mut peer = Peer {
             socket,
             memory: None,
+            notes: Vec::new(),
         };
         let Some(FromProcess::Hello(hello)) = peer.next() else {
             panic!("a process does not say hello");
@@ -142,6 +143,8 @@ impl FakeService {
 pub(crate) struct Peer {
     socket: OwnedFd,
     memory: Option<File>,
+    /// Names and needs that the process has told of.
+    pub(crate) notes: Vec<FromProcess>,
 }
 
 /// Room for control messages, aligned.
@@ -152,8 +155,21 @@ union Control {
 }
 
 impl Peer {
-    /// The next message; `None` at the end of the connection.
+    /// The next message that is no note; `None` at the end of the connection.
     pub(crate) fn next(&mut self) -> Option<FromProcess> {
+        loop {
+            let message = self.next_of_all()?;
+            match message {
+                FromProcess::Name { .. } | FromProcess::Needs { .. } | FromProcess::Named => {
+                    self.notes.push(message);
+                }
+                other => return Some(other),
+            }
+        }
+    }
+
+    /// The next message; `None` at the end of the connection.
+    pub(crate) fn next_of_all(&mut self) -> Option<FromProcess> {
         let mut packet = vec![0_u8; MAX_MESSAGE_BYTES];
         let mut part = libc::iovec {
             iov_base: packet.as_mut_ptr().cast(),

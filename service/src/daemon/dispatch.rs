@@ -16,6 +16,8 @@ use super::limits::{Allowance, Limits};
 pub trait Outlet {
     /// Sends a message. False: the other side does not read, or is gone.
     fn send(&mut self, connection: Connection, message: &FromService) -> bool;
+    /// The process may use so much for all but rings of calls: as much is read of it.
+    fn allow(&mut self, connection: Connection, bytes: u64);
     /// Closes the connection; the end of the process and its memory may still be of interest.
     fn close(&mut self, connection: Connection);
     /// Writes a report, later. False: it cannot be done.
@@ -385,6 +387,9 @@ impl<D: Decide> Dispatcher<D> {
     ) {
         if let FromService::Take { report } = message {
             outlet.uses(*report);
+        }
+        if let FromService::Room { bytes } = message {
+            outlet.allow(connection, *bytes);
         }
         let is_joined = |entry: &Entry| entry.stage == Stage::Joined;
         if self.entries.get(&connection).is_some_and(is_joined) && !outlet.send(connection, message)

@@ -86,6 +86,12 @@ impl Outlet for Rim {
         sent == Sent::Bytes(packet.len())
     }
 
+    fn allow(&mut self, connection: Connection, bytes: u64) {
+        if let Some(link) = self.links.get_mut(&connection) {
+            link.read_limits.allow(bytes);
+        }
+    }
+
     fn close(&mut self, connection: Connection) {
         if let Some(link) = self.links.get_mut(&connection) {
             link.socket = None;

@@ -110,14 +110,9 @@ impl State {
             FromProcess::Trigger(trigger) => self.trigger(connection, trigger),
             FromProcess::Taken { report, outcome } => self.taken(connection, report, outcome),
             FromProcess::Farewell => process.has_farewell = true,
-        }
-    }
-
-    fn look_up_recordings(&mut self) {
-        for process in self.processes.values_mut() {
-            process.recording =
-                self.policy
-                    .recording(&self.person, process.peer.uid, &process.name);
+            FromProcess::Needs { bytes } => self.needs(connection, bytes),
+            FromProcess::Name { name } => self.named(connection, &name),
+            FromProcess::Named => {}
         }
     }
 
@@ -134,6 +129,7 @@ impl State {
         }
         self.withdraw();
         self.plan_rings();
+        self.give_room();
         self.save();
         self.proceed();
         self.wake();

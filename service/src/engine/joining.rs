@@ -2,7 +2,7 @@
 //! Which process is accepted.
 
 use hindsight_trace_format::protocol::{
-    common_version, FromService, Hello, TriggerSeverity, VERSIONS,
+    common_version, is_final_name, FromService, Hello, TriggerSeverity, VERSIONS,
 };
 use hindsight_trace_format::shared::{MAX_SHARED_BYTES, SHARED_VERSION};
 
@@ -11,6 +11,7 @@ use super::event::{Connection, Peer, Report};
 use super::process::{Link, Pending, Process, Stage, Symptom};
 use super::state::{Outcome, State, ANSWER_NS};
 use super::text;
+use crate::policy::Recording;
 
 /// Sizes of a ring of calls that a process can have, bytes.
 const RING_BYTES: std::ops::RangeInclusive<u64> = 1 << 12..=1 << 30;
@@ -148,7 +149,7 @@ impl State {
     }
 
     fn process(&self, peer: Peer, hello: &Hello) -> Process {
-        let recording = self.policy.recording(&self.person, peer.uid, &hello.name);
+        let (recording, is_named) = self.recording_of(peer.uid, &hello.name);
         // All threads exchanged their rings: at least half of all are the taken ones.
         let in_use = match hello.taken {
             0 => hello.held,
@@ -157,8 +158,10 @@ impl State {
         Process {
             peer,
             name: text::line(&hello.name),
+            is_named,
             ring_bytes: hello.ring_bytes,
             other_bytes: hello.other_bytes,
+            needed_bytes: hello.other_bytes,
             link: Link::Connected,
             recording,
             is_foreground: false,
@@ -178,6 +181,41 @@ impl State {
             owed: None,
             report: None,
             next: None,
+        }
+    }
+
+    /// How a process with this user id and name is recorded, and whether that is its final name.
+    fn recording_of(&self, uid: u32, name: &str) -> (Recording, bool) {
+        let (policy, person) = (&self.policy, &self.person);
+        match is_final_name(name) {
+            true => (policy.recording(person, uid, name), true),
+            false => (policy.recording_unnamed(person, uid), false),
+        }
+    }
+
+    /// What the policy says about each process.
+    pub(super) fn look_up_recordings(&mut self) {
+        let connections: Vec<Connection> = self.processes.keys().copied().collect();
+        for connection in connections {
+            self.look_up_recording(connection);
+        }
+    }
+
+    fn look_up_recording(&mut self, connection: Connection) {
+        let Some(process) = self.processes.get(&connection) else {
+            return;
+        };
+        let (recording, is_named) = self.recording_of(process.peer.uid, &process.name);
+        if let Some(process) = self.processes.get_mut(&connection) {
+            (process.recording, process.is_named) = (recording, is_named);
+        }
+    }
+
+    /// The process has this name from now on.
+    pub(super) fn named(&mut self, connection: Connection, name: &str) {
+        if let Some(process) = self.processes.get_mut(&connection) {
+            process.name = text::line(name);
+            self.look_up_recording(connection);
         }
     }
 
@@ -202,19 +240,7 @@ impl State {
 
     fn has_memory(&self, process: &Process) -> Result<(), String> {
         let memory = &self.policy.memory;
-        let sum = |uid: Option<u32>| {
-            let all = self.processes.values();
-            let counted = all.filter(|p| uid.is_none_or(|uid| p.peer.uid == uid));
-            counted.fold(process.other_bytes, |sum, p| {
-                sum.saturating_add(p.other_bytes)
-            })
-        };
-        let mut demand = self.demand_now();
-        demand.add(process, process.may_hold, process.taken);
-        if sum(None) > memory.other_bytes()
-            || sum(Some(process.peer.uid)) > memory.other_bytes_per_uid()
-            || !self.fits(&demand)
-        {
+        if !self.has_room(None, process, process.other_bytes) {
             return Err(
                 "the memory budget has no room for one more process (budget-mib in the policy)"
                     .into(),

@@ -9,6 +9,7 @@
 //! | `joining` | which process is accepted |
 //! | `foreground` | how often a process may claim the foreground |
 //! | `rings` | how many rings of calls each process gets, and how one is moved to another process |
+//! | `room` | how much memory each process gets for all else |
 //! | `memory` | how much memory that takes at most |
 //! | `reports` | what becomes of a report, from its trigger to its file |
 //! | `ending` | what is kept of a process that has ended or is lost |
@@ -27,6 +28,7 @@ mod replies;
 mod reports;
 mod requests;
 mod rings;
+mod room;
 mod state;
 mod status;
 mod text;

@@ -98,10 +98,14 @@ pub(super) struct Process {
     pub(super) peer: Peer,
     /// By its own account.
     pub(super) name: String,
+    /// The name is the one of its program: parts of the policy that name apps can be looked up.
+    pub(super) is_named: bool,
     /// Size of a ring of calls, bytes.
     pub(super) ring_bytes: u64,
-    /// All else, bytes.
+    /// All else that it may use, bytes.
     pub(super) other_bytes: u64,
+    /// All else that it says it needs, bytes: more than it may use if there was no room.
+    pub(super) needed_bytes: u64,
     pub(super) link: Link,
     /// What the policy says about it.
     pub(super) recording: Recording,

@@ -30,8 +30,12 @@ pub struct ProcessStatus {
     pub rings_taken: u32,
     /// Size of a ring of calls, bytes.
     pub ring_bytes: u64,
-    /// The most memory for all else, bytes.
+    /// Whether that is the name of its program: until then it is recorded as the app with the least would be.
+    pub is_named: bool,
+    /// The memory that it may use for all else, bytes.
     pub other_bytes: u64,
+    /// The memory that it needs for all else, bytes: more than it may use if the budget has no room.
+    pub needed_bytes: u64,
     /// Categories of events that it records.
     pub events: Vec<&'static str>,
     /// The level of consent.
@@ -131,7 +135,9 @@ impl ProcessStatus {
             rings_held: process.may_hold,
             rings_taken: process.taken,
             ring_bytes: process.ring_bytes,
+            is_named: process.is_named,
             other_bytes: process.other_bytes,
+            needed_bytes: process.needed_bytes,
             events: categories.map(|c| c.name()).collect(),
             consent: process.recording.level.name(),
             report: process.report.as_ref().map_or(0, |pending| pending.report),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::policy::{Limits, Uploads};
 
 /// The most entries of a list: the highest limit of a policy.
-pub(super) const MAX_ENTRIES: usize = 1000;
+pub(super) const MAX_ENTRIES: usize = 5000;
 
 /// Which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

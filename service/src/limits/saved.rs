@@ -19,7 +19,7 @@ use std::str::SplitAsciiWhitespace;
 use super::limiter::{hash, word, Admitted, Limiter, MAX_ENTRIES};
 
 /// Longest text that is read, bytes.
-pub const MAX_SAVED_BYTES: usize = 256 << 10;
+pub const MAX_SAVED_BYTES: usize = 1 << 20;
 
 /// A text is no list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -110,12 +110,12 @@ fn a_list_comes_back_as_it_was_saved() {
 
 #[test]
 fn the_largest_list_can_be_loaded() {
-    let limits = limits(1000, 1000, 1000);
+    let limits = limits(5000, 5000, 5000);
     let mut limiter = Limiter::fresh(&"b".repeat(1000));
-    for _ in 0..1200 {
+    for _ in 0..5200 {
         let _ = limiter.admit_report(u64::MAX / 4, &limits, u32::MAX - 1, "killed");
     }
-    assert_eq!(limiter.reports(u64::MAX / 4, &limits), 1000);
+    assert_eq!(limiter.reports(u64::MAX / 4, &limits), 5000);
     // And in the window after it.
     for _ in 0..10 {
         let admitted = limiter.admit_report(u64::MAX / 3, &limits, 1, "killed");

@@ -192,9 +192,9 @@ struct ReportsFile {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct LimitsFile {
     window_hours: Option<Number<1, 8760>>,
-    device: Option<Number<0, 1000>>,
-    per_uid: Option<Number<0, 1000>>,
-    per_detector: Option<Number<0, 1000>>,
+    device: Option<Number<0, 5000>>,
+    per_uid: Option<Number<0, 5000>>,
+    per_detector: Option<Number<0, 5000>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]

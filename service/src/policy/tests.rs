@@ -153,11 +153,11 @@ fn mistakes_are_refused_with_place_key_and_remedy() {
             "requested, slow",
         ),
         (
-            "[limits]\ndevice = 1001",
+            "[limits]\ndevice = 5001",
             3,
             10,
             "limits.device",
-            "from 0 to 1000",
+            "from 0 to 5000",
         ),
         (
             "[uploads]\nselect = \"best\"",
@@ -214,7 +214,7 @@ fn a_file_of_another_version_says_so_whatever_else_it_has() {
     }
     let long = format!("version = 1\n{}", "#".repeat(MAX_POLICY_BYTES));
     assert!(Policy::parse(&long).is_err());
-    let many: String = (0..1001)
+    let many: String = (0..5001)
         .map(|uid| format!("[[record.override]]\nuid={uid}\n"))
         .collect();
     assert!(parse(&many).unwrap_err().problem.contains("1000"));

@@ -53,6 +53,8 @@ struct Links {
 }
 
 impl Outlet for Links {
+    fn allow(&mut self, _: Connection, _: u64) {}
+
     fn send(&mut self, connection: Connection, message: &FromService) -> bool {
         assert!(self.known.contains(&connection), "sent to nobody");
         let packet = message.encode();

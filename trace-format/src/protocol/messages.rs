@@ -19,7 +19,9 @@ pub struct Hello {
     pub name: String,
     /// Size of a ring of calls, bytes.
     pub ring_bytes: u64,
-    /// The most memory that all else but rings of calls takes, bytes: rings of events, stacks, names.
+    /// The memory that all else but rings of calls may take for now, bytes: rings of events, stacks, names. A process of version 2
+    /// begins with a part of what it may need, and asks for more by [`FromProcess::Needs`]; one of version 1 says the most that it
+    /// may ever take.
     pub other_bytes: u64,
     /// Rings of calls in use now: not 0 if the service was started again.
     pub held: u32,
@@ -139,6 +141,19 @@ pub enum FromProcess {
     },
     /// The process ends by itself: its end is no anomaly.
     Farewell,
+    /// The process needs so much memory for all but rings of calls. It does not use more than it was given last, by its hello or by
+    /// [`FromService::Room`], and is told when it may. The most that it has asked for counts.
+    Needs {
+        /// In all, bytes.
+        bytes: u64,
+    },
+    /// The process has this name from now on. On a device a process says hello before it has the name of its package.
+    Name {
+        /// Process or package name.
+        name: String,
+    },
+    /// The names of all classes that were linked before recording started are in the memory now.
+    Named,
 }
 
 /// How a process records from now on.
@@ -178,6 +193,11 @@ pub enum FromService {
     Release {
         /// Number of the report.
         report: u64,
+    },
+    /// The process may use so much memory for all but rings of calls from now on.
+    Room {
+        /// In all, bytes; never less than before.
+        bytes: u64,
     },
 }
 
@@ -265,6 +285,9 @@ impl FromProcess {
                 Fields::new(5).u64(*report).u32(*outcome as u32)
             }
             FromProcess::Farewell => Fields::new(6),
+            FromProcess::Needs { bytes } => Fields::new(7).u64(*bytes),
+            FromProcess::Name { name } => Fields::new(8).text(name),
+            FromProcess::Named => Fields::new(9),
         };
         fields.bytes()
     }
@@ -306,6 +329,13 @@ impl FromProcess {
                 outcome: TakeOutcome::from_number(d.u32("outcome")?),
             },
             6 => FromProcess::Farewell,
+            7 => FromProcess::Needs {
+                bytes: d.u64("bytes")?,
+            },
+            8 => FromProcess::Name {
+                name: text(d, "name")?,
+            },
+            9 => FromProcess::Named,
             _ => return Ok(None),
         }))
     }
@@ -324,6 +354,7 @@ impl FromService {
                 .text(configuration.consent.name()),
             FromService::Take { report } => Fields::new(4).u64(*report),
             FromService::Release { report } => Fields::new(5).u64(*report),
+            FromService::Room { bytes } => Fields::new(7).u64(*bytes),
         };
         fields.bytes()
     }
@@ -354,6 +385,9 @@ impl FromService {
             },
             5 => FromService::Release {
                 report: d.u64("report")?,
+            },
+            7 => FromService::Room {
+                bytes: d.u64("bytes")?,
             },
             _ => return Ok(None),
         }))

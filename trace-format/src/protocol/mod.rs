@@ -16,6 +16,10 @@
 //!                         ◄──            Take                        also without a trigger
 //! Taken                   ──►                                        the rings do not change any more: the service reads them
 //!                         ◄──            Release                     the process uses the rings again
+//! Name                    ──►                                        whenever it becomes known or changes
+//! Needs                   ──►                                        more memory for events, stacks and names
+//!                         ◄──            Room                        as soon and as far as the budget allows
+//! Named                   ──►                                        the memory has the names of all first classes
 //! Farewell                ──►                                        the process ends by itself
 //! ```
 //!
@@ -31,11 +35,35 @@ pub use messages::{
 };
 
 /// The versions of the protocol that this build speaks, oldest and newest.
-pub const VERSIONS: (u32, u32) = (1, 1);
+///
+/// | version | since then |
+/// |---|---|
+/// | 1 | a process says in its hello how much memory it may ever use |
+/// | 2 | it joins with less, asks for more (`Needs`, `Room`), and tells its name when it becomes known (`Name`) |
+pub const VERSIONS: (u32, u32) = (1, 2);
+/// What the system calls a process that does not have the name of its package yet.
+const UNNAMED: [&str; 10] = [
+    "",
+    "<pre-initialized>",
+    "zygote",
+    "zygote64",
+    "webview_zygote",
+    "usap32",
+    "usap64",
+    "app_process",
+    "app_process32",
+    "app_process64",
+];
 /// Longest message, bytes. A longer packet is damaged or hostile.
 pub const MAX_MESSAGE_BYTES: usize = 4096;
 /// Longest text in a message, bytes; a longer one is cut at a character.
 pub const MAX_TEXT_BYTES: usize = 512;
+
+/// Whether this is the name of a process's program, not one that a process has before it becomes an app.
+pub fn is_final_name(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    !UNNAMED.contains(&file)
+}
 
 /// The newest version that two sides speak; `None` if there is none.
 pub fn common_version(ours: (u32, u32), theirs: (u32, u32)) -> Option<u32> {

@@ -38,6 +38,11 @@ fn of_processes() -> Vec<FromProcess> {
             outcome: TakeOutcome::Nothing,
         },
         FromProcess::Farewell,
+        FromProcess::Needs { bytes: 5 << 20 },
+        FromProcess::Name {
+            name: "com.example.notes".into(),
+        },
+        FromProcess::Named,
     ]
 }
 
@@ -55,6 +60,7 @@ fn of_the_service() -> Vec<FromService> {
         }),
         FromService::Take { report: 5 },
         FromService::Release { report: 5 },
+        FromService::Room { bytes: 6 << 20 },
     ]
 }
 
@@ -133,6 +139,26 @@ fn the_newest_common_version_is_spoken() {
     assert_eq!(common_version((4, 5), (1, 3)), None);
 }
 
+#[test]
+fn a_process_that_is_no_app_yet_has_no_final_name() {
+    for name in [
+        "",
+        "zygote64",
+        "<pre-initialized>",
+        "/system/bin/app_process64",
+        "usap32",
+    ] {
+        assert!(!is_final_name(name), "{name}");
+    }
+    for name in [
+        "com.example.notes",
+        "com.example.zygote:remote",
+        "system_server",
+    ] {
+        assert!(is_final_name(name), "{name}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_packet_panics(packet in prop::collection::vec(any::<u8>(), 0..64)) {
@@ -142,7 +168,7 @@ proptest! {
 
     /// A process may get an old packet with changed bytes.
     #[test]
-    fn no_changed_packet_panics(which in 0..6_usize, at in 0..64_usize, byte: u8) {
+    fn no_changed_packet_panics(which in 0..of_processes().len(), at in 0..64_usize, byte: u8) {
         let mut packet = of_processes()[which].encode();
         let length = packet.len();
         packet[at % length] = byte;

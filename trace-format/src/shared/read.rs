@@ -70,6 +70,12 @@ pub struct ReadLimits {
 }
 
 impl ReadLimits {
+    /// The process may have more of all but rings of calls: so many bytes in all.
+    pub fn allow(&mut self, other: u64) {
+        self.ring = self.ring.max(other);
+        self.other = self.other.max(other);
+    }
+
     /// Only the rings have a limit.
     pub const fn of_rings(bytes: u64) -> Self {
         ReadLimits {

@@ -13,6 +13,8 @@ use crate::engine::{Connection, Peer};
 pub(super) struct Actor {
     pub(super) peer: Peer,
     pub(super) name: String,
+    /// The process is a zygote's child that has no name of its own yet.
+    pub(super) is_unnamed: bool,
     pub(super) ring_bytes: u64,
     pub(super) other_bytes: u64,
     /// It does what the service says. Others answer only what the test makes up.
@@ -32,6 +34,7 @@ impl Actor {
         Actor {
             peer,
             name: name.into(),
+            is_unnamed: false,
             ring_bytes: sizes.0,
             other_bytes: sizes.1,
             is_honest,
@@ -48,7 +51,10 @@ impl Actor {
         Hello {
             versions: VERSIONS,
             memory_version: SHARED_VERSION,
-            name: self.name.clone(),
+            name: match self.is_unnamed {
+                true => "zygote64".into(),
+                false => self.name.clone(),
+            },
             ring_bytes: self.ring_bytes,
             other_bytes: self.other_bytes,
             held: self.rings(),
@@ -101,6 +107,10 @@ impl Actor {
             }
             FromService::Release { report } => {
                 self.taken.take_if(|(taken, _)| *taken == report);
+                None
+            }
+            FromService::Room { bytes } => {
+                self.other_bytes = self.other_bytes.max(bytes);
                 None
             }
             FromService::Welcome { .. } | FromService::Refused { .. } => None,

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hindsight_trace_format::protocol::{FromProcess, FromService, Hello, TakeOutcome};
 
 use crate::engine::{Action, Connection, Event, Peer};
-use crate::policy::{Person, Policy};
+use crate::policy::{Person, Policy, Recording};
 
+/// Names of processes: all that a part of a policy here may be about, and one more.
+pub(super) const NAMES: [&str; 4] = ["com.example.a", "com.example.b", "org.sample", "other"];
 /// The longest time that a process has for an answer, ns.
 const ANSWER_NS: u64 = 10_000_000_000;
 
@@ -16,6 +18,12 @@ const ANSWER_NS: u64 = 10_000_000_000;
 struct Known {
     peer: Peer,
     hello: Hello,
+    /// As it says now.
+    name: String,
+    /// All but rings of calls, bytes.
+    room: u64,
+    /// The most that it has asked for.
+    needed: u64,
     is_connected: bool,
     has_ended: bool,
     is_forgotten: bool,
@@ -43,7 +51,7 @@ impl Known {
 
     fn bytes(&self) -> u64 {
         let rings = u64::from(self.rings() + self.taken + self.releasing);
-        rings * self.hello.ring_bytes + self.hello.other_bytes
+        rings * self.hello.ring_bytes + self.room
     }
 }
 
@@ -136,6 +144,9 @@ impl Checker {
                     Known {
                         peer: *peer,
                         hello: hello.clone(),
+                        name: hello.name.clone(),
+                        room: hello.other_bytes,
+                        needed: hello.other_bytes,
                         is_connected: true,
                         has_ended: false,
                         is_forgotten: false,
@@ -224,11 +235,10 @@ impl Checker {
                 let known = &self.known[connection];
                 assert!(!known.is_forgotten, "written after it was forgotten");
                 assert_eq!(known.has_ended, *has_ended, "report {report}");
-                let level = self
-                    .policy
-                    .recording(&self.person, known.peer.uid, &known.hello.name);
-                let consent = level.level.strings().expect("written without consent");
-                assert!(about.consent <= consent, "more than the consent");
+                for level in self.levels(known) {
+                    let consent = level.level.strings().expect("written without consent");
+                    assert!(about.consent <= consent, "more than the consent");
+                }
                 assert_eq!((about.pid, about.uid), (known.peer.pid, known.peer.uid));
                 assert!(
                     *report != 0 && *report < self.saved,
@@ -240,7 +250,7 @@ impl Checker {
                 let taken = u64::from(known.taken) * known.hello.ring_bytes;
                 let copy = match has_ended {
                     true => known.bytes(),
-                    false => taken + known.hello.other_bytes,
+                    false => taken + known.room,
                 };
                 self.writing = Some((*report, *connection, copy));
                 if !self.is_excused {
@@ -311,6 +321,20 @@ impl Checker {
                     self.check_budget("a ring more");
                 }
             }
+            FromService::Room { bytes } => {
+                assert!(*bytes > known.room, "it is not more");
+                assert!(*bytes <= known.needed, "it did not ask for it");
+                known.room = *bytes;
+                let uid = known.peer.uid;
+                self.check_budget("more room");
+                let known = self.known.values().filter(|k| !k.is_forgotten);
+                let of_uid = known.filter(|k| k.peer.uid == uid).map(|k| k.room);
+                let (room, most) = (
+                    of_uid.sum::<u64>(),
+                    self.policy.memory.other_bytes_per_uid(),
+                );
+                assert!(room <= most, "user {uid}: {room} of {most} bytes");
+            }
             FromService::Take { report } => {
                 assert!(
                     *report != 0 && *report < self.saved,
@@ -343,12 +367,21 @@ impl Checker {
             .filter(|k| k.is_connected && !k.is_forgotten)
         {
             let (rings, categories) = known.last.expect("not configured");
-            let recording = self
-                .policy
-                .recording(&self.person, known.peer.uid, &known.hello.name);
-            assert_eq!(categories, recording.categories);
-            assert!(rings <= recording.rings);
+            let all = self.levels(known);
+            let least = all.iter().fold(u32::MAX, |bits, r| bits & r.categories);
+            assert_eq!(categories, least);
+            assert!(all.iter().all(|recording| rings <= recording.rings));
         }
+    }
+
+    /// What the policy says about the process: about all that it may become, as long as it has no name of its own.
+    fn levels(&self, known: &Known) -> Vec<Recording> {
+        let names: &[&str] = match known.name.as_str() {
+            "zygote64" => &NAMES,
+            name => &[name],
+        };
+        let of = |name: &&str| (self.policy).recording(&self.person, known.peer.uid, name);
+        names.iter().map(of).collect()
     }
 
     /// Whoever has to answer is given a time, and disconnected after it.
@@ -410,6 +443,8 @@ impl Known {
                     }
                 }
             }
+            FromProcess::Needs { bytes } => self.needed = self.needed.max(*bytes),
+            FromProcess::Name { name } => self.name.clone_from(name),
             _ => {}
         }
     }

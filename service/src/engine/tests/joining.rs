@@ -24,7 +24,7 @@ fn a_process_is_welcome_and_told_how_to_record() {
     let actions = bench.join(1, hello("com.example.notes"));
     let welcome = Action::Send {
         connection: 1,
-        message: FromService::Welcome { version: 1 },
+        message: FromService::Welcome { version: 2 },
     };
     assert_eq!(actions[0], welcome);
     assert_eq!(configured(&actions), [(1, 0)]);
@@ -40,14 +40,14 @@ fn processes_that_cannot_be_read_are_refused() {
     let good = || hello("com.example.notes");
     let cases: [(&str, Hello); 7] = [
         (
-            "versions 1 to 1",
+            "versions 1 to 2",
             Hello {
-                versions: (2, 3),
+                versions: (3, 4),
                 ..good()
             },
         ),
         (
-            "versions 1 to 1",
+            "versions 1 to 2",
             Hello {
                 versions: (0, 0),
                 ..good()

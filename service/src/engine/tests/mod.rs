@@ -9,4 +9,5 @@ mod random;
 mod reports;
 mod requests;
 mod rings;
+mod room;
 mod support;

@@ -8,7 +8,7 @@ use hindsight_trace_format::protocol::{FromProcess, TakeOutcome, TriggerSeverity
 use proptest::prelude::*;
 
 use super::actor::Actor;
-use super::checker::Checker;
+use super::checker::{Checker, NAMES};
 use super::support::{trigger, MIB, SECOND};
 use crate::engine::{Action, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure};
 use crate::limits::Limiter;
@@ -64,6 +64,15 @@ enum Step {
     Farewell {
         slot: usize,
     },
+    /// It needs more memory for events, stacks and names.
+    Needs {
+        slot: usize,
+        bytes: u64,
+    },
+    /// It gets the name of its program, if it has none yet.
+    Name {
+        slot: usize,
+    },
     Lose {
         slot: usize,
     },
@@ -109,6 +118,9 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (slot.clone(), 0..9_u64, 0..3_u8)
             .prop_map(|(slot, report, outcome)| Step::LieTaken { slot, report, outcome }),
         1 => slot.clone().prop_map(|slot| Step::Farewell { slot }),
+        4 => (slot.clone(), prop_oneof![0..200 * MIB, any::<u64>()])
+            .prop_map(|(slot, bytes)| Step::Needs { slot, bytes }),
+        3 => slot.clone().prop_map(|slot| Step::Name { slot }),
         2 => slot.clone().prop_map(|slot| Step::Lose { slot }),
         3 => slot.clone().prop_map(|slot| Step::End { slot }),
         5 => any::<bool>().prop_map(|is_kept| Step::Written { is_kept }),
@@ -247,8 +259,9 @@ impl World {
                 1 => (u64::MAX, 1),
                 _ => (MIB << kind, MIB * u64::from(kind)),
             };
-            let name = ["com.example.a", "com.example.b", "org.sample"][slot % 3];
-            Actor::new(Peer { pid, uid }, name, sizes, kind % 3 != 0)
+            let mut actor = Actor::new(Peer { pid, uid }, NAMES[slot % 4], sizes, kind % 3 != 0);
+            actor.is_unnamed = pid % 2 == 0;
+            actor
         });
         if actor.connection.is_some() {
             return;
@@ -386,6 +399,14 @@ impl World {
                 ];
                 let outcome = all[usize::from(outcome)];
                 self.lie(slot, FromProcess::Taken { report, outcome });
+            }
+            Step::Needs { slot, bytes } => self.say(slot, FromProcess::Needs { bytes }),
+            Step::Name { slot } => {
+                if let Some(actor) = self.actors.get_mut(&slot) {
+                    actor.is_unnamed = false;
+                    let name = actor.name.clone();
+                    self.say(slot, FromProcess::Name { name });
+                }
             }
             Step::Farewell { slot } => self.say(slot, FromProcess::Farewell),
             Step::Lose { slot } => self.lose(slot),
