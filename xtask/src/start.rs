@@ -2,6 +2,7 @@
 //! Programs of `testing/`, which only the commands that need them compile.
 
 use anyhow::{ensure, Context as _};
+use hindsight_lab::vm::Programs;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -37,17 +38,34 @@ pub(crate) fn service_program(checkout: &Path) -> anyhow::Result<PathBuf> {
     build_program(checkout, "hindsight-service", "hindsightd")
 }
 
+/// Builds the programs of the virtual machine: hindsightd as the library that Android's program links.
+pub(crate) fn guest_programs(checkout: &Path) -> anyhow::Result<Programs> {
+    let guest = build_program(checkout, "hindsight-vm-guest", "vm-guest")?;
+    let library = "rustc --quiet --package hindsight-service --lib --crate-type staticlib";
+    let arguments: Vec<&str> = library.split(' ').collect();
+    let built = build(checkout, &arguments)?;
+    Ok(Programs {
+        service: built.join("libhindsight_service.a"),
+        guest,
+    })
+}
+
 fn build_program(checkout: &Path, package: &str, program: &str) -> anyhow::Result<PathBuf> {
+    let built = build(checkout, &["build", "--quiet", "--package", package])?;
+    Ok(built.join(program))
+}
+
+/// Runs cargo in the checkout with these arguments; returns the folder of what it has built.
+fn build(checkout: &Path, arguments: &[&str]) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // This folder also if CARGO_TARGET_DIR is set.
     let target = checkout.join("target");
     let mut build = Command::new(cargo);
-    build.current_dir(checkout);
-    build.args(["build", "--quiet", "--package", package]);
+    build.current_dir(checkout).args(arguments);
     build.arg("--target-dir").arg(&target);
     let status = build
         .status()
         .with_context(|| format!("cannot run {build:?}"))?;
     ensure!(status.success(), "{build:?} failed ({status})");
-    Ok(target.join("debug").join(program))
+    Ok(target.join("debug"))
 }

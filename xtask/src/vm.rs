@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask lab vm`: the lab's virtual machine, and what the host finds in its snapshots.
 
-use crate::start::hindsight_program;
-use hindsight_lab::vm::{self, Check, Verdict};
+use crate::start::{guest_programs, hindsight_program};
+use hindsight_lab::vm::{self, Check, Choice, Verdict};
 use hindsight_lab::{Isa, Lab, Parts, Release, Variant};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,12 @@ use std::time::Duration;
 /// The method of the guest's program that it calls so many times, as its source says.
 const METHOD: &str = "dev.hindsight.vm.Snapshot.round";
 const ROUNDS: u64 = 7;
+/// The method of the app that is killed, and calls that it makes at least before that.
+const KILLED_METHOD: &str = "dev.hindsight.vm.Killed.work";
+const KILLED_ROUNDS: u64 = 3;
+/// The method in the memory of processes without ART, and its calls, as testing/vm-guest has them.
+const GUEST_METHOD: &str = "com.example.Main.work";
+const GUEST_CALLS: u64 = 50;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -21,11 +27,16 @@ pub(crate) struct Options {
     /// Keep the snapshots of the guest in this folder
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Run the steps on the system service only
+    #[arg(long)]
+    service_only: bool,
 }
 
 /// Runs the guest and checks its snapshots; prints each check, and last the counts.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let hindsight = hindsight_program(&hindsight_lab::checkout_dir()?)?;
+    let checkout = hindsight_lab::checkout_dir()?;
+    let hindsight = hindsight_program(&checkout)?;
+    let programs = guest_programs(&checkout)?;
     let lab = Lab::open_parts(
         Release::Android10,
         Isa::X86_64,
@@ -40,16 +51,36 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Err
         }
         None => scratch.path(),
     };
+    let choice = if options.service_only {
+        Choice::Service
+    } else {
+        Choice::All
+    };
     let limit = Duration::from_secs(options.limit);
-    let report = vm::run(&lab, out, limit, &|what| eprintln!("vm: {what}"))?;
+    let report = vm::run(&lab, &programs, choice, out, limit, &|what| {
+        eprintln!("vm: {what}")
+    })?;
     let mut checks = report.checks;
-    checks.push(Check {
-        name: "the host decodes every snapshot".to_owned(),
-        verdict: match decode(&hindsight, &report.snapshots) {
+    let is_report = |file: &&PathBuf| {
+        let name = file.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with("report-")
+    };
+    let (reports, snapshots): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        report.snapshots.iter().partition(is_report);
+    let mut decoded = |name: &str, result: anyhow::Result<()>| {
+        let verdict = match result {
             Ok(()) => Verdict::Passed,
             Err(error) => Verdict::Failed(format!("{error:#}")),
-        },
-    });
+        };
+        let name = name.to_owned();
+        checks.push(Check { name, verdict });
+    };
+    if choice == Choice::All {
+        let result = decode(&hindsight, &snapshots);
+        decoded("the host decodes every snapshot", result);
+    }
+    let result = decode_reports(&hindsight, &reports);
+    decoded("the host decodes every report", result);
     let (mut failed, mut skipped) = (0, 0);
     for check in &checks {
         match &check.verdict {
@@ -116,32 +147,70 @@ struct Row {
     calls: u64,
 }
 
+/// What a command of the tool prints of a file.
+fn said(hindsight: &Path, arguments: &[&str], file: &Path) -> anyhow::Result<Vec<u8>> {
+    let output = Command::new(hindsight).args(arguments).arg(file).output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{}: {error}", file.display());
+    Ok(output.stdout)
+}
+
+/// How often a method was called.
+fn calls(hindsight: &Path, file: &Path, method: &str) -> anyhow::Result<Option<u64>> {
+    let top: Top = serde_json::from_slice(&said(hindsight, &["top", "--json"], file)?)?;
+    let found = top.rows.iter().find(|row| row.name == method);
+    Ok(found.map(|row| row.calls))
+}
+
+fn info(hindsight: &Path, file: &Path) -> anyhow::Result<Info> {
+    let text = said(hindsight, &["info", "--strict", "--json"], file)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
 /// Reads each snapshot with the tool: it has the calls of the program's source, and lacks nothing.
-fn decode(hindsight: &Path, snapshots: &[PathBuf]) -> anyhow::Result<()> {
+fn decode(hindsight: &Path, snapshots: &[&PathBuf]) -> anyhow::Result<()> {
     anyhow::ensure!(!snapshots.is_empty(), "there is none");
     for file in snapshots {
-        let said = |arguments: &[&str]| -> anyhow::Result<Vec<u8>> {
-            let output = Command::new(hindsight).args(arguments).arg(file).output()?;
-            let error = String::from_utf8_lossy(&output.stderr);
-            anyhow::ensure!(output.status.success(), "{}: {error}", file.display());
-            Ok(output.stdout)
-        };
-        let info: Info = serde_json::from_slice(&said(&["info", "--strict", "--json"])?)?;
-        if let Some(objection) = info.objection() {
+        if let Some(objection) = info(hindsight, file)?.objection() {
             anyhow::bail!("{}: {objection}", file.display());
         }
-        let top: Top = serde_json::from_slice(&said(&["top", "--json"])?)?;
-        let calls = top
-            .rows
-            .iter()
-            .find(|row| row.name == METHOD)
-            .map(|row| row.calls);
+        let calls = calls(hindsight, file, METHOD)?;
         anyhow::ensure!(
             calls == Some(ROUNDS),
             "{}: {METHOD} was called {ROUNDS} times, but in the snapshot {calls:?}",
             file.display()
         );
     }
+    Ok(())
+}
+
+/// Reads each report of a killed process: of those without ART all calls, of the one with ART more than were made before it was
+/// seen to go on.
+fn decode_reports(hindsight: &Path, reports: &[&PathBuf]) -> anyhow::Result<()> {
+    let mut of_art = 0;
+    for file in reports {
+        let reason = info(hindsight, file)?.reason;
+        anyhow::ensure!(
+            reason == "the process was killed",
+            "{}: its reason is '{reason}'",
+            file.display()
+        );
+        if calls(hindsight, file, KILLED_METHOD)?.is_some_and(|calls| calls > KILLED_ROUNDS) {
+            of_art += 1;
+            continue;
+        }
+        let calls = calls(hindsight, file, GUEST_METHOD)?;
+        anyhow::ensure!(
+            calls == Some(GUEST_CALLS),
+            "{}: {GUEST_METHOD} was called {GUEST_CALLS} times, but in the report {calls:?}",
+            file.display()
+        );
+    }
+    anyhow::ensure!(
+        of_art == 1,
+        "{of_art} of {} reports have more than {KILLED_ROUNDS} calls of {KILLED_METHOD}, instead of one",
+        reports.len()
+    );
     Ok(())
 }
 

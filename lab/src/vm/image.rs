@@ -46,8 +46,14 @@ impl GuestFile {
     }
 }
 
-/// Writes the image to a file that has no name, so that nothing is left behind.
-pub(super) fn write(lab: &Lab, framework: &Path, files: &[GuestFile]) -> Result<File> {
+/// Writes the image to a file that has no name, so that nothing is left behind. It also has the libraries that the programs
+/// `beside` are linked to.
+pub(super) fn write(
+    lab: &Lab,
+    framework: &Path,
+    beside: &[PathBuf],
+    files: &[GuestFile],
+) -> Result<File> {
     let image = tempfile::tempfile().context("make a file in", std::env::temp_dir())?;
     let written = |source| Error::Io {
         what: "write the guest's image to",
@@ -58,7 +64,11 @@ pub(super) fn write(lab: &Lab, framework: &Path, files: &[GuestFile]) -> Result<
     for folder in FOLDERS {
         archive.folder(Path::new(folder)).map_err(written)?;
     }
-    for path in files_of_the_lab(lab, framework)? {
+    let mut needed = files_of_the_lab(lab, framework)?;
+    for program in beside {
+        needed.extend(libraries_of(lab, program)?);
+    }
+    for path in needed {
         add(&mut archive, &path)?;
     }
     add(&mut archive, Path::new(BUSYBOX))?;

@@ -7,6 +7,7 @@ mod image;
 mod kernel;
 mod policy;
 mod qemu;
+mod service;
 mod steps;
 
 use crate::build::check_packages;
@@ -14,13 +15,13 @@ use crate::confine::compile_confine;
 use crate::error::{IoContext as _, Result};
 use crate::layout::cache_dir;
 use crate::lock::Lock;
-use crate::run::{Execution, Framework, Lab};
-use crate::util::{last_lines, run_with_input, write_atomic};
+use crate::run::{App, Execution, Framework, Lab};
+use crate::util::{last_lines, run as run_program, run_with_input};
 use console::Console;
 use image::GuestFile;
 use policy::Policy;
 use std::fs::File;
-use std::io::Seek as _;
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -28,6 +29,8 @@ use steps::{Program, Step};
 
 /// The program that the guest's apps run, below `lab/vm/java`.
 const PROGRAM: &str = "dev.hindsight.vm.Snapshot";
+/// The one that works until it is killed.
+const KILLED: &str = "dev.hindsight.vm.Killed";
 /// The disk that the guest writes the files to that it leaves.
 const DISK_BYTES: u64 = 1 << 30;
 
@@ -60,13 +63,38 @@ pub struct Report {
     pub snapshots: Vec<PathBuf>,
 }
 
+/// Which steps the guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// All.
+    All,
+    /// Those on the system service.
+    Service,
+}
+
+/// Programs that are compiled before.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// hindsightd's library, `libhindsight_service.a`.
+    pub service: PathBuf,
+    /// `vm-guest`.
+    pub guest: PathBuf,
+}
+
 /// Boots the guest, runs its steps, and judges them; the snapshots and the console's
 /// lines are written to `out`. The guest is ended if it
 /// is not off after `limit`.
 ///
 /// # Errors
 /// If a package is missing, a part can't be built, or the guest can't be started.
-pub fn run(lab: &Lab, out: &Path, limit: Duration, progress: &dyn Fn(&str)) -> Result<Report> {
+pub fn run(
+    lab: &Lab,
+    programs: &Programs,
+    choice: Choice,
+    out: &Path,
+    limit: Duration,
+    progress: &dyn Fn(&str),
+) -> Result<Report> {
     let data = lab.folders.checkout.join("lab/vm");
     check_packages(&data)?;
     let dir = cache_dir()?.join("vm");
@@ -76,26 +104,50 @@ pub fn run(lab: &Lab, out: &Path, limit: Duration, progress: &dyn Fn(&str)) -> R
     };
     let framework = Framework::build(lab, progress)?;
     let app = framework.compile_app("vm", &data.join("java"))?;
-    let program = guest_program(&lab.folders.checkout, &framework, &app)?;
-    let steps = steps::all(&program);
+    let checkout = &lab.folders.checkout;
+    let trace = policy::shipped_configuration(checkout)?;
+    let program = Program {
+        words: command_line(&framework, &app, PROGRAM, &trace),
+        folders: policy::shipped_modes(checkout)?,
+    };
+    let service = policy::service_configuration(checkout)?;
+    let mut steps = match choice {
+        Choice::All => steps::all(&program),
+        Choice::Service => steps::begin(),
+    };
+    let killed = command_line(&framework, &app, KILLED, &service);
+    steps.extend(service::steps(&killed));
 
     progress("the guest's image");
     let mut files = guest_files(lab, &data, &kernel, &steps)?;
+    let work = tempfile::tempdir().context("make a folder in", std::env::temp_dir())?;
+    let hindsightd = work.path().join("hindsightd");
+    compile_service(checkout, &programs.service, &hindsightd)?;
+    let beside = [("vm-guest", &programs.guest), ("hindsightd", &hindsightd)];
+    for (name, program) in beside {
+        files.push(GuestFile::program(
+            Path::new("/bin").join(name),
+            read_bytes(program)?,
+        ));
+    }
+    let beside: Vec<PathBuf> = beside.iter().map(|(_, path)| path.to_path_buf()).collect();
     files.push(GuestFile::data(app.jar(), read_bytes(app.jar())?));
-    let image = image::write(lab, framework.dir(), &files)?;
+    let image = image::write(lab, framework.dir(), &beside, &files)?;
     let disk = tempfile::tempfile().context("make a file in", std::env::temp_dir())?;
     disk.set_len(DISK_BYTES)
         .context("make", "the guest's disk")?;
 
     progress("the guest");
     let mut console = Console::default();
-    let mut log = String::new();
+    // Written line by line: it tells where a guest hangs.
+    let log = out.join("console.txt");
+    let mut file = File::create(&log).context("write", &log)?;
+    let mut written = Ok(());
     let ended = qemu::run(&kernel, &image, &disk, limit, |line| {
         console.line(line);
-        log.push_str(line);
-        log.push('\n');
+        written = writeln!(file, "{line}");
     });
-    write_atomic(&out.join("console.txt"), log.as_bytes())?;
+    written.context("write", &log)?;
     let mut checks = judge(&steps, &console);
     checks.push(power_off(ended, &console));
     let snapshots = if console.packed {
@@ -122,7 +174,13 @@ fn guest_files(
         GuestFile::program("/bin/confine", confine()?),
         GuestFile::data("/steps", script(steps)),
         GuestFile::data("/etc/passwd", steps::ACCOUNTS),
+        GuestFile::data("/policy.toml", service::POLICY_FILE),
     ];
+    let checkout = &lab.folders.checkout;
+    let contexts = checkout.join("aosp/common/sepolicy/private/file_contexts");
+    let script = checkout.join(policy::SERVICE_SCRIPT);
+    files.push(GuestFile::data("/file_contexts", read_bytes(&contexts)?));
+    files.push(GuestFile::data("/hindsightd.rc", read_bytes(&script)?));
     let mut order = String::new();
     for module in &kernel.modules {
         let name = module.file_name().unwrap_or_default();
@@ -156,9 +214,9 @@ fn confine() -> Result<Vec<u8>> {
     read_bytes(&program)
 }
 
-/// The app's command line and environment, with the configuration that a device's init sets.
-fn guest_program(checkout: &Path, framework: &Framework, app: &crate::run::App) -> Result<Program> {
-    let command = framework.app_command(app, PROGRAM, Execution::Jit);
+/// An app's command line and environment, with the configuration that a device's init sets.
+fn command_line(framework: &Framework, app: &App, class: &str, configuration: &str) -> String {
+    let command = framework.app_command(app, class, Execution::Jit);
     let mut words = Vec::new();
     let mut set = |name: &str, value: &str| words.push(steps::quoted(&format!("{name}={value}")));
     for (name, value) in command.get_envs() {
@@ -167,16 +225,26 @@ fn guest_program(checkout: &Path, framework: &Framework, app: &crate::run::App) 
         }
     }
     set("ANDROID_DATA", "/data");
-    set("HINDSIGHT", &policy::shipped_configuration(checkout)?);
+    set("HINDSIGHT", configuration);
     words.push(steps::quoted(&command.get_program().to_string_lossy()));
     let arguments = command
         .get_args()
         .map(|word| steps::quoted(&word.to_string_lossy()));
     words.extend(arguments);
-    Ok(Program {
-        words: words.join(" "),
-        folders: policy::shipped_modes(checkout)?,
-    })
+    words.join(" ")
+}
+
+/// hindsightd as it is on a device: `hindsightd.cc` with the service's library, and stand-ins for Android's functions.
+fn compile_service(checkout: &Path, library: &Path, program: &Path) -> Result<()> {
+    let android = checkout.join("lab/vm/android");
+    let mut command = Command::new("c++");
+    command.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+    command.args(["-static-libstdc++", "-static-libgcc", "-s", "-I"]);
+    command.arg(android.join("include"));
+    command.arg(checkout.join("aosp/common/service/hindsightd.cc"));
+    command.arg(android.join("android.cc")).arg(library);
+    command.arg("-ldl").arg("-lm").arg("-o").arg(program);
+    run_program(command, "compiling hindsightd.cc").map(drop)
 }
 
 /// The steps as the guest's shell reads them.

@@ -91,9 +91,14 @@ fn overlay(checkout: &Path, release: &str) -> Result<Vec<PathBuf>> {
     Ok(files.into_values().collect())
 }
 
-/// The words after a command that `hindsight.rc` runs when tracing is switched on.
-fn shipped(checkout: &Path, command: &str) -> Result<String> {
-    let path = checkout.join("aosp/common/hindsight.rc");
+/// Where the init script of tracing without the service is in the checkout.
+const SCRIPT: &str = "aosp/common/hindsight.rc";
+/// Where the init script of the service is in the checkout.
+pub(super) const SERVICE_SCRIPT: &str = "aosp/common/service/hindsightd.rc";
+
+/// The words after a command that one of the overlay's init scripts runs when tracing is switched on.
+fn shipped(checkout: &Path, script: &str, command: &str) -> Result<String> {
+    let path = checkout.join(script);
     let text = read(&path)?;
     let found = text
         .lines()
@@ -105,12 +110,17 @@ fn shipped(checkout: &Path, command: &str) -> Result<String> {
 
 /// What `hindsight.rc` sets the configuration to when tracing is switched on.
 pub(super) fn shipped_configuration(checkout: &Path) -> Result<String> {
-    shipped(checkout, "setprop persist.hindsight.trace ")
+    shipped(checkout, SCRIPT, "setprop persist.hindsight.trace ")
+}
+
+/// What `hindsightd.rc` sets the configuration to when the service is switched on.
+pub(super) fn service_configuration(checkout: &Path) -> Result<String> {
+    shipped(checkout, SERVICE_SCRIPT, "setprop persist.hindsight.trace ")
 }
 
 /// What `hindsight.rc` does with the folder of traces, as a command of the shell.
 pub(super) fn shipped_modes(checkout: &Path) -> Result<String> {
-    Ok(format!("chmod {}", shipped(checkout, "chmod ")?))
+    Ok(format!("chmod {}", shipped(checkout, SCRIPT, "chmod ")?))
 }
 
 #[cfg(test)]
@@ -163,6 +173,8 @@ mod tests {
     fn the_configuration_is_the_shipped_one() {
         let found = shipped_configuration(&checkout_dir().unwrap()).unwrap();
         assert!(found.contains("dir=/data/misc/trace"), "{found}");
+        let found = service_configuration(&checkout_dir().unwrap()).unwrap();
+        assert!(found.contains("service=/dev/socket/hindsightd"), "{found}");
         let modes = shipped_modes(&checkout_dir().unwrap()).unwrap();
         assert_eq!(modes, "chmod 01773 /data/misc/trace");
     }

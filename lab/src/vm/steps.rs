@@ -10,36 +10,36 @@ const SHOWN_LINES: usize = 12;
 
 /// An app, or another process of Android with its own domain.
 #[derive(Clone, Copy, Debug)]
-struct Identity {
+pub(super) struct Identity {
     /// The name in the trace's reason.
-    name: &'static str,
-    uid: u32,
-    context: &'static str,
+    pub(super) name: &'static str,
+    pub(super) uid: u32,
+    pub(super) context: &'static str,
 }
 
 /// The level of an app has the categories of its uid and of its user, as libselinux makes it (levelFrom=all).
-const APP: Identity = Identity {
+pub(super) const APP: Identity = Identity {
     name: "app",
     uid: 10001,
     context: "u:r:untrusted_app:s0:c1,c256,c512,c768",
 };
-const NEIGHBOUR: Identity = Identity {
+pub(super) const NEIGHBOUR: Identity = Identity {
     name: "neighbour",
     uid: 10002,
     context: "u:r:untrusted_app:s0:c2,c256,c512,c768",
 };
-const SHELL: Identity = Identity {
+pub(super) const SHELL: Identity = Identity {
     name: "shell",
     uid: 2000,
     context: "u:r:shell:s0",
 };
-const SYSTEM_SERVER: Identity = Identity {
+pub(super) const SYSTEM_SERVER: Identity = Identity {
     name: "system_server",
     uid: 1000,
     context: "u:r:system_server:s0",
 };
 /// The domain in which SELinux forbids nothing: what is refused there, the modes refuse.
-const SU: &str = "u:r:su:s0";
+pub(super) const SU: &str = "u:r:su:s0";
 
 /// The accounts of these uids: ART asks for the name of its own.
 pub(super) const ACCOUNTS: &str = "root:x:0:0::/:\nsystem:x:1000:1000::/:\nshell:x:2000:2000::/:\n\
@@ -63,6 +63,8 @@ pub(super) enum Expected {
         class: &'static str,
         object: &'static str,
     },
+    /// It fails, and SELinux has denied this to be done to another process.
+    DeniedToProcess { permission: &'static str },
     /// It fails for want of permission, and SELinux has denied nothing: the modes refuse it.
     RefusedByModes,
 }
@@ -77,7 +79,11 @@ pub(super) struct Step {
 }
 
 impl Step {
-    fn new(name: impl Into<String>, command: impl Into<String>, expected: Expected) -> Step {
+    pub(super) fn new(
+        name: impl Into<String>,
+        command: impl Into<String>,
+        expected: Expected,
+    ) -> Step {
         Step {
             name: name.into(),
             command: command.into(),
@@ -109,8 +115,21 @@ impl Step {
             Expected::Says(text) => format!("its output has no '{text}'"),
             Expected::SaysNot(text) if !said.contains(text) => return None,
             Expected::SaysNot(text) => format!("its output has '{text}'"),
-            Expected::Denied { .. } | Expected::RefusedByModes if status == 0 => {
+            Expected::Denied { .. }
+            | Expected::DeniedToProcess { .. }
+            | Expected::RefusedByModes
+                if status == 0 =>
+            {
                 "it succeeded".to_owned()
+            }
+            Expected::DeniedToProcess { permission } => {
+                let permitted = format!("{{ {permission} }}");
+                let is_it =
+                    |line: &&String| line.contains(&permitted) && line.contains("tclass=process ");
+                if denials.iter().any(is_it) {
+                    return None;
+                }
+                format!("no denial of {permission} of a process is logged")
             }
             Expected::Denied {
                 permission,
@@ -168,16 +187,16 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn as_app(who: Identity, command: &str) -> String {
+pub(super) fn as_app(who: Identity, command: &str) -> String {
     run_as(who.uid, who.context, command)
 }
 
-fn run_as(uid: u32, context: &str, command: &str) -> String {
+pub(super) fn run_as(uid: u32, context: &str, command: &str) -> String {
     format!("as {uid} {context} {command}")
 }
 
 /// A line of a shell as an app, with busybox's tools.
-fn shell_as(uid: u32, context: &str, line: &str) -> String {
+pub(super) fn shell_as(uid: u32, context: &str, line: &str) -> String {
     run_as(
         uid,
         context,
@@ -193,7 +212,7 @@ fn snapshot(name: impl Into<String>, who: Identity, program: &Program, expected:
     Step::new(name, command, expected)
 }
 
-fn load(policy: Policy) -> Step {
+pub(super) fn load(policy: Policy) -> Step {
     let name = format!("the policy '{}' is loaded and enforced", policy.name());
     let command = format!("policy {} && cat /sys/fs/selinux/enforce", policy.name());
     // A function of init: the shell's eval takes the whole line.
@@ -224,9 +243,14 @@ fn folders() -> Step {
     )
 }
 
-/// Every step of the guest, in order. Those on SELinux come to nothing without it.
+/// The steps that all others need.
+pub(super) fn begin() -> Vec<Step> {
+    vec![load(Policy::WithoutOverlay), folders()]
+}
+
+/// Every step of the guest on traces without the service, in order. Those on SELinux come to nothing without it.
 pub(super) fn all(program: &Program) -> Vec<Step> {
-    let mut steps = vec![load(Policy::WithoutOverlay), folders()];
+    let mut steps = begin();
     steps.push(Step::new(
         "an app runs in its domain, with its categories",
         as_app(APP, "/bin/busybox cat /proc/self/attr/current"),

@@ -44,6 +44,16 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// The command in a line, without its end.
+    ///
+    /// # Errors
+    /// If it is none: why, and the remedy.
+    pub fn parse(line: &str) -> Result<Request, String> {
+        parse(line)
+    }
+}
+
 const KNOWN: &str = "status, reports, get ID, remove ID, policy PATH, policy -, policy default, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON";
 
 /// The words after `consent`.

@@ -75,6 +75,7 @@ const LAYERS: &[Layer] = &[
             "rom/*",
             "rom",
             "runtime",
+            "service",
             "testing/*",
             "trace-format",
             "trace-query",

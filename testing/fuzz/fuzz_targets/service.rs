@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::sync::OnceLock;
 
+use hindsight_service::commands::Request;
 use hindsight_service::daemon::{Decider, Dispatcher, Limits, Memory, Outlet, Verdict};
 use hindsight_service::engine::{
     About, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure, Report,
@@ -249,6 +250,12 @@ fn step(
             0 => dispatcher.push(Event::Pressure(Pressure::None)),
             1 => dispatcher.push(Event::Pressure(Pressure::Some)),
             2 => dispatcher.push(Event::Pressure(Pressure::Full)),
+            3 if what & 0x80 != 0 => {
+                let length = usize::from(input.byte()) << 3;
+                let text = String::from_utf8_lossy(input.take(length)).into_owned();
+                // Refused: the policy before it stays.
+                let _ = dispatcher.load_policy(*now, Some(&text), links);
+            }
             3 => {
                 let off = Some("version = 1\nenabled = false\n");
                 dispatcher.load_policy(*now, off, links).unwrap();
@@ -278,8 +285,24 @@ fn receive(
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input(data);
+    let kind = input.byte();
+    // A policy file, and a line of the command socket: each is taken or refused with a reason.
+    if kind == 2 {
+        let text = String::from_utf8_lossy(input.0);
+        match Policy::parse(&text) {
+            Ok(policy) => drop(Engine::new(policy, Limiter::fresh("boot"), Facts::default())),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+        return;
+    }
+    if kind == 3 {
+        if let Err(why) = Request::parse(&String::from_utf8_lossy(input.0)) {
+            assert!(!why.is_empty());
+        }
+        return;
+    }
     // The memory that such processes hand over: it is read or refused.
-    if input.byte() == 1 {
+    if kind == 1 {
         let limits = ReadLimits {
             all_rings: 1 << 24,
             ring: 1 << 20,

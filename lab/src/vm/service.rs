@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The steps on hindsightd: the shipped init script, program and policy, and processes of several users and domains that
+//! talk to it.
+
+use super::policy::Policy;
+use super::steps::{
+    as_app, load, quoted, run_as, Expected, Identity, Step, APP, NEIGHBOUR, SHELL, SU,
+    SYSTEM_SERVER,
+};
+
+/// The policy file of the guest's service: every end of a process is kept, and nobody is asked.
+pub(super) const POLICY_FILE: &str = "\
+version = 1
+[reports]
+killed = \"all\"
+[limits]
+device = 100
+per-uid = 100
+per-detector = 100
+[consent.end-user]
+unasked = \"full\"
+";
+
+/// The user of the service, and its domain.
+const SERVICE_UID: u32 = 9999;
+const DOMAIN: &str = "u:r:hindsightd:s0";
+
+/// What gives commands: Settings.
+const SETTINGS: Identity = Identity {
+    name: "settings",
+    uid: 1000,
+    context: "u:r:system_app:s0",
+};
+/// The same app in the work profile of user 10: another uid, and other categories.
+const WORK: Identity = Identity {
+    name: "work",
+    uid: 1_010_001,
+    context: "u:r:untrusted_app:s0:c1,c256,c522,c768",
+};
+const ISOLATED: Identity = Identity {
+    name: "isolated",
+    uid: 99_001,
+    context: "u:r:isolated_app:s0:c512,c768",
+};
+
+const STORE: &str = "/data/misc/hindsight";
+/// Init's part, without what it is to do.
+const INIT: &str = "/bin/vm-guest init /hindsightd.rc /file_contexts";
+
+/// A step whose command is a line of the guest's init.
+fn line(name: impl Into<String>, line: &str, expected: Expected) -> Step {
+    Step::new(name, format!("eval {}", quoted(line)), expected)
+}
+
+fn says(text: impl Into<String>) -> Expected {
+    Expected::Says(text.into())
+}
+
+fn ask(who: Identity, command: &str) -> String {
+    as_app(who, &format!("/bin/vm-guest ask {}", quoted(command)))
+}
+
+/// Waits until hindsightd's answer to a command has this text.
+fn answer_has(command: &str, text: &str) -> String {
+    format!("await answer_has {} {}", quoted(command), quoted(text))
+}
+
+/// Starts hindsightd as init does, and waits until it answers.
+fn start_service() -> String {
+    let extra = "--policy /policy.toml --free-mib 0";
+    format!(
+        "start hindsightd {INIT} start hindsightd {extra} && {}",
+        answer_has("status", "ok")
+    )
+}
+
+/// A process joins, and says so.
+fn joins(who: Identity) -> Step {
+    let name = who.name;
+    let command = as_app(who, &format!("/bin/vm-guest app {name}"));
+    line(
+        format!("{name} hands over its memory, as user {}", who.uid),
+        &format!("start {name} {command} && await grep joined /tmp/{name}.out"),
+        says("joined"),
+    )
+}
+
+/// A process is killed, and leaves a report.
+fn killed(who: Identity) -> Step {
+    let name = who.name;
+    let kill = format!("kill -9 $(pid_of {name})");
+    let report = answer_has("reports", &format!("\"uid\":{}", who.uid));
+    line(
+        format!("{name} is killed by SIGKILL, and leaves a report"),
+        &format!("{kill} && {report}"),
+        says("\"severity\":\"fatal\""),
+    )
+}
+
+fn denied(permission: &'static str, class: &'static str, object: &'static str) -> Expected {
+    Expected::Denied {
+        permission,
+        class,
+        object,
+    }
+}
+
+/// The steps. `app` is the command line of an app on ART that works until it is killed.
+pub(super) fn steps(app: &str) -> Vec<Step> {
+    let mut steps = vec![load(Policy::User)];
+    steps.extend(start());
+    for who in [NEIGHBOUR, WORK, SYSTEM_SERVER] {
+        steps.push(joins(who));
+    }
+    steps.push(Step::new(
+        "an isolated process may not connect, and nothing is logged about it",
+        as_app(ISOLATED, "/bin/vm-guest connect"),
+        Expected::RefusedByModes,
+    ));
+    for who in [WORK, SYSTEM_SERVER] {
+        steps.push(killed(who));
+    }
+    steps.extend(reports());
+    steps.extend(commands());
+    steps.extend(confined());
+    steps.extend(art(app));
+    steps.push(load(Policy::Debuggable));
+    steps.push(Step::new(
+        "in a debuggable build the shell gives commands",
+        ask(SHELL, "status"),
+        says("ok"),
+    ));
+    steps.push(Step::new(
+        "and an app does not",
+        run_as(SETTINGS.uid, NEIGHBOUR.context, "/bin/vm-guest ask status"),
+        denied("write", "sock_file", "hindsightd_commands_socket"),
+    ));
+    steps.push(line(
+        "hindsightd ends when init tells it to",
+        "kill $(pidof hindsightd) && await no_service",
+        Expected::Success,
+    ));
+    steps
+}
+
+/// Init's part.
+fn start() -> Vec<Step> {
+    let place = [
+        "mkdir -p /system",
+        "mount -t tmpfs system /system",
+        "folder /system 0755 0 0 u:object_r:system_file:s0",
+        "folder /system/bin 0755 0 0 u:object_r:system_file:s0",
+        "cp /bin/hindsightd /system/bin",
+        "confine --label u:object_r:hindsightd_exec:s0 /system/bin/hindsightd",
+        "mount -t tmpfs sockets /dev/socket",
+        "folder /dev/socket 0755 0 0 u:object_r:socket_device:s0",
+    ];
+    let state = "pid=$(pidof hindsightd); echo $(cat /proc/$pid/attr/current) \
+        $(grep -e Uid -e Groups -e CapEff /proc/$pid/status)";
+    let expected = format!(
+        "{DOMAIN} Uid: {SERVICE_UID} {SERVICE_UID} {SERVICE_UID} {SERVICE_UID} Groups: 1000 \
+         CapEff: 0000000000000000"
+    );
+    vec![
+        line(
+            "the program and the folder of sockets have their labels",
+            &place.join(" && "),
+            Expected::Success,
+        ),
+        line(
+            "init makes the service's folder, for nobody else",
+            &format!("{INIT} boot && /bin/vm-guest stat {STORE}"),
+            says(format!(
+                "0700 {SERVICE_UID}:{SERVICE_UID} u:object_r:hindsight_data_file:s0"
+            )),
+        ),
+        line(
+            "init makes the sockets and starts hindsightd, which answers",
+            &start_service(),
+            says("ok"),
+        ),
+        line(
+            "it runs in its domain, as its user, without capabilities",
+            state,
+            says(expected),
+        ),
+        Step::new(
+            "the socket of processes is open to all since it listens",
+            "/bin/vm-guest stat /dev/socket/hindsightd",
+            says("0666 9999:9999 u:object_r:hindsightd_socket:s0"),
+        ),
+        Step::new(
+            "the socket of commands is not",
+            "/bin/vm-guest stat /dev/socket/hindsightd_commands",
+            says("0660 1000:2000 u:object_r:hindsightd_commands_socket:s0"),
+        ),
+    ]
+}
+
+/// Who sees the reports.
+fn reports() -> Vec<Step> {
+    let first = format!("{STORE}/1.hindsight");
+    let cat = format!("/bin/busybox cat {first}");
+    vec![
+        line(
+            "a report is a file of the service's, with its label",
+            &format!("/bin/vm-guest stat {first} {STORE}/1.toml"),
+            says("0600 9999:9999 u:object_r:hindsight_data_file:s0"),
+        ),
+        Step::new(
+            "the modes keep an app from reports",
+            run_as(NEIGHBOUR.uid, SU, &cat),
+            Expected::RefusedByModes,
+        ),
+        Step::new(
+            "SELinux keeps an app from reports",
+            run_as(SERVICE_UID, NEIGHBOUR.context, &cat),
+            denied("search", "dir", "hindsight_data_file"),
+        ),
+        Step::new(
+            "SELinux keeps Settings from opening reports",
+            run_as(SERVICE_UID, SETTINGS.context, &cat),
+            denied("search", "dir", "hindsight_data_file"),
+        ),
+        Step::new(
+            "Settings gets a report as an open file, to be read only",
+            ask(SETTINGS, "get 1"),
+            says("HSGT"),
+        ),
+    ]
+}
+
+/// Who gives commands.
+fn commands() -> Vec<Step> {
+    let socket = || denied("write", "sock_file", "hindsightd_commands_socket");
+    vec![
+        Step::new(
+            "the modes keep an app from giving commands",
+            run_as(NEIGHBOUR.uid, SU, "/bin/vm-guest ask status"),
+            Expected::RefusedByModes,
+        ),
+        Step::new(
+            "SELinux keeps an app from giving commands",
+            run_as(SETTINGS.uid, NEIGHBOUR.context, "/bin/vm-guest ask status"),
+            socket(),
+        ),
+        Step::new(
+            "in a user build the shell gives none",
+            ask(SHELL, "status"),
+            socket(),
+        ),
+    ]
+}
+
+/// What the service may not do, whoever has taken it over.
+fn confined() -> Vec<Step> {
+    vec![
+        Step::new(
+            "the domain hindsightd may not look into an app's folder",
+            run_as(APP.uid, DOMAIN, "/bin/busybox cat /data/data/app/secret"),
+            denied("search", "dir", "app_data_file"),
+        ),
+        Step::new(
+            "nor write to the folder of ART's method traces",
+            run_as(0, DOMAIN, "/bin/busybox touch /data/misc/trace/x"),
+            denied("search", "dir", "method_trace_data_file"),
+        ),
+        line(
+            "nor end an app",
+            &run_as(
+                NEIGHBOUR.uid,
+                DOMAIN,
+                &format!("/bin/busybox kill -9 $(pid_of {})", NEIGHBOUR.name),
+            ),
+            denied_process("sigkill"),
+        ),
+    ]
+}
+
+fn denied_process(permission: &'static str) -> Expected {
+    Expected::DeniedToProcess { permission }
+}
+
+/// An app on ART with the shipped configuration, which lives through a restart of the service.
+fn art(app: &str) -> Vec<Step> {
+    let command = as_app(APP, &format!("/bin/busybox env {app}"));
+    let is_recorded = answer_has(
+        "status",
+        &format!(
+            "\"uid\":{},\"connection\":\"connected\"[^}}]*\"rings_held\":1",
+            APP.uid
+        ),
+    );
+    vec![
+        line(
+            "an app on ART joins, and gets a ring",
+            &format!("start {} {command} && {is_recorded}", APP.name),
+            says("ok"),
+        ),
+        line(
+            "hindsightd is killed by SIGKILL, and started again",
+            &format!(
+                "kill -9 $(pidof hindsightd) && await no_service && {}",
+                start_service()
+            ),
+            says("ok"),
+        ),
+        line(
+            "the app comes back to it by itself, and records on",
+            &format!("{is_recorded} && await goes_on {}", APP.name),
+            says("round"),
+        ),
+        killed(APP),
+        line(
+            "the reports from before the restart are still there",
+            &answer_has("reports", &format!("\"uid\":{}", WORK.uid)),
+            says("ok"),
+        ),
+    ]
+}
