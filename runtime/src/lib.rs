@@ -50,6 +50,8 @@ pub mod clock;
 mod command;
 pub mod config;
 mod control;
+#[cfg(not(feature = "loom"))]
+mod crash;
 mod folder;
 mod fork;
 mod handshake;

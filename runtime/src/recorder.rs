@@ -9,11 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hindsight_trace_format::shared::{Crash, CrashKind};
+
 use crate::clock;
 use crate::command::{Command, NanoscopeCommand, Reply, ServiceCommand, SnapshotOutcome, Trigger};
 use crate::config::Config;
 use crate::control::socket::ControlSocket;
 use crate::control::{nanoscope, property, rules, sharing, ControlThread};
+use crate::crash;
 use crate::folder::starts::Start;
 use crate::fork;
 use crate::handshake::TracedThread;
@@ -404,6 +407,13 @@ impl Recorder {
     /// snapshot with the reason `crash: CLASS` if that is configured, and waits at most `patience` for it. Only one crash of a process is saved:
     /// it may live on without the thread, and lose many of them.
     pub fn crashed(&self, exception: &str, tid: u32, patience: Duration) {
+        if let Some(shared) = self.session.shared() {
+            shared.crash().note(&Crash {
+                kind: CrashKind::UncaughtException,
+                tid,
+                at_boottime_ns: clock::boottime_ns(),
+            });
+        }
         if self.session.wants_crashes() && !self.crashed.swap(true, Ordering::AcqRel) {
             // What becomes of it is logged; nobody is there to react. If it failed, the next crash is saved instead.
             let reason = format!("crash: {exception}");
@@ -440,6 +450,7 @@ fn start_service(
     commands: &mpsc::Sender<Command>,
 ) -> Option<ServiceThread> {
     let (link, path) = (session.link()?, session.config.service.as_ref()?);
+    crash::note_signals_in(session.shared()?);
     let (counted, logged) = (Arc::clone(session), Arc::clone(session));
     let facts = service::Facts {
         memory: Arc::clone(session.shared()?),

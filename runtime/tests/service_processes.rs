@@ -12,6 +12,7 @@ use common::workers::{numbers, record, waits, PATIENCE};
 use common::{gettid, FakeHost, Managed, World};
 use hindsight_runtime::{Recorder, Severity, SnapshotOutcome};
 use hindsight_trace_format::protocol::{FromProcess, TakeOutcome};
+use hindsight_trace_format::shared::{read_crash, CrashKind};
 
 /// Calls a test of this file in a process of its own; it is killed in the end.
 struct Other {
@@ -72,6 +73,73 @@ fn child_that_records() {
             thread.safepoint();
         }
     });
+}
+
+/// Ends by a fault of its own.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_that_aborts() {
+    let Some((recorder, world, folder)) = as_child("trace=all,ring=14") else {
+        return;
+    };
+    Managed::run(&recorder, &world, |thread| {
+        record(thread, 1);
+        std::fs::write(folder.join("tid"), gettid().to_string()).unwrap();
+        thread.native(|| until("the test goes on", || folder.join("go").exists()));
+        std::process::abort();
+    });
+}
+
+/// A thread ends by an exception that nothing catches; the process waits, as with a dialog on the screen.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_with_an_exception() {
+    let Some((recorder, world, folder)) = as_child("trace=all,ring=14") else {
+        return;
+    };
+    Managed::run(&recorder, &world, |thread| {
+        record(thread, 1);
+        std::fs::write(folder.join("tid"), gettid().to_string()).unwrap();
+        thread.native(|| {
+            until("the test goes on", || folder.join("go").exists());
+            recorder.crashed("E", gettid(), PATIENCE);
+            loop {
+                std::thread::park();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_crash_is_noted_in_the_memory() {
+    for (test, kind) in [
+        ("child_that_aborts", CrashKind::Signal(libc::SIGABRT as u8)),
+        ("child_with_an_exception", CrashKind::UncaughtException),
+    ] {
+        let mut other = Other::start(test);
+        let (mut peer, ..) = other.service.welcome(1, waits());
+        assert_eq!(read_crash(peer.memory()), None);
+        let folder = other.folder.path().to_owned();
+        until("it records", || folder.join("tid").exists());
+        std::fs::write(folder.join("go"), "").unwrap();
+        until("it is noted", || {
+            read_crash(peer.memory()).is_some_and(|crash| crash.at_boottime_ns != 0)
+        });
+        let crash = read_crash(peer.memory()).unwrap();
+        let tid = std::fs::read_to_string(folder.join("tid")).unwrap();
+        assert_eq!((crash.kind, crash.tid.to_string()), (kind, tid));
+        if kind == CrashKind::UncaughtException {
+            assert!(matches!(peer.next(), Some(FromProcess::Trigger(_))));
+            other.child.kill().unwrap();
+        }
+        let ended = other.child.wait().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&ended);
+        let expected = match kind {
+            CrashKind::Signal(signal) => i32::from(signal),
+            CrashKind::UncaughtException => libc::SIGKILL,
+        };
+        assert_eq!(signal, Some(expected), "it ends as without a note");
+    }
 }
 
 #[test]

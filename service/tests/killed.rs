@@ -3,6 +3,11 @@
 
 mod common;
 
+use std::os::unix::fs::FileExt;
+
+use hindsight_service::os::{Real, System};
+use hindsight_trace_format::shared::{Crash, CrashKind, CrashNote, Header};
+
 use common::{
     as_child, hello, image, memory, parents_line, read_trace, say, signal, Connection, Peer,
     Service, POLICY,
@@ -31,6 +36,28 @@ fn child_that_introduces_itself() {
     };
     let memory = memory(&image(&name, CALLS));
     let _connection = Connection::join(&folder, &hello(&name), &memory);
+    say("introduced");
+    parents_line();
+}
+
+#[test]
+#[ignore = "runs only as a child of the tests below"]
+fn child_that_crashes_before_it_is_accepted() {
+    let Some((folder, name)) = as_child() else {
+        return;
+    };
+    let memory = memory(&image(&name, CALLS));
+    let _connection = Connection::join(&folder, &hello(&name), &memory);
+    let crash = CrashNote::default();
+    let at_boottime_ns = Real.now().boottime_ns;
+    crash.note(&Crash {
+        kind: CrashKind::Signal(11),
+        tid: 5,
+        at_boottime_ns,
+    });
+    let words = [crash.what.into_inner(), at_boottime_ns].map(u64::to_le_bytes);
+    let at = std::mem::offset_of!(Header, crash) as u64;
+    memory.write_all_at(&words.concat(), at).unwrap();
     say("introduced");
     parents_line();
 }
@@ -78,4 +105,18 @@ fn a_process_that_is_killed_before_its_connection_is_accepted_leaves_a_report() 
     assert_eq!(reports[0]["detector"], "killed");
     let read = read_trace(&service.trace(&reports[0]));
     assert_eq!((read.0, read.3), (pid, CALLS as usize));
+}
+
+#[test]
+fn a_crash_that_nobody_was_told_of_is_found_in_the_memory() {
+    let service = Service::start(POLICY, &[]);
+    signal(service.pid(), libc::SIGSTOP);
+    let test = "child_that_crashes_before_it_is_accepted";
+    let mut peer = Peer::start(test, service.folder.path(), "com.example.crash");
+    peer.wait_for("introduced");
+    peer.kill();
+    signal(service.pid(), libc::SIGCONT);
+    let reports = service.wait_for_reports(1);
+    assert_eq!(reports[0]["detector"], "native-crash");
+    assert_eq!(reports[0]["tid"], 5);
 }

@@ -23,8 +23,9 @@ use std::sync::{Arc, Mutex};
 use hindsight_trace_format::container::{ClockSample, RingMode};
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::shared::{
-    segments_of, Header, JournalWriter, Loss, Region, Regions, RingControl, RingState, StackArena,
-    HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES, SHARED_MAGIC, SHARED_VERSION,
+    segments_of, CrashNote, Header, JournalWriter, Loss, Region, Regions, RingControl, RingState,
+    StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES, SHARED_MAGIC,
+    SHARED_VERSION,
 };
 
 use super::memfd;
@@ -429,6 +430,40 @@ impl SharedMemory {
         for (loss, count) in losses {
             self.header().losses[loss as usize].store(count, Ordering::Relaxed);
         }
+    }
+
+    /// Where a crash is noted.
+    pub(crate) fn crash(&self) -> &CrashNote {
+        &self.header().crash
+    }
+
+    /// The place where a crash is noted, in a mapping of its own that is never removed: a signal may come at any time. A forked child
+    /// does not have it.
+    ///
+    /// # Errors
+    /// If it cannot be mapped.
+    pub(crate) fn map_crash_for_ever(&self) -> io::Result<NonNull<CrashNote>> {
+        let bytes = HEADER_BYTES.max(self.regions.page as usize);
+        // SAFETY: a new mapping at an address that the kernel chooses replaces no other mapping.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                self.file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the mapping that was just made; the header is at its start, and the note in it.
+        let note = unsafe {
+            libc::madvise(start, bytes, libc::MADV_DONTFORK);
+            start.byte_add(std::mem::offset_of!(Header, crash)).cast()
+        };
+        NonNull::new(note).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
     /// A thread records into memory of the process's own instead.

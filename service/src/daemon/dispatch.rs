@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hindsight_trace_format::protocol::{FromProcess, FromService, Hello};
-use hindsight_trace_format::shared::ReadLimits;
+use hindsight_trace_format::shared::{Crash, ReadLimits};
 
 use crate::consent::Choices;
 use crate::engine::{About, Action, Connection, Event, Now, Peer, Report};
@@ -18,6 +18,11 @@ pub trait Outlet {
     fn send(&mut self, connection: Connection, message: &FromService) -> bool;
     /// The process may use so much for all but rings of calls: as much is read of it.
     fn allow(&mut self, connection: Connection, bytes: u64);
+    /// The crash that the process has noted in its memory, if there is one.
+    fn crash(&self, connection: Connection) -> Option<Crash> {
+        let _ = connection;
+        None
+    }
     /// Closes the connection; the end of the process and its memory may still be of interest.
     fn close(&mut self, connection: Connection);
     /// Writes a report, later. False: it cannot be done.
@@ -278,6 +283,9 @@ impl<D: Decide> Dispatcher<D> {
             Stage::Silent if !entry.has_memory => self.remove(connection, outlet),
             Stage::Joined | Stage::Closed { .. } | Stage::Silent => {
                 entry.stage = Stage::Ended;
+                if let Some(crash) = outlet.crash(connection) {
+                    self.events.push_back(Event::Crashed { connection, crash });
+                }
                 self.events.push_back(Event::Ended { connection });
                 if !entry.has_memory {
                     self.remove(connection, outlet);

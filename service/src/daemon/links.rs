@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use hindsight_trace_format::protocol::FromService;
-use hindsight_trace_format::shared::ReadLimits;
+use hindsight_trace_format::shared::{read_crash, Crash, ReadLimits};
 
 use crate::commands::Commands;
 use crate::engine::{About, Connection, Now, Report};
@@ -90,6 +90,11 @@ impl Outlet for Rim {
         if let Some(link) = self.links.get_mut(&connection) {
             link.read_limits.allow(bytes);
         }
+    }
+
+    fn crash(&self, connection: Connection) -> Option<Crash> {
+        let memory = self.links.get(&connection)?.memory.as_deref()?;
+        read_crash(memory)
     }
 
     fn close(&mut self, connection: Connection) {

@@ -2,6 +2,7 @@
 //! What is kept of a process that has ended or is lost.
 
 use hindsight_trace_format::protocol::TriggerSeverity;
+use hindsight_trace_format::shared::{Crash, CrashKind};
 
 use super::action::Action;
 use super::event::Connection;
@@ -11,9 +12,16 @@ use crate::policy::Killed;
 
 /// The detector of ends without a farewell.
 pub(super) const KILLED: &str = "killed";
+/// The detector of exceptions that nothing caught.
+const UNCAUGHT_EXCEPTION: &str = "uncaught-exception";
+/// The detector of signals that end a process because of a fault in it.
+const NATIVE_CRASH: &str = "native-crash";
 /// The connection of a process that is killed may be lost before its end is seen: within this time the end still counts as one
 /// in the foreground. ns.
 const LOST_GRACE_NS: u64 = 1_000_000_000;
+/// A process that has crashed may live on so long, while the user looks at a dialog or the system writes its stacks: its end then
+/// belongs to the crash. ns.
+const CRASH_NS: u64 = 10 * 60 * 1_000_000_000;
 
 impl State {
     /// The process does what it must not do: it is told nothing any more.
@@ -61,6 +69,7 @@ impl State {
 
     /// The process has ended.
     pub(super) fn ended(&mut self, connection: Connection) {
+        let now_ns = self.now_ns();
         let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };
@@ -68,11 +77,64 @@ impl State {
             return;
         }
         let is_killed = !process.has_farewell;
-        self.close(connection, is_killed);
-        if is_killed {
-            self.killed(connection);
+        let crash = process.noted.take();
+        let is_new = |crash: &Symptom| {
+            let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
+            since(crash.at_boottime_ns) && !process.crashed_ns.is_some_and(since)
+        };
+        let crash = crash.filter(is_new);
+        self.close(connection, is_killed || crash.is_some());
+        match crash {
+            Some(crash) => self.crashed(connection, crash),
+            None if is_killed => self.killed(connection),
+            None => {}
         }
         self.forget_if_over(connection);
+    }
+
+    /// The process has noted a crash in its memory, by its own account.
+    pub(super) fn noted(&mut self, connection: Connection, crash: &Crash) {
+        let now_ns = self.now_ns();
+        let (detector, reason) = match crash.kind {
+            CrashKind::UncaughtException => {
+                (UNCAUGHT_EXCEPTION, "crash: an uncaught exception".into())
+            }
+            CrashKind::Signal(number) => (NATIVE_CRASH, format!("crash: signal {number}")),
+        };
+        let at_boottime_ns = match crash.at_boottime_ns {
+            0 => now_ns,
+            at => at.min(now_ns),
+        };
+        if let Some(process) = self.processes.get_mut(&connection) {
+            process.noted = Some(Symptom {
+                severity: TriggerSeverity::Fatal,
+                detector: detector.into(),
+                reason,
+                tid: crash.tid,
+                at_boottime_ns,
+            });
+        }
+    }
+
+    /// The process has ended by a crash that has no report yet: one that the service was not told of, or whose report failed.
+    fn crashed(&mut self, connection: Connection, crash: Symptom) {
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        if process.next.is_some() {
+            return;
+        }
+        // A report that reads all rings is the one of the crash.
+        if let Some(pending) = process.report.as_mut().filter(|pending| pending.reads_all) {
+            if pending.stage != Stage::Writing && pending.symptom.severity < crash.severity {
+                pending.symptom = crash;
+            }
+            return;
+        }
+        let process = self.processes.get(&connection);
+        if process.is_some_and(|process| self.is_of_interest(process)) {
+            self.admit(connection, crash, Stage::Ready);
+        }
     }
 
     /// Nothing more comes from the process. Keeps its reports that can still be made: a process that ends by itself has given
@@ -114,7 +176,9 @@ impl State {
         let under_way = process.report.as_ref();
         let has_other =
             under_way.is_some_and(|pending| pending.reads_all) || process.next.is_some();
-        if has_other || !self.is_worth_a_report(process) {
+        let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
+        let has_crashed = process.crashed_ns.is_some_and(since);
+        if has_other || has_crashed || !self.is_worth_a_report(process) {
             return;
         }
         let symptom = Symptom {
@@ -134,9 +198,13 @@ impl State {
             Killed::All => true,
             Killed::Foreground => process.is_foreground || self.now_ns() < process.grace_until_ns,
         };
-        is_worth
-            && process.has_recorded()
+        is_worth && self.is_of_interest(process)
+    }
+
+    fn is_of_interest(&self, process: &Process) -> bool {
+        let severities = &self.policy.reports.severities;
+        process.has_recorded()
             && process.recording.level.strings().is_some()
-            && reports.severities.contains(&TriggerSeverity::Fatal)
+            && severities.contains(&TriggerSeverity::Fatal)
     }
 }

@@ -2,6 +2,7 @@
 //! What the engine is told.
 
 use hindsight_trace_format::protocol::{FromProcess, Hello};
+use hindsight_trace_format::shared::Crash;
 
 /// A connection of a process; never used twice.
 pub type Connection = u64;
@@ -73,6 +74,13 @@ pub enum Event {
     Lost {
         /// Its connection.
         connection: Connection,
+    },
+    /// The process has noted a crash in its memory; before [`Event::Ended`], and also if it was told before.
+    Crashed {
+        /// Its connection.
+        connection: Connection,
+        /// The crash, by the process's own account.
+        crash: Crash,
     },
     /// The process has ended. Its memory can still be read.
     Ended {

@@ -36,6 +36,7 @@ impl Engine {
                 message,
             } => state.said(connection, message),
             Event::Lost { connection } => state.lost(connection),
+            Event::Crashed { connection, crash } => state.noted(connection, &crash),
             Event::Ended { connection } => state.ended(connection),
             Event::Written { report, is_kept } => state.written(report, is_kept),
             Event::Asked { reply, what } => state.asked(reply, what),

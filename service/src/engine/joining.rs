@@ -23,6 +23,7 @@ const UNFINISHED: &str = "unfinished";
 struct Earlier {
     label: String,
     recency_ns: Option<u64>,
+    crashed_ns: Option<u64>,
     /// Reports that are not being written yet.
     pending: Vec<Pending>,
     /// The report that is being written, as the process knows it.
@@ -86,6 +87,7 @@ impl State {
         let earlier = Earlier {
             label: process.label(),
             recency_ns: process.recency_ns,
+            crashed_ns: process.crashed_ns,
             pending: report.into_iter().chain(process.next.take()).collect(),
             writing,
         };
@@ -102,6 +104,7 @@ impl State {
         // Whoever has rings was in the foreground, longer ago than all whose time is known.
         let unknown = (process.may_hold != 0).then_some(0);
         process.recency_ns = earlier.recency_ns.or(unknown);
+        process.crashed_ns = earlier.crashed_ns;
         let is_being_written = taken_as != 0 && earlier.writing == Some(taken_as);
         process.owed = Some(taken_as).filter(|_| is_being_written);
         let mut is_known = is_being_written;
@@ -169,6 +172,8 @@ impl State {
             recency_ns: None,
             grace_until_ns: 0,
             has_farewell: false,
+            noted: None,
+            crashed_ns: None,
             configured: None,
             granted: in_use,
             may_hold: in_use,

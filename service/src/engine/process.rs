@@ -120,6 +120,10 @@ pub(super) struct Process {
     pub(super) grace_until_ns: u64,
     /// It said that it ends by itself.
     pub(super) has_farewell: bool,
+    /// A crash that it has noted in its memory.
+    pub(super) noted: Option<Symptom>,
+    /// When a crash was told that has a report; ns.
+    pub(super) crashed_ns: Option<u64>,
 
     /// The last configuration that was sent.
     pub(super) configured: Option<Configuration>,

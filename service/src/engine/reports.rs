@@ -27,11 +27,22 @@ impl State {
             self.count(Outcome::Severity);
             return;
         }
+        let is_crash = symptom.severity == TriggerSeverity::Fatal;
+        let now_ns = self.now.boottime_ns;
         if let Some(pending) = &mut process.report {
-            let is_late = matches!(pending.stage, Stage::Ready | Stage::Writing);
-            if !is_late || symptom.severity < TriggerSeverity::Fatal || process.next.is_some() {
-                if pending.stage != Stage::Writing && pending.symptom.severity < symptom.severity {
+            // The rings that are taken then do not have the crash.
+            let is_late = matches!(
+                pending.stage,
+                Stage::Taking { .. } | Stage::Ready | Stage::Writing
+            );
+            let is_same = pending.symptom.severity == TriggerSeverity::Fatal;
+            if !is_late || !is_crash || is_same || process.next.is_some() {
+                let is_renamed = pending.stage != Stage::Writing && !(is_crash && is_late);
+                if is_renamed && pending.symptom.severity < symptom.severity {
                     pending.symptom = symptom;
+                }
+                if is_crash {
+                    process.crashed_ns = Some(now_ns);
                 }
                 self.count(Outcome::Merged);
                 return;
@@ -41,7 +52,12 @@ impl State {
             self.count(Outcome::Pressure);
             return;
         }
-        self.admit(connection, symptom, Stage::Waiting { until_ns: 0 });
+        let is_admitted = self.admit(connection, symptom, Stage::Waiting { until_ns: 0 });
+        if is_admitted && is_crash {
+            if let Some(process) = self.processes.get_mut(&connection) {
+                process.crashed_ns = Some(now_ns);
+            }
+        }
     }
 
     /// Begins a report if queue and limits allow it; after the one under way, if there is one.
@@ -157,6 +173,11 @@ impl State {
             return;
         };
         process.report = process.next.take();
+        let is_crash = pending.symptom.severity == TriggerSeverity::Fatal;
+        if is_crash && outcome != Outcome::Kept && process.report.is_none() {
+            // Its end is the last chance.
+            process.crashed_ns = None;
+        }
         if let Some(next) = &mut process.report {
             next.stage = match process.link {
                 Link::Connected => Stage::Waiting { until_ns },

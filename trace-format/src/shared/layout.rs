@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 use crate::ring::Geometry;
 use crate::slot::PAYLOAD_MASK;
 
+use super::crash::CrashNote;
 use super::losses::Loss;
 
 /// The first bytes of a process's shared memory.
@@ -84,6 +85,8 @@ pub struct Header {
     pub are_named: AtomicU64,
     /// What the process knew to be missing when its rings were taken last, by number of the [`Loss`]. Older builds have zeros here.
     pub losses: [AtomicU64; Loss::ALL.len()],
+    /// How the process began to end. Older builds have zeros here.
+    pub crash: CrashNote,
 }
 
 /// The state of one generation of stacks.

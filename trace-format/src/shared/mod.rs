@@ -17,6 +17,7 @@
 //! into segments. A thread that enters a segment clears it first, and then counts it in the ring's control. The newest slot is
 //! then the last one in the current segment that is neither zero nor of a call that was taken back ([`newest`]).
 
+mod crash;
 mod ended_ring;
 mod journal;
 mod layout;
@@ -26,6 +27,7 @@ mod read;
 mod source;
 mod write;
 
+pub use crash::{read_crash, Crash, CrashKind, CrashNote};
 pub use ended_ring::{EndedRing, RingFilter};
 pub use journal::{Entries, Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
 pub use layout::{

@@ -185,7 +185,7 @@ impl Checker {
             }
             Event::Written { .. } => self.writing = None,
             Event::Woke => self.wake_ns = None,
-            Event::Asked { .. } | Event::Pressure(_) => {}
+            Event::Asked { .. } | Event::Pressure(_) | Event::Crashed { .. } => {}
         }
     }
 

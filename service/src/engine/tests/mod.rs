@@ -3,6 +3,7 @@
 
 mod actor;
 mod checker;
+mod crashes;
 mod ending;
 mod joining;
 mod random;

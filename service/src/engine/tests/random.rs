@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use hindsight_trace_format::protocol::{FromProcess, TakeOutcome, TriggerSeverity};
+use hindsight_trace_format::shared::{Crash, CrashKind};
 use proptest::prelude::*;
 
 use super::actor::Actor;
@@ -78,6 +79,7 @@ enum Step {
     },
     End {
         slot: usize,
+        has_crashed: bool,
     },
     Written {
         is_kept: bool,
@@ -122,7 +124,8 @@ fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(slot, bytes)| Step::Needs { slot, bytes }),
         3 => slot.clone().prop_map(|slot| Step::Name { slot }),
         2 => slot.clone().prop_map(|slot| Step::Lose { slot }),
-        3 => slot.clone().prop_map(|slot| Step::End { slot }),
+        3 => (slot.clone(), any::<bool>())
+            .prop_map(|(slot, has_crashed)| Step::End { slot, has_crashed }),
         5 => any::<bool>().prop_map(|is_kept| Step::Written { is_kept }),
         1 => slot.prop_map(|slot| Step::Ask { slot }),
         1 => (0..3_u8).prop_map(|level| Step::Pressure { level }),
@@ -297,7 +300,7 @@ impl World {
         }
     }
 
-    fn end(&mut self, slot: usize) {
+    fn end(&mut self, slot: usize, has_crashed: bool) {
         let Some(actor) = self.actors.remove(&slot) else {
             return;
         };
@@ -305,6 +308,14 @@ impl World {
         let connections: Vec<Connection> = of.map(|(connection, _)| *connection).collect();
         for connection in connections {
             self.of.remove(&connection);
+            if has_crashed {
+                let crash = Crash {
+                    kind: CrashKind::Signal(11),
+                    tid: 5,
+                    at_boottime_ns: self.now_ns + 1,
+                };
+                self.handle(Event::Crashed { connection, crash });
+            }
             self.handle(Event::Ended { connection });
         }
     }
@@ -410,7 +421,7 @@ impl World {
             }
             Step::Farewell { slot } => self.say(slot, FromProcess::Farewell),
             Step::Lose { slot } => self.lose(slot),
-            Step::End { slot } => self.end(slot),
+            Step::End { slot, has_crashed } => self.end(slot, has_crashed),
             Step::Written { is_kept } => self.written(is_kept),
             Step::Ask { slot } => {
                 let process = self
@@ -447,7 +458,7 @@ impl World {
     /// Everybody ends, and all that is begun is finished.
     fn finish(&mut self) {
         for slot in 0..SLOTS {
-            self.end(slot);
+            self.end(slot, false);
         }
         while self.checker.writing.is_some() {
             self.written(true);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Crashes: each has one report, whoever is told of it, and whatever comes after it.
+
+use hindsight_trace_format::container::Consent;
+use hindsight_trace_format::protocol::{FromProcess, TakeOutcome, TriggerSeverity};
+use hindsight_trace_format::shared::{Crash, CrashKind};
+
+use super::support::*;
+use crate::engine::{Action, Event};
+
+use TriggerSeverity::Fatal;
+
+const ALL: &str = "[reports]\nkilled = \"all\"";
+
+/// A crash that is noted in the memory.
+fn noted(bench: &mut Bench, kind: CrashKind) -> Vec<Action> {
+    let crash = Crash {
+        kind,
+        tid: 7,
+        at_boottime_ns: bench.now_ns - SECOND,
+    };
+    let connection = 1;
+    bench.handle(Event::Crashed { connection, crash })
+}
+
+fn end(bench: &mut Bench) -> Vec<Action> {
+    assert_eq!(noted(bench, CrashKind::UncaughtException), []);
+    bench.handle(ended(1))
+}
+
+fn told(bench: &mut Bench) -> Vec<Action> {
+    bench.said(1, trigger("uncaught-exception", Fatal))
+}
+
+#[test]
+fn an_end_has_its_cause_and_the_time_of_it() {
+    for (kind, detector) in [
+        (Some(CrashKind::UncaughtException), "uncaught-exception"),
+        (Some(CrashKind::Signal(11)), "native-crash"),
+        (None, "killed"),
+    ] {
+        let mut bench = seen("");
+        let died_ns = bench.now_ns - kind.map_or(0, |_| SECOND);
+        if let Some(kind) = kind {
+            noted(&mut bench, kind);
+        }
+        let actions = bench.handle(ended(1));
+        let [Action::Write { about, .. }] = &actions[..] else {
+            panic!("{actions:?}");
+        };
+        assert_eq!(
+            (about.detector.as_str(), about.at_boottime_ns),
+            (detector, died_ns)
+        );
+        // However long the file takes.
+        bench.pass(50 * SECOND);
+        assert_eq!(bench.handle(kept(1)), [forget(1)]);
+    }
+}
+
+#[test]
+fn a_crash_counts_also_in_the_background_and_before_a_farewell() {
+    for has_farewell in [false, true] {
+        let mut bench = Bench::of("");
+        bench.join(1, hello("com.example.notes"));
+        if has_farewell {
+            bench.said(1, FromProcess::Farewell);
+        }
+        let actions = end(&mut bench);
+        let expected = (1, 1, "uncaught-exception", Consent::Content, true);
+        assert_eq!(writes(&actions), [expected]);
+    }
+    for lines in [
+        "enabled = false",
+        "[reports]\nseverities = [\"slow\"]",
+        "[limits]\ndevice = 0",
+    ] {
+        let mut bench = Bench::of(lines);
+        bench.join(1, hello("com.example.notes"));
+        assert_eq!(end(&mut bench), [forget(1)], "{lines}");
+    }
+}
+
+#[test]
+fn a_crash_that_was_told_has_no_second_report_when_a_dialog_ends_the_process() {
+    for seconds in [0, 300] {
+        let mut bench = seen(ALL);
+        assert_eq!(told(&mut bench), [take(1, 1)]);
+        bench.taken(1, 1);
+        bench.handle(kept(1));
+        bench.answer_all();
+        bench.pass(seconds * SECOND);
+        assert_eq!(writes(&end(&mut bench)), []);
+    }
+    // A process that lives on is killed for another reason.
+    let mut bench = seen(ALL);
+    told(&mut bench);
+    bench.taken(1, 1);
+    bench.handle(kept(1));
+    bench.answer_all();
+    bench.pass(3600 * SECOND);
+    let killed = bench.handle(ended(1));
+    assert_eq!(writes(&killed)[0].2, "killed");
+}
+
+#[test]
+fn a_crash_whose_report_is_under_way_has_no_other_one() {
+    for step in 0..3 {
+        let mut bench = seen(ALL);
+        told(&mut bench);
+        if step > 0 {
+            let written = bench.taken(1, 1);
+            assert_eq!(writes(&written).len(), 1);
+        }
+        let mut actions = end(&mut bench);
+        if step == 0 {
+            let expected = (1, 1, "uncaught-exception", Consent::Content, true);
+            assert_eq!(writes(&actions), [expected], "it has all rings");
+        }
+        actions = bench.handle(kept(1));
+        assert_eq!(actions, [forget(1)], "step {step}");
+    }
+}
+
+#[test]
+fn a_crash_whose_report_fails_has_one_at_its_end() {
+    let mut bench = seen(ALL);
+    told(&mut bench);
+    let outcome = TakeOutcome::Refused;
+    bench.said(1, FromProcess::Taken { report: 1, outcome });
+    let actions = end(&mut bench);
+    assert_eq!(writes(&actions)[0].2, "uncaught-exception");
+}
+
+#[test]
+fn a_crash_during_a_snapshot_has_a_report_of_its_own() {
+    // Told, or only noted; while the rings are taken, or while they are written.
+    for (is_told, is_written) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut bench = seen(ALL);
+        assert_eq!(bench.said(1, slow()), [take(1, 1)]);
+        if is_written {
+            assert_eq!(writes(&bench.taken(1, 1)).len(), 1);
+        }
+        if is_told {
+            assert_eq!(told(&mut bench), []);
+        }
+        let mut all = end(&mut bench);
+        for report in 1..=2 {
+            all.extend(bench.handle(kept(report)));
+        }
+        let crashes: Vec<_> = writes(&all).into_iter().filter(|w| w.4).collect();
+        let of_crash = |w: &&(u64, u64, &str, Consent, bool)| w.2 == "uncaught-exception";
+        assert_eq!(
+            crashes.iter().filter(of_crash).count(),
+            1,
+            "{is_told} {is_written}: {all:?}"
+        );
+        assert_eq!(all.last(), Some(&forget(1)), "{is_told} {is_written}");
+    }
+}
