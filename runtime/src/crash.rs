@@ -102,7 +102,7 @@ extern "C" fn on_signal(
     // A forked child has no such memory. SAFETY: getpid has no precondition; in this process the note stays mapped for ever.
     let note = unsafe {
         let is_owner = libc::getpid() as u32 == OWNER.load(Ordering::Relaxed);
-        is_owner.then(|| note.as_ref()).flatten()
+        is_owner.then_some(note.as_ref()).flatten()
     };
     if let Some(note) = note {
         note.note(&Crash {

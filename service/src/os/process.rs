@@ -54,11 +54,8 @@ impl Process {
 
     /// The process with this id, if it is the one behind the connection.
     fn by_id(peer: Peer, connection: BorrowedFd<'_>) -> io::Result<Self> {
-        let pidfd = match pidfd_open(peer.pid) {
-            Ok(pidfd) => Some(pidfd),
-            // It does not exist any more, or the system has no such descriptors.
-            Err(_) => None,
-        };
+        // Without one the process does not exist any more, or the system has no such descriptors.
+        let pidfd = pidfd_open(peer.pid).ok();
         let process = Process { peer, pidfd };
         if has_hung_up(connection)? && process.has_ended() == Some(false) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));

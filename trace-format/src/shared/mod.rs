@@ -23,11 +23,12 @@ mod journal;
 mod layout;
 mod losses;
 mod newest;
+mod noted;
 mod read;
 mod source;
 mod write;
 
-pub use crash::{read_crash, Crash, CrashKind, CrashNote};
+pub use crash::{Crash, CrashKind, CrashNote};
 pub use ended_ring::{EndedRing, RingFilter};
 pub use journal::{Entries, Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
 pub use layout::{
@@ -37,6 +38,7 @@ pub use layout::{
 };
 pub use losses::Loss;
 pub use newest::newest_in_segment;
+pub use noted::read_crash;
 pub use read::{read, Ended, ReadLimits, SharedReader};
 pub use source::{ReadAt, SharedError};
 pub use write::{Ending, EndingError};
