@@ -57,6 +57,7 @@ pub(crate) struct Service {
     pub(crate) folder: tempfile::TempDir,
     child: Option<Child>,
     options: Vec<String>,
+    before: Option<fn() -> std::io::Result<()>>,
 }
 
 impl Service {
@@ -71,9 +72,18 @@ impl Service {
             folder,
             child: None,
             options: options.iter().map(|o| (*o).to_owned()).collect(),
+            before: None,
         };
         service.start_again();
         service
+    }
+
+    /// Ends it, and starts it again; `before` runs in the new process before the program begins, and may only make system calls.
+    #[allow(dead_code, reason = "only some tests need it")]
+    pub(crate) fn restart_after(&mut self, before: fn() -> std::io::Result<()>) {
+        self.end();
+        self.before = Some(before);
+        self.start_again();
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -88,7 +98,13 @@ impl Service {
             .create(true)
             .open(self.path("log"))
             .unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_hindsightd"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hindsightd"));
+        if let Some(before) = self.before {
+            use std::os::unix::process::CommandExt;
+            // SAFETY: it only makes system calls.
+            unsafe { command.pre_exec(before) };
+        }
+        let child = command
             .arg("--socket")
             .arg(self.path("socket"))
             .arg("--commands")

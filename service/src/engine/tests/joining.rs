@@ -2,7 +2,9 @@
 use hindsight_trace_format::protocol::{FromService, Hello};
 
 use super::support::*;
-use crate::engine::{Action, Event, Peer};
+use crate::engine::{Action, Event, Facts, Peer};
+use crate::limits::Limiter;
+use crate::policy::Policy;
 
 fn refusal(actions: &[Action]) -> &str {
     match actions {
@@ -130,6 +132,29 @@ fn a_process_may_not_come_with_more_rings_than_there_are() {
         },
     );
     assert!(refusal(&actions).contains("without rings"));
+}
+
+#[test]
+fn a_process_that_held_more_rings_comes_back_after_a_restart_and_gives_them_back() {
+    let facts = Facts {
+        person: agreed(),
+        is_restart: true,
+        first_report: 1,
+    };
+    let mut bench = Bench::with(Policy::default(), Limiter::fresh("boot"), facts);
+    let held = |held| Hello {
+        held,
+        ..hello("com.example.notes")
+    };
+    // A recording had given it 4 of them; the policy has 2 in all, and one for each process.
+    let actions = bench.join(1, held(4));
+    assert_eq!(configured(&actions), [(1, 1)]);
+    assert_eq!(configured(&bench.join(2, held(1))), [(2, 1)]);
+    assert_eq!((bench.rings(1), bench.rings(2)), ((1, 4), (1, 1)));
+    bench.held(1, 1);
+    assert_eq!(bench.rings(1), (1, 1));
+    // The budget holds also then.
+    refusal(&bench.join(3, held(100)));
 }
 
 #[test]
