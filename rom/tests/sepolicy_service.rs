@@ -226,6 +226,8 @@ fn settings_and_the_shell_get_reports_from_the_service_only() {
             ];
             expected.given(&never, false);
         }
+        let client = [("shell", "hindsightd_exec", "file", "execute_no_trans")];
+        expected.given(&client, is_debuggable);
         let answered = [
             ("system_app", "hindsightd", "fd", "use"),
             (

@@ -153,6 +153,18 @@ fn it_hands_over_the_sockets_of_init_and_copies_the_output_to_the_log() {
     .map(|line| format!("4 hindsightd {line}"));
     assert_eq!(log, expected);
 
+    // A client's output is not for the log, and it takes no sockets.
+    let client = Command::new(&program)
+        .current_dir(dir.path())
+        .env("SOCKETS", "hindsightd")
+        .args(["--command", "status"])
+        .output()
+        .unwrap();
+    assert_eq!(client.status.code(), Some(7));
+    let said = String::from_utf8(client.stderr).unwrap();
+    assert!(said.ends_with("argument --command\nargument status\n"), "{said}");
+    assert!(!dir.path().join("log").exists());
+
     // Without init's sockets, such as in a shell, the arguments are left as they are.
     let (output, log) = run(&program, "");
     assert_eq!(output.status.code(), Some(7));

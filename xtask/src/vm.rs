@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Run the steps on the system service only
     #[arg(long)]
     service_only: bool,
+    /// Also make memory short: the nightly form
+    #[arg(long, conflicts_with = "service_only")]
+    long: bool,
 }
 
 /// Runs the guest and checks its snapshots; prints each check, and last the counts.
@@ -51,10 +54,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Err
         }
         None => scratch.path(),
     };
-    let choice = if options.service_only {
-        Choice::Service
-    } else {
-        Choice::All
+    let choice = match (options.service_only, options.long) {
+        (true, _) => Choice::Service,
+        (false, true) => Choice::Long,
+        (false, false) => Choice::All,
     };
     let limit = Duration::from_secs(options.limit);
     let report = vm::run(&lab, &programs, choice, out, limit, &|what| {
@@ -75,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Err
         let name = name.to_owned();
         checks.push(Check { name, verdict });
     };
-    if choice == Choice::All {
+    if choice != Choice::Service {
         let result = decode(&hindsight, &snapshots);
         decoded("the host decodes every snapshot", result);
     }

@@ -92,9 +92,13 @@ void OpenToAll(const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  // A client of the service that runs: its output is for whoever started it.
+  if (argc > 1 && arguments[1] == "--command") {
+    return hindsightd_main(argc, argv);
+  }
   pthread_t log;
   bool has_log = StartLog(&log);
-  std::vector<std::string> arguments(argv, argv + argc);
   if (AddSocket("hindsightd", "--socket-fd", &arguments)) {
     OpenToAll("hindsightd");
   }

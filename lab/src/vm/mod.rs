@@ -70,6 +70,8 @@ pub enum Choice {
     All,
     /// Those on the system service.
     Service,
+    /// All, and real shortage of memory.
+    Long,
 }
 
 /// Programs that are compiled before.
@@ -112,11 +114,15 @@ pub fn run(
     };
     let service = policy::service_configuration(checkout)?;
     let mut steps = match choice {
-        Choice::All => steps::all(&program),
+        Choice::All | Choice::Long => steps::all(&program),
         Choice::Service => steps::begin(),
     };
     let killed = command_line(&framework, &app, KILLED, &service);
     steps.extend(service::steps(&killed));
+    if choice == Choice::Long {
+        steps.extend(service::shortage());
+    }
+    steps.extend(service::end());
 
     progress("the guest's image");
     let mut files = guest_files(lab, &data, &kernel, &steps)?;
@@ -254,11 +260,23 @@ fn script(steps: &[Step]) -> String {
 }
 
 fn judge(steps: &[Step], console: &Console) -> Vec<Check> {
-    let has_selinux = console.features.iter().any(|name| name == "selinux");
+    let has = |name: &str| console.features.iter().any(|found| found == name);
+    let lacks = |step: &Step| {
+        let mut needed = step.needs.iter();
+        needed
+            .find(|name| !console.kernel.is_empty() && !has(name))
+            .copied()
+    };
+    let has_selinux = has("selinux");
     let verdict = |step: &Step| match console.outcome(&step.name) {
         _ if !has_selinux && !console.kernel.is_empty() => {
             Verdict::Skipped(format!("the kernel {} has no SELinux", console.kernel))
         }
+        _ if lacks(step).is_some() => Verdict::Skipped(format!(
+            "the kernel {} has no {}",
+            console.kernel,
+            lacks(step).unwrap_or_default()
+        )),
         None => Verdict::Failed("the guest did not come to it".to_owned()),
         Some(outcome) => step
             .objection(outcome)

@@ -11,6 +11,11 @@ use super::steps::{
 /// The policy file of the guest's service: every end of a process is kept, and nobody is asked.
 pub(super) const POLICY_FILE: &str = "\
 version = 1
+[memory]
+call-rings = 8
+[[record.override]]
+package = \"behind\"
+background = true
 [reports]
 killed = \"all\"
 [limits]
@@ -135,12 +140,87 @@ pub(super) fn steps(app: &str) -> Vec<Step> {
         run_as(SETTINGS.uid, NEIGHBOUR.context, "/bin/vm-guest ask status"),
         denied("write", "sock_file", "hindsightd_commands_socket"),
     ));
-    steps.push(line(
+    steps
+}
+
+/// Real shortage of memory: a process in a small control group takes more and more, so that the kernel reclaims, and ends it.
+pub(super) fn shortage() -> Vec<Step> {
+    const HOG: Identity = Identity {
+        name: "hog",
+        uid: 10_077,
+        context: "u:r:untrusted_app:s0:c77,c256,c512,c768",
+    };
+    const BEHIND: Identity = Identity {
+        name: "behind",
+        uid: 10_078,
+        context: "u:r:untrusted_app:s0:c78,c256,c512,c768",
+    };
+    let rings = |count: u32| {
+        answer_has(
+            "status",
+            &format!("\"name\":\"behind\"[^}}]*\"rings_held\":{count}"),
+        )
+    };
+    let group = [
+        "echo +memory > /sys/fs/cgroup/cgroup.subtree_control",
+        "mkdir /sys/fs/cgroup/small",
+        "echo 16M > /sys/fs/cgroup/small/memory.high",
+        "echo 24M > /sys/fs/cgroup/small/memory.max",
+    ];
+    let join = |who: Identity, how: &str| {
+        let command = format!("/bin/vm-guest app {} {how}", who.name);
+        as_app(who, &command)
+    };
+    let needs = &["cgroup-memory", "pressure"];
+    let mut steps = vec![
+        line(
+            "there is a control group with little memory",
+            &group.join(" && "),
+            Expected::Success,
+        ),
+        line(
+            "a process that the user does not see gets a ring by an exception of the policy",
+            &format!("start behind {} && {}", join(BEHIND, "behind"), rings(1)),
+            says("ok"),
+        ),
+        line(
+            "memory is short: hindsightd hears of it, and takes the ring back",
+            &format!(
+                "start hog in_cgroup small {} && {}",
+                join(HOG, "grows"),
+                rings(0)
+            ),
+            says("ok"),
+        ),
+        line(
+            "the kernel ends the process that took the memory",
+            "await grep -x 'oom_kill [1-9].*' /sys/fs/cgroup/small/memory.events",
+            says("oom_kill"),
+        ),
+        line(
+            "which leaves a report",
+            &answer_has("reports", &format!("\"uid\":{}", HOG.uid)),
+            says("\"severity\":\"fatal\""),
+        ),
+        line(
+            "memory is there again, and so is the ring",
+            &rings(1),
+            says("ok"),
+        ),
+    ];
+    for step in &mut steps {
+        step.needs = needs;
+    }
+    steps
+}
+
+/// The last steps.
+pub(super) fn end() -> Vec<Step> {
+    vec![line(
         "hindsightd ends when init tells it to",
         "kill $(pidof hindsightd) && await no_service",
         Expected::Success,
-    ));
-    steps
+    )]
 }
 
 /// Init's part.

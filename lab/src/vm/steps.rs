@@ -76,6 +76,8 @@ pub(super) struct Step {
     /// A command of the shell.
     pub(super) command: String,
     pub(super) expected: Expected,
+    /// Parts of the kernel without which it is skipped.
+    pub(super) needs: &'static [&'static str],
 }
 
 impl Step {
@@ -88,6 +90,7 @@ impl Step {
             name: name.into(),
             command: command.into(),
             expected,
+            needs: &[],
         }
     }
 

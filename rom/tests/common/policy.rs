@@ -16,6 +16,7 @@ pub(crate) const RELEASES: [&str; 3] = ["android-10", "android-11", "android-14"
 /// Macros with the meaning that they have in system/sepolicy, as far as they are used.
 const MACROS: &str = r"
 define(`r_file_perms', `{ getattr open read map }')
+define(`rx_file_perms', `{ getattr open read map execute execute_no_trans }')
 define(`w_file_perms', `{ open append write lock map }')
 define(`rw_file_perms', `{ getattr open read append write lock map }')
 define(`create_file_perms', `{ create rename setattr unlink getattr open read append write lock map }')
@@ -58,7 +59,7 @@ class capability
 class cap_userns
 class property_service
 sid kernel
-common file { getattr open read write append create rename unlink lock map setattr link execute entrypoint }
+common file { getattr open read write append create rename unlink lock map setattr link execute entrypoint execute_no_trans }
 common socket { create bind connect listen accept read write getattr setopt }
 common cap { dac_override sys_ptrace kill sys_resource net_admin }
 class process { fork transition dyntransition ptrace signal sigkill sigstop execmem }

@@ -61,11 +61,31 @@ pub(crate) fn connect() -> Result<()> {
     Ok(())
 }
 
+/// What a process does when it has joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// The user sees it.
+    Seen,
+    /// The user does not see it.
+    Behind,
+    /// It takes more and more memory.
+    Grows,
+}
+
+/// Takes memory, and writes to it, until the kernel ends the process.
+fn grow() -> ! {
+    const STEP: usize = 64 << 10;
+    let mut taken: Vec<Vec<u8>> = Vec::new();
+    loop {
+        taken.push(std::hint::black_box(vec![1; STEP]));
+    }
+}
+
 /// Joins under this name, says `joined PID` when it is welcome, and waits until the service goes.
 ///
 /// # Errors
 /// If the service refuses.
-pub(crate) fn join(name: &str) -> Result<()> {
+pub(crate) fn join(name: &str, behaviour: Behaviour) -> Result<()> {
     let memory = memory(&image(name))?;
     let connection = open()?;
     let hello = FromProcess::Hello(Hello {
@@ -74,7 +94,7 @@ pub(crate) fn join(name: &str) -> Result<()> {
         name: name.to_owned(),
         ring_bytes: 1 << RING_LOG2,
         other_bytes: 1 << RING_LOG2,
-        is_foreground: true,
+        is_foreground: behaviour != Behaviour::Behind,
         ..Hello::default()
     });
     let packet = hello.encode();
@@ -88,6 +108,9 @@ pub(crate) fn join(name: &str) -> Result<()> {
             None => bail!("the service has closed the connection"),
             Some(FromService::Welcome { .. }) => {
                 println!("joined {}", std::process::id());
+                if behaviour == Behaviour::Grows {
+                    grow();
+                }
             }
             Some(FromService::Refused { reason }) => bail!("refused: {reason}"),
             // A process that does not answer is disconnected.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `init RC CONTEXTS boot` | the folders that the init script makes at boot |
 //! | `init RC CONTEXTS start SERVICE [ARGUMENT…]` | makes the service's sockets and becomes the service |
-//! | `app NAME` | joins as a traced process, and waits |
+//! | `app NAME [behind\|grows]` | joins as a traced process, and waits; one that the user does not see; one that takes all memory |
 //! | `connect` | connects, and says nothing |
 //! | `ask LINE` | gives hindsightd a command, and prints the answer |
 //! | `stat PATH…` | mode, owner and SELinux label of each file |
@@ -17,6 +17,7 @@ mod label;
 mod rc;
 
 use anyhow::{bail, Context as _, Result};
+use app::Behaviour;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,7 +27,9 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["init", rc, contexts, "start", service, more @ ..] => {
             init::start(Path::new(rc), Path::new(contexts), service, more)
         }
-        ["app", name] => app::join(name),
+        ["app", name] => app::join(name, Behaviour::Seen),
+        ["app", name, "behind"] => app::join(name, Behaviour::Behind),
+        ["app", name, "grows"] => app::join(name, Behaviour::Grows),
         ["connect"] => app::connect(),
         ["ask", line] => ask::ask(line),
         ["stat", paths @ ..] => paths.iter().try_for_each(|path| label::print(path)),
