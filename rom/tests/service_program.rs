@@ -162,7 +162,10 @@ fn it_hands_over_the_sockets_of_init_and_copies_the_output_to_the_log() {
         .unwrap();
     assert_eq!(client.status.code(), Some(7));
     let said = String::from_utf8(client.stderr).unwrap();
-    assert!(said.ends_with("argument --command\nargument status\n"), "{said}");
+    assert!(
+        said.ends_with("argument --command\nargument status\n"),
+        "{said}"
+    );
     assert!(!dir.path().join("log").exists());
 
     // Without init's sockets, such as in a shell, the arguments are left as they are.

@@ -165,7 +165,7 @@ pub(super) fn shortage() -> Vec<Step> {
         "echo +memory > /sys/fs/cgroup/cgroup.subtree_control",
         "mkdir /sys/fs/cgroup/small",
         "echo 16M > /sys/fs/cgroup/small/memory.high",
-        "echo 24M > /sys/fs/cgroup/small/memory.max",
+        "echo 20M > /sys/fs/cgroup/small/memory.max",
     ];
     let join = |who: Identity, how: &str| {
         let command = format!("/bin/vm-guest app {} {how}", who.name);
