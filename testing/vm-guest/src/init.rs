@@ -114,7 +114,7 @@ fn become_user(service: &Service) -> Result<()> {
             rlim_max: *hard,
         };
         // SAFETY: the limit is read only.
-        let set = unsafe { libc::setrlimit(*resource as _, &limit) };
+        let set = unsafe { libc::setrlimit(*resource, &limit) };
         ensure!(set == 0, "limit: {}", std::io::Error::last_os_error());
     }
     let [group, others @ ..] = service.groups.as_slice() else {

@@ -28,8 +28,8 @@ pub(crate) fn label_of(contexts: &str, path: &str) -> Result<String> {
     };
     let found = contexts.lines().filter(|line| !line.starts_with('#'));
     found
-        .filter_map(fits)
-        .last()
+        .rev()
+        .find_map(fits)
         .ok_or_else(|| anyhow!("file_contexts has no label for {path}"))
 }
 

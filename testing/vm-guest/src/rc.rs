@@ -141,9 +141,7 @@ pub(crate) fn service(script: &str, name: &str) -> Result<Service> {
                     "nofile" => libc::RLIMIT_NOFILE,
                     other => bail!("the limit '{other}' is not played here"),
                 };
-                service
-                    .limits
-                    .push((number as u32, soft.parse()?, hard.parse()?));
+                service.limits.push((number, soft.parse()?, hard.parse()?));
             }
             other => bail!("'{}' is not played here", other.join(" ")),
         }
@@ -180,7 +178,7 @@ service xy /system/bin/xy
         assert_eq!(found.words, ["/system/bin/x", "--store", "/data"]);
         assert_eq!((found.user, &*found.groups), (9999, &[9999, 1000][..]));
         assert_eq!(found.sockets[0].kind, libc::SOCK_SEQPACKET);
-        assert_eq!(found.limits, [(libc::RLIMIT_DATA as u32, 10, 20)]);
+        assert_eq!(found.limits, [(libc::RLIMIT_DATA, 10, 20)]);
         assert_eq!(service(SCRIPT, "xy").unwrap().user, 0);
     }
 
