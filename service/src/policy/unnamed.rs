@@ -2,26 +2,35 @@
 //! A process whose name is not known yet: a zygote's child that has not become an app.
 
 use super::consent::{Level, Person};
-use super::model::{Policy, Recording};
+use super::model::{Override, Policy, Recording};
 
 impl Policy {
+    /// Parts that name an app, and may be about a process of this user id.
+    fn of_apps(&self, uid: u32) -> impl Iterator<Item = &Override> {
+        let overrides = self.record.overrides().iter();
+        overrides.filter(move |o| o.of.uid.is_none_or(|of| of == uid) && o.of.package.is_some())
+    }
+
+    /// The highest level of files about a process with this user id that has no name of its own: the lowest of all apps that it could
+    /// be.
+    pub fn level_unnamed(&self, person: &Person, uid: u32) -> Level {
+        let levels = self.of_apps(uid).filter_map(|o| o.consent);
+        levels.fold(self.level(person, uid, ""), Level::min)
+    }
+
     /// How a process with this user id is recorded while any part of the policy that names an app may be about it: of all names
     /// that it could have, as the one with the least. So nothing of an app is kept that a part about it forbids.
     pub fn recording_unnamed(&self, person: &Person, uid: u32) -> Recording {
-        let overrides = self.record.overrides();
-        let possible = overrides.iter().filter(|o| {
-            let of = o.of.uid;
-            of.is_none_or(|of| of == uid) && o.of.package.is_some()
-        });
         let mut least = self.recording(person, uid, "");
-        for exception in possible {
-            if exception.enabled == Some(false) || exception.consent == Some(Level::None) {
-                return Recording::default();
-            }
+        least.level = least.level.min(self.level_unnamed(person, uid));
+        let is_off = self.of_apps(uid).any(|o| o.enabled == Some(false));
+        if is_off || least.level == Level::None {
+            return Recording::default();
+        }
+        for exception in self.of_apps(uid) {
             least.categories &= exception.categories.unwrap_or(u32::MAX);
             least.rings = least.rings.min(exception.rings.unwrap_or(u32::MAX));
             least.background &= exception.background.unwrap_or(true);
-            least.level = least.level.min(exception.consent.unwrap_or(Level::Full));
         }
         least
     }

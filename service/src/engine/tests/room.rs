@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory in steps, and names that become known later.
 
-use hindsight_trace_format::protocol::{FromProcess, FromService, TriggerSeverity};
+use hindsight_trace_format::protocol::{FromProcess, FromService, Hello, TriggerSeverity};
 
 use super::support::{configurations, hello, trigger, writes, Bench, MIB};
 use crate::engine::{Action, Connection, Event, Peer};
@@ -125,4 +125,23 @@ fn without_parts_about_apps_a_process_is_recorded_from_its_start() {
         panic!("{ended:?}");
     };
     assert_eq!(about.process, "com.example.notes");
+}
+
+#[test]
+fn an_old_runtime_says_all_that_it_may_need_and_is_given_nothing_more() {
+    let mut bench = Bench::of("[memory]\nbudget-mib = 512");
+    let old = Hello {
+        versions: (1, 1),
+        other_bytes: 76 * MIB,
+        ..hello("com.example.old")
+    };
+    let joined = bench.join(1, old);
+    let welcome = FromService::Welcome { version: 1 };
+    assert!(joined
+        .iter()
+        .any(|action| matches!(action, Action::Send { message, .. } if *message == welcome)));
+    assert_eq!(bench.engine.status().processes[0].other_bytes, 76 * MIB);
+    bench.foreground(1, true);
+    assert_eq!(bench.answer_all(), 0);
+    assert_eq!(bench.rings(1), (1, 1));
 }
