@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sends to a collector what users agreed to, while nobody needs the device. The program has no access to reports: hindsightd
+//! hands it one item after the other by descriptor, over a socket that serves nothing else. docs/upload.md has the protocol.
+
+mod backoff;
+mod conditions;
+mod http;
+mod item;
+mod options;
+mod send;
+mod tls;
+
+use std::thread::sleep;
+
+pub use backoff::Backoff;
+pub use conditions::Conditions;
+pub use http::{parse_head, Head, MAX_HEAD_BYTES};
+pub use item::{Item, Service};
+pub use options::{parse, Options, HELP};
+pub use send::{send, SendError};
+pub use tls::{client, Collector};
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// There is nothing more to send now.
+    Nothing,
+    /// The device is in use, on battery, or on a metered network.
+    Conditions,
+}
+
+/// Sends all that there is. Fails at the first problem: the next run goes on where this one ended.
+///
+/// # Errors
+/// If the service or the collector cannot be reached, or does not keep to the protocol.
+pub fn run_once(options: &Options, collector: &Collector) -> Result<Ended, SendError> {
+    let service = Service::new(&options.service);
+    loop {
+        if !options.conditions.are_met() {
+            return Ok(Ended::Conditions);
+        }
+        let Some(item) = service.next()? else {
+            return Ok(Ended::Nothing);
+        };
+        match send(&item, collector, &options.conditions)? {
+            true => service.done(&item)?,
+            false => return Ok(Ended::Conditions),
+        }
+    }
+}
+
+/// Sends for ever: waits between runs, and longer after each failure.
+pub fn run(options: &Options, collector: &Collector) -> ! {
+    let mut backoff = Backoff::new(options.wait);
+    loop {
+        let wait = match run_once(options, collector) {
+            Ok(_) => {
+                backoff.succeeded();
+                options.wait
+            }
+            Err(e) => {
+                let wait = backoff.failed(random());
+                eprintln!(
+                    "hindsight-upload: {e}; next attempt in {} s",
+                    wait.as_secs()
+                );
+                wait
+            }
+        };
+        sleep(wait);
+    }
+}
+
+/// A number that differs from device to device.
+fn random() -> u32 {
+    let mut bytes = [0; 4];
+    // SAFETY: the buffer has this length. A failure leaves zeros, which only make devices wait equally long.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    u32::from_le_bytes(bytes)
+}

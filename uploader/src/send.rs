@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One item: from where the collector has it to its end.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::conditions::Conditions;
+use crate::http::Head;
+use crate::item::Item;
+use crate::tls::Collector;
+
+/// Bytes of an item that one request has at most.
+const PIECE: u64 = 256 << 10;
+/// The collector may have another offset than the last piece led to so often: two uploads of one item may meet.
+const MAX_SURPRISES: u32 = 3;
+
+/// Why an item is not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// hindsightd.
+    #[error("hindsightd: {0}")]
+    Service(io::Error),
+    /// The network, TLS, or the time for a request.
+    #[error("the collector cannot be reached, or its certificate is not trusted: {0}")]
+    Network(io::Error),
+    /// The collector breaks the protocol.
+    #[error("the collector does not keep to the protocol of docs/upload.md: {0}")]
+    Protocol(&'static str),
+    /// The collector does not take it.
+    #[error("the collector answers with status {0}")]
+    Status(u16),
+}
+
+/// Sends the rest of an item. Returns whether the collector has all of it; if not, the conditions are not met any more.
+///
+/// # Errors
+/// If that fails. What the collector has by then is not sent again.
+pub fn send(
+    item: &Item,
+    collector: &Collector,
+    conditions: &Conditions,
+) -> Result<bool, SendError> {
+    let path = format!("/v1/items/{} HTTP/1.1", item.hash);
+    let head = collector.request(&format!("GET {path}"), &[])?;
+    let mut at = match head.status {
+        404 => 0,
+        200 | 201 => offset(item, head)?,
+        status => return Err(SendError::Status(status)),
+    };
+    if head.status == 201 {
+        return complete(item, at);
+    }
+    let mut surprises = 0;
+    loop {
+        if !conditions.are_met() {
+            return Ok(false);
+        }
+        let piece = read(item, at)?;
+        let expected = at + piece.len() as u64;
+        let (kind, total) = (&item.kind, item.bytes);
+        let lines = format!(
+            "PUT {path}\r\nupload-offset: {at}\r\nupload-length: {total}\r\nhindsight-kind: {kind}"
+        );
+        let head = collector.request(&lines, &piece)?;
+        match head.status {
+            201 => return complete(item, offset(item, head)?),
+            200 if offset(item, head)? == expected && expected < item.bytes => at = expected,
+            200 => return Err(SendError::Protocol("it has not got what it was sent")),
+            409 if surprises < MAX_SURPRISES => {
+                surprises += 1;
+                at = offset(item, head)?;
+            }
+            status => return Err(SendError::Status(status)),
+        }
+    }
+}
+
+/// The collector says that it has all.
+fn complete(item: &Item, offset: u64) -> Result<bool, SendError> {
+    match offset == item.bytes {
+        true => Ok(true),
+        false => Err(SendError::Protocol("it is complete, and has not all bytes")),
+    }
+}
+
+fn offset(item: &Item, head: Head) -> Result<u64, SendError> {
+    let offset = head
+        .offset
+        .ok_or(SendError::Protocol("the offset is missing"))?;
+    match offset <= item.bytes {
+        true => Ok(offset),
+        false => Err(SendError::Protocol(
+            "the offset is after the end of the item",
+        )),
+    }
+}
+
+fn read(item: &Item, at: u64) -> Result<Vec<u8>, SendError> {
+    let length = (item.bytes - at).min(PIECE);
+    let mut piece = vec![0; length as usize];
+    item.file
+        .read_exact_at(&mut piece, at)
+        .map_err(SendError::Service)?;
+    Ok(piece)
+}
