@@ -19,6 +19,7 @@ pub mod report;
 pub mod start;
 pub mod store;
 mod text;
+pub mod upload;
 
 use std::ffi::OsString;
 

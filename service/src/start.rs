@@ -12,7 +12,7 @@ use crate::daemon::{Daemon, Decider, Limits, Log, Parts};
 use crate::engine::{Engine, Facts};
 use crate::limits::Limiter;
 use crate::os::{
-    adopt_listener, listen, raise_descriptor_limit, Real, Signals, SocketKind, System,
+    adopt_listener, listen, own_uid, raise_descriptor_limit, Real, Signals, SocketKind, System,
 };
 use crate::policy::{Level, Person, Policy, UserType};
 use crate::report::LIMITS;
@@ -25,8 +25,11 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
 
   --socket PATH       listen here for traced processes; the file is made, for all users
   --socket-fd N       the listening socket is descriptor N (SOCK_SEQPACKET), as init hands it over
-  --commands PATH     listen here for commands: status, reports, get, remove, policy, report
+  --commands PATH     listen here for commands: status, reports, get, preview, remove, policy, consent, report
   --commands-fd N     the listening socket for commands is descriptor N (SOCK_STREAM)
+  --uploads PATH      listen here for the uploader, which asks for what may leave the device
+  --uploads-fd N      the listening socket for the uploader is descriptor N (SOCK_STREAM)
+  --uploader-uid N    user id of the uploader (the service's own)
   --store FOLDER      keep reports and state here; the folder is made, for this user only
   --policy FILE       what is recorded and kept; without it the built-in policy
   --user TYPE         who uses the device: internal, beta or end-user (the default)
@@ -52,6 +55,8 @@ enum Socket {
 struct Arguments {
     socket: Socket,
     commands: Option<Socket>,
+    uploads: Option<Socket>,
+    uploader_uid: u32,
     store: PathBuf,
     policy: Option<PathBuf>,
     person: Person,
@@ -71,7 +76,8 @@ fn one_of<T>(option: &str, value: &OsStr, names: &str, found: Option<T>) -> Resu
 
 /// `None`: help is wanted.
 fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
-    let mut sockets: [Option<Socket>; 2] = [None, None];
+    let mut sockets: [Option<Socket>; 3] = [None, None, None];
+    let mut uploader_uid = own_uid();
     let mut store = None;
     let mut policy = None;
     let mut person = Person::default();
@@ -96,9 +102,15 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
         match &*option {
             "--socket" => sockets[0] = Some(Socket::Path(value.into())),
             "--commands" => sockets[1] = Some(Socket::Path(value.into())),
-            "--socket-fd" | "--commands-fd" => {
+            "--uploads" => sockets[2] = Some(Socket::Path(value.into())),
+            "--uploader-uid" => uploader_uid = number(&option, value)? as u32,
+            "--socket-fd" | "--commands-fd" | "--uploads-fd" => {
                 let descriptor = number(&option, value)? as RawFd;
-                let which = usize::from(option == "--commands-fd");
+                let which = match &*option {
+                    "--socket-fd" => 0,
+                    "--commands-fd" => 1,
+                    _ => 2,
+                };
                 sockets[which] = Some(Socket::Descriptor(descriptor));
             }
             "--store" => store = Some(PathBuf::from(value)),
@@ -119,10 +131,12 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
             _ => quota.free_bytes = number(&option, value)? << 20,
         }
     }
-    let [socket, commands] = sockets;
+    let [socket, commands, uploads] = sockets;
     Ok(Some(Arguments {
         socket: socket.ok_or("the socket is missing: --socket PATH or --socket-fd N")?,
         commands,
+        uploads,
+        uploader_uid,
         store: store.ok_or("the folder is missing: --store FOLDER")?,
         policy,
         person,
@@ -210,6 +224,11 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     let commands = commands
         .map(|socket| open_socket(socket, SocketKind::Bytes, &mut cleanup))
         .transpose()?;
+    let uploads = arguments.uploads.as_ref();
+    let uploads = uploads
+        .map(|socket| open_socket(socket, SocketKind::Bytes, &mut cleanup))
+        .transpose()?;
+    let uploads = uploads.map(|socket| (socket, arguments.uploader_uid));
     let policy = read_policy(arguments.policy.as_deref())?;
     // Before the first thread, which would take the signals otherwise.
     let signals = Signals::new().map_err(|e| format!("signals cannot be waited for: {e}"))?;
@@ -230,6 +249,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
         store,
         listener,
         commands,
+        uploads,
         signals: Some(signals),
         limits,
         patience: Patience::default(),
@@ -285,6 +305,6 @@ mod tests {
                 assert!(!problem.contains("no option"), "{problem}");
             })
             .count();
-        assert_eq!(count, 13);
+        assert_eq!(count, 16);
     }
 }

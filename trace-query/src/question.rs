@@ -9,7 +9,7 @@ use crate::calls::{walk, Step, MAX_DEPTH, MAX_RING_LOG2_BYTES};
 use crate::signature::{Found, Matched, Signature, MAX_SIGNATURES};
 
 /// Longer files are refused, bytes.
-pub const MAX_FILE_BYTES: u64 = 256 << 20;
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Methods that are counted one by one; the rest is counted together.
 pub const MAX_METHODS: usize = 4096;
 /// Calls of the longest piece of work that are named.

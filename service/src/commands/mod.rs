@@ -11,7 +11,15 @@
 //! | `consent show` | `ok`, and the choices that hold, as JSON |
 //! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |
 //! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |
+//! | `preview ID` | `ok`, and what may leave the device of a report: exactly the text, and the hash of a trace |
 //! | `report PROCESS REASON` | `ok`, and what came of it |
+//!
+//! The uploader has a socket of its own, which serves these two only:
+//!
+//! | line | answer |
+//! |---|---|
+//! | `next` | `ok`, `item ID KIND BYTES HASH`, and with the first byte a descriptor; or `ok`, `nothing WHY` |
+//! | `done ID KIND` | `ok` |
 //!
 //! A command that fails is answered by `error MESSAGE`. Then the service closes the connection. Only some users are served; for
 //! all others the connection is closed without a byte.
@@ -31,6 +39,8 @@ use crate::text::one_line;
 
 pub use request::Request;
 
+/// The uploader's connections have this number or higher ones, so that both sockets never use the same one.
+pub const FIRST_UPLOADER: u64 = 1 << 48;
 /// Longest line, bytes.
 const MAX_LINE: usize = 4096;
 /// The most clients, and of one user.
@@ -81,7 +91,8 @@ struct Client {
 /// The socket, and its clients.
 pub struct Commands {
     listener: OwnedFd,
-    allowed: [u32; 4],
+    allowed: Vec<u32>,
+    parse: fn(&str) -> Result<Request, String>,
     patience: Patience,
     clients: BTreeMap<u64, Client>,
     next: u64,
@@ -94,11 +105,27 @@ impl Commands {
     pub fn new(listener: OwnedFd, own_uid: u32, patience: Patience, token: fn(u64) -> u64) -> Self {
         Commands {
             listener,
-            allowed: [0, SYSTEM_UID, SHELL_UID, own_uid],
+            allowed: vec![0, SYSTEM_UID, SHELL_UID, own_uid],
+            parse: request::parse,
             patience,
             clients: BTreeMap::new(),
             next: 1,
             token,
+        }
+    }
+
+    /// Serves the uploader, which has this user id and can only ask for what may leave.
+    pub fn for_uploads(
+        listener: OwnedFd,
+        uploader_uid: u32,
+        patience: Patience,
+        token: fn(u64) -> u64,
+    ) -> Self {
+        Commands {
+            allowed: vec![0, uploader_uid],
+            parse: request::parse_upload,
+            next: FIRST_UPLOADER,
+            ..Commands::new(listener, uploader_uid, patience, token)
         }
     }
 
@@ -160,7 +187,7 @@ impl Commands {
             }
             State::Waiting => {}
             State::Writing => self.write(id),
-            State::Reading => match client.read() {
+            State::Reading => match client.read(self.parse) {
                 Ok(None) => {}
                 Ok(Some(request)) => {
                     client.state = State::Waiting;
@@ -274,7 +301,10 @@ enum Failure {
 
 impl Client {
     /// Reads what there is, at most some packets of it, and returns the command if it is complete.
-    fn read(&mut self) -> Result<Option<Request>, Failure> {
+    fn read(
+        &mut self,
+        parse: fn(&str) -> Result<Request, String>,
+    ) -> Result<Option<Request>, Failure> {
         let mut buffer = [0; 16 << 10];
         let mut is_end = false;
         match self.stream.read(&mut buffer) {
@@ -305,7 +335,7 @@ impl Client {
             return Err(Failure::Wrong(message));
         }
         let line = text(&self.input[..end])?;
-        let request = request::parse(line.trim()).map_err(Failure::Wrong)?;
+        let request = parse(line.trim()).map_err(Failure::Wrong)?;
         let rest = &self.input[end + 1..];
         match request {
             Request::PolicyText(_) if rest.len() > MAX_STATE_BYTES => Err(Failure::Wrong(format!(

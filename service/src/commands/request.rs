@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::consent::Whose;
 use crate::engine::Report;
 use crate::policy::Level;
+use crate::upload::Kind;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,17 @@ pub enum Request {
         /// All choices of single users end, too.
         ends_others: bool,
     },
+    /// What may leave the device of a report.
+    Preview(Report),
+    /// What may leave the device next.
+    NextUpload,
+    /// The collector has a part of a report.
+    Uploaded {
+        /// The report.
+        report: Report,
+        /// The part.
+        kind: Kind,
+    },
     /// A report of these processes.
     Report {
         /// Name or process id.
@@ -54,7 +66,7 @@ impl Request {
     }
 }
 
-const KNOWN: &str = "status, reports, get ID, remove ID, policy PATH, policy -, policy default, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON";
+const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON";
 
 /// The words after `consent`.
 fn consent(rest: &str) -> Result<Request, String> {
@@ -109,6 +121,7 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
         "status" => alone(Request::Status),
         "reports" => alone(Request::Reports),
         "get" => number().map(Request::Get),
+        "preview" => number().map(Request::Preview),
         "remove" => number().map(Request::Remove),
         "policy" => match rest {
             "" => Err("the file is missing: 'policy PATH', 'policy -' or 'policy default'".into()),
@@ -128,6 +141,19 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
             None => Err("the reason is missing: 'report PROCESS REASON'".into()),
         },
         _ => Err(format!("there is no command '{command}'; known: {KNOWN}")),
+    }
+}
+
+/// The uploader's command in a line: it can ask for what may leave, and nothing else.
+pub(super) fn parse_upload(line: &str) -> Result<Request, String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        ["next"] => Ok(Request::NextUpload),
+        ["done", report, kind] => match (report.parse(), Kind::from_name(kind)) {
+            (Ok(report), Some(kind)) => Ok(Request::Uploaded { report, kind }),
+            _ => Err("the report or its part is none: 'done 12 text'".into()),
+        },
+        _ => Err("known here: next, done ID KIND".into()),
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::consent::{Allowed, Choices};
 use crate::engine::{Action, Engine, Event, Now};
 use crate::json;
+use crate::limits::Refusal;
 use crate::policy::{Person, Policy};
 
 /// Decides.
@@ -23,6 +24,12 @@ pub trait Decide {
 
     /// What is allowed by the policy and by the choices that are in force.
     fn allowed(&self) -> Allowed;
+
+    /// Whether one more report may be uploaded; then it counts. The actions come first.
+    ///
+    /// # Errors
+    /// Why not.
+    fn admit_upload(&mut self, now: Now) -> Result<Vec<Action>, &'static str>;
 
     /// The state for people and tools: one line of JSON, an object.
     fn status(&self) -> String;
@@ -70,6 +77,14 @@ impl Decide for Decider {
     fn choose(&mut self, now: Now, choices: &Choices) -> Vec<Action> {
         self.person = choices.person(&self.unasked);
         self.engine.set_person(now, self.person.clone())
+    }
+
+    fn admit_upload(&mut self, now: Now) -> Result<Vec<Action>, &'static str> {
+        let admitted = self.engine.admit_upload(now);
+        admitted.map_err(|refusal| match refusal {
+            Refusal::Closed => "the list of uploads was lost: none until a window has passed",
+            _ => "the limit of uploads is reached",
+        })
     }
 
     fn allowed(&self) -> Allowed {

@@ -342,6 +342,18 @@ impl<D: Decide> Dispatcher<D> {
         Ok(())
     }
 
+    /// Whether one more report may be uploaded; then it counts, and what says so is saved before anything that is given to the
+    /// disk later.
+    ///
+    /// # Errors
+    /// As [`Decide::admit_upload`].
+    pub fn admit_upload(&mut self, now: Now, outlet: &mut impl Outlet) -> Result<(), &'static str> {
+        let actions = self.engine.admit_upload(now)?;
+        self.perform(now, actions, outlet);
+        self.drain(now, outlet);
+        Ok(())
+    }
+
     /// Puts the choices of users in force.
     pub fn choose(&mut self, now: Now, choices: &Choices, outlet: &mut impl Outlet) {
         let actions = self.engine.choose(now, choices);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hindsight_trace_format::protocol::FromService;
 use hindsight_trace_format::shared::{read_crash, Crash, ReadLimits};
 
-use crate::commands::Commands;
+use crate::commands::{Commands, FIRST_UPLOADER};
 use crate::engine::{About, Connection, Now, Report};
 use crate::os::{send_packet, Poll, Process, Sent};
 use crate::report::{Job, WriteJob};
@@ -42,6 +42,7 @@ pub(super) struct Rim {
     pub(super) max_waiting_reports: usize,
     pub(super) wake_at: Option<u64>,
     pub(super) commands: Option<Commands>,
+    pub(super) uploads: Option<Commands>,
     pub(super) log: Log,
     pub(super) now: Now,
     /// Numbers below this one are reserved, or will be before the next report is written.
@@ -65,7 +66,11 @@ impl Rim {
         result: Result<Vec<String>, String>,
         file: Option<File>,
     ) {
-        if let Some(commands) = &mut self.commands {
+        let commands = match client >= FIRST_UPLOADER {
+            true => &mut self.uploads,
+            false => &mut self.commands,
+        };
+        if let Some(commands) = commands {
             commands.answer(self.now, client, result, file, &self.poll);
         }
     }

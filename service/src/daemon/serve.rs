@@ -10,8 +10,8 @@ use std::sync::Arc;
 use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
 use hindsight_trace_format::shared::ReadLimits;
 
-use crate::commands::{Commands, Patience, Request};
-use crate::engine::{Asked, Connection, Event, Now};
+use crate::commands::{Commands, Patience, Request, FIRST_UPLOADER};
+use crate::engine::{Asked, Connection, Event, Now, Report};
 use crate::os::{
     accept, check_memory, own_uid, receive_packet, Interest, Packet, Poll, PressureLevel,
     PressureTriggers, Ready, Signals, Stall, System, Timer,
@@ -48,6 +48,7 @@ const DISK: u64 = 4;
 const SIGNALS: u64 = 5;
 const SOME: u64 = 6;
 const FULL: u64 = 7;
+const UPLOADS: u64 = 8;
 
 fn client_token(client: u64) -> u64 {
     KIND_CLIENT << KIND_SHIFT | client
@@ -65,6 +66,8 @@ pub struct Parts<D> {
     pub listener: OwnedFd,
     /// Where clients connect: a listening socket of a stream.
     pub commands: Option<OwnedFd>,
+    /// Where the uploader connects, a listening socket of a stream, and its user id.
+    pub uploads: Option<(OwnedFd, u32)>,
     /// Signals that end the service.
     pub signals: Option<Signals>,
     /// Limits of processes.
@@ -121,11 +124,17 @@ impl<D: Decide> Daemon<D> {
         let commands = parts
             .commands
             .map(|commands| Commands::new(commands, own_uid(), parts.patience, client_token));
+        let uploads = parts
+            .uploads
+            .map(|(socket, uid)| Commands::for_uploads(socket, uid, parts.patience, client_token));
         let watch = |fd, token, interest| poll.add(fd, token, interest).map_err(no("descriptor"));
         watch(timer.as_fd(), TIMER, Interest::Read)?;
         watch(listener.as_fd(), LISTENER, Interest::Read)?;
         if let Some(commands) = &commands {
             watch(commands.listener(), COMMANDS, Interest::Read)?;
+        }
+        if let Some(uploads) = &uploads {
+            watch(uploads.listener(), UPLOADS, Interest::Read)?;
         }
         if let Some(signals) = &parts.signals {
             watch(signals.as_fd(), SIGNALS, Interest::Read)?;
@@ -143,6 +152,7 @@ impl<D: Decide> Daemon<D> {
             max_waiting_reports: limits.waiting_reports,
             wake_at: None,
             commands,
+            uploads,
             log: parts.log,
             now,
             reserved: store.reserved(),
@@ -208,6 +218,7 @@ impl<D: Decide> Daemon<D> {
             self.level.wake_at(),
             self.accept_again,
             commands,
+            self.rim.uploads.as_ref().and_then(Commands::deadline),
         ];
         all.into_iter().flatten().min()
     }
@@ -215,7 +226,8 @@ impl<D: Decide> Daemon<D> {
     fn pass_time(&mut self) {
         let now = self.rim.now;
         self.dispatcher.expire(now, &mut self.rim);
-        if let Some(commands) = &mut self.rim.commands {
+        let sockets = [&mut self.rim.commands, &mut self.rim.uploads];
+        for commands in sockets.into_iter().flatten() {
             commands.expire(now, &self.rim.poll);
         }
         if let Some(level) = self.level.update(now.boottime_ns) {
@@ -244,7 +256,8 @@ impl<D: Decide> Daemon<D> {
             (KIND_PROCESS, connection) => self.process_ended(connection),
             (KIND_CLIENT, client) => self.client_ready(client, ready.has_ended),
             (_, LISTENER) => self.accept(),
-            (_, COMMANDS) => self.accept_clients(),
+            (_, COMMANDS) => self.accept_clients(false),
+            (_, UPLOADS) => self.accept_clients(true),
             (_, TIMER) => self.timer.acknowledge(),
             (_, DISK) => self.disk_ready(),
             (_, SIGNALS) => self.signalled(),
@@ -403,8 +416,12 @@ impl<D: Decide> Daemon<D> {
         self.dispatcher.ended(connection, &mut self.rim);
     }
 
-    fn accept_clients(&mut self) {
-        if let Some(commands) = &mut self.rim.commands {
+    fn accept_clients(&mut self, are_uploaders: bool) {
+        let commands = match are_uploaders {
+            true => &mut self.rim.uploads,
+            false => &mut self.rim.commands,
+        };
+        if let Some(commands) = commands {
             let accepted = commands.accept(self.rim.now, &self.rim.poll, &*self.system);
             if let Err(e) = accepted {
                 self.rim.log(format!("a client is not served: {e}"));
@@ -413,7 +430,11 @@ impl<D: Decide> Daemon<D> {
     }
 
     fn client_ready(&mut self, client: u64, has_ended: bool) {
-        let Some(commands) = &mut self.rim.commands else {
+        let commands = match client >= FIRST_UPLOADER {
+            true => &mut self.rim.uploads,
+            false => &mut self.rim.commands,
+        };
+        let Some(commands) = commands else {
             return;
         };
         let request = commands.ready(self.rim.now, client, has_ended, &self.rim.poll);
@@ -436,6 +457,24 @@ impl<D: Decide> Daemon<D> {
             }
             Request::PolicyText(text) => self.load_policy(client, Some(text)),
             Request::PolicyDefault => self.load_policy(client, None),
+            Request::Preview(report) => {
+                let allowed = Box::new(self.dispatcher.engine().allowed());
+                let job = Job::Preview {
+                    client,
+                    allowed,
+                    report,
+                };
+                self.rim.ask_store(client, job);
+            }
+            Request::NextUpload => self.next_upload(client, None),
+            Request::Uploaded { report, kind } => {
+                let job = Job::Uploaded {
+                    client,
+                    report,
+                    kind,
+                };
+                self.rim.ask_store(client, job);
+            }
             Request::Consent => {
                 let line = self.consent.show(&self.dispatcher);
                 self.rim.answer_client(client, Ok(vec![line]), None);
@@ -453,6 +492,28 @@ impl<D: Decide> Daemon<D> {
                 reply: client,
                 what: Asked::Report { process, reason },
             }),
+        }
+    }
+
+    fn next_upload(&mut self, client: u64, admitted: Option<Report>) {
+        let allowed = Box::new(self.dispatcher.engine().allowed());
+        let job = Job::NextUpload {
+            client,
+            allowed,
+            admitted,
+        };
+        self.rim.ask_store(client, job);
+    }
+
+    /// A report may leave, if the limit of uploads allows one more.
+    fn admit_upload(&mut self, client: u64, report: Report) {
+        let now = self.rim.now;
+        match self.dispatcher.admit_upload(now, &mut self.rim) {
+            Ok(()) => self.next_upload(client, Some(report)),
+            Err(why) => {
+                let line = format!("nothing {why}");
+                self.rim.answer_client(client, Ok(vec![line]), None);
+            }
         }
     }
 
@@ -524,6 +585,7 @@ impl<D: Decide> Daemon<D> {
             Outcome::Opened { client, file, json } => {
                 self.rim.answer_client(client, Ok(vec![json]), Some(file));
             }
+            Outcome::Candidate { client, report } => self.admit_upload(client, report),
             Outcome::Policy { client, result } => match result {
                 Ok(text) => self.load_policy(client, Some(text)),
                 Err(message) => self.rim.answer_client(client, Err(message), None),

@@ -8,7 +8,7 @@ use super::event::{Connection, Event, Now};
 use super::process::{Link, Process, Stage};
 use super::state::{Facts, Outcome, State, SAVE_NS, SETTLE_NS};
 use super::status::Status;
-use crate::limits::Limiter;
+use crate::limits::{Limiter, Refusal};
 use crate::policy::{Person, Policy};
 
 /// All decisions of the service.
@@ -68,6 +68,19 @@ impl Engine {
     /// The policy that holds.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
+    }
+
+    /// Whether one more report may be uploaded; then it counts. The actions come first.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub fn admit_upload(&mut self, now: Now) -> Result<Vec<Action>, Refusal> {
+        let state = &mut self.0;
+        state.begin_at(now);
+        let now_ns = state.now_ns();
+        state.limiter.admit_upload(now_ns, &state.policy.uploads)?;
+        state.is_unsaved = true;
+        Ok(state.settle())
     }
 
     /// The facts that consent depends on.

@@ -16,6 +16,7 @@ use super::model::{
     Killed, Limits, Memory, Override, Policy, Record, Reports, Select, Uploads, HOUR_NS,
 };
 use super::selector::{Package, Selector};
+use super::signature::{signatures, SignatureFile};
 
 /// The version of policy files that this build reads.
 pub const POLICY_VERSION: u64 = 1;
@@ -212,6 +213,7 @@ struct UploadsFile {
     device: Option<Number<0, 1000>>,
     select: Option<SelectFile>,
     campaign: Vec<Named<Package>>,
+    signature: Vec<Spanned<SignatureFile>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -304,7 +306,7 @@ impl PolicyFile {
             record: self.record.record(&built_in.record, text)?,
             reports: self.reports.reports(built_in.reports),
             limits: self.limits.limits(built_in.limits),
-            uploads: self.uploads.uploads(built_in.uploads),
+            uploads: self.uploads.uploads(built_in.uploads, text)?,
             consent: self.consent.rules(built_in.consent),
         })
     }
@@ -395,9 +397,10 @@ impl LimitsFile {
 }
 
 impl UploadsFile {
-    fn uploads(self, d: Uploads) -> Uploads {
+    fn uploads(self, d: Uploads, text: &str) -> Result<Uploads, PolicyError> {
         let packages = self.campaign.into_iter().map(|name| name.0).collect();
-        Uploads {
+        Ok(Uploads {
+            signatures: signatures(self.signature, text)?,
             window_ns: self.window_hours.map_or(d.window_ns, |n| n.0 * HOUR_NS),
             device: self.device.map_or(d.device, Number::u32),
             select: match self.select {
@@ -406,7 +409,7 @@ impl UploadsFile {
                 Some(SelectFile::Severe) => Select::Severe,
                 Some(SelectFile::Campaign) => Select::Campaign(packages),
             },
-        }
+        })
     }
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod model;
 mod selector;
+mod signature;
 mod unnamed;
 
 pub use consent::{ConsentRules, Level, OfUser, Person, RegionRule, UserType};

@@ -3,6 +3,7 @@
 
 use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::protocol::TriggerSeverity;
+use hindsight_trace_query::Signature;
 
 use super::consent::{ConsentRules, Level, Person};
 use super::selector::{Package, Selector};
@@ -210,6 +211,8 @@ pub struct Uploads {
     pub device: u32,
     /// Which ones.
     pub select: Select,
+    /// What is looked for in reports, from the level of signatures on.
+    pub signatures: Vec<Signature>,
 }
 
 impl Default for Uploads {
@@ -218,6 +221,7 @@ impl Default for Uploads {
             window_ns: 7 * 24 * HOUR_NS,
             device: 3,
             select: Select::First,
+            signatures: Vec::new(),
         }
     }
 }

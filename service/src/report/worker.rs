@@ -15,7 +15,9 @@ use crate::consent::{Allowed, CHOICES};
 use crate::engine::Report;
 use crate::os::{System, Waker};
 use crate::store::{PublishError, Store, MAX_STATE_BYTES};
+use crate::upload::Kind;
 
+use super::leaving::{self, Next};
 use super::write::WriteJob;
 
 /// Name of the list of admitted reports in the store.
@@ -52,6 +54,33 @@ pub enum Job {
         allowed: Box<Allowed>,
         /// The client that waits for it, and its answer.
         client: Option<(u64, String)>,
+    },
+    /// Say what may leave the device next.
+    NextUpload {
+        /// The client that asks.
+        client: u64,
+        /// What is allowed.
+        allowed: Box<Allowed>,
+        /// This report counts as an upload from now on.
+        admitted: Option<Report>,
+    },
+    /// The collector has a part of a report.
+    Uploaded {
+        /// The client that says so.
+        client: u64,
+        /// The report.
+        report: Report,
+        /// The part.
+        kind: Kind,
+    },
+    /// Show what may leave of a report.
+    Preview {
+        /// The client that asks.
+        client: u64,
+        /// What is allowed.
+        allowed: Box<Allowed>,
+        /// The report.
+        report: Report,
     },
     /// Say which reports there are.
     List {
@@ -115,6 +144,13 @@ pub enum Outcome {
         file: File,
         /// The report as JSON.
         json: String,
+    },
+    /// Of [`Job::NextUpload`]: a report that may leave if it may count as an upload.
+    Candidate {
+        /// The client.
+        client: u64,
+        /// The report.
+        report: Report,
     },
     /// Of [`Job::ReadPolicy`].
     Policy {
@@ -285,6 +321,29 @@ impl Disk {
                 client,
                 result: self.save_choices(&text),
             },
+            Job::NextUpload {
+                client,
+                allowed,
+                admitted,
+            } => self.next_upload(client, &allowed, admitted),
+            Job::Uploaded {
+                client,
+                report,
+                kind,
+            } => Outcome::Answer {
+                client,
+                result: leaving::done(store, report, kind)
+                    .map(|()| Vec::new())
+                    .map_err(|e| e.to_string()),
+            },
+            Job::Preview {
+                client,
+                allowed,
+                report,
+            } => Outcome::Answer {
+                client,
+                result: leaving::preview(store, &allowed, report).map_err(|e| missing(report, &e)),
+            },
             Job::Enforce { allowed, client } => self.enforce(&allowed, client),
             Job::List { client } => Outcome::Answer {
                 client,
@@ -343,6 +402,30 @@ impl Disk {
         Err(problem)
     }
 
+    fn next_upload(&mut self, client: u64, allowed: &Allowed, admitted: Option<Report>) -> Outcome {
+        let lost = admitted.is_some() && !self.are_limits_saved;
+        let next = match lost {
+            true => Err(io::Error::other("the list of uploads could not be saved")),
+            false => leaving::next(&mut self.store, allowed, admitted),
+        };
+        match next {
+            Ok(Next::Item(item)) => Outcome::Opened {
+                client,
+                file: item.file,
+                json: item.line,
+            },
+            Ok(Next::Candidate(report)) => Outcome::Candidate { client, report },
+            Ok(Next::Nothing) => Outcome::Answer {
+                client,
+                result: Ok(vec!["nothing there is no report to be sent".to_owned()]),
+            },
+            Err(e) => Outcome::Answer {
+                client,
+                result: Err(e.to_string()),
+            },
+        }
+    }
+
     fn enforce(&mut self, allowed: &Allowed, client: Option<(u64, String)>) -> Outcome {
         let result = self.store.retain(|entry| allowed.allows(entry));
         match client {
@@ -385,6 +468,9 @@ fn failed(job: &Job) -> Outcome {
         Job::List { client }
         | Job::Open { client, .. }
         | Job::Remove { client, .. }
+        | Job::NextUpload { client, .. }
+        | Job::Uploaded { client, .. }
+        | Job::Preview { client, .. }
         | Job::Save { client, .. } => Outcome::Answer {
             client: *client,
             result: Err(why()),

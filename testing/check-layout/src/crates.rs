@@ -33,6 +33,7 @@ const LAYERS: &[Layer] = &[
         &["codegen-*", "runtime", "trace-format", "trace-query"],
     ),
     device("service", &["trace-format", "trace-query"]),
+    device("uploader", &[]),
     host("rom/blueprint", &[]),
     host("rom", &["rom/blueprint"]),
     host("host/decoder", &["trace-format", "trace-query"]),
@@ -65,6 +66,7 @@ const LAYERS: &[Layer] = &[
     host("lab", &["rom/blueprint", "trace-format"]),
     host("testing/testkit", &["trace-format"]),
     host("testing/codegen-check", &["codegen-core"]),
+    host("testing/collector", &[]),
     host(
         "testing/*",
         &[
@@ -99,7 +101,11 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Folders of crates that tests of any crate may use.
-const FOR_TESTS: &[&str] = &["testing/testkit", "testing/codegen-check"];
+const FOR_TESTS: &[&str] = &[
+    "testing/testkit",
+    "testing/codegen-check",
+    "testing/collector",
+];
 /// Folders of crates that tests of host crates may use in addition: test machinery proves one side by the other.
 const FOR_HOST_TESTS: &[&str] = &[
     "host/*",
@@ -120,6 +126,7 @@ const DEVICE_MAY_USE: &[(&str, &str)] = &[
     ("loom", "model check; only with the feature of its name"),
     ("lz4_flex", "compression of a file's sections"),
     ("once_cell", "lazy initialization"),
+    ("rustls", "the uploader's connections, with ring"),
     ("serde", "the service's policy, and facts of its reports"),
     ("thiserror", "error types"),
     ("toml", "the service's policy and detectors"),

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The disk's part of uploads: which report may leave next, and its bytes.
+
+use std::fs;
+use std::io::{self, Read as _};
+
+use hindsight_trace_query::{Answer, MAX_FILE_BYTES};
+
+use crate::consent::Allowed;
+use crate::engine::Report;
+use crate::policy::Level;
+use crate::store::{Entry, State, Store};
+use crate::upload::{document, Device, Item, Kind, Sent, DEVICE, SENT};
+
+/// Methods that a text names.
+const METHODS: usize = 40;
+
+/// What may leave next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// This file.
+    Item(Item),
+    /// This report, if it may count as an upload.
+    Candidate(Report),
+    /// Nothing.
+    Nothing,
+}
+
+/// Reports that may leave, as saved. A list that is damaged has all reports: none leaves twice.
+fn load(store: &mut Store) -> Sent {
+    let problem = match store.load_state(SENT) {
+        State::Missing => return Sent::default(),
+        State::Damaged(why) => why,
+        State::Found(text) => match Sent::from_toml(&text) {
+            Some(sent) => return sent,
+            None => "it is no list of reports".to_owned(),
+        },
+    };
+    store.note(format!(
+        "the list of uploads: {problem}; none of the reports until now is uploaded"
+    ));
+    let sent = Sent::all(store.reports().map(|entry| entry.report));
+    if let Err(e) = store.save_state(SENT, &sent.to_toml()) {
+        store.note(format!("the list of uploads cannot be saved: {e}"));
+    }
+    sent
+}
+
+/// What the device is called; a new secret if there is none that can be read.
+fn device(store: &mut Store, allowed: &Allowed) -> io::Result<Device> {
+    let secret = match store.load_state(DEVICE) {
+        State::Found(secret) => secret,
+        _ => {
+            let mut bytes = [0; 32];
+            fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+            let secret: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+            store.save_state(DEVICE, &secret)?;
+            secret
+        }
+    };
+    Ok(Device {
+        secret,
+        user: allowed.person.user,
+        region: allowed.person.region.clone(),
+        policy: allowed.policy.revision,
+    })
+}
+
+/// The text about a report at the level that holds now; `None`: there is no consent.
+///
+/// # Errors
+/// If there is no such report, or its trace cannot be read.
+pub(super) fn text(
+    store: &mut Store,
+    allowed: &Allowed,
+    report: Report,
+) -> io::Result<Option<(String, Level)>> {
+    let (file, entry) = store.open_report(report)?;
+    let (entry, level) = (entry.clone(), allowed.level(entry));
+    if level == Level::None || !allowed.allows(&entry) {
+        return Ok(None);
+    }
+    if file.metadata()?.len() > MAX_FILE_BYTES {
+        return Err(io::Error::other(
+            "its trace is too long for a summary on the device",
+        ));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+    let signatures = match level >= Level::Signatures {
+        true => allowed.policy.uploads.signatures.as_slice(),
+        false => &[],
+    };
+    let answer = Answer::of(&bytes, signatures, METHODS).map_err(io::Error::other)?;
+    let device = device(store, allowed)?;
+    Ok(Some((document(&entry, &answer, &device, level), level)))
+}
+
+/// The parts of a report that may leave, as lines for people: exactly the text, and the hash of a trace.
+pub(super) fn preview(
+    store: &mut Store,
+    allowed: &Allowed,
+    report: Report,
+) -> io::Result<Vec<String>> {
+    let Some((text, level)) = text(store, allowed, report)? else {
+        return Err(io::Error::other(
+            "nothing of it may leave: there is no consent",
+        ));
+    };
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if level == Level::Full {
+        let (file, _) = store.open_report(report)?;
+        let item = Item::of_file(report, Kind::Trace, file)?;
+        lines.push(format!(
+            "and the trace, which 'get {report}' hands out: {}",
+            item.line
+        ));
+    }
+    Ok(lines)
+}
+
+/// What may leave next. `admitted`: this report counts as an upload from now on.
+///
+/// # Errors
+/// If it cannot be written down, or read.
+pub(super) fn next(
+    store: &mut Store,
+    allowed: &Allowed,
+    admitted: Option<Report>,
+) -> io::Result<Next> {
+    let mut sent = load(store);
+    sent.retain(|report| store.reports().any(|entry| entry.report == report));
+    if let Some(report) = admitted {
+        sent.admit(report);
+        store.save_state(SENT, &sent.to_toml())?;
+    }
+    let entries: Vec<Entry> = store.reports().cloned().collect();
+    for entry in entries.iter().filter(|entry| allowed.allows(entry)) {
+        let report = entry.report;
+        let with_trace = allowed.level(entry) == Level::Full;
+        let item = match sent.next_part(report, with_trace) {
+            None => continue,
+            Some(Kind::Text) => match text(store, allowed, report) {
+                Ok(Some((text, _))) => Item::of_text(report, &text)?,
+                Ok(None) => continue,
+                // It will not be better the next time: the other reports must not wait for it.
+                Err(e) => {
+                    store.note(format!("report {report} is not uploaded: {e}"));
+                    done(store, report, Kind::Text)?;
+                    done(store, report, Kind::Trace)?;
+                    continue;
+                }
+            },
+            Some(kind) => Item::of_file(report, kind, store.open_report(report)?.0)?,
+        };
+        return Ok(Next::Item(item));
+    }
+    let uploads = &allowed.policy.uploads;
+    let is_candidate = |entry: &&Entry| {
+        let is_selected = uploads.is_selected(entry.severity(), entry.uid, &entry.process);
+        is_selected && allowed.allows(entry) && !sent.is_admitted(entry.report)
+    };
+    let candidate = entries.iter().find(is_candidate);
+    Ok(candidate.map_or(Next::Nothing, |entry| Next::Candidate(entry.report)))
+}
+
+/// The collector has this part.
+///
+/// # Errors
+/// If it cannot be written down: it will be sent again, and the collector says that it has it.
+pub(super) fn done(store: &mut Store, report: Report, kind: Kind) -> io::Result<()> {
+    let mut sent = load(store);
+    sent.done(report, kind);
+    store.save_state(SENT, &sent.to_toml())
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What may leave the device, asked for by the uploader's socket.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use common::{
+    as_child, hello, image, memory, parents_line, say, wait_for, Connection, Peer, Service, POLICY,
+};
+use hindsight_service::os::{receive_packet, Packet};
+use hindsight_service::upload::Sha256;
+
+#[test]
+#[ignore = "runs only as a child of the tests below"]
+fn child_that_joins_and_waits() {
+    let Some((folder, name)) = as_child() else {
+        return;
+    };
+    let memory = memory(&image(&name, 10));
+    let connection = Connection::join(&folder, &hello(&name), &memory);
+    connection.wait_for_welcome();
+    say("joined");
+    parents_line();
+}
+
+struct Setup {
+    service: Service,
+    folder: tempfile::TempDir,
+}
+
+/// What the uploader is handed.
+#[derive(Debug)]
+struct Handed {
+    words: Vec<String>,
+    bytes: Vec<u8>,
+}
+
+impl Setup {
+    fn new(policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("uploads").to_str().unwrap().to_owned();
+        let service = Service::start(policy, &["--uploads", &path]);
+        Setup { service, folder }
+    }
+
+    fn reports(&self, count: usize) {
+        for _ in 0..count {
+            let before = self.service.reports().len();
+            let mut peer = Peer::start(
+                "child_that_joins_and_waits",
+                self.service.folder.path(),
+                "app",
+            );
+            peer.wait_for("joined");
+            peer.kill();
+            self.service.wait_for_reports(before + 1);
+        }
+    }
+
+    fn ask(&self, command: &str) -> (String, Option<File>) {
+        let path = self.folder.path().join("uploads");
+        let mut stream = UnixStream::connect(path).unwrap();
+        writeln!(stream, "{command}").unwrap();
+        let mut buffer = [0; 4096];
+        stream.set_nonblocking(true).unwrap();
+        wait_for("an answer", || {
+            match receive_packet(stream.as_fd(), &mut buffer) {
+                Ok(Packet::Nothing) => None,
+                Ok(Packet::Bytes {
+                    length, descriptor, ..
+                }) => {
+                    let text = String::from_utf8(buffer[..length].to_vec()).unwrap();
+                    Some((text, descriptor.map(File::from)))
+                }
+                Ok(Packet::End) | Err(_) => Some((String::new(), None)),
+            }
+        })
+    }
+
+    fn next(&self) -> Handed {
+        let (text, file) = self.ask("next");
+        let line = text.lines().nth(1).unwrap_or_else(|| panic!("{text}"));
+        let words = line.split(' ').map(str::to_owned).collect();
+        let mut bytes = Vec::new();
+        if let Some(mut file) = file {
+            file.read_to_end(&mut bytes).unwrap();
+        }
+        Handed { words, bytes }
+    }
+
+    /// Takes a part, and says that it has arrived.
+    fn send(&self) -> Handed {
+        let handed = self.next();
+        assert_eq!(handed.words[0], "item", "{handed:?}");
+        assert_eq!(handed.words[3], handed.bytes.len().to_string());
+        assert_eq!(handed.words[4], Sha256::of(&handed.bytes));
+        let (text, _) = self.ask(&format!("done {} {}", handed.words[1], handed.words[2]));
+        assert_eq!(text, "ok\n");
+        handed
+    }
+
+    fn assert_nothing(&self, why: &str) {
+        let handed = self.next();
+        assert_eq!(handed.words[0], "nothing", "{handed:?}");
+        assert!(handed.words.join(" ").contains(why), "{handed:?}");
+    }
+}
+
+fn at_level(level: &str) -> String {
+    POLICY.replace("unasked = \"full\"", &format!("unasked = \"{level}\""))
+}
+
+#[test]
+fn the_text_that_leaves_is_the_one_that_is_shown() {
+    let signature = "[[uploads.signature]]\nname = \"work\"\nstack = [\"com.example.Main.work\"]\n";
+    for (level, has_names, has_trace) in [
+        ("summary", false, false),
+        ("signatures", true, false),
+        ("full", true, true),
+    ] {
+        let setup = Setup::new(&(at_level(level) + signature));
+        setup.reports(1);
+        let id = setup.service.reports()[0]["report"].to_string();
+        let mut shown = setup.service.ask(&format!("preview {id}"));
+        assert_eq!(shown.remove(0), "ok");
+        let last = shown.last().unwrap().clone();
+        if has_trace {
+            shown.pop();
+        }
+        let text = shown.join("\n") + "\n";
+        // Twice the same until it has arrived.
+        assert_eq!(setup.next().bytes, setup.next().bytes);
+        let handed = setup.send();
+        assert_eq!(String::from_utf8(handed.bytes).unwrap(), text);
+        assert_eq!(handed.words[2], "text");
+        assert!(text.contains(&format!("\nlevel {level}\n")), "{text}");
+        assert_eq!(text.contains("com.example.Main.work"), has_names, "{text}");
+        assert_eq!(text.contains("\nprocess app\n"), has_names, "{text}");
+        assert_eq!(text.contains("  yes  10  "), has_names, "{text}");
+        assert_eq!(text.contains("\nreason "), has_trace, "{text}");
+        if has_trace {
+            let trace = setup.send();
+            assert!(last.ends_with(&trace.words.join(" ")), "{last}");
+            assert_eq!(
+                trace.bytes,
+                setup.service.trace(&setup.service.reports()[0])
+            );
+        }
+        setup.assert_nothing("no report");
+    }
+}
+
+#[test]
+fn nothing_leaves_without_consent_or_after_a_withdrawal() {
+    let mut setup = Setup::new(&at_level("none"));
+    setup.assert_nothing("no report");
+    setup.service.ask("consent set signatures");
+    setup.reports(1);
+    assert_eq!(setup.next().words[0], "item");
+    let id = setup.service.reports()[0]["report"].to_string();
+    // The choices are lost: the report is there, and does not leave.
+    setup.service.kill();
+    fs::write(setup.service.path("store").join("consent.state"), "?").unwrap();
+    setup.service.start_again();
+    assert_eq!(setup.service.reports().len(), 1);
+    setup.assert_nothing("no report");
+    let shown = setup.service.ask(&format!("preview {id}"));
+    assert!(shown[0].contains("there is no consent"), "{shown:?}");
+    setup.service.ask("consent set signatures");
+    assert_eq!(setup.next().words[0], "item");
+    setup.service.ask("consent withdraw");
+    setup.assert_nothing("no report");
+}
+
+#[test]
+fn three_reports_a_week_leave_also_over_restarts() {
+    let mut setup = Setup::new(&at_level("summary"));
+    setup.reports(5);
+    for _ in 0..3 {
+        // An uploader that is killed asks again: the report counts once.
+        setup.next();
+        setup.service.kill();
+        setup.service.start_again();
+        setup.next();
+        assert_eq!(setup.send().words[2], "text");
+    }
+    setup.assert_nothing("limit of uploads is reached");
+    setup.service.kill();
+    setup.service.start_again();
+    setup.assert_nothing("limit of uploads is reached");
+    // A lost list of limits admits nothing; a report that was admitted may leave.
+    setup.service.kill();
+    fs::write(setup.service.path("store").join("limits.state"), "").unwrap();
+    setup.service.start_again();
+    setup.assert_nothing("list of uploads was lost");
+}
+
+#[test]
+fn a_lost_list_of_uploads_lets_nothing_leave_twice() {
+    let mut setup = Setup::new(&at_level("summary"));
+    setup.reports(2);
+    setup.send();
+    setup.service.kill();
+    fs::write(setup.service.path("store").join("uploads.state"), "?").unwrap();
+    setup.service.start_again();
+    setup.assert_nothing("no report");
+    assert!(setup.service.log().contains("the list of uploads"));
+    setup.reports(1);
+    assert_eq!(
+        setup.send().words[1],
+        setup.service.reports()[2]["report"].to_string()
+    );
+}
+
+#[test]
+fn a_policy_selects_which_reports_leave() {
+    let campaign = "[uploads]\nselect = \"campaign\"\ncampaign = [\"com.other\"]\n";
+    let setup = Setup::new(&(at_level("signatures") + campaign));
+    setup.reports(1);
+    setup.assert_nothing("no report");
+    let setup = Setup::new(&(at_level("signatures") + &campaign.replace("com.other", "app")));
+    setup.reports(1);
+    assert_eq!(setup.next().words[0], "item");
+    let setup = Setup::new(&(at_level("signatures") + "[uploads]\nselect = \"severe\"\n"));
+    setup.reports(1);
+    assert_eq!(setup.next().words[0], "item");
+    let setup = Setup::new(&(at_level("signatures") + "[uploads]\ndevice = 0\n"));
+    setup.reports(1);
+    setup.assert_nothing("limit of uploads is reached");
+}
+
+#[test]
+fn the_uploaders_socket_serves_nothing_else() {
+    let setup = Setup::new(&at_level("full"));
+    setup.reports(1);
+    for command in [
+        "status",
+        "reports",
+        "get 1",
+        "policy default",
+        "consent show",
+        "done x text",
+        "done 1 all",
+        "",
+    ] {
+        let (text, file) = setup.ask(command);
+        assert!(text.starts_with("error "), "{command}: {text}");
+        assert!(file.is_none());
+    }
+    assert_eq!(setup.service.reports().len(), 1);
+    // Nor does the other socket hand out what may leave.
+    assert!(setup.service.ask("next")[0].starts_with("error "));
+}
+
+#[test]
+fn a_device_has_another_name_for_each_app() {
+    use hindsight_service::upload::Device;
+    let device = |secret: &str| Device {
+        secret: secret.into(),
+        ..Device::default()
+    };
+    let name = device("a").name_for(10_001);
+    assert_eq!(name, device("a").name_for(10_001));
+    assert_ne!(name, device("a").name_for(10_002));
+    assert_ne!(name, device("b").name_for(10_001));
+    assert_eq!(name.len(), 64);
+}
