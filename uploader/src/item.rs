@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::send::SendError;
+use crate::error::SendError;
 
 /// Longest answer of the service, bytes.
 const MAX_ANSWER: usize = 4096;

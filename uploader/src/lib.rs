@@ -4,6 +4,7 @@
 
 mod backoff;
 mod conditions;
+mod error;
 mod http;
 mod item;
 mod options;
@@ -14,10 +15,11 @@ use std::thread::sleep;
 
 pub use backoff::Backoff;
 pub use conditions::Conditions;
+pub use error::SendError;
 pub use http::{parse_head, Head, MAX_HEAD_BYTES};
 pub use item::{Item, Service};
 pub use options::{parse, Options, HELP};
-pub use send::{send, SendError};
+pub use send::send;
 pub use tls::{client, Collector};
 
 /// What a run came to.

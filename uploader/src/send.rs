@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One item: from where the collector has it to its end.
 
-use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::conditions::Conditions;
+use crate::error::SendError;
 use crate::http::Head;
 use crate::item::Item;
 use crate::tls::Collector;
@@ -13,23 +13,6 @@ use crate::tls::Collector;
 const PIECE: u64 = 256 << 10;
 /// The collector may have another offset than the last piece led to so often: two uploads of one item may meet.
 const MAX_SURPRISES: u32 = 3;
-
-/// Why an item is not sent.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// hindsightd.
-    #[error("hindsightd: {0}")]
-    Service(io::Error),
-    /// The network, TLS, or the time for a request.
-    #[error("the collector cannot be reached, or its certificate is not trusted: {0}")]
-    Network(io::Error),
-    /// The collector breaks the protocol.
-    #[error("the collector does not keep to the protocol of docs/upload.md: {0}")]
-    Protocol(&'static str),
-    /// The collector does not take it.
-    #[error("the collector answers with status {0}")]
-    Status(u16),
-}
 
 /// Sends the rest of an item. Returns whether the collector has all of it; if not, the conditions are not met any more.
 ///

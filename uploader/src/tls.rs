@@ -11,8 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use crate::error::SendError;
 use crate::http::{parse_head, Head};
-use crate::send::SendError;
 
 /// The collector, and how to reach it.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustls::{ServerConnection, Stream};
 use sha2::{Digest as _, Sha256};
 
-use crate::{locked, Configs, Mode, Received, Shared};
+use crate::model::{locked, Configs, Mode, Received, Shared};
 
 /// Longest head and longest item that are taken.
 const MAX_HEAD: usize = 8 << 10;
