@@ -8,13 +8,13 @@ use hindsight_codegen_core::StubSite;
 use hindsight_codegen_thumb2::Thumb2;
 use hindsight_codegen_x86_64::X86_64;
 use hindsight_runtime::rules::{Identity, NumberedRule, RuleReport, RuleState, Target};
-use hindsight_runtime::{Host, ProcessIdentity, Severity};
+use hindsight_runtime::{Host, MessageLimits, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 
 use crate::control::{
     self, class_linked, class_loader_unloading, crashed, guarded, process_in_background,
-    register_name, shutdown, snapshot, thread_exiting, thread_in_foreground, thread_name_command,
-    thread_renamed, thread_started, trace_thread, trim_memory,
+    register_name, shutdown, snapshot, stacks_wanted, thread_exiting, thread_in_foreground,
+    thread_name_command, thread_renamed, thread_started, trace_thread, trim_memory,
 };
 use crate::emitter::{self, emit, Emitted};
 use crate::modified_utf8::decode;
@@ -141,6 +141,8 @@ pub(crate) mod ffi {
         fn thread_in_foreground(tid: u32);
         /// The user does not see the process, or not any more.
         fn process_in_background();
+        /// The system asks for the stacks of all threads, as it does when the process does not respond.
+        fn stacks_wanted();
         /// The system needs memory: gives the memory of the rings of calls back.
         fn trim_memory();
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was
@@ -178,6 +180,7 @@ pub(crate) mod ffi {
         fn BytesOfHighArenas() -> u64;
         fn IsAmbiguousMethodWord(word: u64) -> bool;
         fn SetEventCategories(categories: u32);
+        fn SetMessageLimits(slow_ms: u64, stuck_ms: u64, quiet_ms: u64);
         fn SetRules(rules: &[RuleSpec]);
         fn RuleReports() -> Vec<RuleReport>;
     }
@@ -283,6 +286,10 @@ impl Host for Art {
 
     fn set_event_categories(&self, categories: u32) {
         ffi::SetEventCategories(categories);
+    }
+
+    fn set_message_limits(&self, limits: MessageLimits) {
+        ffi::SetMessageLimits(limits.slow_ms, limits.stuck_ms, limits.quiet_ms);
     }
 
     fn set_rules(&self, rules: &[NumberedRule]) {

@@ -127,6 +127,10 @@ pub(crate) fn process_in_background() {
     with_recorder("process_in_background", (), Recorder::process_in_background);
 }
 
+pub(crate) fn stacks_wanted() {
+    with_recorder("stacks_wanted", (), Recorder::stacks_wanted);
+}
+
 pub(crate) fn trim_memory() {
     with_recorder("trim_memory", (), Recorder::trim_memory);
 }

@@ -9,7 +9,7 @@ use hindsight_lab::{Execution, Framework, Isa, Lab, Parts, Release, Variant};
 
 const EXPECTED: &str = "\
 ended: a message on watched took N ms, over 100 ms: WatchdogTest$1, 0x7
-stuck: a message on watched has been running for N ms, over 100 ms: now in ...
+stuck: a message on watched has been running for N ms, over 300 ms: now in ...
 idle: true
 woken: true
 idle again: true

@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use hindsight_trace_format::protocol::Configuration;
+use hindsight_trace_format::protocol::{AppDetector, Configuration, DetectorRules};
 
 use crate::config::{Categories, StackIntervals};
+use crate::detectors::Found;
 use crate::rewind::Rewind;
 
 /// The outcome of a request for a snapshot.
@@ -29,6 +30,8 @@ pub(crate) enum Trigger {
     Program,
     /// An exception that nothing caught; it comes once.
     Crash,
+    /// A detector of this process, by the rules of the service: for the service only.
+    Detector(AppDetector),
     /// A user by a command.
     User,
 }
@@ -60,6 +63,8 @@ pub(crate) enum ServiceCommand {
     Room(u64),
     /// The process needs more room.
     Needs,
+    /// The detectors follow these rules from now on.
+    Detectors(u64, DetectorRules),
     /// The connection with this number is lost.
     Lost(u64),
 }
@@ -115,6 +120,8 @@ pub(crate) enum Command {
     Status { reply: mpsc::Sender<String> },
     /// The system service says something. No reply by this way.
     Service(ServiceCommand),
+    /// A detector found something. No reply.
+    Detected(Found),
     /// A thread took a stack while the control thread slept. No reply.
     ThreadRuns,
     /// End the control thread.

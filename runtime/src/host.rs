@@ -19,6 +19,17 @@ pub enum Severity {
     Error,
 }
 
+/// Limits of the watchdog of the main looper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageLimits {
+    /// The longest time of a message that is not reported, ms; 0: such messages are not looked for.
+    pub slow_ms: u64,
+    /// A message that runs for longer is reported before it ends, ms; 0: such messages are not looked for.
+    pub stuck_ms: u64,
+    /// No report within this time after another one, ms.
+    pub quiet_ms: u64,
+}
+
 /// Facts about the process that only the managed runtime knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIdentity {
@@ -93,6 +104,10 @@ pub trait Host: Send + Sync + 'static {
     /// How each rule of [`set_rules`](Self::set_rules) is followed now, in their order.
     fn rule_reports(&self) -> Vec<RuleReport> {
         Vec::new()
+    }
+    /// The watchdog of the main looper has these limits from now on.
+    fn set_message_limits(&self, limits: MessageLimits) {
+        let _ = limits;
     }
     /// The process's name, and facts for the trace.
     fn identity(&self) -> ProcessIdentity;

@@ -23,6 +23,7 @@
 //! | `control` | the control thread: snapshots, status, retention of rings, and where its commands come from |
 //! | `session`, `registry`, `journal`, `names` | the state that all threads share |
 //! | `service` | the connection to the system service |
+//! | `detectors` | what the process's own events say about stalls |
 //! | `handshake` | how a thread agrees to a change of its ring |
 //! | `panics`, `unwinding` | messages of panics in the log; no build without unwinding |
 //! | `fork` | what a forked child of the process must not do |
@@ -52,6 +53,7 @@ pub mod config;
 mod control;
 #[cfg(not(feature = "loom"))]
 mod crash;
+mod detectors;
 mod folder;
 mod fork;
 mod handshake;
@@ -83,7 +85,7 @@ pub use command::{NanoscopeCommand, SnapshotOutcome};
 pub use config::{Config, ConfigError, ThreadSelection};
 pub use control::nanoscope::thread_name_command;
 pub use handshake::TracedThread;
-pub use host::{Host, ProcessIdentity, Severity};
+pub use host::{Host, MessageLimits, ProcessIdentity, Severity};
 pub use panics::log_panics;
 pub use recorder::Recorder;
 pub use rewind::Rewind;

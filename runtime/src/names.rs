@@ -53,6 +53,13 @@ impl Names {
         number
     }
 
+    /// The name with this number; empty if there is none.
+    pub(crate) fn text(&self, number: u32) -> String {
+        let place = (number as usize).checked_sub(1);
+        let name = place.and_then(|place| self.names.get(place));
+        name.cloned().unwrap_or_default()
+    }
+
     /// The names, for a file.
     pub(crate) fn strings(&self) -> Strings {
         Strings {

@@ -98,6 +98,8 @@ impl Recorder {
             let _ = control_thread.join();
             return Err(io::Error::other("the control thread could not be attached"));
         }
+        let detected = commands.clone();
+        (session.detectors).set_sink(move |found| drop(detected.send(Command::Detected(found))));
         let socket = session.config.socket.as_ref().and_then(|path| {
             ControlSocket::listen(path, commands.clone())
                 .inspect_err(|e| {
@@ -266,6 +268,14 @@ impl Recorder {
     pub fn process_in_background(&self) {
         if !self.is_child() {
             let _ = self.commands.send(Command::LeftForeground);
+        }
+    }
+
+    /// The system asks for the stacks of all threads, as it does when the process does not respond (SIGQUIT). Does not wait for
+    /// anything.
+    pub fn stacks_wanted(&self) {
+        if !self.is_child() {
+            self.session.detectors.stacks_wanted(std::process::id());
         }
     }
 

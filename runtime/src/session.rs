@@ -11,6 +11,7 @@ use hindsight_trace_format::container::{ClockSample, Consent, RingMode};
 use crate::balance;
 use crate::clock;
 use crate::config::Config;
+use crate::detectors::{Detectors, ThreadWatch};
 use crate::handshake::sampling::Sampling;
 use crate::handshake::TracedThread;
 use crate::host::Host;
@@ -72,6 +73,8 @@ pub(crate) struct Session {
     refused_rings: AtomicU64,
     #[cfg(feature = "check-balance")]
     balance: Mutex<balance::Report>,
+    /// Look at the events of all threads.
+    pub(crate) detectors: Arc<Detectors>,
     /// New threads get a request word.
     #[cfg(feature = "lock-free")]
     lock_free: bool,
@@ -107,6 +110,7 @@ impl Session {
             stacks: Arc::new(ProcessStacks::new(&config.stacks, started, shared_ref)),
             started,
             registry: Registry::new(max_rings),
+            detectors: Arc::new(Detectors::new(shared_ref.filter(|_| link.is_some()))),
             rewind: RewindLimit::new(config.rewind, started),
             journal: Mutex::default(),
             names: Mutex::new(Names::new(shared_ref)),
@@ -172,6 +176,9 @@ impl Session {
         let mut thread = unsafe { TracedThread::new_in_process(tid, number, name, words, spool) };
         let is_main = tid == std::process::id();
         thread.set_sampling(Sampling::new(Arc::clone(&self.stacks), is_main));
+        if self.link.is_some() {
+            thread.set_watch(ThreadWatch::new(&self.detectors, tid, is_main));
+        }
         thread.trace().set_events(self.categories());
         self.set_up_rewinding(&thread);
         thread

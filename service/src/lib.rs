@@ -9,6 +9,7 @@
 pub mod commands;
 pub mod consent;
 pub mod daemon;
+pub mod detectors;
 pub mod engine;
 pub mod ffi;
 mod json;

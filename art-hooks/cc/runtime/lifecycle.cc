@@ -30,6 +30,7 @@
 #include "naming_check.h"
 #include "nativehelper/scoped_local_ref.h"
 #include "runtime.h"
+#include "runtime_callbacks.h"
 #include "scoped_thread_state_change-inl.h"
 #include "thread-current-inl.h"
 #include "thread_list.h"
@@ -76,6 +77,22 @@ bridge::StubTable Stubs() {
   return {to_bridge(RecordingStubs()), to_bridge(SlowPathStubs()), entry_slot};
 }
 
+// The signal catcher has written the stacks of all threads, because somebody sent SIGQUIT.
+class StackDumps final : public RuntimeSigQuitCallback {
+ public:
+  void SigQuit() override {
+    if (running.load(std::memory_order_acquire)) {
+      bridge::stacks_wanted();
+    }
+  }
+};
+
+// The list has a lock of its own, so that the other threads need not be suspended.
+void WatchStackDumps(Runtime* runtime) NO_THREAD_SAFETY_ANALYSIS {
+  static StackDumps dumps;
+  runtime->GetRuntimeCallbacks()->AddRuntimeSigQuitCallback(&dumps);
+}
+
 }  // namespace
 
 void Start(JNIEnv* env) {
@@ -103,6 +120,7 @@ void Start(JNIEnv* env) {
   // A zygote's child comes here after the fork.
   pthread_atfork(nullptr, nullptr, StopInForkedChild);
   RecordGcPauses();
+  WatchStackDumps(runtime);
   started.store(true, std::memory_order_release);
   running.store(true, std::memory_order_release);
   ThreadStarted(Thread::Current());

@@ -86,6 +86,20 @@ impl DeviceApp {
         self.expect("ok")
     }
 
+    /// Tells the app to do something, and returns the line that it answers.
+    ///
+    /// # Errors
+    /// If it ends, or does not answer.
+    pub fn question(&mut self, command: &str) -> Result<String> {
+        self.tell(command)?;
+        self.lines.recv_timeout(LIMIT).map_err(|fault| {
+            let log = self.log.display();
+            Error::Other(format!(
+                "an app does not answer '{command}': {fault} (its log is {log})"
+            ))
+        })
+    }
+
     /// Waits for this line. Reports of stalls are passed over.
     fn expect(&mut self, expected: &str) -> Result<()> {
         let fault = loop {

@@ -23,6 +23,8 @@ const MAIN_CLASS: &str = "com.example.device.DeviceApp";
 pub struct Device {
     framework: Framework,
     app: App,
+    /// The app's class with `main`.
+    main_class: &'static str,
     /// The program hindsightd.
     program: PathBuf,
     folder: PathBuf,
@@ -41,9 +43,24 @@ impl Device {
         folder: &Path,
     ) -> Result<Device> {
         let app = framework.compile_app("device", &checkout.join("lab/device"))?;
+        Self::with_app(framework, app, MAIN_CLASS, program, folder)
+    }
+
+    /// As [`Device::new`], with another app, and its class with `main`. The app must print `ready` when it takes commands.
+    ///
+    /// # Errors
+    /// If a folder cannot be made.
+    pub fn with_app(
+        framework: &Framework,
+        app: App,
+        main_class: &'static str,
+        program: &Path,
+        folder: &Path,
+    ) -> Result<Device> {
         let device = Device {
             framework: framework.clone(),
             app,
+            main_class,
             program: program.to_owned(),
             folder: folder.to_owned(),
         };
@@ -85,7 +102,7 @@ impl Device {
     /// # Errors
     /// If it cannot be started, or ends at once.
     pub fn start_app(&self, execution: Execution, configuration: &str) -> Result<DeviceApp> {
-        let mut command = self.framework.app_command(&self.app, MAIN_CLASS, execution);
+        let mut command = (self.framework).app_command(&self.app, self.main_class, execution);
         let service = self.socket();
         command.env(
             "HINDSIGHT",

@@ -245,6 +245,11 @@ fn real_counter() -> u64 {
     native::read()
 }
 
+/// CLOCK_MONOTONIC, ns: the clock of frames and input events.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
 /// CLOCK_BOOTTIME, ns.
 pub(crate) fn boottime_ns() -> u64 {
     clock_ns(libc::CLOCK_BOOTTIME)

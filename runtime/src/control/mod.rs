@@ -235,6 +235,13 @@ impl<'a> ControlThread<'a> {
                 let status = status::status(self.session, handshake, counts);
                 let _ = reply.send(status);
             }
+            Command::Detected(found) => {
+                let names = self.session.names();
+                let reason = found.reason(|name| names.text(name));
+                drop(names);
+                // What becomes of it is the service's own.
+                let _ = self.snapshot(&reason, found.tid, Trigger::Detector(found.detector));
+            }
             Command::ThreadRuns | Command::Shutdown => {}
         }
     }
@@ -273,6 +280,9 @@ impl<'a> ControlThread<'a> {
     fn snapshot(&mut self, reason: &str, triggered_by: u32, trigger: Trigger) -> SnapshotOutcome {
         if self.service.tell_trigger(reason, triggered_by, trigger) {
             return SnapshotOutcome::Reported;
+        }
+        if matches!(trigger, Trigger::Detector(_)) {
+            return SnapshotOutcome::Failed("there is no service".into());
         }
         if trigger == Trigger::Crash && !self.session.config.snapshot_at_crash {
             return SnapshotOutcome::Failed("snapshot-at-crash is not configured".into());

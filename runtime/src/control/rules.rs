@@ -19,6 +19,7 @@ use crate::session::Session;
 pub(crate) fn load(session: &Session, file: Option<&Path>) -> Result<(), String> {
     let mut new = Rules {
         file: file.map(Path::to_owned),
+        watched: session.rules().watched.clone(),
         ..Rules::default()
     };
     if let Some(file) = file {
@@ -36,7 +37,7 @@ pub(crate) fn load(session: &Session, file: Option<&Path>) -> Result<(), String>
             })
             .collect();
     }
-    session.host.set_rules(&new.rules);
+    session.host.set_rules(&new.all());
     let reports = session.host.rule_reports();
     let failed: Vec<_> = (new.rules.iter())
         .zip(&reports)
@@ -48,6 +49,42 @@ pub(crate) fn load(session: &Session, file: Option<&Path>) -> Result<(), String>
         return Ok(());
     }
     Err(failed.join("; "))
+}
+
+/// Makes events of the calls of these methods, besides the rules of the file, and instead of the methods before. Returns the numbers
+/// of their names, in order; 0 if a method cannot be watched, which is logged.
+pub(crate) fn watch_methods(session: &Session, methods: &[&str]) -> Vec<u32> {
+    let parse = |method: &&str| {
+        let line = format!("method {method} identity=none");
+        let rule = rules::parse(&line).ok().and_then(|mut found| found.pop());
+        let mut rule = rule?;
+        (*method).clone_into(&mut rule.name);
+        Some(rule)
+    };
+    let parsed: Vec<Option<Rule>> = methods.iter().map(parse).collect();
+    let mut names = session.names();
+    let numbered: Vec<Option<NumberedRule>> = (parsed.into_iter())
+        .map(|rule| {
+            let rule = rule?;
+            let number = names.register(&rule.name);
+            Some(NumberedRule { rule, number }).filter(|_| number != 0)
+        })
+        .collect();
+    drop(names);
+    let watched: Vec<NumberedRule> = numbered.iter().flatten().cloned().collect();
+    let mut rules = session.rules();
+    if rules.watched != watched {
+        rules.watched = watched;
+        session.host.set_rules(&rules.all());
+    }
+    let numbers = numbered.iter().zip(methods).map(|(rule, method)| {
+        if rule.is_none() {
+            let message = format!("slow-method: {method} is no method that can be watched");
+            session.host.log(Severity::Warning, &message);
+        }
+        rule.as_ref().map_or(0, |rule| rule.number)
+    });
+    numbers.collect()
 }
 
 /// Refuses rules that record values, unless the configuration allows that, and on a device the build.

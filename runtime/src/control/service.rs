@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::protocol::{
-    Configuration, FromProcess, TakeOutcome, Trigger as Told, TriggerSeverity,
+    AppDetector, Configuration, DetectorRules, FromProcess, TakeOutcome, Trigger as Told,
+    TriggerSeverity,
 };
 
 use hindsight_trace_format::shared::Loss;
@@ -13,7 +14,8 @@ use hindsight_trace_format::shared::Loss;
 use crate::clock;
 use crate::command::{ServiceCommand, Trigger};
 use crate::config;
-use crate::control::{retention, sharing, snapshot};
+use crate::control::{retention, rules, sharing, snapshot};
+use crate::detectors::{watched_methods, AppRules};
 use crate::handshake::Handshake;
 use crate::host::ProcessIdentity;
 use crate::service::Link;
@@ -97,6 +99,10 @@ impl<'a> ServiceRequests<'a> {
                 let rings = self.rings_in_use();
                 link.answer(connection, &FromProcess::Held { rings });
             }
+            ServiceCommand::Detectors(_, rules) => {
+                link.request_done();
+                self.follow(&rules);
+            }
             ServiceCommand::Take(connection, report) => {
                 link.request_done();
                 let outcome = self.take(link, handshake, (connection, report), *evicted);
@@ -147,6 +153,20 @@ impl<'a> ServiceRequests<'a> {
         }
         session.set_consent(configuration.consent);
         evicted
+    }
+
+    /// The detectors follow these rules from now on.
+    fn follow(&self, rules: &DetectorRules) {
+        let session = self.session;
+        let methods = watched_methods(rules).map(|rule| rule.method.as_str());
+        let methods: Vec<&str> = methods.collect();
+        let numbers = rules::watch_methods(session, &methods);
+        let is_any = !rules.rules.is_empty();
+        let followed = AppRules::new(rules, &numbers);
+        session
+            .detectors
+            .set_rules(Some(followed).filter(|_| is_any));
+        (session.host).set_message_limits(AppRules::message_limits(rules));
     }
 
     /// Rings of calls: of threads, of ended threads, and taken ones.
@@ -306,6 +326,7 @@ fn calls(rings: &[TakenRing]) -> u32 {
 
 /// Who has found it, and how bad it is; `None` if it is for the process itself.
 fn detector(reason: &str, trigger: Trigger) -> Option<(TriggerSeverity, &'static str)> {
+    let of = |detector: AppDetector| (detector.spec().severity, detector.spec().name);
     match trigger {
         Trigger::User => None,
         Trigger::Crash => Some((TriggerSeverity::Fatal, "uncaught-exception")),
@@ -313,8 +334,14 @@ fn detector(reason: &str, trigger: Trigger) -> Option<(TriggerSeverity, &'static
         Trigger::Program
             if reason.starts_with("a message on ") && reason.contains(" ms, over ") =>
         {
-            Some((TriggerSeverity::Slow, "slow-message"))
+            let is_running = reason.contains(" has been running ");
+            let found = match is_running {
+                true => AppDetector::StuckMessage,
+                false => AppDetector::SlowMessage,
+            };
+            Some(of(found))
         }
+        Trigger::Detector(found) => Some(of(found)),
         Trigger::Program => Some((TriggerSeverity::Requested, "program")),
     }
 }
@@ -325,13 +352,12 @@ mod tests {
 
     #[test]
     fn the_watchdog_is_known_by_its_words() {
-        for reason in [
-            "a message on main took 700 ms, over 500 ms: android.os.Handler, 0x1",
-            "a message on main has been running for 2001 ms, over 500 ms: now in A.b",
-        ] {
-            let slow = Some((TriggerSeverity::Slow, "slow-message"));
-            assert_eq!(detector(reason, Trigger::Program), slow);
-        }
+        let slow = "a message on main took 700 ms, over 500 ms: android.os.Handler, 0x1";
+        let expected = Some((TriggerSeverity::Slow, "slow-message"));
+        assert_eq!(detector(slow, Trigger::Program), expected);
+        let stuck = "a message on main has been running for 2001 ms, over 500 ms: now in A.b";
+        let expected = Some((TriggerSeverity::Stuck, "stuck-message"));
+        assert_eq!(detector(stuck, Trigger::Program), expected);
         let program = Some((TriggerSeverity::Requested, "program"));
         assert_eq!(detector("a message was lost", Trigger::Program), program);
         assert_eq!(

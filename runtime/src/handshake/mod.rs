@@ -17,6 +17,7 @@ use std::sync::Arc;
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::slot::Extension;
 
+use crate::detectors::ThreadWatch;
 use crate::fork;
 use crate::histogram::Histogram;
 use crate::thread::ring::Ring;
@@ -66,6 +67,8 @@ pub struct TracedThread {
     request: Option<Request>,
     /// `None` if the thread takes no stacks.
     sampling: Option<Sampling>,
+    /// `None`: no detector looks at its events.
+    watch: Option<ThreadWatch>,
 }
 
 impl TracedThread {
@@ -97,6 +100,7 @@ impl TracedThread {
             #[cfg(feature = "lock-free")]
             request: None,
             sampling: None,
+            watch: None,
         }
     }
 
@@ -118,12 +122,18 @@ impl TracedThread {
             // SAFETY: the caller is the thread or starts it, and guarantees that `words` are part of its thread object.
             request: Some(unsafe { Request::new(words) }),
             sampling: None,
+            watch: None,
         }
     }
 
     /// Makes the thread able to take stacks.
     pub(crate) fn set_sampling(&mut self, sampling: Sampling) {
         self.sampling = Some(sampling);
+    }
+
+    /// Lets the detectors look at the thread's events.
+    pub(crate) fn set_watch(&mut self, watch: ThreadWatch) {
+        self.watch = Some(watch);
     }
 
     /// The control thread asks the thread for a stack. False if it has done so before, and the thread has not answered yet, if
@@ -376,6 +386,9 @@ impl TracedThread {
         if self.may_record() {
             // SAFETY: the caller is the thread, which may record.
             unsafe { self.trace.record_event(number, payload) }
+            if let Some(watch) = &self.watch {
+                watch.event(number, payload);
+            }
         }
     }
 
@@ -388,6 +401,9 @@ impl TracedThread {
         if self.may_record() {
             // SAFETY: the caller is the thread, which may record.
             unsafe { self.trace.record_resources(objects, bytes) }
+            if let Some(watch) = &self.watch {
+                watch.allocated(bytes);
+            }
         }
     }
 
@@ -407,6 +423,9 @@ impl TracedThread {
         }
         // SAFETY: the caller is the thread, which does not hold the lock.
         unsafe { self.trace.record_event_suspended(number, payload) }
+        if let Some(watch) = &self.watch {
+            watch.event(number, payload);
+        }
     }
 
     /// Whether a fault at this address, with `cursor` in the cursor register, is a store onto this thread's guard

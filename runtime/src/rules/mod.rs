@@ -61,6 +61,15 @@ pub(crate) struct Rules {
     pub(crate) error: String,
     /// The rules of the file.
     pub(crate) rules: Vec<NumberedRule>,
+    /// Methods that detectors watch.
+    pub(crate) watched: Vec<NumberedRule>,
+}
+
+impl Rules {
+    /// All rules, those of the file first.
+    pub(crate) fn all(&self) -> Vec<NumberedRule> {
+        self.rules.iter().chain(&self.watched).cloned().collect()
+    }
 }
 
 /// Reads and parses a file, or the rules for libraries if the path is their [name](library_rules::NAME).

@@ -215,6 +215,7 @@ impl Client {
                     self.facts.memory.room().set(bytes);
                     ServiceCommand::Room(connection)
                 }
+                FromService::Detectors(rules) => ServiceCommand::Detectors(connection, rules),
             };
             let is_too_much = self.link.count_request() > MOST_UNANSWERED;
             if self.commands.send(Command::Service(command)).is_err() || is_too_much {

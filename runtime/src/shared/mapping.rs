@@ -23,9 +23,9 @@ use std::sync::{Arc, Mutex};
 use hindsight_trace_format::container::{ClockSample, RingMode};
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::shared::{
-    segments_of, CrashNote, Header, JournalWriter, Loss, Region, Regions, RingControl, RingState,
-    StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES, SHARED_MAGIC,
-    SHARED_VERSION,
+    segments_of, Counter, CrashNote, Header, JournalWriter, Loss, Region, Regions, RingControl,
+    RingState, StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES,
+    SHARED_MAGIC, SHARED_VERSION,
 };
 
 use super::memfd;
@@ -295,6 +295,16 @@ impl SharedMemory {
         let at = self.regions.controls() + u64::from(ring) * size_of::<RingControl>() as u64;
         // SAFETY: mapped for as long as `self` lives; aligned to 256 bytes; all fields are atomic.
         unsafe { &*self.address(at).cast() }
+    }
+
+    /// Adds to a counter that the service reads.
+    pub(crate) fn count(&self, counter: Counter, more: u64) {
+        self.header().counters[counter as usize].fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Sets a counter that the service reads.
+    pub(crate) fn set_counter(&self, counter: Counter, value: u64) {
+        self.header().counters[counter as usize].store(value, Ordering::Relaxed);
     }
 
     /// The state of one of the two arenas of stacks.

@@ -2,10 +2,10 @@
 //! What the daemon needs of the engine.
 
 use crate::consent::{Allowed, Choices};
-use crate::engine::{Action, Engine, Event, Now};
+use crate::engine::{Action, Connection, Engine, Event, Now};
 use crate::json;
 use crate::limits::Refusal;
-use crate::policy::{Person, Policy};
+use crate::policy::{Detectors, Person, Policy};
 
 /// Decides.
 pub trait Decide {
@@ -30,6 +30,12 @@ pub trait Decide {
     /// # Errors
     /// Why not.
     fn admit_upload(&mut self, now: Now) -> Result<Vec<Action>, &'static str>;
+
+    /// Processes that detectors of the service look at.
+    fn observed(&self) -> Vec<Connection>;
+
+    /// The rules of detectors.
+    fn detectors(&self) -> &Detectors;
 
     /// The state for people and tools: one line of JSON, an object.
     fn status(&self) -> String;
@@ -92,6 +98,14 @@ impl Decide for Decider {
             policy: self.engine.policy().clone(),
             person: self.person.clone(),
         }
+    }
+
+    fn observed(&self) -> Vec<Connection> {
+        self.engine.observed()
+    }
+
+    fn detectors(&self) -> &Detectors {
+        &self.engine.policy().detectors
     }
 
     fn status(&self) -> String {

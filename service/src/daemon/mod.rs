@@ -8,6 +8,7 @@ mod dispatch;
 mod limits;
 mod links;
 mod log;
+mod looking;
 mod serve;
 
 pub use decide::{Decide, Decider};

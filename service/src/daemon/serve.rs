@@ -25,6 +25,7 @@ use super::dispatch::{Dispatcher, Memory, Outlet, Verdict};
 use super::limits::Limits;
 use super::links::{Link, Rim};
 use super::log::Log;
+use super::looking::Looking;
 
 /// Name of the policy in the store that a client has loaded.
 const POLICY: &str = "policy";
@@ -97,6 +98,7 @@ pub struct Daemon<D> {
     signals: Option<Signals>,
     pressure: Option<PressureTriggers>,
     level: PressureLevel,
+    looking: Looking,
     started: Now,
     reports: usize,
     bytes: u64,
@@ -184,6 +186,7 @@ impl<D: Decide> Daemon<D> {
             signals: parts.signals,
             pressure,
             level: PressureLevel::default(),
+            looking: Looking::default(),
             started: now,
             reports,
             bytes,
@@ -217,6 +220,7 @@ impl<D: Decide> Daemon<D> {
             self.rim.wake_at,
             self.level.wake_at(),
             self.accept_again,
+            self.looking.deadline(),
             commands,
             self.rim.uploads.as_ref().and_then(Commands::deadline),
         ];
@@ -245,6 +249,18 @@ impl<D: Decide> Daemon<D> {
         if self.rim.wake_at.is_some_and(|at| at <= now.boottime_ns) {
             self.rim.wake_at = None;
             self.dispatcher.push(Event::Woke);
+        }
+        self.dispatcher.drain(now, &mut self.rim);
+        let found = {
+            let engine = self.dispatcher.engine();
+            let observed = engine.observed();
+            (self.looking).look(engine.detectors(), &observed, &self.rim, &*self.system)
+        };
+        for (connection, finding) in found {
+            self.dispatcher.push(Event::Found {
+                connection,
+                finding,
+            });
         }
         self.dispatcher.drain(now, &mut self.rim);
     }
@@ -387,6 +403,7 @@ impl<D: Decide> Daemon<D> {
     }
 
     fn received(&mut self, connection: Connection, packet: &[u8], descriptor: Option<OwnedFd>) {
+        self.looking.woken(self.rim.now.boottime_ns);
         let file = descriptor.map(File::from);
         let memory = match file.as_ref().map(check_memory) {
             None => Memory::Missing,

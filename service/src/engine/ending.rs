@@ -82,7 +82,8 @@ impl State {
             let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
             since(crash.at_boottime_ns) && !process.crashed_ns.is_some_and(since)
         };
-        let crash = crash.filter(is_new);
+        let is_on = |crash: &Symptom| self.policy.detectors.is_on(&crash.detector);
+        let crash = crash.filter(|crash| is_new(crash) && is_on(crash));
         self.close(connection, is_killed || crash.is_some());
         match crash {
             Some(crash) => self.crashed(connection, crash),

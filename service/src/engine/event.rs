@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine is told.
 
-use hindsight_trace_format::protocol::{FromProcess, Hello};
+use hindsight_trace_format::protocol::{FromProcess, Hello, TriggerSeverity};
 use hindsight_trace_format::shared::Crash;
 
 /// A connection of a process; never used twice.
@@ -49,6 +49,17 @@ pub enum Asked {
         /// Why, for people.
         reason: String,
     },
+}
+
+/// What a detector of the service found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: TriggerSeverity,
+    /// The detector, such as `thermal`.
+    pub detector: String,
+    /// What it found, for people.
+    pub reason: String,
 }
 
 /// Something happened.
@@ -100,6 +111,13 @@ pub enum Event {
         reply: u64,
         /// What is wanted.
         what: Asked,
+    },
+    /// A detector of the service found something about a process.
+    Found {
+        /// The process's connection.
+        connection: Connection,
+        /// What it is.
+        finding: Finding,
     },
     /// Memory became short, or is not short any more.
     Pressure(Pressure),

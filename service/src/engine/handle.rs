@@ -40,6 +40,10 @@ impl Engine {
             Event::Ended { connection } => state.ended(connection),
             Event::Written { report, is_kept } => state.written(report, is_kept),
             Event::Asked { reply, what } => state.asked(reply, what),
+            Event::Found {
+                connection,
+                finding,
+            } => state.found(connection, finding),
             Event::Pressure(pressure) => state.pressure = pressure,
             Event::Woke => state.wake_ns = None,
         }
@@ -86,6 +90,11 @@ impl Engine {
     /// The facts that consent depends on.
     pub fn person(&self) -> &Person {
         &self.0.person
+    }
+
+    /// Processes that detectors of the service look at.
+    pub fn observed(&self) -> Vec<Connection> {
+        self.0.observed()
     }
 
     /// The limiter's list as a text, for a last [`Action::SaveLimits`] before the service ends.
@@ -142,6 +151,7 @@ impl State {
             self.claim(connection);
         }
         self.withdraw();
+        self.send_rules();
         self.plan_rings();
         self.give_room();
         self.save();

@@ -174,6 +174,7 @@ impl State {
             has_farewell: false,
             noted: None,
             crashed_ns: None,
+            rules: None,
             configured: None,
             granted: in_use,
             may_hold: in_use,

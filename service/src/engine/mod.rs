@@ -14,9 +14,10 @@
 //! | `reports` | what becomes of a report, from its trigger to its file |
 //! | `ending` | what is kept of a process that has ended or is lost |
 //! | `requests` | what users ask for |
+//! | `detecting` | which rules the detectors of processes follow |
 
 mod action;
-
+mod detecting;
 mod ending;
 mod event;
 mod foreground;
@@ -34,7 +35,7 @@ mod status;
 mod text;
 
 pub use action::{About, Action};
-pub use event::{Asked, Connection, Event, Now, Peer, Pressure, Report};
+pub use event::{Asked, Connection, Event, Finding, Now, Peer, Pressure, Report};
 pub use handle::Engine;
 pub use state::{Facts, Outcome};
 pub use status::{LimitStatus, MemoryStatus, ProcessStatus, Status};

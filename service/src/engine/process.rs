@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A traced process, as the service knows it.
 
-use hindsight_trace_format::protocol::{Configuration, Trigger, TriggerSeverity};
+use hindsight_trace_format::protocol::{Configuration, DetectorRule, Trigger, TriggerSeverity};
 
 use super::event::{Peer, Report};
 use super::text;
@@ -125,6 +125,8 @@ pub(super) struct Process {
     /// When a crash was told that has a report; ns.
     pub(super) crashed_ns: Option<u64>,
 
+    /// The rules of its detectors that were sent last.
+    pub(super) rules: Option<Vec<DetectorRule>>,
     /// The last configuration that was sent.
     pub(super) configured: Option<Configuration>,
     /// Rings of calls that it may use, by the last configuration.

@@ -23,6 +23,10 @@ impl State {
             self.count(Outcome::NotAllowed);
             return;
         }
+        if !self.policy.detectors.is_on(&symptom.detector) {
+            self.count(Outcome::DetectorOff);
+            return;
+        }
         if !self.policy.reports.severities.contains(&symptom.severity) {
             self.count(Outcome::Severity);
             return;

@@ -56,6 +56,8 @@ pub enum Outcome {
     Merged,
     /// The policy or the user's consent does not allow it.
     NotAllowed,
+    /// The policy has switched the detector off.
+    DetectorOff,
     /// The policy wants no reports of this severity.
     Severity,
     /// Too many reports wait.

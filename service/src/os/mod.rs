@@ -6,6 +6,7 @@
 
 mod call;
 mod clock;
+mod facts;
 mod poll;
 mod pressure;
 mod process;
@@ -19,6 +20,7 @@ use std::path::Path;
 
 use hindsight_trace_format::container::ClockSample;
 
+use crate::detectors::SystemFacts;
 use crate::engine::{Now, Peer};
 
 use call::done;
@@ -50,6 +52,11 @@ pub trait System: Send + Sync {
     /// # Errors
     /// If it has ended already, or cannot be seen from here.
     fn identify(&self, connection: BorrowedFd<'_>) -> io::Result<Process>;
+    /// Facts for detectors: of the system, and of the processes with these kernel ids.
+    fn facts(&self, pids: &[u32]) -> SystemFacts {
+        let _ = pids;
+        SystemFacts::default()
+    }
     /// Tells when memory becomes short; `None`: the system cannot tell.
     fn pressure(&self) -> Option<PressureTriggers>;
 }
@@ -88,6 +95,10 @@ impl System for Real {
 
     fn identify(&self, connection: BorrowedFd<'_>) -> io::Result<Process> {
         Process::behind(connection)
+    }
+
+    fn facts(&self, pids: &[u32]) -> SystemFacts {
+        facts::read(Path::new("/"), pids)
     }
 
     fn pressure(&self) -> Option<PressureTriggers> {

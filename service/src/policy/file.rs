@@ -5,12 +5,13 @@ use std::fmt;
 
 use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::protocol::TriggerSeverity;
-use serde::de::{Error as _, Unexpected, Visitor};
+use serde::de::{Error as _, IgnoredAny, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 use toml::Spanned;
 
 use super::consent::{ConsentRules, Level, OfUser, RegionRule, UserType};
+use super::detectors;
 use super::error::PolicyError;
 use super::model::{
     Killed, Limits, Memory, Override, Policy, Record, Reports, Select, Uploads, HOUR_NS,
@@ -253,6 +254,9 @@ struct PolicyFile {
     limits: LimitsFile,
     uploads: UploadsFile,
     consent: ConsentFile,
+    /// Read apart, because its keys are data, too.
+    #[serde(rename = "detectors")]
+    _detectors: Option<IgnoredAny>,
 }
 
 impl Policy {
@@ -308,6 +312,7 @@ impl PolicyFile {
             limits: self.limits.limits(built_in.limits),
             uploads: self.uploads.uploads(built_in.uploads, text)?,
             consent: self.consent.rules(built_in.consent),
+            detectors: detectors::parse(text)?,
         })
     }
 }

@@ -6,6 +6,7 @@
 //! caller keeps the policy that it had.
 
 mod consent;
+mod detectors;
 mod error;
 mod file;
 mod model;
@@ -14,6 +15,10 @@ mod signature;
 mod unnamed;
 
 pub use consent::{ConsentRules, Level, OfUser, Person, RegionRule, UserType};
+pub use detectors::{
+    Condition, Correlated, Detectors, Metric, Rule, ServiceDetector, ServiceSpec, SlowMethod,
+    CORRELATED, SERVICE_DETECTORS, SERVICE_SEVERITY,
+};
 pub use error::PolicyError;
 pub use file::{DEFAULT_TEXT, MAX_POLICY_BYTES, POLICY_VERSION};
 pub use model::{

@@ -6,6 +6,7 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 use hindsight_trace_query::Signature;
 
 use super::consent::{ConsentRules, Level, Person};
+use super::detectors::Detectors;
 use super::selector::{Package, Selector};
 
 /// Length of an hour, ns.
@@ -262,6 +263,8 @@ pub struct Policy {
     pub uploads: Uploads,
     /// What users may agree to.
     pub consent: ConsentRules,
+    /// What detectors look for.
+    pub detectors: Detectors,
 }
 
 impl Default for Policy {
@@ -275,6 +278,7 @@ impl Default for Policy {
             limits: Limits::default(),
             uploads: Uploads::default(),
             consent: ConsentRules::default(),
+            detectors: Detectors::default(),
         }
     }
 }
@@ -309,10 +313,14 @@ impl Policy {
             return Recording::default();
         }
         let categories = record.find(uid, name, |o| o.categories);
+        let mut categories = categories.unwrap_or(record.categories);
+        if categories != 0 && self.detectors.watches_methods(uid, name) {
+            categories |= Category::Rules.bit();
+        }
         let rings = record.find(uid, name, |o| o.rings);
         let background = record.find(uid, name, |o| o.background);
         Recording {
-            categories: categories.unwrap_or(record.categories),
+            categories,
             rings: rings.unwrap_or(self.memory.rings_per_process),
             background: background.unwrap_or(false),
             level,

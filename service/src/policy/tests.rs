@@ -494,3 +494,129 @@ proptest! {
         prop_assert!(agreed.is_none_or(|agreed| found <= Level::ALL[agreed]));
     }
 }
+
+#[test]
+fn mistakes_in_rules_of_detectors_are_refused_with_place_key_and_remedy() {
+    let method = "[[detectors.slow-method]]\npackage = \"a.b\"\n";
+    let cases = [
+        // The text, line, key, and a part of the problem.
+        (
+            "[detectors.slow-mesage]",
+            2,
+            "detectors.slow-mesage",
+            "slow-message",
+        ),
+        (
+            "[detectors]\nslow-input = 5",
+            3,
+            "detectors.slow-input",
+            "write [slow-input]",
+        ),
+        (
+            "[detectors.slow-message]\nlimit-ms = 0",
+            3,
+            "detectors.slow-message.limit-ms",
+            "from 1 to 600000",
+        ),
+        (
+            "[detectors.slow-message]\nlimit-ms = -4",
+            3,
+            "detectors.slow-message.limit-ms",
+            "from 1 to 600000",
+        ),
+        (
+            "[detectors.slow-message]\nlimit-ms = \"4\"",
+            3,
+            "detectors.slow-message.limit-ms",
+            "a whole number",
+        ),
+        (
+            "[detectors.slow-message]\nlimit = 4",
+            3,
+            "detectors.slow-message.limit",
+            "limit-ms",
+        ),
+        (
+            "[detectors.anr]\nenabled = 1",
+            3,
+            "detectors.anr.enabled",
+            "true or false",
+        ),
+        (
+            "[detectors.thermal]\ncelsius = 500",
+            3,
+            "detectors.thermal.celsius",
+            "from 20 to 200",
+        ),
+        (
+            "[detectors.slow-method]\nmethod = \"a.b\"",
+            2,
+            "detectors.slow-method",
+            "[[detectors.slow-method]]",
+        ),
+        (
+            "[[detectors.slow-method]]\nmethod = \"a.b.c\"",
+            2,
+            "detectors.slow-method",
+            "write package or uid",
+        ),
+        (
+            "[[detectors.slow-method]]\npackage = \"a.b\"",
+            2,
+            "detectors.slow-method",
+            "the method is missing",
+        ),
+        (
+            "[[detectors.slow-method]]\npackage = \"a b\"",
+            3,
+            "detectors.slow-method.package",
+            "not a name",
+        ),
+        (
+            "[[detectors.correlated]]\nname = \"X\"",
+            3,
+            "detectors.correlated.name",
+            "small letters",
+        ),
+        (
+            "[[detectors.correlated]]\nname = \"x\"",
+            2,
+            "detectors.correlated",
+            "the conditions are missing",
+        ),
+        (
+            "[[detectors.correlated]]\nname = \"x\"\nall = [{ metric = \"psi\", over = 1 }]",
+            4,
+            "detectors.correlated.all.metric",
+            "psi-cpu-percent",
+        ),
+        (
+            "[[detectors.correlated]]\nname = \"x\"\nall = [{ metric = \"frames\" }]",
+            4,
+            "detectors.correlated.all",
+            "over is missing",
+        ),
+    ];
+    for (text, line, key, problem) in cases {
+        let error = parse(text).unwrap_err();
+        assert_eq!(
+            (error.line, error.key.as_str()),
+            (line, key),
+            "{text}: {error}"
+        );
+        assert!(error.problem.contains(problem), "{text}: {error}");
+    }
+    let no_method = |name: &str| parse(&format!("{method}method = \"{name}\"")).unwrap_err();
+    for name in ["load", "a..b", "a.b()", &"a.b".repeat(100)] {
+        assert!(no_method(name).problem.contains("is no method"), "{name}");
+    }
+    let nine = format!("{method}method = \"a.b.c\"\n").repeat(9);
+    assert!(parse(&nine)
+        .unwrap_err()
+        .problem
+        .contains("more than 8 methods"));
+    let twice =
+        "[[detectors.correlated]]\nname = \"x\"\nall = [{ metric = \"frames\", over = 1 }]\n"
+            .repeat(2);
+    assert!(parse(&twice).unwrap_err().problem.contains("a second rule"));
+}

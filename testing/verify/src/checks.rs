@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::{
-    balance, case_runs, cases, causality, device, events, graphs, oat, oracle, samples, stress,
-    unit,
+    balance, case_runs, cases, causality, detectors, device, events, graphs, oat, oracle, samples,
+    stress, unit,
 };
 
 /// A check, with its options.
@@ -37,6 +37,8 @@ pub(crate) enum Check {
     Causality(causality::Options),
     /// Runs apps and hindsightd under a random script of stalls, crashes and kills, and reads all reports
     Device(device::Options),
+    /// Runs the programs of lab/detectors with hindsightd: each detector fires where it must, and is quiet where it must be
+    Detectors(detectors::Options),
     /// Compares the calls that stacks show with the calls that the same threads record
     Samples(samples::Options),
 }
@@ -57,6 +59,7 @@ impl Check {
             Check::Cases(options) => cases::run(options, checkout),
             Check::Causality(options) => causality::run(options, checkout),
             Check::Device(options) => device::run(options, checkout),
+            Check::Detectors(options) => detectors::run(options, checkout),
             Check::Samples(options) => samples::run(options, checkout),
         }
     }

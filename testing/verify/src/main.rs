@@ -6,6 +6,7 @@ mod case_runs;
 mod cases;
 mod causality;
 mod checks;
+mod detectors;
 mod device;
 mod events;
 mod graphs;

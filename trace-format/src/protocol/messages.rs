@@ -4,6 +4,8 @@
 use crate::container::codec::{Decoder, Encoder};
 use crate::container::{Consent, DecodeError};
 
+use super::detectors::DetectorRules;
+use super::severity::TriggerSeverity;
 use super::{MAX_MESSAGE_BYTES, MAX_TEXT_BYTES};
 
 /// A process introduces itself. Its memory comes in the same packet.
@@ -29,51 +31,6 @@ pub struct Hello {
     pub is_foreground: bool,
     /// The report whose rings are taken, and not released yet; 0: none.
     pub taken: u64,
-}
-
-/// How bad it is that happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TriggerSeverity {
-    /// Somebody wants a trace.
-    #[default]
-    Requested,
-    /// The user may have noticed.
-    Slow,
-    /// The user has waited.
-    Stuck,
-    /// The process ends.
-    Fatal,
-}
-
-impl TriggerSeverity {
-    /// All, the least severe first.
-    pub const ALL: [TriggerSeverity; 4] = [
-        TriggerSeverity::Requested,
-        TriggerSeverity::Slow,
-        TriggerSeverity::Stuck,
-        TriggerSeverity::Fatal,
-    ];
-
-    /// Its name in policy files and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TriggerSeverity::Requested => "requested",
-            TriggerSeverity::Slow => "slow",
-            TriggerSeverity::Stuck => "stuck",
-            TriggerSeverity::Fatal => "fatal",
-        }
-    }
-
-    /// The severity with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|s| s.name() == name)
-    }
-
-    /// From a newer build, an unknown one is the least severe.
-    fn from_number(number: u32) -> Self {
-        let found = Self::ALL.into_iter().find(|s| *s as u32 == number);
-        found.unwrap_or_default()
-    }
 }
 
 /// A process found something worth a report.
@@ -199,6 +156,8 @@ pub enum FromService {
         /// In all, bytes; never less than before.
         bytes: u64,
     },
+    /// See [`DetectorRules`].
+    Detectors(DetectorRules),
 }
 
 /// Fields of a message.
@@ -355,6 +314,11 @@ impl FromService {
             FromService::Take { report } => Fields::new(4).u64(*report),
             FromService::Release { report } => Fields::new(5).u64(*report),
             FromService::Room { bytes } => Fields::new(7).u64(*bytes),
+            FromService::Detectors(rules) => {
+                let mut fields = Fields::new(20);
+                rules.encode(&mut fields.0);
+                fields
+            }
         };
         fields.bytes()
     }
@@ -389,6 +353,7 @@ impl FromService {
             7 => FromService::Room {
                 bytes: d.u64("bytes")?,
             },
+            20 => FromService::Detectors(DetectorRules::decode(d)?),
             _ => return Ok(None),
         }))
     }

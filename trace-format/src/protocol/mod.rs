@@ -11,6 +11,7 @@
 //!                         ◄──            Welcome, Configure          or Refused, and the connection ends
 //! Foreground              ──►
 //!                         ◄──            Configure                   whenever the configuration or the number of rings changes
+//!                         ◄──            Detectors                   whenever the rules of its detectors change
 //! Held                    ──►                                        so many rings of calls are in use now
 //! Trigger                 ──►
 //!                         ◄──            Take                        also without a trigger
@@ -28,11 +29,16 @@
 //!
 //! Neither side ever waits for the other one: packets are sent without blocking, and a side that does not read loses its connection.
 
+mod detectors;
 mod messages;
+mod severity;
 
-pub use messages::{
-    Configuration, FromProcess, FromService, Hello, TakeOutcome, Trigger, TriggerSeverity,
+pub use detectors::{
+    AppDetector, DetectorRule, DetectorRules, DetectorSpec, Parameter, DETECTORS,
+    MAX_DETECTOR_NUMBERS, MAX_DETECTOR_RULES, MAX_METHOD_BYTES, MAX_SLOW_METHODS,
 };
+pub use messages::{Configuration, FromProcess, FromService, Hello, TakeOutcome, Trigger};
+pub use severity::TriggerSeverity;
 
 /// The versions of the protocol that this build speaks, oldest and newest.
 ///

@@ -61,6 +61,14 @@ fn of_the_service() -> Vec<FromService> {
         FromService::Take { report: 5 },
         FromService::Release { report: 5 },
         FromService::Room { bytes: 6 << 20 },
+        FromService::Detectors(DetectorRules {
+            revision: 7,
+            rules: vec![DetectorRule {
+                name: "slow-method".into(),
+                numbers: vec![400, 10],
+                method: "com.example.Store.load".into(),
+            }],
+        }),
     ]
 }
 

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 use crate::ring::Geometry;
 use crate::slot::PAYLOAD_MASK;
 
+use super::counters::COUNTERS;
 use super::crash::CrashNote;
 use super::losses::Loss;
 
@@ -87,6 +88,8 @@ pub struct Header {
     pub losses: [AtomicU64; Loss::ALL.len()],
     /// How the process began to end. Older builds have zeros here.
     pub crash: CrashNote,
+    /// By number of the [`Counter`](super::Counter). Older builds have zeros here.
+    pub counters: [AtomicU64; COUNTERS],
 }
 
 /// The state of one generation of stacks.
@@ -180,6 +183,8 @@ pub struct OpenCallsPage {
 
 const _: () = assert!(size_of::<OpenCallsPage>() <= OPEN_CALLS_BYTES);
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
+/// Bytes from the start of the memory to the counters.
+pub const COUNTERS_OFFSET: usize = std::mem::offset_of!(Header, counters);
 const _: () = assert!(size_of::<RingControl>() == 256);
 
 /// Number of segments of a ring of calls on a system with pages of so many bytes. Each has whole pages. A ring has eight, more if

@@ -17,6 +17,7 @@
 //! into segments. A thread that enters a segment clears it first, and then counts it in the ring's control. The newest slot is
 //! then the last one in the current segment that is neither zero nor of a call that was taken back ([`newest`]).
 
+mod counters;
 mod crash;
 mod ended_ring;
 mod journal;
@@ -28,13 +29,14 @@ mod read;
 mod source;
 mod write;
 
+pub use counters::{Counter, COUNTERS};
 pub use crash::{Crash, CrashKind, CrashNote};
 pub use ended_ring::{EndedRing, RingFilter};
 pub use journal::{Entries, Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
 pub use layout::{
     segments_of, Header, OpenCallsPage, Region, Regions, RingControl, RingState, StackArena,
-    FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, NAME_BYTES,
-    OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC, SHARED_VERSION,
+    COUNTERS_OFFSET, FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
+    NAME_BYTES, OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC, SHARED_VERSION,
 };
 pub use losses::Loss;
 pub use newest::newest_in_segment;

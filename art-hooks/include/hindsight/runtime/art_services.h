@@ -75,6 +75,9 @@ bool LeavesOutTrivial();
 // Tells the Java classes that record events which categories any thread records, as bits (event_numbers.h).
 void SetEventCategories(uint32_t categories);
 
+// The watchdog of the main looper has these limits from now on, in milliseconds; 0 is off.
+void SetMessageLimits(uint64_t slow_ms, uint64_t stuck_ms, uint64_t quiet_ms);
+
 }  // namespace hindsight
 }  // namespace art
 

@@ -10,7 +10,7 @@ public final class AppStart {
     /** Called when the main looper is prepared. Watches it for stalls if the thread records anything. */
     public static void mainLooperReady() {
         if (Hindsight.isTracing()) {
-            Watchdog.watch(Looper.getMainLooper(), Watchdog.DEFAULT_LIMIT_MILLIS, null);
+            Watchdog.watch(Looper.getMainLooper(), Watchdog.LIMIT_OF_SERVICE, null);
             MemoryTrim.listen(Looper.getMainLooper());
         }
     }

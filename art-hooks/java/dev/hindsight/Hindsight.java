@@ -18,6 +18,17 @@ public final class Hindsight {
     /** {@code ComponentCallbacks2.TRIM_MEMORY_COMPLETE}. */
     private static final int COMPLETE = 80;
 
+    // No initial values. Written by ART when the system service says so; 0: no service has said anything; negative: off.
+
+    /** A message of the main looper that takes longer is reported, in milliseconds. */
+    static volatile long slowMillis;
+
+    /** A message of the main looper that runs for longer is reported before it ends, in milliseconds. */
+    static volatile long stuckMillis;
+
+    /** For so long after a report no message is reported, in milliseconds. */
+    static volatile long quietMillis;
+
     private Hindsight() {}
 
     /**

@@ -29,11 +29,17 @@ import java.util.concurrent.locks.LockSupport;
  * are watched like others. When one of them has ended, the time of the outer message begins anew. While the inner loop waits for a
  * message, the outer one is not stuck.
  *
+ * <p><b>Limits.</b> A watch with the limit {@link #LIMIT_OF_SERVICE} has the limits of the system service's rules, which may change
+ * at any time: a change counts from the next message on. Without a service it has the default limit.
+ *
  * <p>A process has one observer: a new watchdog replaces and ends any other, and watches one looper.
  */
 public final class Watchdog implements Looper.Observer {
     /** The default limit, in milliseconds: a stall that users notice, far below an ANR's 5 seconds. */
     public static final long DEFAULT_LIMIT_MILLIS = 400;
+
+    /** Stands for the limits of the system service's rules {@code slow-message} and {@code stuck-message}. */
+    public static final long LIMIT_OF_SERVICE = 0;
 
     /** A message that still runs is reported after this many times the limit. */
     public static final int STUCK_FACTOR = 3;
@@ -51,6 +57,9 @@ public final class Watchdog implements Looper.Observer {
     }
 
     private static final long IDLE = 0;
+
+    /** How often the watchdog's thread looks at the limit again while messages that do not end are not looked for, in milliseconds. */
+    private static final long OFF_MILLIS = 60_000;
 
     /** The watchdog that was installed last, and not ended; guarded by the class. */
     private static Watchdog installed;
@@ -70,7 +79,8 @@ public final class Watchdog implements Looper.Observer {
     }
 
     private final Thread watched;
-    private final long limitMillis;
+    /** {@link #LIMIT_OF_SERVICE}, or the limit. */
+    private final long ownLimitMillis;
     private final Listener listener;
     private final Thread reporter;
 
@@ -95,7 +105,7 @@ public final class Watchdog implements Looper.Observer {
 
     private Watchdog(Looper looper, long limitMillis, Listener listener) {
         this.watched = looper.getThread();
-        this.limitMillis = limitMillis;
+        this.ownLimitMillis = limitMillis;
         this.listener = listener;
         this.reporter = new Thread(this::report, "hindsight-watchdog");
         this.reporter.setDaemon(true);
@@ -104,12 +114,12 @@ public final class Watchdog implements Looper.Observer {
     /**
      * Starts to watch a looper.
      *
-     * @param limitMillis the longest time a message may take, in milliseconds of uptime
+     * @param limitMillis the longest time a message may take, in milliseconds of uptime; or {@link #LIMIT_OF_SERVICE}
      * @param listener receives each report; may be null
      */
     public static Watchdog watch(Looper looper, long limitMillis, Listener listener) {
-        if (limitMillis <= 0) {
-            throw new IllegalArgumentException("limitMillis must be positive, not " + limitMillis);
+        if (limitMillis < 0) {
+            throw new IllegalArgumentException("limitMillis must not be negative, but is " + limitMillis);
         }
         Watchdog watchdog = new Watchdog(looper, limitMillis, listener);
         watchdog.reporter.start();
@@ -202,8 +212,9 @@ public final class Watchdog implements Looper.Observer {
         long start = level.start;
         long took = SystemClock.uptimeMillis() - start;
         end(level);
+        long limitMillis = slowLimit();
         if (took > limitMillis) {
-            ended(start, took, msg);
+            ended(start, took, limitMillis, msg);
         }
     }
 
@@ -214,7 +225,32 @@ public final class Watchdog implements Looper.Observer {
         }
     }
 
-    private void ended(long start, long took, Message msg) {
+    /** The longest time of a message that is not reported at its end. */
+    private long slowLimit() {
+        if (ownLimitMillis != LIMIT_OF_SERVICE) {
+            return ownLimitMillis;
+        }
+        long limit = Hindsight.slowMillis;
+        return limit < 0 ? Long.MAX_VALUE : limit == 0 ? DEFAULT_LIMIT_MILLIS : limit;
+    }
+
+    /** The longest time of a message that is not reported before its end; negative: all times. */
+    private long stuckLimit() {
+        if (ownLimitMillis != LIMIT_OF_SERVICE) {
+            return STUCK_FACTOR * ownLimitMillis;
+        }
+        long limit = Hindsight.stuckMillis;
+        return limit == 0 ? STUCK_FACTOR * DEFAULT_LIMIT_MILLIS : limit;
+    }
+
+    private long quietMillis() {
+        if (ownLimitMillis != LIMIT_OF_SERVICE || Hindsight.slowMillis == 0) {
+            return QUIET_MILLIS;
+        }
+        return Math.max(Hindsight.quietMillis, 0);
+    }
+
+    private void ended(long start, long took, long limitMillis, Message msg) {
         synchronized (lock) {
             if (reportedStart == start) {
                 return;
@@ -241,7 +277,7 @@ public final class Watchdog implements Looper.Observer {
                 return;
             }
             long now = SystemClock.uptimeMillis();
-            if (reportedBefore && now - lastReport < QUIET_MILLIS) {
+            if (reportedBefore && now - lastReport < quietMillis()) {
                 continue;
             }
             reportedBefore = true;
@@ -255,9 +291,10 @@ public final class Watchdog implements Looper.Observer {
 
     /** Waits for a message that ended too late or runs for too long; returns null when the watch has ended. */
     private String awaitStall() {
-        long period = STUCK_FACTOR * limitMillis;
         long seenStart = IDLE;
         while (true) {
+            long limit = stuckLimit();
+            long period = limit < 0 ? OFF_MILLIS : limit;
             long start = startedAt;
             long running = SystemClock.uptimeMillis() - start;
             boolean isWatched;
@@ -272,7 +309,7 @@ public final class Watchdog implements Looper.Observer {
                     return null;
                 }
                 isWatched = start > IDLE && start != reportedStart;
-                isOver = isWatched && running > period;
+                isOver = isWatched && limit >= 0 && running > limit;
                 if (isOver) {
                     reportedStart = start;
                 }
@@ -281,12 +318,13 @@ public final class Watchdog implements Looper.Observer {
                 StackTraceElement[] stack = watched.getStackTrace();
                 if (!waitsForMessage(stack)) {
                     return "a message on " + watched.getName() + " has been running for " + running
-                            + " ms, over " + limitMillis + " ms: now in " + top(stack);
+                            + " ms, over " + limit + " ms: now in " + top(stack);
                 }
                 // A loop inside the message: it is looked at again when a message has come there.
             } else if (isWatched) {
                 // Until the message has run for too long.
-                LockSupport.parkNanos(this, TimeUnit.MILLISECONDS.toNanos(period + 1 - running));
+                long wait = limit < 0 ? period : period + 1 - running;
+                LockSupport.parkNanos(this, TimeUnit.MILLISECONDS.toNanos(wait));
             } else if (Math.abs(start) != seenStart) {
                 // There was a message since the last look, so the next one is near: it need not wake this thread.
                 LockSupport.parkNanos(this, TimeUnit.MILLISECONDS.toNanos(period));

@@ -289,10 +289,10 @@ fn whole_counters_bound_a_long_pause() {
 fn an_event_with_the_wrong_payload_is_not_recorded() {
     let words = ThreadWords::new();
     let thread = with_events(&words, None);
-    let wrong = std::panic::catch_unwind(|| {
+    let wrong = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: this test is the thread.
         unsafe { thread.record_event(Extension::Wakes.number(), &[1, 2]) }
-    });
+    }));
     assert_eq!(wrong.is_err(), cfg!(debug_assertions));
     // SAFETY: this test is the thread.
     let taken = unsafe { thread.retire() }.unwrap();

@@ -113,7 +113,9 @@ impl Actor {
                 self.other_bytes = self.other_bytes.max(bytes);
                 None
             }
-            FromService::Welcome { .. } | FromService::Refused { .. } => None,
+            FromService::Welcome { .. }
+            | FromService::Refused { .. }
+            | FromService::Detectors(_) => None,
         }
     }
 }

@@ -194,7 +194,10 @@ impl Checker {
             }
             Event::Written { .. } => self.writing = None,
             Event::Woke => self.wake_ns = None,
-            Event::Asked { .. } | Event::Pressure(_) | Event::Crashed { .. } => {}
+            Event::Asked { .. }
+            | Event::Found { .. }
+            | Event::Pressure(_)
+            | Event::Crashed { .. } => {}
         }
     }
 
@@ -320,6 +323,7 @@ impl Checker {
                 );
             }
             FromService::Refused { .. } => assert!(!known.is_welcome),
+            FromService::Detectors(_) => assert!(known.is_welcome),
             FromService::Configure(configuration) => {
                 let before = known.rings();
                 let last = known.last.unwrap_or((known.answered, 0));

@@ -4,6 +4,7 @@
 mod actor;
 mod checker;
 mod crashes;
+mod detecting;
 mod ending;
 mod joining;
 mod random;

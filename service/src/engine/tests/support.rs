@@ -3,7 +3,8 @@
 
 use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::protocol::{
-    Configuration, FromProcess, FromService, Hello, TakeOutcome, Trigger, TriggerSeverity, VERSIONS,
+    Configuration, DetectorRules, FromProcess, FromService, Hello, TakeOutcome, Trigger,
+    TriggerSeverity, VERSIONS,
 };
 use hindsight_trace_format::shared::SHARED_VERSION;
 
@@ -51,6 +52,8 @@ pub(super) struct Bench {
     pub(super) wake_ns: Option<u64>,
     /// Configurations that no process has answered.
     unanswered: Vec<(Connection, u32)>,
+    /// Rules of detectors that were sent.
+    pub(super) rules: Vec<(Connection, DetectorRules)>,
 }
 
 impl Bench {
@@ -68,6 +71,7 @@ impl Bench {
             now_ns: 1000 * SECOND,
             wake_ns: None,
             unanswered: Vec::new(),
+            rules: Vec::new(),
         }
     }
 
@@ -83,13 +87,17 @@ impl Bench {
         }
     }
 
-    /// All actions but wishes and lists of limits.
+    /// All actions but wishes, lists of limits and rules of detectors, which are kept apart.
     pub(super) fn seen(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let mut seen = Vec::new();
         for action in actions {
             match action {
                 Action::WakeAt(wake_ns) => self.wake_ns = wake_ns,
                 Action::SaveLimits(_) | Action::Log(_) => {}
+                Action::Send {
+                    connection,
+                    message: FromService::Detectors(rules),
+                } => self.rules.push((connection, rules)),
                 action => seen.push(action),
             }
         }

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
 }
 
 /// hindsightd, which is beside this program.
-fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program's folder")?;
     let program = own.with_file_name("hindsightd");
     anyhow::ensure!(

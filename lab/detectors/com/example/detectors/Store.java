@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+package com.example.detectors;
+
+import dev.hindsight.lab.SocketBinder;
+
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.locks.ReentrantLock;
+
+/** What the main thread waits for. */
+final class Store {
+    private final Object monitor = new Object();
+    private final ReentrantLock lock = new ReentrantLock();
+    private SocketBinder.Proxy proxy;
+
+    static void sleep(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** A rule chosen at run time may watch this method. */
+    void load(long millis) {
+        sleep(millis);
+    }
+
+    void waitForMonitor(long millis) {
+        CountDownLatch held = new CountDownLatch(1);
+        new Thread(() -> {
+            synchronized (monitor) {
+                held.countDown();
+                sleep(millis);
+            }
+        }, "holder").start();
+        spinUntil(held);
+        synchronized (monitor) {
+            held.countDown();
+        }
+    }
+
+    void waitForLock(long millis) {
+        CountDownLatch held = new CountDownLatch(1);
+        new Thread(() -> {
+            lock.lock();
+            held.countDown();
+            sleep(millis);
+            lock.unlock();
+        }, "holder").start();
+        spinUntil(held);
+        lock.lock();
+        lock.unlock();
+    }
+
+    /** Without a wait that a detector would see. */
+    private static void spinUntil(CountDownLatch latch) {
+        while (latch.getCount() != 0) {
+            Thread.yield();
+        }
+    }
+
+    /** The service is in this process, which makes no difference to its client. */
+    void transact(long millis) {
+        try {
+            if (proxy == null) {
+                ServerSocket listening = new ServerSocket(0);
+                Thread server = new Thread(() -> serve(listening), "binder");
+                server.setDaemon(true);
+                server.start();
+                proxy = new SocketBinder.Proxy(listening.getLocalPort());
+            }
+            proxy.transact(1, (int) millis, false);
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private static void serve(ServerSocket listening) {
+        try {
+            SocketBinder.serve(listening, (code, data) -> {
+                sleep(data);
+                return 0;
+            });
+        } catch (IOException e) {
+            System.err.println("corpus: " + e);
+        }
+    }
+
+    /** As a wrong pointer does in native code. */
+    static void writeNowhere() {
+        try {
+            Class.forName("libcore.io.Memory")
+                    .getMethod("pokeByte", long.class, byte.class)
+                    .invoke(null, 8L, (byte) 1);
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
+    }
+}

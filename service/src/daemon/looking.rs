@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads the facts for the detectors of the service, when it is time.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use hindsight_trace_format::shared::{COUNTERS, COUNTERS_OFFSET};
+
+use super::links::Rim;
+use crate::detectors::{Facts, Pace, ProcessFacts, ServiceDetectors};
+use crate::engine::{Connection, Finding};
+use crate::os::System;
+use crate::policy::Detectors;
+
+/// The detectors, and when they look next.
+#[derive(Debug, Default)]
+pub(super) struct Looking {
+    detectors: ServiceDetectors,
+    pace: Pace,
+}
+
+impl Looking {
+    /// When [`look`](Self::look) must be called, `CLOCK_BOOTTIME`, ns.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.pace.deadline()
+    }
+
+    /// A process said something.
+    pub(super) fn woken(&mut self, now_ns: u64) {
+        self.pace.woken(now_ns);
+    }
+
+    /// Looks at these processes if it is time. Returns what was found.
+    pub(super) fn look(
+        &mut self,
+        rules: &Detectors,
+        observed: &[Connection],
+        rim: &Rim,
+        system: &dyn System,
+    ) -> Vec<(Connection, Finding)> {
+        let now_ns = rim.now.boottime_ns;
+        let has_any = !observed.is_empty() && rules.needs_facts();
+        self.pace.set(now_ns, has_any);
+        if !self.pace.is_due(now_ns) {
+            return Vec::new();
+        }
+        let links = observed.iter().filter_map(|connection| {
+            let link = rim.links.get(connection)?;
+            let process = ProcessFacts {
+                pid: link.process.peer.pid,
+                counters: counters(link.memory.as_deref()?)?,
+            };
+            Some((*connection, process))
+        });
+        let processes: std::collections::BTreeMap<_, _> = links.collect();
+        let pids: Vec<u32> = processes.values().map(|process| process.pid).collect();
+        let facts = Facts {
+            system: system.facts(&pids),
+            processes,
+        };
+        let (found, is_active) = self.detectors.look(rules, now_ns, facts);
+        self.pace.looked(now_ns, is_active);
+        found
+    }
+}
+
+/// The counters in a process's memory, which may be anything.
+fn counters(memory: &File) -> Option<[u64; COUNTERS]> {
+    let mut bytes = [0; COUNTERS * 8];
+    memory
+        .read_exact_at(&mut bytes, COUNTERS_OFFSET as u64)
+        .ok()?;
+    let mut counters = [0; COUNTERS];
+    for (counter, bytes) in counters.iter_mut().zip(bytes.chunks_exact(8)) {
+        *counter = u64::from_le_bytes(bytes.try_into().ok()?);
+    }
+    Some(counters)
+}

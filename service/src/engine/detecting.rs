@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which rules the detectors of processes follow, and what the service's own detectors found.
+
+use hindsight_trace_format::protocol::{
+    DetectorRules, FromService, TriggerSeverity, MAX_DETECTOR_RULES,
+};
+
+use super::event::{Connection, Finding};
+use super::process::{Link, Stage, Symptom};
+use super::state::{Outcome, State};
+use super::text;
+
+impl State {
+    /// Tells each process the rules of its detectors, if they have changed. What is not recorded is not looked at either.
+    pub(super) fn send_rules(&mut self) {
+        let detectors = &self.policy.detectors;
+        let mut changed = Vec::new();
+        for (connection, process) in &self.processes {
+            if process.link != Link::Connected {
+                continue;
+            }
+            let mut rules = match process.recording.level.strings() {
+                Some(_) => detectors.of_process(process.peer.uid, &process.name),
+                None => Vec::new(),
+            };
+            rules.truncate(MAX_DETECTOR_RULES);
+            if process.rules.as_ref() != Some(&rules) {
+                changed.push((*connection, rules));
+            }
+        }
+        for (connection, rules) in changed {
+            let revision = self.next_revision();
+            if let Some(process) = self.processes.get_mut(&connection) {
+                process.rules = Some(rules.clone());
+            }
+            let rules = DetectorRules { revision, rules };
+            self.send(connection, FromService::Detectors(rules));
+        }
+    }
+
+    /// Processes that detectors of the service look at: those that the user sees, and that are recorded.
+    pub(super) fn observed(&self) -> Vec<Connection> {
+        let all = self.processes.iter();
+        let observed = all.filter(|(_, process)| {
+            process.link == Link::Connected
+                && process.is_foreground
+                && process.recording.level.strings().is_some()
+        });
+        observed.map(|(connection, _)| *connection).collect()
+    }
+
+    /// A detector of the service found something about this process.
+    pub(super) fn found(&mut self, connection: Connection, finding: Finding) {
+        let now_ns = self.now_ns();
+        let Some(process) = self.processes.get(&connection) else {
+            return;
+        };
+        if process.link != Link::Connected || process.recording.level.strings().is_none() {
+            self.count(Outcome::NotAllowed);
+            return;
+        }
+        if !self.policy.reports.severities.contains(&finding.severity) {
+            self.count(Outcome::Severity);
+            return;
+        }
+        if process.report.is_some() {
+            self.count(Outcome::Merged);
+            return;
+        }
+        let symptom = Symptom {
+            severity: finding.severity.min(TriggerSeverity::Stuck),
+            detector: text::detector(&finding.detector),
+            reason: text::line(&finding.reason),
+            tid: 0,
+            at_boottime_ns: now_ns,
+        };
+        self.admit(connection, symptom, Stage::Waiting { until_ns: 0 });
+    }
+}
