@@ -66,7 +66,7 @@ const LAYERS: &[Layer] = &[
     host("lab", &["rom/blueprint", "trace-format"]),
     host("testing/testkit", &["trace-format"]),
     host("testing/codegen-check", &["codegen-core"]),
-    host("testing/collector", &[]),
+    host("testing/collector", &["service", "uploader"]),
     host(
         "testing/*",
         &[
