@@ -6,6 +6,7 @@
 //! [`engine`] decides, and does nothing else: it is told of each event and answers with what is to be done. Everything that
 //! touches the system is around it.
 
+mod client;
 pub mod commands;
 pub mod consent;
 pub mod daemon;

@@ -7,6 +7,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::client;
 use crate::commands::Patience;
 use crate::daemon::{Daemon, Decider, Limits, Log, Parts};
 use crate::engine::{Engine, Facts};
@@ -14,7 +15,7 @@ use crate::limits::Limiter;
 use crate::os::{
     adopt_listener, listen, own_uid, raise_descriptor_limit, Real, Signals, SocketKind, System,
 };
-use crate::policy::{Level, Person, Policy, UserType};
+use crate::policy::{Level, Person, Policy, UserType, DEFAULT_TEXT};
 use crate::report::LIMITS;
 use crate::store::{Quota, State, Store};
 
@@ -40,6 +41,10 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --keep-days N       reports are removed at this age (7)
   --free-mib N        so many MiB of the disk are left to others (512)
   --help              this text
+
+hindsightd --command [--at PATH] [--framed] WORD... sends a command to the service that runs, and prints the answer: status, dump,
+reports, 'get ID > FILE', policy show, 'policy - < FILE', switch off, 'record PACKAGE SECONDS', consent show. PATH is the service's
+socket for commands. --framed writes 'ok' or 'error' first, as the socket does, and is for programs.
 
 SIGTERM ends the service when all reports that were decided on are written.
 ";
@@ -175,13 +180,15 @@ fn open_socket(
     }
 }
 
-fn read_policy(path: Option<&Path>) -> Result<Policy, String> {
+/// The policy at the start, and its text.
+fn read_policy(path: Option<&Path>) -> Result<(Policy, String), String> {
     let Some(path) = path else {
-        return Ok(Policy::default());
+        return Ok((Policy::default(), DEFAULT_TEXT.to_owned()));
     };
     let problem = |e: &dyn std::fmt::Display| format!("the policy {}: {e}", path.display());
     let text = fs::read_to_string(path).map_err(|e| problem(&e))?;
-    Policy::parse(&text).map_err(|e| problem(&e))
+    let policy = Policy::parse(&text).map_err(|e| problem(&e))?;
+    Ok((policy, text))
 }
 
 /// The limits as they were saved. A list that is missing or damaged, although there was one, admits nothing for a while.
@@ -214,6 +221,9 @@ fn read_limits(store: &mut Store, system: &dyn System) -> Limiter {
 /// # Errors
 /// If it cannot begin, or its loop is broken: a message for people, with the remedy.
 pub fn run(arguments: &[OsString]) -> Result<(), String> {
+    if arguments.first().is_some_and(|first| first == "--command") {
+        return client::run(&arguments[1..]);
+    }
     let Some(arguments) = parse(arguments)? else {
         print!("{HELP}");
         return Ok(());
@@ -229,7 +239,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
         .map(|socket| open_socket(socket, SocketKind::Bytes, &mut cleanup))
         .transpose()?;
     let uploads = uploads.map(|socket| (socket, arguments.uploader_uid));
-    let policy = read_policy(arguments.policy.as_deref())?;
+    let (policy, policy_text) = read_policy(arguments.policy.as_deref())?;
     // Before the first thread, which would take the signals otherwise.
     let signals = Signals::new().map_err(|e| format!("signals cannot be waited for: {e}"))?;
     let system: Arc<dyn System> = Arc::new(Real);
@@ -244,7 +254,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     };
     let limits = Limits::default().within(raise_descriptor_limit(4096));
     let daemon = Daemon::new(Parts {
-        engine: Decider::new(Engine::new(policy, limiter, facts)),
+        engine: Decider::new(Engine::new(policy, limiter, facts), policy_text),
         system,
         store,
         listener,

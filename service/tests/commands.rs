@@ -248,3 +248,73 @@ fn other_users_get_nothing() {
         assert_eq!(ask_as(uid), 4, "{uid}");
     }
 }
+
+#[test]
+fn the_kill_switch_holds_over_restarts_and_policies() {
+    let mut service = Service::start(POLICY, &[]);
+    let enabled = |service: &Service| service.status()["engine"]["enabled"] == true;
+    assert_eq!(service.ask("switch off"), ["ok"]);
+    assert!(!enabled(&service));
+    assert_eq!(service.ask("policy -\nversion = 1\n"), ["ok"]);
+    assert!(!enabled(&service), "no policy switches it on");
+    service.kill();
+    service.start_again();
+    assert!(!enabled(&service));
+    assert!(service.ask("record com.example 5")[0].contains("kill switch"));
+    assert_eq!(service.ask("switch on"), ["ok"]);
+    assert!(enabled(&service));
+    service.kill();
+    service.start_again();
+    assert!(enabled(&service));
+}
+
+#[test]
+fn a_policy_is_shown_and_checked_without_being_loaded() {
+    let service = Service::start(POLICY, &[]);
+    let shown = service.ask("policy show").join("\n");
+    assert_eq!(shown.strip_prefix("ok\n").unwrap().trim(), POLICY.trim());
+    assert_eq!(
+        service.ask("policy check -\nversion = 1\nrevision = 7\n"),
+        ["ok"]
+    );
+    let answer = service.ask("policy check -\nversion = 1\nenabled = 3\n");
+    assert!(answer[0].contains("line 2"), "{answer:?}");
+    assert_eq!(
+        service.ask("policy show").join("\n").trim_end(),
+        format!("ok\n{}", POLICY.trim_end())
+    );
+}
+
+#[test]
+fn the_programs_own_client_prints_answers_and_reports() {
+    let service = with_report(POLICY);
+    let id = service.reports()[0]["report"].as_u64().unwrap();
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hindsightd"));
+        command
+            .args(["--command", "--at"])
+            .arg(service.path("commands"));
+        command
+            .args(words)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap()
+    };
+    let dump = run(&["dump"]);
+    let text = String::from_utf8(dump.stdout).unwrap();
+    for line in [
+        "hindsightd ",
+        "memory: ",
+        "processes: 0",
+        "reports since the start: 1 written",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let trace = service.trace(&service.reports()[0]);
+    assert_eq!(run(&["get", &id.to_string()]).stdout, trace);
+    let framed = run(&["--framed", "get", &id.to_string()]).stdout;
+    assert!(framed.starts_with(b"ok\n{") && framed.ends_with(&trace));
+    let wrong = run(&["get", "99"]);
+    assert!(!wrong.status.success() && wrong.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("there is no report 99"));
+}

@@ -67,6 +67,14 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// With this mapping.
+    pub(crate) fn with_mapping(file: &Path) -> Self {
+        Reading {
+            mapping: Some(file.to_owned()),
+            ..Reading::default()
+        }
+    }
+
     /// Decodes a file; shows a spinner if that takes long.
     pub(crate) fn read(&self, file: &Path) -> Result<Trace> {
         ensure!(

@@ -6,6 +6,7 @@ mod convert;
 mod crashes;
 mod damage;
 mod debug;
+mod device;
 mod diagnose;
 mod diff;
 mod event_rate;
@@ -21,6 +22,7 @@ mod output;
 mod page;
 mod places;
 mod progress;
+mod record;
 mod rewinding;
 mod select;
 mod session;
@@ -86,6 +88,10 @@ enum Command {
     Summary(summary::Arguments),
     /// Records who reads and writes a field of a running process
     Watch(watch::Arguments),
+    /// Records the calls of an app of a device for a while
+    Record(record::Arguments),
+    /// Shows and changes what hindsightd does on a device: status, policy, reports, kill switch
+    Device(device::Arguments),
     /// Names the branch and the field that keep a loop of a traced method going
     Loops(loops::Arguments),
     /// Shows a trace in the Perfetto UI
@@ -130,6 +136,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
             why::run(&arguments, &cli.look)
         }
         Command::Loops(arguments) => loops::run(&arguments, &cli.look),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Device(arguments) => device::run(&arguments, &cli.look),
         Command::Watch(arguments) => watch::run(&arguments, &cli.look),
         Command::Match(arguments) => return matching::run(&arguments, &cli.look),
         Command::Diff(arguments) => return diff::run(&arguments, &cli.look),

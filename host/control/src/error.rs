@@ -89,3 +89,44 @@ pub enum Error {
     #[error("cannot write the rules: {0}")]
     File(io::Error),
 }
+
+/// Why a command to the system service has no result. The texts are for users.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The program adb does not run.
+    #[error("adb cannot be run ({0}): install Android's platform-tools and put adb on the PATH, or name a lab device's folder by --lab")]
+    NoAdb(io::Error),
+    /// adb has no device, or several.
+    #[error("adb: {0}")]
+    Adb(String),
+    /// Nothing answers.
+    #[error("{place}: no answer of hindsightd: {error}")]
+    NoAnswer {
+        /// Where.
+        place: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Something else answers.
+    #[error("{place} has no hindsightd: '{answer}'; is the ROM built with Hindsight, and persist.hindsight.service 1?")]
+    NoService {
+        /// Where.
+        place: String,
+        /// What came.
+        answer: String,
+    },
+    /// The service refused a command.
+    #[error("{0}")]
+    Refused(String),
+    /// A report came only in part.
+    #[error("report {report} was cut: {copied} of {wanted} bytes came; try again")]
+    Cut {
+        /// The report.
+        report: u64,
+        /// Bytes that came.
+        copied: u64,
+        /// Its length, bytes.
+        wanted: u64,
+    },
+}

@@ -14,13 +14,15 @@
 //! # Ok::<(), hindsight_control::Error>(())
 //! ```
 
+mod device;
 mod error;
 mod rules;
 mod rules_file;
 mod socket;
 mod status;
 
-pub use error::Error;
+pub use device::{adb_command, Device};
+pub use error::{DeviceError, Error};
 pub use rules::AddedRules;
 pub use rules_file::{Access, AddedRule, BranchRule, FieldRule};
 pub use socket::ControlSocket;

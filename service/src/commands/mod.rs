@@ -8,6 +8,11 @@
 //! | `get ID` | `ok`, the report as JSON, and with the first byte a descriptor of its trace, to be read only |
 //! | `remove ID` | `ok` |
 //! | `policy PATH`, `policy -`, `policy default` | `ok`: the policy of a file, of the text after the line, or of the service's start |
+//! | `policy show` | `ok`, and the text of the policy in force |
+//! | `policy check -` | `ok` if the text after the line is a policy; nothing changes |
+//! | `switch off`, `switch on` | `ok`: the kill switch: nothing is recorded, also after a restart, until it is on again |
+//! | `dump` | `ok`, and the state as lines for people, for bug reports |
+//! | `record PACKAGE SECONDS` | `ok`, and the reports, one a line, after so long: all processes of the package get rings until then |
 //! | `consent show` | `ok`, and the choices that hold, as JSON |
 //! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |
 //! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |
@@ -24,6 +29,7 @@
 //! A command that fails is answered by `error MESSAGE`. Then the service closes the connection. Only some users are served; for
 //! all others the connection is closed without a byte.
 
+pub mod dump;
 mod request;
 
 use std::collections::BTreeMap;
@@ -192,7 +198,8 @@ impl Commands {
                 Ok(Some(request)) => {
                     client.state = State::Waiting;
                     client.input = Vec::new();
-                    client.until = now.boottime_ns.saturating_add(self.patience.answer_ns);
+                    let most_ns = self.patience.answer_ns.saturating_add(request.lasts_ns());
+                    client.until = now.boottime_ns.saturating_add(most_ns);
                     let token = (self.token)(id);
                     let _ = poll.change(client.stream.as_fd(), token, Interest::End);
                     return Some(request);
@@ -337,12 +344,14 @@ impl Client {
         let line = text(&self.input[..end])?;
         let request = parse(line.trim()).map_err(Failure::Wrong)?;
         let rest = &self.input[end + 1..];
+        let takes_text = matches!(request, Request::PolicyText(_) | Request::PolicyCheck(_));
         match request {
-            Request::PolicyText(_) if rest.len() > MAX_STATE_BYTES => Err(Failure::Wrong(format!(
+            _ if takes_text && rest.len() > MAX_STATE_BYTES => Err(Failure::Wrong(format!(
                 "the policy is longer than {MAX_STATE_BYTES} bytes"
             ))),
-            Request::PolicyText(_) if !is_end => Ok(None),
+            _ if takes_text && !is_end => Ok(None),
             Request::PolicyText(_) => Ok(Some(Request::PolicyText(text(rest)?))),
+            Request::PolicyCheck(_) => Ok(Some(Request::PolicyCheck(text(rest)?))),
             request if rest.is_empty() => Ok(Some(request)),
             _ => Err(Failure::Wrong(
                 "only one command a connection is taken".to_owned(),

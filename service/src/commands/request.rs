@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::consent::Whose;
-use crate::engine::Report;
+use crate::engine::{Report, RECORDING_SECONDS};
 use crate::policy::Level;
 use crate::upload::Kind;
 
@@ -25,6 +25,24 @@ pub enum Request {
     PolicyText(String),
     /// The policy that the service was started with.
     PolicyDefault,
+    /// The text of the policy in force.
+    PolicyShow,
+    /// Whether the text that follows the line is a policy.
+    PolicyCheck(String),
+    /// Whether anything is recorded at all: the kill switch.
+    Switch {
+        /// Whether it is.
+        is_on: bool,
+    },
+    /// The state for bug reports.
+    Dump,
+    /// A recording of a package.
+    Record {
+        /// The package.
+        package: String,
+        /// For so long, s.
+        seconds: u32,
+    },
     /// Which choices about consent hold.
     Consent,
     /// A choice about consent.
@@ -64,9 +82,19 @@ impl Request {
     pub fn parse(line: &str) -> Result<Request, String> {
         parse(line)
     }
+
+    /// How long it takes at least until it can be answered, ns.
+    pub(super) fn lasts_ns(&self) -> u64 {
+        match self {
+            Request::Record { seconds, .. } => {
+                u64::from((*seconds).min(*RECORDING_SECONDS.end())) * 1_000_000_000
+            }
+            _ => 0,
+        }
+    }
 }
 
-const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON";
+const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON";
 
 /// The words after `consent`.
 fn consent(rest: &str) -> Result<Request, String> {
@@ -127,12 +155,33 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
             "" => Err("the file is missing: 'policy PATH', 'policy -' or 'policy default'".into()),
             "-" => Ok(Request::PolicyText(String::new())),
             "default" => Ok(Request::PolicyDefault),
+            "show" => Ok(Request::PolicyShow),
+            "check -" => Ok(Request::PolicyCheck(String::new())),
             path if path.starts_with('/') => Ok(Request::PolicyFile(path.into())),
             path => Err(format!(
                 "'{path}' does not begin with '/': the service has another working directory"
             )),
         },
         "consent" => consent(rest),
+        "switch" => match rest {
+            "on" | "off" => Ok(Request::Switch {
+                is_on: rest == "on",
+            }),
+            _ => Err("which way? 'switch on' or 'switch off'".into()),
+        },
+        "dump" => alone(Request::Dump),
+        "record" => match rest.split_once(' ') {
+            Some((package, seconds)) => Ok(Request::Record {
+                package: package.to_owned(),
+                seconds: seconds.trim().parse().map_err(|_| {
+                    format!(
+                        "'{}' is no number of seconds: 'record {package} 5'",
+                        seconds.trim()
+                    )
+                })?,
+            }),
+            None => Err("the time is missing: 'record PACKAGE SECONDS'".into()),
+        },
         "report" => match rest.split_once(' ') {
             Some((process, reason)) => Ok(Request::Report {
                 process: process.to_owned(),
@@ -169,6 +218,17 @@ mod tests {
             ("policy /a b", Request::PolicyFile("/a b".into())),
             ("policy -", Request::PolicyText(String::new())),
             ("policy default", Request::PolicyDefault),
+            ("policy show", Request::PolicyShow),
+            ("policy check -", Request::PolicyCheck(String::new())),
+            ("switch off", Request::Switch { is_on: false }),
+            ("dump", Request::Dump),
+            (
+                "record com.example 5",
+                Request::Record {
+                    package: "com.example".into(),
+                    seconds: 5,
+                },
+            ),
             ("consent show", Request::Consent),
             (
                 "consent set summary user 10",
@@ -204,6 +264,9 @@ mod tests {
             ("status now", "remove 'now'"),
             ("policy", "'policy PATH'"),
             ("policy a", "begin with '/'"),
+            ("switch", "'switch on'"),
+            ("record a", "the time is missing"),
+            ("record a b", "no number of seconds"),
             ("report x", "the reason is missing"),
             ("consent", "'consent show'"),
             ("consent set", "'consent set LEVEL'"),

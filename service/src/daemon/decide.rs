@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the daemon needs of the engine.
 
+use crate::commands::dump;
 use crate::consent::{Allowed, Choices};
 use crate::engine::{Action, Connection, Engine, Event, Now};
 use crate::json;
@@ -37,6 +38,15 @@ pub trait Decide {
     /// The rules of detectors.
     fn detectors(&self) -> &Detectors;
 
+    /// The text of the policy in force.
+    fn policy_text(&self) -> &str;
+
+    /// The kill switch: while it is off, nothing is recorded, whatever the policy says.
+    fn switch(&mut self, now: Now, is_on: bool) -> Vec<Action>;
+
+    /// The state for bug reports: lines for people, not many.
+    fn dump(&self) -> Vec<String>;
+
     /// The state for people and tools: one line of JSON, an object.
     fn status(&self) -> String;
 
@@ -47,23 +57,38 @@ pub trait Decide {
 /// The engine, and the policy that it began with.
 pub struct Decider {
     engine: Engine,
-    first: Policy,
+    /// The policy at the start, and its text.
+    first: (Policy, String),
+    /// The policy in force, and its text.
+    policy: (Policy, String),
+    /// The kill switch.
+    is_on: bool,
     /// What consent depends on, without choices at run time.
     unasked: Person,
     person: Person,
 }
 
 impl Decider {
-    /// Decides by this engine.
-    pub fn new(engine: Engine) -> Self {
-        let first = engine.policy().clone();
+    /// Decides by this engine, whose policy has this text.
+    pub fn new(engine: Engine, policy_text: String) -> Self {
+        let first = (engine.policy().clone(), policy_text);
         let person = engine.person().clone();
         Decider {
             engine,
+            policy: first.clone(),
             first,
+            is_on: true,
             unasked: person.clone(),
             person,
         }
+    }
+}
+
+impl Decider {
+    fn put_in_force(&mut self, now: Now) -> Vec<Action> {
+        let mut policy = self.policy.0.clone();
+        policy.enabled &= self.is_on;
+        self.engine.set_policy(now, policy)
     }
 }
 
@@ -73,11 +98,31 @@ impl Decide for Decider {
     }
 
     fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, String> {
-        let policy = match text {
-            Some(text) => Policy::parse(text).map_err(|e| e.to_string())?,
+        self.policy = match text {
+            Some(text) => {
+                let policy = Policy::parse(text).map_err(|e| e.to_string())?;
+                (policy, text.to_owned())
+            }
             None => self.first.clone(),
         };
-        Ok(self.engine.set_policy(now, policy))
+        Ok(self.put_in_force(now))
+    }
+
+    fn policy_text(&self) -> &str {
+        &self.policy.1
+    }
+
+    fn switch(&mut self, now: Now, is_on: bool) -> Vec<Action> {
+        self.is_on = is_on;
+        self.put_in_force(now)
+    }
+
+    fn dump(&self) -> Vec<String> {
+        let mut lines = dump::lines(&self.engine.status());
+        if !self.is_on {
+            lines.insert(0, "kill switch: off, nothing is recorded".to_owned());
+        }
+        lines
     }
 
     fn choose(&mut self, now: Now, choices: &Choices) -> Vec<Action> {

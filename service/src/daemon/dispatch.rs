@@ -361,6 +361,13 @@ impl<D: Decide> Dispatcher<D> {
         self.drain(now, outlet);
     }
 
+    /// The kill switch.
+    pub fn switch(&mut self, now: Now, is_on: bool, outlet: &mut impl Outlet) {
+        let actions = self.engine.switch(now, is_on);
+        self.perform(now, actions, outlet);
+        self.drain(now, outlet);
+    }
+
     /// Tells the engine all that has happened, and carries its actions out.
     pub fn drain(&mut self, now: Now, outlet: &mut impl Outlet) {
         while let Some(event) = self.events.pop_front() {

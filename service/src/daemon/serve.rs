@@ -29,6 +29,8 @@ use super::looking::Looking;
 
 /// Name of the policy in the store that a client has loaded.
 const POLICY: &str = "policy";
+/// Name of the kill switch in the store: there only if it is off.
+const SWITCH: &str = "switch";
 /// Packets of one process, and new connections, before the others get their turn.
 const PACKETS_A_TURN: usize = 8;
 const CONNECTIONS_A_TURN: usize = 16;
@@ -146,6 +148,8 @@ impl<D: Decide> Daemon<D> {
             watch(triggers.descriptor(Stall::Full), FULL, Interest::Exception)?;
         }
         let saved = store.load_state(POLICY);
+        // A damaged file says that there was a switch.
+        let is_switched_off = !matches!(store.load_state(SWITCH), State::Missing);
         let mut rim = Rim {
             poll,
             links: BTreeMap::new(),
@@ -166,6 +170,12 @@ impl<D: Decide> Daemon<D> {
         let consent = Consent::begin(&mut store, &mut rim.log, now);
         dispatcher.choose(now, consent.choices(), &mut rim);
         load_saved(&mut dispatcher, saved, now, &mut rim);
+        if is_switched_off {
+            rim.log(
+                "nothing is recorded: the kill switch is off; 'switch on' ends that".to_owned(),
+            );
+            dispatcher.switch(now, false, &mut rim);
+        }
         // An interrupted service may have left reports that a choice before its end does not allow.
         consent.enforce(&dispatcher, &mut rim);
         let (reports, bytes) = (store.reports().count(), store.total_bytes());
@@ -505,6 +515,26 @@ impl<D: Decide> Daemon<D> {
                 self.consent
                     .choose(client, choice, &mut self.dispatcher, &mut self.rim);
             }
+            Request::PolicyShow => {
+                let text = self.dispatcher.engine().policy_text();
+                let lines = text.lines().map(str::to_owned).collect();
+                self.rim.answer_client(client, Ok(lines), None);
+            }
+            Request::PolicyCheck(text) => {
+                let checked = crate::policy::Policy::parse(&text);
+                let result = checked.map(|_| Vec::new()).map_err(|e| e.to_string());
+                self.rim.answer_client(client, result, None);
+            }
+            Request::Switch { is_on } => self.switch(client, is_on),
+            Request::Dump => {
+                let mut lines = self.dump();
+                lines.extend(self.dispatcher.engine().dump());
+                self.rim.answer_client(client, Ok(lines), None);
+            }
+            Request::Record { package, seconds } => self.dispatcher.push(Event::Asked {
+                reply: client,
+                what: Asked::Record { package, seconds },
+            }),
             Request::Report { process, reason } => self.dispatcher.push(Event::Asked {
                 reply: client,
                 what: Asked::Report { process, reason },
@@ -551,6 +581,36 @@ impl<D: Decide> Daemon<D> {
         // Before the answer, so that no report is left then which the policy does not allow.
         self.consent.enforce(&self.dispatcher, &mut self.rim);
         self.rim.jobs.push_back(job);
+    }
+
+    /// The kill switch: holds at once, and is kept for the next service.
+    fn switch(&mut self, client: u64, is_on: bool) {
+        let now = self.rim.now;
+        self.dispatcher.switch(now, is_on, &mut self.rim);
+        let job = Job::Save {
+            name: SWITCH,
+            text: (!is_on).then(|| "off".to_owned()),
+            client,
+        };
+        self.rim.jobs.push_back(job);
+    }
+
+    /// What the engine does not know, for bug reports.
+    fn dump(&self) -> Vec<String> {
+        let up_ns = self.rim.now.boottime_ns - self.started.boottime_ns;
+        vec![
+            format!(
+                "hindsightd {}, running for {} s",
+                env!("CARGO_PKG_VERSION"),
+                up_ns / 1_000_000_000
+            ),
+            format!(
+                "store: {} reports, {} KiB; {} wait for the disk",
+                self.reports,
+                self.bytes >> 10,
+                self.rim.waiting_reports
+            ),
+        ]
     }
 
     fn status(&self) -> String {

@@ -67,14 +67,14 @@ impl State {
         }
     }
 
-    /// The process has ended.
-    pub(super) fn ended(&mut self, connection: Connection) {
+    /// The process has ended. False: that was known, or it has another connection.
+    pub(super) fn ended(&mut self, connection: Connection) -> bool {
         let now_ns = self.now_ns();
         let Some(process) = self.processes.get_mut(&connection) else {
-            return;
+            return false;
         };
         if process.link == Link::Ended {
-            return;
+            return false;
         }
         let is_killed = !process.has_farewell;
         let crash = process.noted.take();
@@ -90,7 +90,7 @@ impl State {
             None if is_killed => self.killed(connection),
             None => {}
         }
-        self.forget_if_over(connection);
+        true
     }
 
     /// The process has noted a crash in its memory, by its own account.

@@ -49,6 +49,13 @@ pub enum Asked {
         /// Why, for people.
         reason: String,
     },
+    /// A recording of all processes of a package, and then a report of each.
+    Record {
+        /// The package.
+        package: String,
+        /// For so long, s.
+        seconds: u32,
+    },
 }
 
 /// What a detector of the service found.

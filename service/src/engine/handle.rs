@@ -4,7 +4,7 @@
 use hindsight_trace_format::protocol::FromProcess;
 
 use super::action::Action;
-use super::event::{Connection, Event, Now};
+use super::event::{Asked, Connection, Event, Now};
 use super::process::{Link, Process, Stage};
 use super::state::{Facts, Outcome, State, SAVE_NS, SETTLE_NS};
 use super::status::Status;
@@ -37,13 +37,23 @@ impl Engine {
             } => state.said(connection, message),
             Event::Lost { connection } => state.lost(connection),
             Event::Crashed { connection, crash } => state.noted(connection, &crash),
-            Event::Ended { connection } => state.ended(connection),
+            Event::Ended { connection } => {
+                if state.ended(connection) {
+                    state.recorded_ended(connection);
+                    state.forget_if_over(connection);
+                }
+            }
             Event::Written { report, is_kept } => state.written(report, is_kept),
-            Event::Asked { reply, what } => state.asked(reply, what),
             Event::Found {
                 connection,
                 finding,
             } => state.found(connection, finding),
+            Event::Asked { reply, what } => match what {
+                Asked::Report { process, reason } => state.asked(reply, &process, &reason),
+                Asked::Record { package, seconds } => {
+                    state.asked_record(reply, &package, seconds);
+                }
+            },
             Event::Pressure(pressure) => state.pressure = pressure,
             Event::Woke => state.wake_ns = None,
         }
@@ -150,6 +160,7 @@ impl State {
         for connection in deferred {
             self.claim(connection);
         }
+        self.end_recordings();
         self.withdraw();
         self.send_rules();
         self.plan_rings();
@@ -204,7 +215,10 @@ impl State {
         let now_ns = self.now_ns();
         let of_processes = self.processes.values().filter_map(|p| self.next_limit(p));
         let settled = self.settled_ns.filter(|until_ns| *until_ns > now_ns);
-        let next_ns = of_processes.chain(settled).min();
+        let next_ns = of_processes
+            .chain(settled)
+            .chain(self.recordings.next_end())
+            .min();
         if next_ns != self.wake_ns {
             self.wake_ns = next_ns;
             self.actions.push(Action::WakeAt(next_ns));

@@ -49,13 +49,21 @@ impl State {
                     self.count(Outcome::NoAnswer);
                     self.tell(&earlier.label, pending.report, Outcome::NoAnswer);
                 }
-                self.refuse(connection, reason);
+                self.refuse(
+                    connection,
+                    &format!("{} (pid {})", text::line(&hello.name), peer.pid),
+                    reason,
+                );
             }
         }
     }
 
-    fn refuse(&mut self, connection: Connection, reason: String) {
+    fn refuse(&mut self, connection: Connection, label: &str, reason: String) {
+        /// So many are shown.
+        const LAST: usize = 8;
         self.refused_processes = self.refused_processes.saturating_add(1);
+        self.refusals.truncate(LAST - 1);
+        self.refusals.push_front(format!("{label}: {reason}"));
         let message = FromService::Refused { reason };
         self.actions.extend([
             Action::Send {
@@ -194,7 +202,11 @@ impl State {
     fn recording_of(&self, uid: u32, name: &str) -> (Recording, bool) {
         let (policy, person) = (&self.policy, &self.person);
         match is_final_name(name) {
-            true => (policy.recording(person, uid, name), true),
+            true => {
+                let recording = policy.recording(person, uid, name);
+                let rings = policy.memory.call_rings;
+                (self.recordings.apply(recording, name, rings), true)
+            }
             false => (policy.recording_unnamed(person, uid), false),
         }
     }

@@ -13,6 +13,7 @@
 //! | `memory` | how much memory that takes at most |
 //! | `reports` | what becomes of a report, from its trigger to its file |
 //! | `ending` | what is kept of a process that has ended or is lost |
+//! | `recording` | what a recording for a time changes, and which reports it leaves |
 //! | `requests` | what users ask for |
 //! | `detecting` | which rules the detectors of processes follow |
 
@@ -25,6 +26,8 @@ mod handle;
 mod joining;
 mod memory;
 mod process;
+mod recording;
+mod recordings;
 mod replies;
 mod reports;
 mod requests;
@@ -37,8 +40,9 @@ mod text;
 pub use action::{About, Action};
 pub use event::{Asked, Connection, Event, Finding, Now, Peer, Pressure, Report};
 pub use handle::Engine;
+pub(crate) use recordings::SECONDS as RECORDING_SECONDS;
 pub use state::{Facts, Outcome};
-pub use status::{LimitStatus, MemoryStatus, ProcessStatus, Status};
+pub use status::{LimitStatus, MemoryStatus, ProcessStatus, RecordingStatus, Status};
 
 #[cfg(test)]
 mod tests;

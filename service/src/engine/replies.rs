@@ -7,6 +7,9 @@ use super::event::Report;
 /// The most requests that wait.
 pub(super) const MAX_REQUESTS: usize = 16;
 
+/// Stands for the reports that are still to come.
+const OPEN: Report = 0;
+
 /// A request of a user that waits for reports.
 #[derive(Clone, Debug)]
 struct Request {
@@ -34,6 +37,45 @@ impl Replies {
             lines: Vec::new(),
             has_files: false,
         });
+    }
+
+    /// The request is answered when it is [closed](Self::close) and its reports are over.
+    pub(super) fn open(&mut self, reply: u64) {
+        self.wait(reply, vec![OPEN]);
+    }
+
+    /// An open request waits for this report, too.
+    pub(super) fn also(&mut self, reply: u64, report: Report) {
+        if let Some(request) = self.find(reply) {
+            if !request.waiting.contains(&report) {
+                request.waiting.push(report);
+            }
+        }
+    }
+
+    /// A line of the answer to an open request.
+    pub(super) fn note(&mut self, reply: u64, line: String) {
+        if let Some(request) = self.find(reply) {
+            request.lines.push(line);
+        }
+    }
+
+    /// No more reports are added. Returns the answer, if it does not wait for any; `nothing` is the answer if there was none.
+    pub(super) fn close(&mut self, reply: u64, nothing: String) -> Option<Action> {
+        let request = self.find(reply)?;
+        request.waiting.retain(|waiting| *waiting != OPEN);
+        if !request.waiting.is_empty() {
+            return None;
+        }
+        if request.lines.is_empty() {
+            request.lines.push(nothing);
+        }
+        let at = self.0.iter().position(|request| request.reply == reply)?;
+        Some(self.0.remove(at).answer())
+    }
+
+    fn find(&mut self, reply: u64) -> Option<&mut Request> {
+        self.0.iter_mut().find(|request| request.reply == reply)
     }
 
     /// This became of a report; `None`: the file is written. Returns the answers that waited for it.

@@ -4,7 +4,7 @@
 use hindsight_trace_format::protocol::TriggerSeverity;
 
 use super::action::Action;
-use super::event::{Asked, Connection, Report};
+use super::event::{Connection, Report};
 use super::process::{Link, Stage, Symptom};
 use super::state::State;
 use super::text;
@@ -13,11 +13,10 @@ use super::text;
 const REQUESTED: &str = "requested";
 
 impl State {
-    /// A user wants something.
-    pub(super) fn asked(&mut self, reply: u64, what: Asked) {
-        let Asked::Report { process, reason } = what;
+    /// A user wants reports of these processes.
+    pub(super) fn asked(&mut self, reply: u64, process: &str, reason: &str) {
         let found = if self.replies.has_room() {
-            self.asked_report(&process, &reason)
+            self.asked_report(process, reason)
         } else {
             Err("too many requests wait for their reports; try again".into())
         };
@@ -63,7 +62,7 @@ impl State {
     }
 
     /// A report of this process: the one under way, if there is one.
-    fn asked_of(&mut self, connection: Connection, reason: &str) -> Report {
+    pub(super) fn asked_of(&mut self, connection: Connection, reason: &str) -> Report {
         let process = self.processes.get(&connection);
         if let Some(pending) = process.and_then(|process| process.report.as_ref()) {
             return pending.report;

@@ -53,7 +53,13 @@ impl State {
         let may_use = self.connected().filter(|(_, p)| self.may_use_rings(p));
         let mut ranked: Vec<_> = may_use
             .map(|(connection, process)| {
-                let rank = (process.is_seen(), process.recency_ns, connection);
+                let is_recorded = self.recordings.covers(&process.name);
+                let rank = (
+                    is_recorded,
+                    process.is_seen(),
+                    process.recency_ns,
+                    connection,
+                );
                 (Reverse(rank), process.peer.uid, connection)
             })
             .collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All that the engine remembers, and the smallest steps that change it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use hindsight_trace_format::protocol::FromService;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use super::action::Action;
 use super::event::{Connection, Now, Pressure};
 use super::foreground::Claims;
 use super::process::{Link, Process};
+use super::recordings::Recordings;
 use super::replies::Replies;
 use crate::limits::{Limiter, Refusal};
 use crate::policy::{Person, Policy};
@@ -85,6 +86,30 @@ impl Outcome {
         }
     }
 
+    /// Its name in lines for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Outcome::Kept => "written",
+            Outcome::NotWritten => "not written",
+            Outcome::Nothing => "nothing recorded",
+            Outcome::ProcessRefused => "refused by the process",
+            Outcome::NoAnswer => "no answer",
+            Outcome::EndedFirst => "ended first",
+            Outcome::NoMemory => "no memory",
+            Outcome::Withdrawn => "withdrawn",
+            Outcome::Merged => "merged",
+            Outcome::NotAllowed => "not allowed",
+            Outcome::Severity => "not severe enough",
+            Outcome::QueueFull => "queue full",
+            Outcome::Pressure => "short of memory",
+            Outcome::LimitsClosed => "limits closed",
+            Outcome::DeviceLimit => "device limit",
+            Outcome::UidLimit => "user limit",
+            Outcome::DetectorLimit => "detector limit",
+            Outcome::DetectorOff => "detector off",
+        }
+    }
+
     /// For people.
     pub(super) const fn text(self) -> &'static str {
         match self {
@@ -111,6 +136,9 @@ pub(super) struct State {
     pub(super) processes: BTreeMap<Connection, Process>,
     pub(super) claims: Claims,
     pub(super) replies: Replies,
+    pub(super) recordings: Recordings,
+    /// The last processes that were refused, and why; for people.
+    pub(super) refusals: VecDeque<String>,
     pub(super) pressure: Pressure,
     /// Reports below are of earlier instances of the service; 0: there was none in this boot.
     pub(super) earlier_reports: u64,
@@ -146,6 +174,8 @@ impl State {
             processes: BTreeMap::new(),
             claims: Claims::default(),
             replies: Replies::default(),
+            recordings: Recordings::default(),
+            refusals: VecDeque::new(),
             pressure: Pressure::None,
             settled_ns: None,
             is_restart: facts.is_restart,

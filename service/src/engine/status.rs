@@ -72,6 +72,23 @@ pub struct LimitStatus {
     pub closed_for_ns: u64,
 }
 
+/// A recording under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordingStatus {
+    /// The package.
+    pub package: String,
+    /// How much longer, ns.
+    pub left_ns: u64,
+}
+
+impl RecordingStatus {
+    fn all(state: &State) -> Vec<Self> {
+        let left = state.recordings.left(state.now_ns()).into_iter();
+        left.map(|(package, left_ns)| RecordingStatus { package, left_ns })
+            .collect()
+    }
+}
+
 /// How the engine is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
@@ -83,6 +100,10 @@ pub struct Status {
     pub processes: Vec<ProcessStatus>,
     /// Processes that were refused, since the service was started.
     pub refused_processes: u64,
+    /// The last of them, and why.
+    pub refusals: Vec<String>,
+    /// Recordings under way.
+    pub recordings: Vec<RecordingStatus>,
     /// Memory.
     pub memory: MemoryStatus,
     /// Reports and triggers by what became of them, since the service was started.
@@ -99,6 +120,8 @@ impl Status {
             enabled: policy.enabled,
             processes: state.processes.values().map(ProcessStatus::of).collect(),
             refused_processes: state.refused_processes,
+            refusals: state.refusals.iter().cloned().collect(),
+            recordings: RecordingStatus::all(state),
             memory: MemoryStatus {
                 budget_bytes: policy.memory.budget_bytes,
                 demand_bytes: state.demand_now().bytes(),

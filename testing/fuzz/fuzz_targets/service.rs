@@ -326,7 +326,7 @@ fuzz_target!(|data: &[u8]| {
     static PARSED: OnceLock<Policy> = OnceLock::new();
     let policy = PARSED.get_or_init(|| Policy::parse(POLICY).unwrap());
     let engine = Engine::new(policy.clone(), Limiter::fresh("boot"), facts);
-    let mut dispatcher = Dispatcher::new(Decider::new(engine), LIMITS);
+    let mut dispatcher = Dispatcher::new(Decider::new(engine, String::new()), LIMITS);
     let mut links = Links::default();
     let mut now = Now {
         boottime_ns: 1_000_000_000,

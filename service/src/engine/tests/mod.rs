@@ -8,6 +8,7 @@ mod detecting;
 mod ending;
 mod joining;
 mod random;
+mod recordings;
 mod reports;
 mod requests;
 mod rings;

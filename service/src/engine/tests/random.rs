@@ -429,9 +429,15 @@ impl World {
                     .get(&slot)
                     .map_or("nobody".into(), |a| a.name.clone());
                 self.asked += 1;
-                let what = Asked::Report {
-                    process,
-                    reason: "a\nb".into(),
+                let what = match self.asked % 3 {
+                    0 => Asked::Record {
+                        package: process,
+                        seconds: (self.asked % 7) as u32,
+                    },
+                    _ => Asked::Report {
+                        process,
+                        reason: "a\nb".into(),
+                    },
                 };
                 self.handle(Event::Asked {
                     reply: self.asked,

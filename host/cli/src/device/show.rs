@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tables of the service's answers.
+
+use std::io;
+
+use serde_json::Value;
+
+use crate::page::{column, Cell, Kind, Page};
+use crate::words::bytes;
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn text(value: &Value) -> String {
+    // Texts of processes: nothing in them reaches the terminal as a control character.
+    let text = value.as_str().unwrap_or_default();
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The answer to `status`.
+pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
+    let engine = &status["engine"];
+    let (memory, limits, store) = (&engine["memory"], &engine["limits"], &status["store"]);
+    let recording = match engine["enabled"].as_bool() {
+        Some(true) => "on",
+        _ => "off: the policy says enabled = false, or the kill switch is off",
+    };
+    let of = |a: &Value, b: &Value| format!("{} of {}", bytes(number(a)), bytes(number(b)));
+    let count = |a: &Value, b: &Value| format!("{} of {}", number(a), number(b));
+    let mut facts = vec![
+        (
+            "service",
+            format!(
+                "hindsightd {}, up for {} s",
+                text(&status["service"]),
+                number(&status["up_s"])
+            ),
+        ),
+        ("recording", recording.to_owned()),
+        (
+            "policy",
+            format!("revision {}", number(&engine["policy_revision"])),
+        ),
+        (
+            "memory",
+            of(&memory["demand_bytes"], &memory["budget_bytes"]),
+        ),
+        (
+            "rings of calls",
+            count(&memory["rings_held"], &memory["rings"]),
+        ),
+        (
+            "reports",
+            format!(
+                "{} on the device, {}",
+                number(&store["reports"]),
+                bytes(number(&store["bytes"]))
+            ),
+        ),
+        (
+            "limits",
+            format!(
+                "{} reports, {} uploads",
+                count(&limits["reports"], &limits["reports_limit"]),
+                count(&limits["uploads"], &limits["uploads_limit"])
+            ),
+        ),
+    ];
+    for recording in list(&engine["recordings"]) {
+        let left = number(&recording["left_ns"]).div_ceil(1_000_000_000);
+        facts.push((
+            "being recorded",
+            format!("{} for {left} s more", text(&recording["package"])),
+        ));
+    }
+    page.facts(&facts)?;
+    let columns = [
+        column("pid", Kind::Number),
+        column("process", Kind::Name),
+        column("uid", Kind::Number),
+        column("seen", Kind::Text),
+        column("rings", Kind::Number),
+        column("of", Kind::Text),
+        column("other", Kind::Text),
+        column("consent", Kind::Text),
+        column("state", Kind::Text),
+    ];
+    let row = |process: &Value| -> Vec<Cell> {
+        let seen = process["is_foreground"].as_bool() == Some(true);
+        let state = match number(&process["report"]) {
+            0 => text(&process["connection"]),
+            report => format!("{}, report {report}", text(&process["connection"])),
+        };
+        vec![
+            number(&process["pid"]).to_string().into(),
+            text(&process["name"]).into(),
+            number(&process["uid"]).to_string().into(),
+            if seen { "yes" } else { "" }.into(),
+            number(&process["rings_held"]).to_string().into(),
+            bytes(number(&process["ring_bytes"])).into(),
+            bytes(number(&process["other_bytes"])).into(),
+            text(&process["consent"]).into(),
+            state.into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = list(&engine["processes"]).iter().map(row).collect();
+    page.plain("")?;
+    match rows.is_empty() {
+        true => page.plain("No process is connected.")?,
+        false => page.table(&columns, &rows)?,
+    }
+    let refusals = list(&engine["refusals"]);
+    if !refusals.is_empty() {
+        page.plain("")?;
+        page.strong(&format!(
+            "Refused processes: {}; the last:",
+            number(&engine["refused_processes"])
+        ))?;
+        for refusal in refusals {
+            page.indented(&text(refusal), 2)?;
+        }
+    }
+    if let Some(outcomes) = engine["reports"].as_object().filter(|map| !map.is_empty()) {
+        let outcomes = outcomes
+            .iter()
+            .map(|(what, n)| format!("{} {}", number(n), what.replace('-', " ")));
+        let outcomes: Vec<String> = outcomes.collect();
+        page.plain("")?;
+        page.plain(&format!(
+            "Reports and triggers since the start: {}.",
+            outcomes.join(", ")
+        ))?;
+    }
+    Ok(())
+}
+
+/// The answer to `reports`.
+pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
+    if reports.is_empty() {
+        return page.plain("There are no reports.");
+    }
+    let columns = [
+        column("report", Kind::Number),
+        column("when (UTC)", Kind::Text),
+        column("process", Kind::Name),
+        column("pid", Kind::Number),
+        column("size", Kind::Text),
+        column("severity", Kind::Text),
+        column("detector", Kind::Text),
+        column("reason", Kind::Prose),
+    ];
+    let when = |seconds: u64| {
+        let time = i64::try_from(seconds)
+            .ok()
+            .and_then(|s| jiff::Timestamp::from_second(s).ok());
+        time.map_or_else(String::new, |time| {
+            time.strftime("%Y-%m-%d %H:%M:%S").to_string()
+        })
+    };
+    let row = |about: &Value| -> Vec<Cell> {
+        vec![
+            number(&about["report"]).to_string().into(),
+            when(number(&about["realtime_s"])).into(),
+            text(&about["process"]).into(),
+            number(&about["pid"]).to_string().into(),
+            bytes(number(&about["bytes"])).into(),
+            text(&about["severity"]).into(),
+            text(&about["detector"]).into(),
+            text(&about["reason"]).into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = reports.iter().map(row).collect();
+    page.table(&columns, &rows)
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `hindsight record` of real apps beside a real hindsightd. Run with `--ignored` after `cargo xtask lab build` and
+//! `cargo build -p hindsight-service -p hindsight-cli`.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{lab, open};
+use hindsight_decoder::Trace;
+use hindsight_lab::device::{Device, Service};
+use hindsight_lab::{Execution, Framework};
+
+/// A program of the workspace, which is two folders above the test's own.
+fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let program = own.parent().unwrap().parent().unwrap().join(name);
+    assert!(
+        program.is_file(),
+        "{} is not there: cargo build -p hindsight-service -p hindsight-cli",
+        program.display()
+    );
+    program
+}
+
+/// The app has no package here: the name of its process.
+const APP: &str = "dalvikvm64";
+const CONFIGURATION: &str = "trace=all,events=all";
+const POLICY: &str = r#"
+version = 1
+
+[memory]
+budget-mib = 512
+call-rings = 4
+
+[reports]
+killed = "none"
+
+[consent.end-user]
+unasked = "full"
+"#;
+
+struct Lab {
+    folder: tempfile::TempDir,
+    device: Device,
+    service: Service,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let framework = Framework::build(&lab(), &|_| {}).unwrap();
+        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let service = program("hindsightd");
+        let device = Device::new(&framework, checkout, &service, folder.path()).unwrap();
+        let policy = folder.path().join("policy.toml");
+        std::fs::write(&policy, POLICY).unwrap();
+        let service = device.start_service(Some(&policy)).unwrap();
+        Lab {
+            folder,
+            device,
+            service,
+        }
+    }
+
+    fn output(&self) -> PathBuf {
+        self.folder.path().join("out.hindsight")
+    }
+
+    /// Begins a recording, and waits until the service records.
+    fn record(&self, seconds: u32) -> Child {
+        let child = Command::new(program("hindsight"))
+            .args(["record", "-a", APP, "-t", &format!("{seconds}s"), "-o"])
+            .arg(self.output())
+            .arg("--lab")
+            .arg(self.folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        self.wait_for("a recording", |status| status.contains("\"recordings\":[{"));
+        child
+    }
+
+    fn wait_for(&self, what: &str, is_it: impl Fn(&str) -> bool) {
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            let status = self.service.ask("status").unwrap().concat();
+            if is_it(&status) {
+                return;
+            }
+            assert!(Instant::now() < end, "there is not {what}: {status}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn wait_for_rings(&self) {
+        self.wait_for("a ring", |status| {
+            let held = status.split("\"rings_held\":").skip(1);
+            held.filter(|rest| !rest.starts_with('0')).count() >= 2
+        });
+    }
+
+    fn trace(&self, recording: Child) -> Trace {
+        let output: Output = recording.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        open(&self.output())
+    }
+}
+
+fn has_calls(trace: &Trace) -> bool {
+    let name = "com.example.device.";
+    let main = trace.main_thread().unwrap();
+    let mut calls = main.calls.iter();
+    calls.any(|call| trace.methods.name(call.method).starts_with(name))
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn an_app_that_starts_meanwhile_is_recorded_to_the_end() {
+    let lab = Lab::new();
+    let recording = lab.record(20);
+    let mut app = lab.device.start_app(Execution::Aot, CONFIGURATION).unwrap();
+    lab.wait_for_rings();
+    app.ask("work 50").unwrap();
+    let trace = lab.trace(recording);
+    assert!(has_calls(&trace));
+    assert_eq!(trace.process.pid, app.pid());
+    // Its rings are given back.
+    lab.wait_for("the end", |status| !status.contains("\"recordings\":[{"));
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn an_app_that_is_killed_or_ends_by_itself_is_recorded() {
+    for command in ["kill", "exit", "crash"] {
+        let lab = Lab::new();
+        let recording = lab.record(20);
+        let mut app = lab.device.start_app(Execution::Aot, CONFIGURATION).unwrap();
+        lab.wait_for_rings();
+        app.ask("work 50").unwrap();
+        match command {
+            "kill" => app.kill(),
+            command => {
+                app.ask(command).unwrap();
+                app.wait().unwrap();
+            }
+        }
+        let trace = lab.trace(recording);
+        assert!(has_calls(&trace), "{command}");
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Recordings that a user asks for: all processes of a package get rings for a while, also those that start meanwhile, and each
+//! leaves a report at the end of that time, or when it ends before.
+//!
+//! The policy, consent and the budget hold as always: a recording takes rings from other processes, and no more memory.
+
+use hindsight_trace_format::protocol::TriggerSeverity;
+
+use super::action::Action;
+use super::event::{Connection, Report};
+use super::process::{Link, Process, Stage, Symptom};
+use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
+use super::state::State;
+use super::text;
+use crate::policy::Level;
+
+/// The detector of reports of recordings.
+const RECORDED: &str = "recorded";
+
+impl State {
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// If it is not possible or not allowed: why, with the remedy.
+    pub(super) fn record(&mut self, reply: u64, package: &str, seconds: u32) -> Result<(), String> {
+        let shown = text::line(package);
+        if !SECONDS.contains(&seconds) {
+            let (least, most) = (SECONDS.start(), SECONDS.end());
+            return Err(format!(
+                "a recording takes {least} to {most} s, not {seconds} s"
+            ));
+        }
+        if !self.policy.enabled {
+            return Err("nothing is recorded: the policy, or the kill switch, is off".into());
+        }
+        if self.policy.memory.call_rings == 0 {
+            return Err("the policy allows no rings of calls: raise call-rings".into());
+        }
+        if self.recordings.0.len() >= MAX_RECORDINGS {
+            return Err(format!(
+                "{MAX_RECORDINGS} recordings are under way: wait for one to end"
+            ));
+        }
+        if self.recordings.covers(package) {
+            return Err(format!(
+                "\"{shown}\" is being recorded already: wait for its end"
+            ));
+        }
+        let mut found = self.processes.values().filter(|p| is_of(package, &p.name));
+        if found.clone().next().is_some() && found.all(|p| p.recording.level == Level::None) {
+            return Err(format!(
+                "\"{shown}\" is not recorded: the policy is off for it (enabled), or there is no consent"
+            ));
+        }
+        if !self.replies.has_room() {
+            return Err("too many requests wait for their reports; try again".into());
+        }
+        self.replies.open(reply);
+        let until_ns = self
+            .now_ns()
+            .saturating_add(u64::from(seconds) * 1_000_000_000);
+        self.recordings.0.push(UserRecording {
+            reply,
+            package: package.to_owned(),
+            until_ns,
+            ending: None,
+        });
+        self.look_up_recordings();
+        Ok(())
+    }
+
+    /// Recordings whose time is over leave a report of each of their processes. A process gives its rings back when they are taken.
+    pub(super) fn end_recordings(&mut self) {
+        let now_ns = self.now_ns();
+        let mut all = std::mem::take(&mut self.recordings.0);
+        let before = all.len();
+        for recording in &mut all {
+            if recording.ending.is_none() && recording.until_ns <= now_ns {
+                recording.ending = Some(self.report_recording(recording));
+            }
+        }
+        all.retain(|r| {
+            !r.ending
+                .as_ref()
+                .is_some_and(|reports| self.are_taken(reports))
+        });
+        let has_changed = all.len() < before;
+        self.recordings.0 = all;
+        if has_changed {
+            self.look_up_recordings();
+        }
+    }
+
+    /// Whether none of these reports has still to take its rings.
+    fn are_taken(&self, reports: &[Report]) -> bool {
+        let pending = self.processes.values().filter_map(|p| p.report.as_ref());
+        let mut waiting =
+            pending.filter(|p| matches!(p.stage, Stage::Waiting { .. } | Stage::Taking { .. }));
+        !waiting.any(|p| reports.contains(&p.report))
+    }
+
+    fn report_recording(&mut self, recording: &UserRecording) -> Vec<Report> {
+        let all = self.processes.iter();
+        let found =
+            all.filter(|(_, p)| p.link == Link::Connected && is_of(&recording.package, &p.name));
+        let found: Vec<(Connection, String, bool)> = found
+            .map(|(connection, p)| {
+                (
+                    *connection,
+                    p.label(),
+                    p.may_hold != 0 && p.recording.level != Level::None,
+                )
+            })
+            .collect();
+        let mut reports = Vec::new();
+        for (connection, label, has_rings) in found {
+            if has_rings {
+                let report = self.asked_of(connection, "recorded on request");
+                self.replies.also(recording.reply, report);
+                reports.push(report);
+            } else {
+                let why = "it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps";
+                self.replies
+                    .note(recording.reply, format!("{label}: {why}"));
+            }
+        }
+        let nothing = format!(
+            "no process of \"{}\" was recorded: is it installed, started with tracing, and connected? The status lists all that are",
+            text::line(&recording.package)
+        );
+        let answer = self.replies.close(recording.reply, nothing);
+        self.actions.extend(answer);
+        reports
+    }
+
+    /// A process that is being recorded has ended: its rings are kept, also if it ended by itself.
+    pub(super) fn recorded_ended(&mut self, connection: Connection) {
+        let Some(process) = self.processes.get(&connection) else {
+            return;
+        };
+        let recordings = self.recordings.0.iter();
+        let replies: Vec<u64> = recordings
+            .filter(|r| is_of(&r.package, &process.name))
+            .map(|r| r.reply)
+            .collect();
+        let is_worth = process.has_recorded() && process.recording.level.strings().is_some();
+        if replies.is_empty() || !is_worth {
+            return;
+        }
+        let report = match Self::report_of_all(process) {
+            Some(report) => report,
+            None if process.report.is_some() && process.next.is_some() => return,
+            None => {
+                let how = match process.has_farewell {
+                    true => "it ended by itself",
+                    false => "it was killed",
+                };
+                let symptom = Symptom {
+                    severity: TriggerSeverity::Requested,
+                    detector: RECORDED.into(),
+                    reason: format!("recorded on request; {how}"),
+                    tid: 0,
+                    at_boottime_ns: self.now_ns(),
+                };
+                self.begin(connection, symptom, Stage::Ready)
+            }
+        };
+        for reply in replies {
+            self.replies.also(reply, report);
+        }
+    }
+
+    /// The report under way that has all rings.
+    fn report_of_all(process: &Process) -> Option<Report> {
+        let pending = process.report.as_ref().filter(|p| p.reads_all);
+        pending.map(|pending| pending.report)
+    }
+
+    /// A recording cannot begin.
+    pub(super) fn asked_record(&mut self, reply: u64, package: &str, seconds: u32) {
+        if let Err(problem) = self.record(reply, package, seconds) {
+            let result = Err(problem);
+            self.actions.push(Action::Answer { reply, result });
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Recordings for a time.
+
+use hindsight_trace_format::protocol::FromProcess;
+
+use super::support::*;
+use crate::engine::{Action, Asked, Event};
+
+fn record(bench: &mut Bench, reply: u64, package: &str, seconds: u32) -> Vec<Action> {
+    let package = package.to_owned();
+    let what = Asked::Record { package, seconds };
+    bench.handle(Event::Asked { reply, what })
+}
+
+fn answers(actions: &[Action]) -> Vec<(u64, Result<&str, &str>)> {
+    let answer = |action| match action {
+        &Action::Answer { reply, ref result } => {
+            Some((reply, result.as_deref().map_err(String::as_str)))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(answer).collect()
+}
+
+#[test]
+fn a_recorded_package_gets_all_rings_and_leaves_a_report() {
+    let mut bench = Bench::of("[memory]\ncall-rings = 3");
+    bench.join(1, hello("com.example.maps"));
+    bench.foreground(1, true);
+    bench.answer_all();
+    assert_eq!(bench.rings(1), (1, 1));
+    bench.join(2, hello("com.example.notes"));
+    bench.answer_all();
+    assert_eq!(bench.rings(2), (0, 0), "it never was in the foreground");
+
+    assert!(answers(&record(&mut bench, 7, "com.example.notes", 5)).is_empty());
+    bench.answer_all();
+    assert_eq!(bench.rings(2), (3, 3));
+    assert_eq!(bench.rings(1), (0, 0));
+    assert_eq!(bench.engine.status().recordings[0].left_ns, 5 * SECOND);
+
+    assert_eq!(bench.wake(), [take(2, 1)]);
+    bench.answer_all();
+    bench.taken(2, 1);
+    let actions = bench.handle(kept(1));
+    let expected = "report 1 of com.example.notes (pid 102): written";
+    assert_eq!(answers(&actions), [(7, Ok(expected))]);
+    bench.answer_all();
+    assert!(bench.engine.status().recordings.is_empty());
+    assert_eq!(bench.rings(2), (0, 0));
+    assert_eq!(bench.rings(1), (1, 1));
+}
+
+#[test]
+fn a_process_that_starts_later_or_has_another_process_name_is_recorded() {
+    let mut bench = Bench::of("");
+    record(&mut bench, 7, "com.example.notes", 5);
+    bench.join(1, hello("com.example.notes:remote"));
+    bench.join(2, hello("com.example.notesplus"));
+    bench.answer_all();
+    assert_eq!(bench.rings(1).0, 2);
+    assert_eq!(bench.rings(2).0, 0);
+}
+
+#[test]
+fn a_process_that_ends_meanwhile_leaves_its_rings() {
+    for has_farewell in [false, true] {
+        // Ends alone leave no reports here.
+        let mut bench = Bench::of("[reports]\nkilled = \"none\"");
+        record(&mut bench, 7, "com.example.notes", 5);
+        bench.join(1, hello("com.example.notes"));
+        bench.answer_all();
+        if has_farewell {
+            bench.said(1, FromProcess::Farewell);
+        }
+        let actions = bench.handle(ended(1));
+        let written = writes(&actions);
+        assert_eq!(written.len(), 1);
+        assert_eq!(written[0].2, "recorded");
+        assert!(
+            answers(&bench.handle(kept(1))).is_empty(),
+            "others may come"
+        );
+        let actions = bench.wake();
+        let expected = "report 1 of com.example.notes (pid 101): written";
+        assert_eq!(answers(&actions), [(7, Ok(expected))]);
+    }
+}
+
+#[test]
+fn what_cannot_be_recorded_is_an_error_with_its_remedy() {
+    let mut bench =
+        Bench::of("[[record.override]]\npackage = \"com.example.bank\"\nenabled = false");
+    bench.join(1, hello("com.example.bank"));
+    for (package, seconds, part) in [
+        ("com.example.bank", 5, "no consent"),
+        ("com.example.notes", 0, "1 to 600 s"),
+        ("com.example.notes", 601, "1 to 600 s"),
+    ] {
+        let actions = record(&mut bench, 1, package, seconds);
+        let found = answers(&actions);
+        assert!(found[0].1.unwrap_err().contains(part), "{found:?}");
+    }
+    assert!(answers(&record(&mut bench, 2, "com.example.notes", 5)).is_empty());
+    let actions = record(&mut bench, 3, "com.example.notes", 5);
+    assert!(answers(&actions)[0].1.unwrap_err().contains("already"));
+    // Nobody came.
+    let actions = bench.wake();
+    let found = answers(&actions);
+    assert!(found[0].1.unwrap_err().contains("no process"), "{found:?}");
+
+    // 16 MiB are too few for a ring, a snapshot and the service's copy.
+    let mut bench = Bench::of("[memory]\nbudget-mib = 16");
+    bench.join(1, hello("com.example.notes"));
+    record(&mut bench, 4, "com.example.notes", 5);
+    bench.answer_all();
+    let actions = bench.wake();
+    let found = answers(&actions);
+    assert!(found[0].1.unwrap_err().contains("budget-mib"), "{found:?}");
+    let mut bench = Bench::of("enabled = false");
+    let actions = record(&mut bench, 5, "com.example.notes", 5);
+    assert!(answers(&actions)[0].1.unwrap_err().contains("kill switch"));
+}
