@@ -310,7 +310,7 @@ impl<'a> ServiceRequests<'a> {
         let Some(link) = self.session.link() else {
             return;
         };
-        link.tell(&FromProcess::Farewell);
+        link.say_farewell();
         link.close();
         if let Some(taken) = self.taken.take() {
             self.release(link, taken);

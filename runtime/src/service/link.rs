@@ -185,6 +185,11 @@ impl Link {
         false
     }
 
+    /// The process ends by itself. The service hears of it also if it has not welcomed the process yet: the hello came before.
+    pub(crate) fn say_farewell(&self) {
+        self.state().send(&FromProcess::Farewell.encode());
+    }
+
     /// The process came to the foreground; the user waits for the thread with this kernel id.
     pub(crate) fn came_to_foreground(&self, tid: u32) {
         let mut state = self.state();
@@ -324,6 +329,9 @@ mod tests {
         let link = Link::new().unwrap();
         let (_, other) = connect(&link);
         assert!(!link.tell(&FromProcess::Farewell));
+        assert_eq!(comes(&other), None);
+        link.say_farewell();
+        assert_eq!(comes(&other), Some(FromProcess::Farewell));
         link.welcome();
         assert!(link.tell(&FromProcess::Farewell));
         assert_eq!(comes(&other), Some(FromProcess::Farewell));
