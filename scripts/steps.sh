@@ -66,7 +66,7 @@ summary() {
     /^test .* \.\.\. ignored/ { if (!((program, $2) in run)) ignored[program, $2] = program "::" $2 }
     /^test .* \.\.\. (ok|FAILED)$/ { run[program, $2]; delete ignored[program, $2] }
     /^test result: / { gsub(";", ""); passed += $4; failed += $6 }
-    /^(layout|graphs|checker|oracle|balance|stress): .* (differences|failed|problems|findings)$/ { print }
+    /^(layout|graphs|checker|oracle|balance|stress|device): .* (differences|failed|problems|findings)$/ { print }
     /^events: .* pairs, .* missing$/ || /^samples: .* error .* %$/ { print }
     /^unit: [0-9]+ tests passed/ { passed += $2; failed += $5 }
     /^[0-9]+ passed, [0-9]+ failed/ { gsub(",", ""); passed += $1; failed += $3; skipped += $5 }

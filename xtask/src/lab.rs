@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask lab …`
 
-use crate::vm;
+use crate::{device, vm};
 use clap::{Args, Subcommand};
 use hindsight_lab::{
     build, checkout, clean, fetch, run_test, BuildOptions, Isa, Lab, Parts, Release, Variant,
@@ -47,6 +47,8 @@ pub(crate) enum Command {
     },
     /// Runs apps on a real kernel in a virtual machine, with SELinux enforcing the overlay's rules
     Vm(vm::Options),
+    /// Runs hindsightd and some apps, and takes commands by standard input
+    Device(device::Options),
     /// Makes a git work tree of the patched ART, for development
     Checkout {
         #[command(flatten)]
@@ -147,6 +149,10 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Erro
             }
         }
         Command::Vm(options) => return vm::run(&options),
+        Command::Device(options) => {
+            let checkout = hindsight_lab::checkout_dir()?;
+            return device::run(&options, &checkout).map_err(|error| format!("{error:#}").into());
+        }
         Command::Checkout {
             release,
             stock,

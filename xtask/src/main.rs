@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod demo;
+mod device;
 mod lab;
 mod patches;
 mod start;

@@ -18,6 +18,8 @@ pub struct DeviceApp {
     /// The lines that it prints, until it ends.
     lines: Receiver<String>,
     log: PathBuf,
+    /// Commands that it has not answered.
+    unanswered: u64,
 }
 
 impl Drop for DeviceApp {
@@ -30,7 +32,7 @@ impl Drop for DeviceApp {
 const LIMIT: Duration = Duration::from_secs(300);
 
 impl DeviceApp {
-    pub(super) fn start(mut command: Command, logs: &Path) -> Result<DeviceApp> {
+    pub(super) fn spawn(mut command: Command, logs: &Path) -> Result<DeviceApp> {
         static STARTED: AtomicU64 = AtomicU64::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let log = logs.join(format!("app-{number}.txt"));
@@ -52,9 +54,16 @@ impl DeviceApp {
                 }
             });
         }
-        let mut app = DeviceApp { child, lines, log };
-        app.expect("ready")?;
-        Ok(app)
+        Ok(DeviceApp {
+            child,
+            lines,
+            log,
+            unanswered: 0,
+        })
+    }
+
+    pub(super) fn wait_until_ready(&mut self) -> Result<()> {
+        self.expect("ready").map(drop)
     }
 
     /// The kernel's id of its process.
@@ -74,16 +83,17 @@ impl DeviceApp {
     pub fn tell(&mut self, command: &str) -> Result<()> {
         let input = self.child.stdin.as_mut();
         let sent = input.map_or(Ok(()), |input| writeln!(input, "{command}"));
-        sent.context("tell the app with the log", &self.log)
+        sent.context("tell the app with the log", &self.log)?;
+        self.unanswered += 1;
+        Ok(())
     }
 
-    /// Tells the app to do something, and waits until it has done so.
+    /// Tells the app to do something, and waits until it has done so, and all that it was told before.
     ///
     /// # Errors
     /// If it ends, cannot do it, or does not answer.
     pub fn ask(&mut self, command: &str) -> Result<()> {
-        self.tell(command)?;
-        self.expect("ok")
+        self.ask_for(command).map(drop)
     }
 
     /// Tells the app to do something, and returns the line that it answers.
@@ -92,20 +102,38 @@ impl DeviceApp {
     /// If it ends, or does not answer.
     pub fn question(&mut self, command: &str) -> Result<String> {
         self.tell(command)?;
-        self.lines.recv_timeout(LIMIT).map_err(|fault| {
+        let line = self.lines.recv_timeout(LIMIT).map_err(|fault| {
             let log = self.log.display();
             Error::Other(format!(
                 "an app does not answer '{command}': {fault} (its log is {log})"
             ))
-        })
+        })?;
+        self.unanswered -= 1;
+        Ok(line)
     }
 
-    /// Waits for this line. Reports of stalls are passed over.
-    fn expect(&mut self, expected: &str) -> Result<()> {
+    /// As [`ask`](Self::ask); returns the lines before the answer, without those on stalls.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ask_for(&mut self, command: &str) -> Result<Vec<String>> {
+        self.tell(command)?;
+        let mut data = Vec::new();
+        while self.unanswered != 0 {
+            data = self.expect("ok")?;
+            self.unanswered -= 1;
+        }
+        Ok(data)
+    }
+
+    /// Waits for this line. Reports of stalls are passed over; data before it is returned.
+    fn expect(&mut self, expected: &str) -> Result<Vec<String>> {
+        let mut data = Vec::new();
         let fault = loop {
             match self.lines.recv_timeout(LIMIT) {
-                Ok(line) if line == expected => return Ok(()),
+                Ok(line) if line == expected => return Ok(data),
                 Ok(line) if line.starts_with("stall ") => {}
+                Ok(line) if line.starts_with("data ") => data.push(line),
                 Ok(line) => break format!("it said '{line}'"),
                 Err(RecvTimeoutError::Disconnected) => break "it has ended".to_owned(),
                 Err(RecvTimeoutError::Timeout) => break "it does not answer".to_owned(),
@@ -122,6 +150,16 @@ impl DeviceApp {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Sends it a signal, and waits for its end.
+    ///
+    /// # Errors
+    /// If the system cannot tell.
+    pub fn end_by(&mut self, signal: i32) -> Result<ExitStatus> {
+        // SAFETY: takes numbers; the process is a child that was not waited for.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+        self.wait()
     }
 
     /// Waits until it has ended by itself.

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, IoContext as _, Result};
 
-use super::Device;
-
 /// A running service. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Service {
@@ -30,29 +28,19 @@ impl Drop for Service {
 const LIMIT: Duration = Duration::from_secs(300);
 
 impl Service {
-    pub(super) fn start(device: &Device, policy: Option<&Path>) -> Result<Service> {
-        let log = device.logs().join("service.txt");
+    /// Starts it by this command, with all its options. `commands` is the socket that takes commands.
+    pub(super) fn start(mut command: Command, commands: PathBuf, log: PathBuf) -> Result<Service> {
         let errors = File::options().create(true).append(true).open(&log);
-        let mut command = Command::new(&device.program);
-        command
-            .arg("--socket")
-            .arg(device.socket())
-            .arg("--commands")
-            .arg(device.commands())
-            .arg("--store")
-            .arg(device.store());
-        if let Some(policy) = policy {
-            command.arg("--policy").arg(policy);
-        }
+        let program = PathBuf::from(command.get_program());
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(errors.context("write", &log)?)
             .spawn()
-            .context("run", &device.program)?;
+            .context("run", &program)?;
         let mut service = Service {
             child,
-            commands: device.commands(),
+            commands,
             log,
         };
         service.wait_until_it_answers()?;

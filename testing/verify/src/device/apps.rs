@@ -10,7 +10,7 @@ use hindsight_lab::Execution;
 use crate::stress::dice::Dice;
 
 /// What apps record: the service decides who records calls. Small rings, so that they wrap.
-const CONFIGURATION: &str = "trace=main,events=all,ring=17,rewind=off";
+pub(super) const CONFIGURATION: &str = "trace=main,events=all,ring=17,rewind=off";
 
 /// A living app.
 pub(super) struct App {
@@ -18,12 +18,33 @@ pub(super) struct App {
     started: Instant,
     /// The user sees it.
     pub(super) is_foreground: bool,
+    /// It was told to do something: its reports may be right.
+    was_told: bool,
+    /// It lives until the end.
+    stays: bool,
+}
+
+impl App {
+    /// Tells it to do something.
+    pub(super) fn tell(&mut self, command: &str) -> Result<()> {
+        self.was_told = true;
+        Ok(self.process.tell(command)?)
+    }
+
+    /// Tells it to do something, and waits for that.
+    pub(super) fn ask(&mut self, command: &str) -> Result<()> {
+        self.was_told = true;
+        Ok(self.process.ask(command)?)
+    }
 }
 
 /// All apps.
 pub(super) struct Apps<'a> {
     device: &'a Device,
+    /// The oldest first.
     living: Vec<App>,
+    /// So many of the oldest apps are left alone.
+    quiet: usize,
     /// How long the apps lived that have ended.
     lived: Duration,
     /// Apps started so far.
@@ -31,9 +52,10 @@ pub(super) struct Apps<'a> {
 }
 
 impl<'a> Apps<'a> {
-    pub(super) fn new(device: &'a Device) -> Self {
+    pub(super) fn new(device: &'a Device, quiet: usize) -> Self {
         Apps {
             device,
+            quiet,
             living: Vec::new(),
             lived: Duration::ZERO,
             started: 0,
@@ -41,42 +63,78 @@ impl<'a> Apps<'a> {
     }
 
     /// Starts an app, executed in a random way.
-    pub(super) fn start(&mut self, dice: &mut Dice) -> Result<()> {
+    pub(super) fn start(&mut self, dice: &mut Dice) -> Result<u32> {
         let execution = dice.pick(&[Execution::Interpreter, Execution::Jit, Execution::Aot]);
         let process = self.device.start_app(execution, CONFIGURATION)?;
+        let pid = process.pid();
         self.started += 1;
         self.living.push(App {
             process,
             started: Instant::now(),
             is_foreground: false,
+            was_told: false,
+            stays: false,
         });
-        Ok(())
+        Ok(pid)
     }
 
     pub(super) fn len(&self) -> usize {
         self.living.len()
     }
 
+    /// An app that may be disturbed, and may end: not one of the first ones, which stay quiet.
+    fn choose(&self, dice: &mut Dice) -> usize {
+        let from = self.quiet.min(self.living.len().saturating_sub(1));
+        from + dice.below((self.living.len() - from) as u64) as usize
+    }
+
     pub(super) fn any(&mut self, dice: &mut Dice) -> &mut App {
-        let index = dice.below(self.living.len() as u64) as usize;
+        let index = self.choose(dice);
         &mut self.living[index]
     }
 
-    /// Takes an app out: it is about to end.
+    /// Takes an app out: it is about to end. Another one takes its place later.
     pub(super) fn take(&mut self, dice: &mut Dice) -> App {
-        let index = dice.below(self.living.len() as u64) as usize;
-        let app = self.living.swap_remove(index);
+        let mut index = self.choose(dice);
+        while self.living[index].stays {
+            index = self.choose(dice);
+        }
+        let app = self.living.remove(index);
         self.lived += app.started.elapsed();
         app
     }
 
+    /// The last app lives until the end from now on. Returns its process.
+    pub(super) fn keep_last(&mut self) -> Option<u32> {
+        let last = self.living.last_mut()?;
+        last.stays = true;
+        Some(last.process.pid())
+    }
+
+    /// All processes.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.living.iter().map(|app| app.process.pid()).collect()
+    }
+
+    /// Whether this is an app that was never told to do anything.
+    pub(super) fn is_quiet(&self, pid: u32) -> bool {
+        let found = self.living.iter().find(|app| app.process.pid() == pid);
+        found.is_some_and(|app| !app.was_told)
+    }
+
+    /// How long the apps that were never told to do anything have lived, together.
+    pub(super) fn quiet_time(&self) -> Duration {
+        let quiet = self.living.iter().filter(|app| !app.was_told);
+        quiet.map(|app| app.started.elapsed()).sum()
+    }
+
     /// The user sees this app from now on, and no other one.
     pub(super) fn bring_to_foreground(&mut self, dice: &mut Dice) -> Result<()> {
-        let chosen = dice.below(self.living.len() as u64) as usize;
+        let chosen = self.choose(dice);
         for (index, app) in self.living.iter_mut().enumerate() {
             let is_foreground = index == chosen;
             if app.is_foreground != is_foreground {
-                app.process.ask(match is_foreground {
+                app.ask(match is_foreground {
                     true => "foreground",
                     false => "background",
                 })?;

@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hindsight_trace_format::protocol::{FromProcess, Hello, MAX_MESSAGE_BYTES, VERSIONS};
+use hindsight_trace_format::protocol::{
+    FromProcess, Hello, TakeOutcome, MAX_MESSAGE_BYTES, VERSIONS,
+};
 use hindsight_trace_format::shared::SHARED_VERSION;
 
 use crate::stress::dice::Dice;
@@ -113,11 +115,15 @@ fn memory(content: &[u8]) -> Option<File> {
     Some(file)
 }
 
-/// Behaves badly in one way, chosen at random.
+/// Behaves badly in one way, chosen at random, as another user than the apps.
 pub(super) fn attack(socket: &Path, dice: &mut Dice) -> Result<()> {
+    super::stranger::as_nobody(|| attack_as_we_are(socket, dice))
+}
+
+fn attack_as_we_are(socket: &Path, dice: &mut Dice) -> Result<()> {
     let client = Client::connect(socket)?;
     let zero = File::open("/dev/zero").context("cannot open /dev/zero")?;
-    match dice.below(8) {
+    match dice.below(12) {
         0 => client.send(&[0xff; MAX_MESSAGE_BYTES + 1], &[]),
         1 => client.send(&hello(dice), &[]),
         2 => client.send(&hello(dice), &[zero.as_raw_fd()]),
@@ -131,8 +137,10 @@ pub(super) fn attack(socket: &Path, dice: &mut Dice) -> Result<()> {
                 let trigger = FromProcess::Trigger(Default::default()).encode();
                 client.send(&trigger, &[]);
                 // It grows and shrinks while the service reads it.
-                let _ = memory.set_len(1 << 30);
-                let _ = memory.set_len(1);
+                for _ in 0..200 {
+                    let _ = memory.set_len(1 << 30);
+                    let _ = memory.set_len(1);
+                }
             }
         }
         5 => {
@@ -146,6 +154,39 @@ pub(super) fn attack(socket: &Path, dice: &mut Dice) -> Result<()> {
             let at = dice.below(packet.len() as u64) as usize;
             packet[at] ^= 1 << dice.below(8);
             client.send(&packet, &[zero.as_raw_fd()]);
+        }
+        7 => {
+            // Half-closed: it says hello, and will not say more.
+            let memory = memory(&[0; 1 << 16]);
+            let fd = memory.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            client.send(&hello(dice), &[fd]);
+            // SAFETY: takes numbers.
+            unsafe { libc::shutdown(client.0.as_raw_fd(), libc::SHUT_WR) };
+        }
+        8 => {
+            // A flood of descriptors, which nobody asked for.
+            for _ in 0..100 {
+                client.send(&[2, 0, 0, 0], &[zero.as_raw_fd(); 100]);
+            }
+        }
+        9 => {
+            // Replays: the same hello again, in this and in other connections, and answers to what others were asked.
+            let memory = memory(&[0; 1 << 16]);
+            let fd = memory.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let packet = hello(dice);
+            let others: Vec<Client> = (0..5).map_while(|_| Client::connect(socket).ok()).collect();
+            for other in others.iter().chain([&client, &client]) {
+                other.send(&packet, &[fd]);
+                for report in 0..20 {
+                    let outcome = TakeOutcome::Taken;
+                    other.send(&FromProcess::Taken { report, outcome }.encode(), &[]);
+                }
+                other.send(&FromProcess::Held { rings: u32::MAX }.encode(), &[]);
+            }
+        }
+        10 => {
+            // Nothing at all, for as long as the others take.
+            std::mem::forget(client);
         }
         _ => {
             let farewell = FromProcess::Farewell.encode();

@@ -1,37 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask verify device`: the lab's device under a random script of starts, stalls, crashes and kills, of apps and of the
-//! service. Then every report is read.
+//! service. Then every report is read, and the promises of the service are printed with what was measured.
 
 mod apps;
+mod at_start;
+mod disk;
 mod hostile;
+mod idle;
+mod observe;
+mod pressure;
+mod promises;
 mod reports;
+mod sampler;
 mod script;
+mod stranger;
+mod table;
+mod timing;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hindsight_lab::device::Device;
 use hindsight_lab::{build, BuildOptions, Framework, Isa, Parts, Variant};
 
+use crate::stress::dice::Dice;
+use apps::CONFIGURATION;
+use observe::Observer;
+use promises::Findings;
 use script::Script;
 
 /// Options of `verify device`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long, in seconds
+    /// How long the random script runs, in seconds; the other measurements take a minute or two more
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Number of the script; default: another one each time
     #[arg(long)]
     seed: Option<u64>,
-    /// How many apps live at a time
+    /// How many apps live at a time; a quarter of them are never told to do anything
     #[arg(long, default_value_t = 20)]
     apps: usize,
+    /// The script goes on until it has killed the service so many times
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    service_kills: u64,
+    /// The budget of memory, MiB
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    budget_mib: u64,
+    /// Only kill so many apps right after their start, and count methods without names
+    #[arg(long, value_name = "N")]
+    at_start: Option<u64>,
     /// Keep the files of the device in this folder, which must be empty or not exist
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
+
+/// Reports during which pauses of threads are compared.
+const PAUSES: usize = 30;
 
 /// Runs the script. Returns whether there is no problem.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
@@ -40,7 +68,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         ..BuildOptions::from_environment(Isa::X86_64, Variant::Hindsight)
     })?;
     let framework = Framework::build(&lab, &|step| eprintln!("verify device: building {step}"))?;
-    let program = crate::device::program()?;
+    let program = service_program(checkout)?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let folder = match &options.keep {
         Some(folder) => {
@@ -50,17 +78,17 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         }
         None => temporary.path().canonicalize()?,
     };
-    let device = Device::new(&framework, checkout, &program, &folder)?;
+    // Hostile clients are of other users, and must come as far as the sockets.
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755))?;
+    let device = Device::new(&framework, checkout, &program, &folder)?.with_own_clock(checkout)?;
     let seed = options.seed.unwrap_or_else(|| std::process::id().into());
-    println!(
-        "seed {seed}; the same script again: cargo xtask verify device --seconds {} --apps {} --seed {seed}",
-        options.seconds, options.apps
-    );
-    let mut script = Script::new(&device, seed, options.apps)?;
-    script.run(Duration::from_secs(options.seconds))?;
-    let totals = script.finish()?;
-    println!("{totals}");
-    Ok(totals.problems == 0)
+    let policy = folder.join("policy.toml");
+    std::fs::write(&policy, policy_text(options.budget_mib))
+        .with_context(|| format!("cannot write {}", policy.display()))?;
+    match options.at_start {
+        Some(kills) => at_start(&device, &policy, kills, seed),
+        None => all(&device, &folder, policy, options, seed),
+    }
 }
 
 /// hindsightd, which is beside this program.
@@ -73,4 +101,126 @@ pub(crate) fn program() -> Result<PathBuf> {
         program.display()
     );
     Ok(program)
+}
+
+fn at_start(device: &Device, policy: &Path, kills: u64, seed: u64) -> Result<bool> {
+    let service = device.start_service(Some(policy))?;
+    let mut dice = Dice::new(seed, 0x0073_7461_7274_0000);
+    let counts = at_start::run(device, &service, kills, CONFIGURATION, &mut dice)?;
+    println!("{counts}");
+    Ok(counts.is_good())
+}
+
+fn all(
+    device: &Device,
+    folder: &Path,
+    policy: PathBuf,
+    options: &Options,
+    seed: u64,
+) -> Result<bool> {
+    println!(
+        "seed {seed}; the same script again: cargo xtask verify device --seconds {} --apps {} --service-kills {} --seed {seed}",
+        options.seconds, options.apps, options.service_kills
+    );
+    let mut script = Script::new(device, policy.clone(), seed, options.apps)?;
+    script.wait_until_all_are_known()?;
+    step("idle apps");
+    let window = Duration::from_secs((options.seconds / 4).clamp(9, 60));
+    let (apps, service) = (script.apps.pids(), script.service.pid());
+    let idle = idle::settled(&apps, service, window);
+    let service_bytes = sampler::resident_bytes(service);
+
+    step("script");
+    let observer = script
+        .apps
+        .keep_last()
+        .map(|pid| Observer::attach(pid, device.logs().join("strace.txt")));
+    script.run(Duration::from_secs(options.seconds), options.service_kills)?;
+    device.move_clock(0)?;
+    let descriptors = script.check_descriptors()?;
+    let observed = match observer {
+        Some(Ok(observer)) => Ok(observer.finish(&device.socket())?),
+        Some(Err(error)) => Err(format!("{error:#}")),
+        None => Err("no app".to_owned()),
+    };
+
+    step("reports with a full ring");
+    let timing = timing::measure(device, &script.service, PAUSES).map_err(|e| format!("{e:#}"));
+    step("shortage of memory");
+    let pressure = pressure::run(device, &script.service, CONFIGURATION, folder)?;
+    script.read_reports()?;
+    step("full disk");
+    let small = folder.join("small");
+    std::fs::create_dir_all(&small)?;
+    let disks = disk::run(&device.at(&small)?, &policy)?;
+
+    let findings = Findings {
+        apps: script.apps.started,
+        app_hours: script.apps.lived().as_secs_f64() / 3600.0,
+        quiet_hours: script.apps.quiet_time().as_secs_f64() / 3600.0,
+        budget: options.budget_mib << 20,
+        totals: script.totals,
+        peaks: script.sampler.finish(),
+        service_bytes,
+        descriptors,
+        idle,
+        observed,
+        timing,
+        pressure,
+        disks,
+    };
+    let table = findings.table();
+    println!("{table}{}", findings.last_line(table.problems()));
+    Ok(table.problems() == 0)
+}
+
+fn step(what: &str) {
+    eprintln!("verify device: {what}");
+}
+
+/// Everything that ends is worth a report, as often as it happens; the user has agreed to everything.
+fn policy_text(budget_mib: u64) -> String {
+    format!(
+        r#"
+version = 1
+
+[memory]
+budget-mib = {budget_mib}
+uid-share = 100
+processes-per-uid = 64
+
+[reports]
+killed = "all"
+queue = 64
+
+[limits]
+device = 1000
+per-uid = 1000
+per-detector = 1000
+
+[consent.end-user]
+unasked = "full"
+"#
+    )
+}
+
+/// Compiles hindsightd as it is on a device, with optimization: its times are measured.
+fn service_program(checkout: &Path) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = checkout.join("target");
+    let mut build = Command::new(cargo);
+    build.current_dir(checkout);
+    build.args([
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "hindsight-service",
+    ]);
+    build.arg("--target-dir").arg(&target);
+    let status = build
+        .status()
+        .with_context(|| format!("cannot run {build:?}"))?;
+    anyhow::ensure!(status.success(), "{build:?} failed ({status})");
+    Ok(target.join("release/hindsightd"))
 }

@@ -23,6 +23,18 @@ pub(super) struct Counts {
     pub(super) events: u64,
 }
 
+/// Methods without a name in a report: the process ended before its first names were written.
+pub(super) fn unnamed(path: &Path) -> Result<u64, String> {
+    let trace = Trace::open(path).map_err(|error| error.to_string())?;
+    let losses = trace.losses.counts.iter();
+    let unnamed = losses.filter(|(what, _)| what.starts_with("methods without a name"));
+    let of_threads = trace
+        .threads
+        .iter()
+        .map(|thread| thread.stats.unnamed_entries);
+    Ok(unnamed.map(|(_, count)| *count).sum::<u64>() + of_threads.sum::<u64>())
+}
+
 /// Decodes and checks a report of the process `pid`. An error is a problem.
 pub(super) fn check(path: &Path, pid: u32) -> Result<Counts, String> {
     let trace = Trace::open(path).map_err(|error| error.to_string())?;
@@ -94,5 +106,5 @@ fn is_possible(caller: &Method, method: &Method) -> bool {
         return true;
     }
     let (from, to) = (caller.name.as_str(), method.name.as_str());
-    WORK.contains(&(from, to)) || (from, to) == ("goOn", "rounds")
+    WORK.contains(&(from, to)) || (["goOn", "spin"].contains(&from) && to == "rounds")
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The random script, and what must come of it.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context as _, Result};
@@ -12,89 +12,155 @@ use serde::Deserialize;
 use crate::stress::dice::Dice;
 
 use super::apps::{App, Apps};
+use super::sampler::Sampler;
+use super::stranger::{self, Prey};
 use super::{hostile, reports};
 
 /// The longest wait for anything, on a machine that does much else.
 const LIMIT: Duration = Duration::from_secs(300);
+/// Seconds that the clock of the day jumps ahead: back to 1970, half an hour back, a day, some years.
+const JUMPS: [i64; 5] = [-1_800_000_000, -1_800, 0, 86_400, 300_000_000];
 
 /// What happened.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    apps: u64,
-    kills: u64,
-    service_kills: u64,
-    attacks: u64,
-    reports: u64,
-    calls: u64,
-    events: u64,
-    hours: f64,
-    pub(super) problems: u64,
+    pub(super) kills: u64,
+    pub(super) service_kills: u64,
+    pub(super) freezes: u64,
+    pub(super) jumps: u64,
+    pub(super) attacks: u64,
+    pub(super) thefts: u64,
+    pub(super) reports: u64,
+    pub(super) calls: u64,
+    pub(super) events: u64,
+    /// By kind of promise.
+    pub(super) problems: BTreeMap<Kind, u64>,
 }
 
-impl fmt::Display for Totals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} kills of the service, {} hostile clients, {} calls with a checked caller, {} events",
-            self.service_kills, self.attacks, self.calls, self.events
-        )?;
-        write!(
-            f,
-            "device: {} apps, {} kills, {} reports, {:.2} app-hours, {} problems",
-            self.apps, self.kills, self.reports, self.hours, self.problems
-        )
-    }
+/// Which promise was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// A report is missing, or wrong.
+    Report,
+    /// The service was killed, and an app suffers.
+    Service,
+    /// A client did what it must not.
+    Hostile,
+    /// A report of an app that did nothing.
+    Quiet,
 }
 
 /// A line of the answer to `reports`.
 #[derive(Deserialize)]
-struct Report {
-    report: u64,
-    pid: u32,
+pub(super) struct Report {
+    pub(super) report: u64,
+    pub(super) pid: u32,
+    pub(super) detector: String,
 }
 
 /// The part of the answer to `status` that this program needs.
 #[derive(Deserialize)]
-struct Status {
-    engine: Engine,
+pub(super) struct Status {
+    pub(super) engine: Engine,
 }
 
 #[derive(Deserialize)]
-struct Engine {
-    processes: Vec<Process>,
+pub(super) struct Engine {
+    pub(super) processes: Vec<Process>,
+    reports: BTreeMap<String, u64>,
 }
 
 #[derive(Deserialize)]
-struct Process {
-    pid: u32,
+pub(super) struct Process {
+    pub(super) pid: u32,
+    connection: String,
+    pub(super) rings_granted: u32,
+    pub(super) rings_held: u32,
+}
+
+impl Status {
+    pub(super) fn of(service: &Service) -> Result<Status> {
+        let lines = service.ask("status")?;
+        let text = lines.first().context("hindsightd has no status")?;
+        serde_json::from_str(text).with_context(|| format!("no status: {text}"))
+    }
+
+    /// The process with this id, if it is connected.
+    pub(super) fn connected(&self, pid: u32) -> Option<&Process> {
+        let mut all = self.engine.processes.iter();
+        all.find(|process| process.pid == pid && process.connection == "connected")
+    }
+}
+
+/// The reports that there are.
+pub(super) fn list(service: &Service) -> Result<Vec<Report>> {
+    let lines = service.ask("reports")?;
+    let reports = lines.iter();
+    reports
+        .map(|line| serde_json::from_str(line).with_context(|| format!("no report: {line}")))
+        .collect()
+}
+
+/// Waits until something is so.
+pub(super) fn until(
+    service: &Service,
+    what: &str,
+    mut is_so: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    let end = Instant::now() + LIMIT;
+    while !is_so()? {
+        anyhow::ensure!(
+            Instant::now() < end,
+            "{what}: not within five minutes; the service's log is {}",
+            service.log().display()
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
 }
 
 /// A device, and what is going on there.
 pub(super) struct Script<'a> {
     device: &'a Device,
-    service: Service,
-    apps: Apps<'a>,
+    pub(super) service: Service,
+    pub(super) apps: Apps<'a>,
+    pub(super) sampler: Sampler,
+    policy: PathBuf,
     /// How many apps live at a time.
     wanted: usize,
     dice: Dice,
-    /// Processes that ended in a way that is worth a report, which was not read yet.
-    expected: BTreeSet<u32>,
+    /// Processes that ended in a way that is worth a report, which was not read yet, and in which way.
+    expected: BTreeMap<u32, &'static str>,
     /// Processes that ended by themselves: no report says that they were killed.
-    totals: Totals,
+    left: BTreeSet<u32>,
+    /// Where wrong reports are kept.
+    wrong: PathBuf,
+    pub(super) totals: Totals,
 }
 
 impl<'a> Script<'a> {
-    pub(super) fn new(device: &'a Device, seed: u64, wanted: usize) -> Result<Self> {
-        let policy = device.logs().join("policy.toml");
-        std::fs::write(&policy, POLICY)
-            .with_context(|| format!("cannot write {}", policy.display()))?;
+    pub(super) fn new(
+        device: &'a Device,
+        policy: PathBuf,
+        seed: u64,
+        wanted: usize,
+    ) -> Result<Self> {
+        let wrong = device.logs().join("wrong-reports");
+        std::fs::create_dir_all(&wrong).context("cannot make a folder")?;
+        let service = device.start_service(Some(&policy))?;
+        let sampler = Sampler::start(device.store());
+        sampler.set_service(service.pid());
         let mut script = Script {
             device,
-            service: device.start_service(Some(&policy))?,
-            apps: Apps::new(device),
+            service,
+            apps: Apps::new(device, wanted / 4),
+            sampler,
+            policy,
             wanted,
             dice: Dice::new(seed, 0x0064_6576_6963_6500),
-            expected: BTreeSet::new(),
+            expected: BTreeMap::new(),
+            left: BTreeSet::new(),
+            wrong,
             totals: Totals::default(),
         };
         script.fill()?;
@@ -104,48 +170,57 @@ impl<'a> Script<'a> {
     /// Starts apps until there are as many as wanted.
     fn fill(&mut self) -> Result<()> {
         while self.apps.len() < self.wanted {
-            self.apps.start(&mut self.dice)?;
+            let pid = self.apps.start(&mut self.dice)?;
+            self.sampler.add(pid);
         }
         Ok(())
     }
 
-    /// Does random things for so long.
-    pub(super) fn run(&mut self, time: Duration) -> Result<()> {
+    /// Waits until the service knows all apps.
+    pub(super) fn wait_until_all_are_known(&self) -> Result<()> {
+        until(&self.service, "all apps are known to the service", || {
+            let status = Status::of(&self.service)?;
+            let pids = self.apps.pids();
+            Ok(pids.iter().all(|pid| status.connected(*pid).is_some()))
+        })
+    }
+
+    /// Does random things for so long, and kills the service at least so many times.
+    pub(super) fn run(&mut self, time: Duration, service_kills: u64) -> Result<()> {
         let end = Instant::now() + time;
-        while Instant::now() < end {
+        while Instant::now() < end || self.totals.service_kills < service_kills {
             self.step()?;
             self.fill()?;
             if self.expected.len() > 8 {
                 self.read_reports()?;
             }
         }
-        Ok(())
+        self.read_reports()
     }
 
     fn step(&mut self) -> Result<()> {
-        match self.dice.below(40) {
+        match self.dice.below(50) {
             0..20 => self.kill(),
             20..26 => self.apps.bring_to_foreground(&mut self.dice),
-            26..28 => self.let_work("work 2000"),
-            28..30 => self.let_work("stall 450"),
-            30..32 => self.let_work("lock 450"),
+            26..28 => self.apps.any(&mut self.dice).tell("work 2000"),
+            28..30 => self.apps.any(&mut self.dice).tell("stall 450"),
+            30..32 => self.apps.any(&mut self.dice).tell("lock 450"),
             32..34 => self.crash(),
-            34..36 => self.end(),
-            36..38 => self.attack(),
+            34..36 => self.crash_natively(),
+            36..38 => self.end(),
+            38..42 => self.attack(),
+            42..43 => self.steal(),
+            43..44 => self.freeze(),
+            44..46 => self.jump(),
             _ => self.kill_service(),
         }
-    }
-
-    fn let_work(&mut self, command: &str) -> Result<()> {
-        Ok(self.apps.any(&mut self.dice).process.tell(command)?)
     }
 
     /// Waits until the service knows the process: earlier, nobody can know what it recorded.
     fn wait_until_known(&self, app: &App) -> Result<()> {
         let pid = app.process.pid();
-        self.until("an app is known to the service", || {
-            let known = self.status()?;
-            Ok(known.engine.processes.iter().any(|p| p.pid == pid))
+        until(&self.service, "an app is known to the service", || {
+            Ok(Status::of(&self.service)?.connected(pid).is_some())
         })
     }
 
@@ -154,14 +229,14 @@ impl<'a> Script<'a> {
         let mut app = self.apps.take(&mut self.dice);
         self.wait_until_known(&app)?;
         let command = self.dice.pick(&["busy", "busy", "busy", "stuck", "work 5"]);
-        app.process.ask(command)?;
+        app.ask(command)?;
         let instant = Instant::now() + Duration::from_micros(self.dice.below(20_000));
         while Instant::now() < instant {
             std::hint::spin_loop();
         }
         app.process.kill();
         self.totals.kills += 1;
-        self.expected.insert(app.process.pid());
+        self.expected.insert(app.process.pid(), command);
         Ok(())
     }
 
@@ -169,144 +244,202 @@ impl<'a> Script<'a> {
     fn crash(&mut self) -> Result<()> {
         let mut app = self.apps.take(&mut self.dice);
         self.wait_until_known(&app)?;
-        app.process.ask("crash")?;
+        app.ask("crash")?;
         app.process.wait()?;
-        self.expected.insert(app.process.pid());
+        self.expected.insert(app.process.pid(), "an exception");
+        Ok(())
+    }
+
+    /// A fault of native code, or of the runtime, ends an app.
+    fn crash_natively(&mut self) -> Result<()> {
+        let mut app = self.apps.take(&mut self.dice);
+        self.wait_until_known(&app)?;
+        app.tell("busy")?;
+        let signal = self
+            .dice
+            .pick(&[libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS]);
+        app.process.end_by(signal)?;
+        self.expected.insert(app.process.pid(), "a fault");
         Ok(())
     }
 
     /// An app ends by itself.
     fn end(&mut self) -> Result<()> {
         let mut app = self.apps.take(&mut self.dice);
-        app.process.ask("exit")?;
+        self.wait_until_known(&app)?;
+        app.ask("exit")?;
         app.process.wait()?;
+        self.left.insert(app.process.pid());
         Ok(())
     }
 
     fn attack(&mut self) -> Result<()> {
         self.totals.attacks += 1;
         hostile::attack(&self.device.socket(), &mut self.dice)?;
+        self.check_service("a hostile client")
+    }
+
+    fn check_service(&mut self, who: &str) -> Result<()> {
         if !self.service.is_running()? {
             bail!(
-                "a hostile client ended the service; its log is {}",
+                "{who} ended the service; its log is {}",
                 self.service.log().display()
             );
         }
         Ok(())
+    }
+
+    /// Another user wants reports and memory.
+    fn steal(&mut self) -> Result<()> {
+        let prey = Prey {
+            commands: self.device.commands(),
+            store: self.device.store(),
+            report: list(&self.service)?.first().map(|report| report.report),
+            pid: self.apps.any(&mut self.dice).process.pid(),
+        };
+        if let Some(tried) = stranger::visit(&prey)? {
+            self.totals.thefts += tried.attempts;
+            for got in tried.got {
+                self.problem(Kind::Hostile, &format!("another user: {got}"));
+            }
+        }
+        self.check_service("another user")
+    }
+
+    /// The service does nothing for some time: all apps go on, also one that has much to say.
+    fn freeze(&mut self) -> Result<()> {
+        self.read_reports()?;
+        self.totals.freezes += 1;
+        let signal = |signal| {
+            // SAFETY: takes numbers; it is a child of this process that was not waited for.
+            unsafe { libc::kill(self.service.pid() as i32, signal) };
+        };
+        signal(libc::SIGSTOP);
+        let answers = (0..3).try_for_each(|_| self.apps.bring_to_foreground(&mut self.dice));
+        let talks = answers.and_then(|()| {
+            let app = self.apps.any(&mut self.dice);
+            for _ in 0..300 {
+                app.tell("foreground")?;
+                app.tell("background")?;
+            }
+            app.is_foreground = false;
+            app.ask("work 5")
+        });
+        signal(libc::SIGCONT);
+        if let Err(error) = talks {
+            self.problem(
+                Kind::Service,
+                &format!("while the service did nothing: {error:#}"),
+            );
+        }
+        self.wait_until_all_are_known()
+    }
+
+    /// Somebody sets the clock.
+    fn jump(&mut self) -> Result<()> {
+        self.totals.jumps += 1;
+        Ok(self.device.move_clock(self.dice.pick(&JUMPS))?)
     }
 
     /// Kills the service at a random instant, and starts it again: the apps go on, and come back.
     fn kill_service(&mut self) -> Result<()> {
         // The memory of a process that has ended is gone with the service.
         self.read_reports()?;
+        // They are about to say something.
+        for command in ["busy", "stall 450", "work 50"] {
+            self.apps.any(&mut self.dice).tell(command)?;
+        }
+        std::thread::sleep(Duration::from_micros(self.dice.below(5_000)));
         self.service.kill();
         self.totals.service_kills += 1;
-        let policy = self.device.logs().join("policy.toml");
-        self.service = self.device.start_service(Some(&policy))?;
-        let wanted = self.wanted.min(self.apps.len());
-        self.until("all apps have come back", || {
-            Ok(self.status()?.engine.processes.len() >= wanted)
-        })
-    }
-
-    fn status(&self) -> Result<Status> {
-        let lines = self.service.ask("status")?;
-        let text = lines.first().context("hindsightd has no status")?;
-        serde_json::from_str(text).with_context(|| format!("no status: {text}"))
-    }
-
-    /// Waits until something is so.
-    fn until(&self, what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
-        let end = Instant::now() + LIMIT;
-        while !is_so()? {
-            anyhow::ensure!(
-                Instant::now() < end,
-                "{what}: not within five minutes; the service's log is {}",
-                self.service.log().display()
-            );
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
+        self.apps.bring_to_foreground(&mut self.dice)?;
+        self.service = self.device.start_service(Some(&self.policy))?;
+        self.sampler.set_service(self.service.pid());
+        self.wait_until_all_are_known()
     }
 
     /// Waits for all reports that must come, and reads and removes all that are there.
-    fn read_reports(&mut self) -> Result<()> {
+    pub(super) fn read_reports(&mut self) -> Result<()> {
         let end = Instant::now() + LIMIT;
         loop {
-            for report in self.list()? {
+            // First: who is not known any more has all of its reports.
+            let status = Status::of(&self.service)?;
+            for report in list(&self.service)? {
                 self.read(&report)?;
                 self.expected.remove(&report.pid);
+            }
+            let is_over = |pid: &u32| !status.engine.processes.iter().any(|p| p.pid == *pid);
+            let missing: Vec<u32> = self.expected.keys().copied().filter(is_over).collect();
+            for pid in missing {
+                let how = self.expected.remove(&pid).unwrap_or_default();
+                let outcomes = &status.engine.reports;
+                let what = format!("no report of process {pid} ({how}); outcomes: {outcomes:?}");
+                self.problem(Kind::Report, &what);
             }
             if self.expected.is_empty() {
                 return Ok(());
             }
-            if Instant::now() > end {
-                for pid in std::mem::take(&mut self.expected) {
-                    self.problem(&format!("no report of process {pid}, which was killed"));
-                }
-                return Ok(());
-            }
+            anyhow::ensure!(
+                Instant::now() < end,
+                "reports of {:?} are under way for five minutes; the service's log is {}",
+                self.expected,
+                self.service.log().display()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    fn list(&self) -> Result<Vec<Report>> {
-        let lines = self.service.ask("reports")?;
-        let reports = lines.iter();
-        reports
-            .map(|line| serde_json::from_str(line).with_context(|| format!("no report: {line}")))
-            .collect()
-    }
-
     fn read(&mut self, report: &Report) -> Result<()> {
-        let path = self
-            .device
-            .store()
-            .join(format!("{}.hindsight", report.report));
-        self.totals.reports += 1;
-        match reports::check(&path, report.pid) {
-            Ok(counts) => {
-                self.totals.calls += counts.calls;
-                self.totals.events += counts.events;
-                self.service.ask(&format!("remove {}", report.report))?;
+        let name = format!("{}.hindsight", report.report);
+        let path = self.device.store().join(&name);
+        // A hostile client is a thread of this process: what it recorded is no trace.
+        if report.pid != std::process::id() {
+            self.totals.reports += 1;
+            match reports::check(&path, report.pid) {
+                Ok(counts) => {
+                    self.totals.calls += counts.calls;
+                    self.totals.events += counts.events;
+                }
+                Err(problem) => {
+                    let kept = self.wrong.join(&name);
+                    // The answer is about the report, also if it cannot be kept.
+                    let _ = std::fs::copy(&path, &kept);
+                    let how = self.expected.get(&report.pid).copied().unwrap_or_default();
+                    let what = format!("{} ({how}): {problem}", kept.display());
+                    self.problem(Kind::Report, &what);
+                }
             }
-            Err(problem) => self.problem(&format!("{}: {problem}", path.display())),
+            let (pid, detector) = (report.pid, &report.detector);
+            if self.apps.is_quiet(pid) {
+                let what = format!("process {pid} did nothing, and has a report: {detector}");
+                self.problem(Kind::Quiet, &what);
+            }
+            if self.left.contains(&pid) && detector == "killed" {
+                let what = format!("process {pid} ended by itself, and counts as killed");
+                self.problem(Kind::Report, &what);
+            }
         }
+        self.service.ask(&format!("remove {}", report.report))?;
         Ok(())
     }
 
-    fn problem(&mut self, what: &str) {
-        self.totals.problems += 1;
+    pub(super) fn problem(&mut self, kind: Kind, what: &str) {
+        *self.totals.problems.entry(kind).or_default() += 1;
         println!("problem: {what}");
     }
 
-    /// Reads what is left, and ends the device.
-    pub(super) fn finish(mut self) -> Result<Totals> {
-        self.read_reports()?;
-        self.totals.apps = self.apps.started;
-        self.totals.hours = self.apps.lived().as_secs_f64() / 3600.0;
-        Ok(self.totals)
+    /// Hostile clients have left nothing behind: waits until the service has no more descriptors than its processes need.
+    pub(super) fn check_descriptors(&mut self) -> Result<u64> {
+        let service = self.service.pid();
+        let count = || {
+            let descriptors = std::fs::read_dir(format!("/proc/{service}/fd"))?;
+            anyhow::Ok(descriptors.count() as u64)
+        };
+        // Three for each process, and some of its own.
+        let most = 3 * self.apps.len() as u64 + 40;
+        until(&self.service, "hostile clients are forgotten", || {
+            Ok(count()? <= most)
+        })?;
+        count()
     }
 }
-
-/// Everything that ends is worth a report, as often as it happens; the user has agreed to everything.
-const POLICY: &str = r#"
-version = 1
-
-[memory]
-budget-mib = 4096
-uid-share = 100
-processes-per-uid = 64
-
-[reports]
-killed = "all"
-queue = 64
-
-[limits]
-device = 1000
-per-uid = 1000
-per-detector = 1000
-
-[consent.end-user]
-unasked = "full"
-"#;

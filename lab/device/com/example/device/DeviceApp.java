@@ -3,6 +3,9 @@ package com.example.device;
 
 import android.os.Handler;
 import android.os.Looper;
+import android.system.ErrnoException;
+import android.system.Os;
+import android.system.OsConstants;
 
 import dalvik.system.VMRuntime;
 
@@ -19,7 +22,10 @@ import java.io.InputStreamReader;
  * <ul>
  *   <li>{@code foreground}, {@code background}: the framework tells the runtime that the user sees the app, or no more;
  *   <li>{@code work N}: N rounds of calls;
+ *   <li>{@code fill N}: N calls of one short method;
  *   <li>{@code busy}: goes on with such rounds, message after message, until the next command;
+ *   <li>{@code spin}: notes its own pauses, message after message, until {@code gaps}, which prints each as
+ *       {@code data START LENGTH} (ns, {@code CLOCK_MONOTONIC});
  *   <li>{@code stall MILLIS}: a message that sleeps for so long;
  *   <li>{@code lock MILLIS}: a message that waits for a lock, which another thread holds for so long while it sleeps;
  *   <li>{@code stuck}: a message that never ends: it waits for a lock that another thread does not give back;
@@ -35,7 +41,9 @@ public final class DeviceApp implements Watchdog.Listener {
 
     private final Handler handler = new Handler(Looper.getMainLooper());
     private final Store store = new Store();
+    private final Gaps gaps = new Gaps();
     private boolean busy;
+    private int sum;
 
     private DeviceApp() {}
 
@@ -44,8 +52,12 @@ public final class DeviceApp implements Watchdog.Listener {
         Looper.prepareMainLooper();
         Thread.setDefaultUncaughtExceptionHandler((thread, exception) -> {
             System.err.println("device app: " + thread.getName() + ": " + exception);
-            // As the framework does: the process kills itself.
-            Runtime.getRuntime().halt(10);
+            // As the framework does: the process kills itself, and nothing of it ends in order.
+            try {
+                Os.kill(Os.getpid(), OsConstants.SIGKILL);
+            } catch (ErrnoException e) {
+                Runtime.getRuntime().halt(10);
+            }
         });
         DeviceApp app = new DeviceApp();
         Watchdog.watch(Looper.getMainLooper(), Watchdog.DEFAULT_LIMIT_MILLIS, app);
@@ -87,9 +99,20 @@ public final class DeviceApp implements Watchdog.Listener {
             case "work":
                 Work.rounds(Integer.parseInt(command[1]));
                 break;
+            case "fill":
+                sum += Fill.calls(Integer.parseInt(command[1]));
+                break;
             case "busy":
                 busy = true;
                 handler.post(this::goOn);
+                break;
+            case "spin":
+                busy = true;
+                gaps.begin();
+                handler.post(this::spin);
+                break;
+            case "gaps":
+                gaps.print();
                 break;
             case "stall":
                 store.flush(Long.parseLong(command[1]));
@@ -119,6 +142,13 @@ public final class DeviceApp implements Watchdog.Listener {
         if (busy) {
             Work.rounds(20);
             handler.post(this::goOn);
+        }
+    }
+
+    private void spin() {
+        if (busy) {
+            gaps.spin(1_000_000);
+            handler.post(this::spin);
         }
     }
 

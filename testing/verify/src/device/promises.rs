@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what was seen to the table of promises.
+
+use super::disk::Disks;
+use super::idle::Idle;
+use super::observe::Observed;
+use super::pressure::Seen;
+use super::sampler::Peaks;
+use super::script::{Kind, Totals};
+use super::table::{Table, Verdict};
+use super::timing::{quantile, Timing};
+
+/// All that was seen.
+#[derive(Debug)]
+pub(super) struct Findings {
+    pub(super) apps: u64,
+    pub(super) app_hours: f64,
+    pub(super) quiet_hours: f64,
+    /// Of memory, bytes.
+    pub(super) budget: u64,
+    pub(super) totals: Totals,
+    pub(super) peaks: Peaks,
+    /// The idle service's memory.
+    pub(super) service_bytes: u64,
+    /// The service's descriptors after all hostile clients.
+    pub(super) descriptors: u64,
+    pub(super) idle: Idle,
+    pub(super) observed: Result<Observed, String>,
+    pub(super) timing: Result<Timing, String>,
+    pub(super) pressure: Result<Seen, String>,
+    pub(super) disks: Result<Disks, String>,
+}
+
+/// The store's quota that the service has without options, bytes.
+const STORE_QUOTA: u64 = 256 << 20;
+/// A report may take so many times as long as writing and syncing.
+const MOST_RATIO: f64 = 3.0;
+/// A traced thread is held no longer than this beyond an untraced one's own delay, us.
+const MOST_HELD_US: f64 = 100.0;
+/// The idle service.
+const MOST_SERVICE_BYTES: u64 = 8 << 20;
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// One problem if it is not so.
+fn one(is_kept: bool) -> Verdict {
+    count(u64::from(!is_kept))
+}
+
+fn count(problems: u64) -> Verdict {
+    match problems {
+        0 => Verdict::Kept,
+        problems => Verdict::Broken(problems),
+    }
+}
+
+impl Findings {
+    fn problems(&self, kind: Kind) -> u64 {
+        self.totals.problems.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// The last line.
+    pub(super) fn last_line(&self, problems: u64) -> String {
+        format!(
+            "device: {} apps, {} kills, {} reports, {:.2} app-hours, {problems} problems",
+            self.apps, self.totals.kills, self.totals.reports, self.app_hours
+        )
+    }
+
+    /// The promises.
+    pub(super) fn table(&self) -> Table {
+        let mut table = Table::default();
+        self.ends(&mut table);
+        self.memory(&mut table);
+        self.clients(&mut table);
+        self.times(&mut table);
+        self.costs(&mut table);
+        table
+    }
+
+    fn ends(&self, table: &mut Table) {
+        let totals = &self.totals;
+        table.add(
+            "killed",
+            "killed at a random instant: file decodes, all calls named, balanced but for the last slot",
+            format!(
+                "{} kills, {} reports, {} calls with a checked caller, {} events",
+                totals.kills, totals.reports, totals.calls, totals.events
+            ),
+            count(self.problems(Kind::Report)),
+        );
+        let lost = self.problems(Kind::Service);
+        let kills = totals.service_kills;
+        let (measured, verdict) = match &self.observed {
+            Ok(seen) => (
+                format!(
+                    "{kills} kills, {} freezes; strace of one app: {} calls on {} connections, {} of them may wait",
+                    totals.freezes, seen.calls, seen.connects, seen.waits.len()
+                ),
+                // A kill without a new connection: the observer has not seen anything.
+                count(lost + seen.waits.len() as u64 + u64::from(seen.connects < kills.min(1))),
+            ),
+            Err(why) => (
+                format!("{kills} kills, {} freezes, no strace", totals.freezes),
+                match lost {
+                    0 => Verdict::Skipped(why.clone()),
+                    lost => Verdict::Broken(lost),
+                },
+            ),
+        };
+        table.add(
+            "service-killed",
+            "hindsightd killed at a random instant: no app thread waits for it, no ring lost",
+            measured,
+            verdict,
+        );
+        for line in self.observed.iter().flat_map(|seen| &seen.waits).take(5) {
+            println!("problem: a call that may wait: {line}");
+        }
+    }
+
+    fn memory(&self, table: &mut Table) {
+        let peaks = &self.peaks;
+        table.add(
+            "memory",
+            "budget of memory never exceeded",
+            format!(
+                "{} of {} at most, in {} samples; the service's own part {} at most",
+                mib(peaks.both),
+                mib(self.budget),
+                peaks.samples,
+                mib(peaks.service)
+            ),
+            one(peaks.both <= self.budget && peaks.shared != 0),
+        );
+        let pressure = match &self.pressure {
+            Ok(seen) => {
+                let [before, during, after] = seen.rings;
+                let measured = format!(
+                    "memory was short for {} ms; rings in the background before, during, after: {before}, {during}, {after}",
+                    seen.stalled_ms
+                );
+                (measured, one(before != 0 && during == 0 && after != 0))
+            }
+            Err(why) => ("-".to_owned(), Verdict::Skipped(why.clone())),
+        };
+        let promise = "apps in the background give rings back when memory is short";
+        table.add("pressure", promise, pressure.0, pressure.1);
+        let promise = "budget of disk never exceeded; full and read-only disks";
+        match &self.disks {
+            Ok(disks) => {
+                for problem in &disks.problems {
+                    println!("problem: {problem}");
+                }
+                let exceeded = peaks.store > STORE_QUOTA || disks.most_bytes > Disks::quota();
+                let measured = format!(
+                    "{} of {} at most; small disk: {} of {}, {} of {} reports kept",
+                    mib(peaks.store),
+                    mib(STORE_QUOTA),
+                    mib(disks.most_bytes),
+                    mib(Disks::quota()),
+                    disks.kept,
+                    disks.kills
+                );
+                let problems = disks.problems.len() as u64 + u64::from(exceeded);
+                table.add("disk", promise, measured, count(problems));
+            }
+            Err(why) => {
+                let measured = format!("{} of {} at most", mib(peaks.store), mib(STORE_QUOTA));
+                table.add("disk", promise, measured, Verdict::Skipped(why.clone()));
+            }
+        }
+    }
+
+    fn clients(&self, table: &mut Table) {
+        let totals = &self.totals;
+        table.add(
+            "hostile",
+            "a hostile client gets another uid's data, or stops the service: never",
+            format!(
+                "{} hostile clients, {} attempts of another user; {} descriptors afterwards",
+                totals.attacks, totals.thefts, self.descriptors
+            ),
+            count(self.problems(Kind::Hostile)),
+        );
+        table.add(
+            "quiet",
+            "no report of apps that do nothing",
+            format!(
+                "{} reports in {:.2} app-hours; {} jumps of the clock",
+                self.problems(Kind::Quiet),
+                self.quiet_hours,
+                totals.jumps
+            ),
+            count(self.problems(Kind::Quiet)),
+        );
+    }
+
+    fn times(&self, table: &mut Table) {
+        let timing = match &self.timing {
+            Ok(timing) => timing,
+            Err(why) => {
+                println!("problem: times of reports were not measured: {why}");
+                let promise = "time of reports, and for how long threads are held";
+                return table.add("times", promise, "-".to_owned(), one(false));
+            }
+        };
+        let bytes: Vec<f64> = timing.file_bytes.iter().map(|b| *b as f64).collect();
+        table.add(
+            "report-time",
+            "trigger to report on disk, 32 MiB ring: at most 3 times writing and syncing the same bytes",
+            format!(
+                "{:.2} times: {:.0} ms, writing and syncing {:.0} ms; a file of {}",
+                timing.ratio(),
+                quantile(&timing.report_s, 0.5) * 1e3,
+                quantile(&timing.writing_s, 0.5) * 1e3,
+                mib(quantile(&bytes, 0.5) as u64)
+            ),
+            one(timing.ratio() <= MOST_RATIO),
+        );
+        let (traced, untraced) = timing.held_us();
+        let verdict = match traced - untraced <= MOST_HELD_US {
+            true => Verdict::Kept,
+            false if timing.is_noisy() => Verdict::Skipped(format!(
+                "an untraced thread waits {untraced:.0} us: the machine does too much else"
+            )),
+            false => Verdict::Broken(1),
+        };
+        table.add(
+            "threads-held",
+            "threads held by a report: p99 at most 100 us above an untraced thread's own delay",
+            format!(
+                "p99 {traced:.0} us, untraced {untraced:.0} us, in {} reports",
+                timing.traced_ns.len()
+            ),
+            verdict,
+        );
+    }
+
+    fn costs(&self, table: &mut Table) {
+        let idle = &self.idle;
+        for ((pid, tid, name), count) in &idle.periodic {
+            println!("problem: thread {name} ({tid}) of the idle app {pid} woke up {count} times");
+        }
+        let of_service = idle.of_service as f64 / idle.seconds.max(1e-9);
+        table.add(
+            "idle",
+            "idle traced apps: 0 periodic wake-ups in apps; service at most 1 a second, 8 MiB",
+            format!(
+                "{} threads of apps periodically ({} wake-ups in all) in {:.0} s; service {of_service:.2} a second, {}",
+                idle.periodic.len(), idle.of_apps, idle.seconds, mib(self.service_bytes)
+            ),
+            count(
+                idle.periodic.len() as u64
+                    + u64::from(of_service > 1.0)
+                    + u64::from(self.service_bytes > MOST_SERVICE_BYTES),
+            ),
+        );
+    }
+}
