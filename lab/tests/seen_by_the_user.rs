@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The service is told when an app on the lab's ART comes to the foreground, and when it leaves it. Run with `--ignored` after
+//! `cargo xtask lab build`.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{lab, until};
+use hindsight_lab::device::{Device, DeviceApp, Service};
+use hindsight_lab::{Execution, Framework};
+use serde_json::Value;
+
+fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// A device with a service; it needs the program.
+fn device(folder: &Path) -> (Device, Service) {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "-p", "hindsight-service"])
+        .current_dir(checkout())
+        .status()
+        .unwrap();
+    assert!(built.success());
+    let framework = Framework::build(&lab(), &|_| {}).unwrap();
+    let program = checkout().join("target/debug/hindsightd");
+    let device = Device::new(&framework, checkout(), &program, folder).unwrap();
+    let policy = folder.join("policy.toml");
+    std::fs::write(
+        &policy,
+        "version = 1\n[limits]\nper-uid = 100\n[consent.end-user]\nunasked = \"full\"\n",
+    )
+    .unwrap();
+    let service = device.start_service(Some(&policy)).unwrap();
+    (device, service)
+}
+
+fn of(service: &Service, what: &str) -> Vec<Value> {
+    let lines = service.ask(what).unwrap();
+    lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// An app in the foreground that has recorded something.
+fn start(device: &Device) -> DeviceApp {
+    let mut app = device
+        .start_app(Execution::Jit, "trace=main,ring=16,rewind=off")
+        .unwrap();
+    app.ask("foreground").unwrap();
+    app.ask("work 20").unwrap();
+    app
+}
+
+#[test]
+#[ignore = "needs the lab's ART"]
+fn an_app_tells_when_it_leaves_the_foreground() {
+    let folder = tempfile::tempdir().unwrap();
+    let (device, service) = device(folder.path());
+    let mut app = start(&device);
+    for (command, expected) in [
+        ("foreground", true),
+        ("background", false),
+        ("foreground", true),
+    ] {
+        app.ask(command).unwrap();
+        until(command, || {
+            let status = of(&service, "status");
+            status[0]["engine"]["processes"][0]["is_foreground"] == expected
+        });
+    }
+}
