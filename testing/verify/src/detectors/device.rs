@@ -264,11 +264,13 @@ impl CaseApp<'_> {
 
     /// Waits until it has ended by itself, and the service has forgotten it.
     pub(super) fn wait_for_end(&mut self) -> Result<()> {
-        self.process.wait()?;
         let pid = self.pid();
         self.device.until("the app's end is known", || {
             let known = self.device.status()?.engine.processes;
             Ok(known.iter().all(|p| p.pid != pid))
-        })
+        })?;
+        // Not before: it closes the app's input, at whose end the app would end by itself.
+        self.process.wait()?;
+        Ok(())
     }
 }
