@@ -16,6 +16,7 @@ use crate::command::{Command, NanoscopeCommand, Reply, ServiceCommand, SnapshotO
 use crate::config::Config;
 use crate::control::socket::ControlSocket;
 use crate::control::{nanoscope, property, rules, sharing, ControlThread};
+#[cfg(not(feature = "loom"))]
 use crate::crash;
 use crate::folder::starts::Start;
 use crate::fork;
@@ -460,6 +461,7 @@ fn start_service(
     commands: &mpsc::Sender<Command>,
 ) -> Option<ServiceThread> {
     let (link, path) = (session.link()?, session.config.service.as_ref()?);
+    #[cfg(not(feature = "loom"))]
     crash::note_signals_in(session.shared()?);
     let (counted, logged) = (Arc::clone(session), Arc::clone(session));
     let facts = service::Facts {
