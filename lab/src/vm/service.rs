@@ -136,6 +136,11 @@ pub(super) fn steps(app: &str) -> Vec<Step> {
         says("ok"),
     ));
     steps.push(Step::new(
+        "also by the service's program, as a client",
+        as_app(SHELL, "/system/bin/hindsightd --command dump"),
+        says("reports"),
+    ));
+    steps.push(Step::new(
         "and an app does not",
         run_as(SETTINGS.uid, NEIGHBOUR.context, "/bin/vm-guest ask status"),
         denied("write", "sock_file", "hindsightd_commands_socket"),
