@@ -96,26 +96,38 @@ impl Lab {
         }
     }
 
+    /// Waits until the app records calls: it answers a request for a report after it has done what it was told before.
     fn wait_for_rings(&self) {
         self.wait_for("a ring", |status| {
             let held = status.split("\"rings_held\":").skip(1);
             held.filter(|rest| !rest.starts_with('0')).count() >= 2
         });
+        // It may have recorded nothing yet.
+        let _ = self.service.ask(&format!("report {APP} it answers"));
     }
 
     fn trace(&self, recording: Child) -> Trace {
         let output: Output = recording.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
+        let log = std::fs::read_to_string(self.service.log()).unwrap_or_default();
+        assert!(output.status.success(), "{said}\nthe service's log:\n{log}");
         open(&self.output())
     }
 }
 
-fn has_calls(trace: &Trace) -> bool {
-    let name = "com.example.device.";
+fn check_calls(trace: &Trace, what: &str) {
     let main = trace.main_thread().unwrap();
-    let mut calls = main.calls.iter();
-    calls.any(|call| trace.methods.name(call.method).starts_with(name))
+    let names = main.calls.iter().map(|c| trace.methods.name(c.method));
+    let names: Vec<_> = names.collect();
+    let has_own = names
+        .iter()
+        .any(|name| name.starts_with("com.example.device."));
+    assert!(
+        has_own,
+        "{what}: {} calls: {:?}",
+        names.len(),
+        names.iter().take(40).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -127,7 +139,7 @@ fn an_app_that_starts_meanwhile_is_recorded_to_the_end() {
     lab.wait_for_rings();
     app.ask("work 50").unwrap();
     let trace = lab.trace(recording);
-    assert!(has_calls(&trace));
+    check_calls(&trace, "to the end");
     assert_eq!(trace.process.pid, app.pid());
     // Its rings are given back.
     lab.wait_for("the end", |status| !status.contains("\"recordings\":[{"));
@@ -150,6 +162,6 @@ fn an_app_that_is_killed_or_ends_by_itself_is_recorded() {
             }
         }
         let trace = lab.trace(recording);
-        assert!(has_calls(&trace), "{command}");
+        check_calls(&trace, command);
     }
 }

@@ -126,7 +126,9 @@ impl<'a> ControlThread<'a> {
             });
         }
         self.guarded("the end of tracing", |control| {
-            control.service.end();
+            if control.service.end() {
+                retention::leave_calls(control.session, &mut *control.handshake);
+            }
             retention::stop_all(control.session, &mut *control.handshake);
             #[cfg(feature = "check-balance")]
             write_balance_report(control.session);

@@ -231,6 +231,20 @@ pub(crate) fn trim(session: &Session, handshake: &mut dyn Handshake) {
     }
 }
 
+/// The process ends: threads stop recording calls, and their rings stay as they are in the memory that a service has. It
+/// may be recording the process for a user.
+pub(crate) fn leave_calls(session: &Session, handshake: &mut dyn Handshake) {
+    for thread in session.registry.threads() {
+        if !thread.trace().is_traced() {
+            continue;
+        }
+        if let Some(taken) = take_ring(session, handshake, &thread, &mut None) {
+            // Its memory goes with the process.
+            std::mem::forget(taken);
+        }
+    }
+}
+
 /// Takes and discards the rings of all threads. No thread gets a ring for events any more.
 pub(crate) fn stop_all(session: &Session, handshake: &mut dyn Handshake) {
     set_categories(session, handshake, 0);

@@ -305,16 +305,17 @@ impl<'a> ServiceRequests<'a> {
         }))
     }
 
-    /// The process ends by itself.
-    pub(crate) fn end(&mut self) {
+    /// The process ends by itself. Returns whether a service knows it.
+    pub(crate) fn end(&mut self) -> bool {
         let Some(link) = self.session.link() else {
-            return;
+            return false;
         };
-        link.say_farewell();
+        let has_service = link.say_farewell();
         link.close();
         if let Some(taken) = self.taken.take() {
             self.release(link, taken);
         }
+        has_service
     }
 }
 

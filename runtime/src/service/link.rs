@@ -186,8 +186,9 @@ impl Link {
     }
 
     /// The process ends by itself. The service hears of it also if it has not welcomed the process yet: the hello came before.
-    pub(crate) fn say_farewell(&self) {
-        self.state().send(&FromProcess::Farewell.encode());
+    /// False: there is none.
+    pub(crate) fn say_farewell(&self) -> bool {
+        self.state().send(&FromProcess::Farewell.encode())
     }
 
     /// The process came to the foreground; the user waits for the thread with this kernel id.
