@@ -126,10 +126,14 @@ const DEVICE_MAY_USE: &[(&str, &str)] = &[
     ("loom", "model check; only with the feature of its name"),
     ("lz4_flex", "compression of a file's sections"),
     ("once_cell", "lazy initialization"),
-    ("rustls", "the uploader's connections, with ring"),
-    ("serde", "the service's policy, and facts of its reports"),
     ("thiserror", "error types"),
-    ("toml", "the service's policy and detectors"),
+];
+
+/// Crates from crates.io that one device crate alone may use: its folder, and what for.
+const ONE_DEVICE_CRATE_MAY_USE: &[(&str, &str, &str)] = &[
+    ("rustls", "uploader", "its connections, with ring"),
+    ("serde", "service", "the policy, and facts of reports"),
+    ("toml", "service", "the policy and detectors"),
 ];
 
 const fn device(folder: &'static str, may_use: &'static [&'static str]) -> Layer {
@@ -217,7 +221,11 @@ fn unlisted(layer: &Layer, dependency: &Dependency) -> Option<String> {
     if name == "loom" && !dependency.optional {
         return Some("loom is for the model check only: make it optional".to_owned());
     }
-    if DEVICE_MAY_USE.iter().any(|(allowed, _)| *allowed == name) {
+    let is_of_this_crate =
+        |(allowed, folder, _): &(&str, &str, &str)| *allowed == name && *folder == layer.folder;
+    if DEVICE_MAY_USE.iter().any(|(allowed, _)| *allowed == name)
+        || ONE_DEVICE_CRATE_MAY_USE.iter().any(is_of_this_crate)
+    {
         return None;
     }
     Some(format!(
