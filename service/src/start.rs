@@ -15,7 +15,7 @@ use crate::limits::Limiter;
 use crate::os::{
     adopt_listener, listen, own_uid, raise_descriptor_limit, Real, Signals, SocketKind, System,
 };
-use crate::policy::{Level, Person, Policy, UserType, DEFAULT_TEXT};
+use crate::policy::{is_region, Level, Person, Policy, UserType, DEFAULT_TEXT};
 use crate::report::LIMITS;
 use crate::store::{Quota, State, Store};
 
@@ -26,7 +26,7 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
 
   --socket PATH       listen here for traced processes; the file is made, for all users
   --socket-fd N       the listening socket is descriptor N (SOCK_SEQPACKET), as init hands it over
-  --commands PATH     listen here for commands: status, reports, get, preview, remove, policy, consent, report
+  --commands PATH     listen here for commands (below)
   --commands-fd N     the listening socket for commands is descriptor N (SOCK_STREAM)
   --uploads PATH      listen here for the uploader, which asks for what may leave the device
   --uploads-fd N      the listening socket for the uploader is descriptor N (SOCK_STREAM)
@@ -42,9 +42,16 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --free-mib N        so many MiB of the disk are left to others (512)
   --help              this text
 
-hindsightd --command [--at PATH] [--framed] WORD... sends a command to the service that runs, and prints the answer: status, dump,
-reports, 'get ID > FILE', policy show, 'policy - < FILE', switch off, 'record PACKAGE SECONDS', consent show. PATH is the service's
-socket for commands. --framed writes 'ok' or 'error' first, as the socket does, and is for programs.
+hindsightd --command [--at PATH] [--framed] WORD... sends a command to the service that runs, and prints the answer. PATH is the
+service's socket for commands. --framed writes 'ok' or 'error' first, as the socket does, and is for programs. The commands:
+
+  status, dump                  the state, as JSON and as lines for people
+  reports, get ID > FILE, remove ID, preview ID
+  report PROCESS REASON         a report of a running process, by name or id
+  record PACKAGE SECONDS        the package's processes get rings for so long, and leave reports
+  policy show, policy - < FILE, policy check - < FILE, policy PATH, policy default
+  switch off, switch on         recording
+  consent show, consent set LEVEL [user N], consent withdraw [user N]
 
 SIGTERM ends the service when all reports that were decided on are written.
 ";
@@ -124,7 +131,12 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
                 let names = "internal, beta, end-user";
                 person.user = one_of(&option, value, names, UserType::from_name(&text))?;
             }
-            "--region" => person.region = text.into_owned(),
+            "--region" if is_region(&text) => person.region = text.into_owned(),
+            "--region" => {
+                return Err(format!(
+                    "--region: '{text}' is not a region's code of two capitals, such as DE"
+                ));
+            }
             "--agreed" => {
                 let names = "none, summary, signatures, full";
                 let level = one_of(&option, value, names, Level::from_name(&text))?;
@@ -133,7 +145,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
             "--keep-reports" => quota.reports = number(&option, value)? as u32,
             "--keep-mib" => quota.bytes = number(&option, value)? << 20,
             "--keep-days" => quota.age_s = number(&option, value)? * 86_400,
-            _ => quota.free_bytes = number(&option, value)? << 20,
+            "--free-mib" => quota.free_bytes = number(&option, value)? << 20,
+            _ => return Err(format!("there is no option '{option}'; --help has all")),
         }
     }
     let [socket, commands, uploads] = sockets;
@@ -297,6 +310,8 @@ mod tests {
             ("usage: x", "no option 'usage:'"),
             ("--socket-fd x", "no number"),
             ("--user friend", "internal, beta, end-user"),
+            ("--region de", "--region: 'de' is not a region's code"),
+            ("--region DEU", "two capitals"),
         ] {
             let problem = of(text).unwrap_err();
             assert!(problem.contains(part), "{text}: {problem}");
@@ -305,6 +320,14 @@ mod tests {
 
     #[test]
     fn all_options_of_the_help_are_there() {
+        assert_eq!(
+            of("--socket /s --store /s --region DE")
+                .unwrap()
+                .unwrap()
+                .person
+                .region,
+            "DE"
+        );
         let options = HELP.lines().filter_map(|line| {
             let option = line.trim_start().split(' ').next()?;
             (option.starts_with("--") && option != "--help").then_some(option)

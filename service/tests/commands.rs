@@ -260,7 +260,7 @@ fn the_kill_switch_holds_over_restarts_and_policies() {
     service.kill();
     service.start_again();
     assert!(!enabled(&service));
-    assert!(service.ask("record com.example 5")[0].contains("kill switch"));
+    assert!(service.ask("record com.example 5")[0].contains("switch on"));
     assert_eq!(service.ask("switch on"), ["ok"]);
     assert!(enabled(&service));
     service.kill();

@@ -40,7 +40,7 @@ fn wrong(why: &str) -> SendError {
 }
 
 impl Service {
-    /// Listens at this path.
+    /// hindsightd's socket is at this path.
     pub fn new(path: &Path) -> Self {
         Service(path.to_owned())
     }

@@ -90,7 +90,7 @@ enum Command {
     Watch(watch::Arguments),
     /// Records the calls of an app of a device for a while
     Record(record::Arguments),
-    /// Shows and changes what hindsightd does on a device: status, policy, reports, kill switch
+    /// Shows and changes what hindsightd does on a device: status, policy, reports, recording switch
     Device(device::Arguments),
     /// Names the branch and the field that keep a loop of a traced method going
     Loops(loops::Arguments),

@@ -18,17 +18,17 @@ folder=$(dirname "$0")
 for line; do :; done
 echo "$*" >> "$folder/log"
 case "$line" in
-  *"'status'"*) printf 'ok\n%s\n' '{"service":"0.1","up_s":9,"store":{"reports":2,"bytes":8},"engine":{"policy_revision":4,"enabled":true,"processes":[{"name":"com.example.notes","pid":7,"uid":10123,"connection":"connected","is_foreground":true,"rings_held":2,"ring_bytes":8388608,"other_bytes":2097152,"consent":"full","report":0}],"refused_processes":1,"refusals":["com.example.maps (pid 8): 128 processes are there already"],"recordings":[{"package":"com.example.notes","left_ns":4000000000}],"memory":{"budget_bytes":1048576,"demand_bytes":524288,"rings":2,"rings_held":2},"reports":{"kept":2},"limits":{"reports":2,"reports_limit":20,"uploads":0,"uploads_limit":3,"closed_for_ns":0}}}' ;;
+  *"'status'"*) printf 'ok\n%s\n' '{"service":"0.1","up_s":9,"store":{"reports":2,"bytes":8},"engine":{"policy_revision":4,"enabled":true,"processes":[{"name":"com.example.notes","pid":7,"uid":10123,"connection":"connected","is_foreground":true,"rings_held":2,"ring_bytes":8388608,"other_bytes":2097152,"consent":"full","report":0}],"refused_processes":1,"refusals":["com.example.maps (pid 8): 128 processes are there already (processes in the policy)"],"recordings":[{"package":"com.example.notes","left_ns":4000000000}],"memory":{"budget_bytes":1048576,"demand_bytes":524288,"rings":2,"rings_held":2},"reports":{"kept":2},"limits":{"reports":2,"reports_limit":20,"uploads":0,"uploads_limit":3,"closed_for_ns":0}}}' ;;
   *"'reports'"*) printf 'ok\n%s\n%s\n' '{"report":3,"process":"com.example.notes","pid":7,"bytes":4,"realtime_s":1795000000,"severity":"fatal","detector":"killed","reason":"the process was killed"}' '{"report":4,"process":"a/b","pid":9,"bytes":5,"realtime_s":1795000001,"severity":"slow","detector":"x","reason":"y"}' ;;
   *"'get' '3'"*) printf 'ok\n%s\nbody' '{"report":3,"bytes":4}' ;;
   *"'get' '4'"*) printf 'ok\n%s\nbod' '{"report":4,"bytes":5}' ;;
   *"'policy' 'show'"*) printf 'ok\nversion = 1\n' ;;
-  *"'policy' '-'"*|*"'policy' 'check' '-'"*) printf 'error the policy: line 2, column 1: enabled: expected true or false\n' ;;
+  *"'policy' '-'"*|*"'policy' 'check' '-'"*) printf 'error the policy is refused: line 2, column 11, enabled: invalid type: string "its", expected a boolean\n' ;;
   *"'switch' 'off'"*) printf 'ok\n' ;;
-  *"'consent' 'show'"*) printf 'ok\n{"user_type":"internal"}\n' ;;
-  *"'dump'"*) printf 'ok\npolicy: revision 4\n' ;;
-  *"'record' 'com.example.notes' '1'"*) sleep 1; printf 'ok\nreport 3 of com.example.notes (pid 7): written\ncom.example.notes:x (pid 9): it got no ring of calls\n' ;;
-  *"'record' 'com.example.bank' '5'"*) printf 'error "com.example.bank" is not recorded: there is no consent\n' ;;
+  *"'consent' 'show'"*) printf 'ok\n{"user_type":"internal","region":"","choices":{},"levels":{"0":"full"}}\n' ;;
+  *"'dump'"*) printf 'ok\nhindsightd 0.1.0, running for 9 s\npolicy: revision 4, recording is on\n' ;;
+  *"'record' 'com.example.notes' '1'"*) sleep 1; printf 'ok\nreport 3 of com.example.notes (pid 7): written\ncom.example.notes:x (pid 9): it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps\n' ;;
+  *"'record' 'com.example.bank' '5'"*) printf 'error "com.example.bank" is not recorded: the policy is off for it (enabled), or there is no consent: '"'consent show'"' tells\n' ;;
   *"'record' 'com.example.old' '5'"*) printf '/system/bin/sh: hindsightd: not found\n' ;;
   *"'remove' '3'"*) printf 'adb: no devices/emulators found\n' >&2; exit 1 ;;
 esac
@@ -102,7 +102,7 @@ fn status_and_reports_are_tables_or_json() {
         .stdout(has("killed").and(has("2026-11-18")));
     lab.run(&["device", "dump"])
         .success()
-        .stdout("policy: revision 4\n");
+        .stdout(has("hindsightd 0.1.0").and(has("policy: revision 4")));
     lab.run(&["device", "consent"])
         .success()
         .stdout(has("internal"));
@@ -164,6 +164,13 @@ fn a_bad_policy_is_refused_with_its_file_and_line() {
             .failure();
         refused.stderr(has("bad.toml").and(has("line 2")));
     }
+    // Linux takes no longer argument: nothing of it is sent.
+    let long = format!("version = 1\n# {}\n", "x".repeat(130_000));
+    fs::write(lab.path().join("long.toml"), long).unwrap();
+    let refused = lab
+        .run(&["device", "policy", "load", "long.toml"])
+        .failure();
+    refused.stderr(has("long.toml").and(has("adb push")));
     // The device's shell gets the text as it is.
     assert!(
         lab.log().contains("enabled = '\\''it'\\'''\\''s'\\''"),
@@ -264,7 +271,7 @@ fn a_service_that_is_started_again_is_asked_for_the_rest() {
                     recordings += 1;
                     if recordings == 2 {
                         stream
-                            .write_all(b"error no process was recorded\n")
+                            .write_all(b"error no process of \"com.example\" was recorded: is it installed, started with tracing, and connected? The status lists all that are\n")
                             .unwrap();
                         return line;
                     }
@@ -290,7 +297,7 @@ fn a_service_that_is_started_again_is_asked_for_the_rest() {
         .args(["record", "-a", "com.example", "-t", "60s", "--lab"])
         .arg(&path);
     let ended = command.assert().failure();
-    ended.stderr(has("it is asked again").and(has("no process was recorded")));
+    ended.stderr(has("it is asked again").and(has("no process of \"com.example\" was recorded")));
     let last = server.join().unwrap();
     let seconds: u64 = last.trim().rsplit(' ').next().unwrap().parse().unwrap();
     assert!((1..=60).contains(&seconds), "{last}");

@@ -199,18 +199,29 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// The longest text that a command line carries, bytes: Linux takes no argument of 128 KiB, and the line has more.
+const MAX_TEXT: usize = 120 << 10;
+
 /// Runs hindsightd's own client on the device; `exec-out` leaves its output as it is.
 fn adb(serial: Option<&str>, command: &str, text: &str) -> Result<Child, DeviceError> {
     let words: Vec<String> = command.split(' ').map(quoted).collect();
     let words = words.join(" ");
+    let text = match text {
+        "" => String::new(),
+        text => quoted(text),
+    };
+    if text.len() > MAX_TEXT {
+        return Err(DeviceError::TooLong {
+            bytes: text.len(),
+            most: MAX_TEXT,
+            command: command.to_owned(),
+        });
+    }
     let mut adb = adb_command(serial);
     // The client reads a policy from its standard input, which exec-out does not always carry: the shell has it.
-    let line = match text {
+    let line = match text.as_str() {
         "" => format!("hindsightd --command --framed {words}"),
-        text => format!(
-            "printf %s {} | hindsightd --command --framed {words}",
-            quoted(text)
-        ),
+        text => format!("printf %s {text} | hindsightd --command --framed {words}"),
     };
     adb.arg("exec-out").arg(line);
     adb.stdin(Stdio::null())

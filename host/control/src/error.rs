@@ -100,6 +100,16 @@ pub enum DeviceError {
     /// adb has no device, or several.
     #[error("adb: {0}")]
     Adb(String),
+    /// A text is longer than adb's command line may be.
+    #[error("{bytes} bytes are more than adb can hand to a command ({most} with quotes): 'adb push' the file to /data/local/tmp, and in 'adb shell' say hindsightd --command {command} < /data/local/tmp/FILE")]
+    TooLong {
+        /// Its length in the command line.
+        bytes: usize,
+        /// The most.
+        most: usize,
+        /// The command.
+        command: String,
+    },
     /// Nothing answers.
     #[error("{place}: no answer of hindsightd: {error}")]
     NoAnswer {

@@ -112,7 +112,7 @@ impl AppRules {
         }
     }
 
-    /// How long a detector is quiet after a report, ns; `None`: the rules do not say.
+    /// How long a detector is quiet after a report, ns; 0: each finding is reported.
     pub(crate) fn quiet_ns(&self, detector: AppDetector) -> u64 {
         let limit = match detector {
             AppDetector::LateFrames => self.late_frame,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The state as lines for people, for bug reports. Bounded: the engine's limits bound the processes.
+//! The state as lines for people, to be attached to a bug report by hand. Bounded: the engine's limits bound the processes.
 
 use crate::engine::Status;
 

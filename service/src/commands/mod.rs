@@ -10,8 +10,8 @@
 //! | `policy PATH`, `policy -`, `policy default` | `ok`: the policy of a file, of the text after the line, or of the service's start |
 //! | `policy show` | `ok`, and the text of the policy in force |
 //! | `policy check -` | `ok` if the text after the line is a policy; nothing changes |
-//! | `switch off`, `switch on` | `ok`: the kill switch: nothing is recorded, also after a restart, until it is on again |
-//! | `dump` | `ok`, and the state as lines for people, for bug reports |
+//! | `switch off`, `switch on` | `ok`: recording is switched off, also after a restart, or on again |
+//! | `dump` | `ok`, and the service's state as lines for people, to be attached to a bug report by hand |
 //! | `record PACKAGE SECONDS` | `ok`, and the reports, one a line, after so long: all processes of the package get rings until then |
 //! | `consent show` | `ok`, and the choices that hold, as JSON |
 //! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |

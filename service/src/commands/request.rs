@@ -29,7 +29,7 @@ pub enum Request {
     PolicyShow,
     /// Whether the text that follows the line is a policy.
     PolicyCheck(String),
-    /// Whether anything is recorded at all: the kill switch.
+    /// Whether anything is recorded at all: the recording switch.
     Switch {
         /// Whether it is.
         is_on: bool,

@@ -41,7 +41,7 @@ pub trait Decide {
     /// The text of the policy in force.
     fn policy_text(&self) -> &str;
 
-    /// The kill switch: while it is off, nothing is recorded, whatever the policy says.
+    /// The recording switch: while it is off, nothing is recorded, whatever the policy says.
     fn switch(&mut self, now: Now, is_on: bool) -> Vec<Action>;
 
     /// The state for bug reports: lines for people, not many.
@@ -61,7 +61,7 @@ pub struct Decider {
     first: (Policy, String),
     /// The policy in force, and its text.
     policy: (Policy, String),
-    /// The kill switch.
+    /// The recording switch.
     is_on: bool,
     /// What consent depends on, without choices at run time.
     unasked: Person,
@@ -120,7 +120,10 @@ impl Decide for Decider {
     fn dump(&self) -> Vec<String> {
         let mut lines = dump::lines(&self.engine.status());
         if !self.is_on {
-            lines.insert(0, "kill switch: off, nothing is recorded".to_owned());
+            lines.insert(
+                0,
+                "recording is switched off: 'switch on' ends that".to_owned(),
+            );
         }
         lines
     }

@@ -361,7 +361,7 @@ impl<D: Decide> Dispatcher<D> {
         self.drain(now, outlet);
     }
 
-    /// The kill switch.
+    /// The recording switch.
     pub fn switch(&mut self, now: Now, is_on: bool, outlet: &mut impl Outlet) {
         let actions = self.engine.switch(now, is_on);
         self.perform(now, actions, outlet);

@@ -39,7 +39,10 @@ impl Looking {
         system: &dyn System,
     ) -> Vec<(Connection, Finding)> {
         let now_ns = rim.now.boottime_ns;
-        let has_any = !observed.is_empty() && rules.needs_facts();
+        if observed.is_empty() {
+            self.detectors.nothing_seen();
+        }
+        let has_any = !observed.is_empty() && self.detectors.need_facts(rules);
         self.pace.set(now_ns, has_any);
         if !self.pace.is_due(now_ns) {
             return Vec::new();
@@ -60,6 +63,9 @@ impl Looking {
         };
         let (found, is_active) = self.detectors.look(rules, now_ns, facts);
         self.pace.looked(now_ns, is_active);
+        if !self.detectors.need_facts(rules) {
+            self.pace.set(now_ns, false);
+        }
         found
     }
 }

@@ -29,7 +29,7 @@ use super::looking::Looking;
 
 /// Name of the policy in the store that a client has loaded.
 const POLICY: &str = "policy";
-/// Name of the kill switch in the store: there only if it is off.
+/// Name of the recording switch in the store: there only if it is off.
 const SWITCH: &str = "switch";
 /// Packets of one process, and new connections, before the others get their turn.
 const PACKETS_A_TURN: usize = 8;
@@ -171,9 +171,7 @@ impl<D: Decide> Daemon<D> {
         dispatcher.choose(now, consent.choices(), &mut rim);
         load_saved(&mut dispatcher, saved, now, &mut rim);
         if is_switched_off {
-            rim.log(
-                "nothing is recorded: the kill switch is off; 'switch on' ends that".to_owned(),
-            );
+            rim.log("recording is switched off: 'switch on' ends that".to_owned());
             dispatcher.switch(now, false, &mut rim);
         }
         // An interrupted service may have left reports that a choice before its end does not allow.
@@ -583,7 +581,7 @@ impl<D: Decide> Daemon<D> {
         self.rim.jobs.push_back(job);
     }
 
-    /// The kill switch: holds at once, and is kept for the next service.
+    /// The recording switch: holds at once, and is kept for the next service.
     fn switch(&mut self, client: u64, is_on: bool) {
         let now = self.rim.now;
         self.dispatcher.switch(now, is_on, &mut self.rim);

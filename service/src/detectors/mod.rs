@@ -42,6 +42,18 @@ pub struct ServiceDetectors {
 }
 
 impl ServiceDetectors {
+    /// Whether these rules need facts. If there was no temperature at the last look, `thermal` alone is no reason for another one.
+    pub fn need_facts(&self, rules: &Detectors) -> bool {
+        let last = self.last.as_ref();
+        let has_temperature = last.is_none_or(|(_, facts)| facts.system.millicelsius.is_some());
+        rules.needs_facts(has_temperature)
+    }
+
+    /// The user sees no traced process any more.
+    pub fn nothing_seen(&mut self) {
+        self.last = None;
+    }
+
     /// Looks at the facts at this time (`CLOCK_BOOTTIME`, ns). Returns what was found, by process, and whether any process has done
     /// anything since the last look.
     pub fn look(

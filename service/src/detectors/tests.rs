@@ -63,7 +63,16 @@ fn a_device_is_hot_after_a_while_and_reported_once() {
         system: SystemFacts::default(),
         ..facts(0, 0, &[])
     };
-    assert_eq!(look(&rules, vec![unknown; 20]), []);
+    assert_eq!(look(&rules, vec![unknown.clone(); 20]), []);
+    // Nothing is looked at again in vain, until the user sees a traced process anew.
+    let mut detectors = ServiceDetectors::default();
+    assert!(detectors.need_facts(&rules));
+    detectors.look(&rules, 100 * S, unknown);
+    assert!(!detectors.need_facts(&rules));
+    detectors.nothing_seen();
+    assert!(detectors.need_facts(&rules));
+    detectors.look(&rules, 101 * S, facts(50, 0, &[]));
+    assert!(detectors.need_facts(&rules));
     let found = look(&rules, vec![facts(61, 0, &[]); 4]);
     assert_eq!(found[0].1, "thermal");
     assert!(

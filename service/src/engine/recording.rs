@@ -10,6 +10,7 @@ use super::action::Action;
 use super::event::{Connection, Report};
 use super::process::{Link, Process, Stage, Symptom};
 use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
+use super::requests::NO_LEVEL;
 use super::state::State;
 use super::text;
 use crate::policy::Level;
@@ -31,7 +32,10 @@ impl State {
             ));
         }
         if !self.policy.enabled {
-            return Err("nothing is recorded: the policy, or the kill switch, is off".into());
+            return Err(
+                "nothing is recorded: the policy says enabled = false, or recording is switched off: 'switch on' ends that"
+                    .into(),
+            );
         }
         if self.policy.memory.call_rings == 0 {
             return Err("the policy allows no rings of calls: raise call-rings".into());
@@ -48,9 +52,7 @@ impl State {
         }
         let mut found = self.processes.values().filter(|p| is_of(package, &p.name));
         if found.clone().next().is_some() && found.all(|p| p.recording.level == Level::None) {
-            return Err(format!(
-                "\"{shown}\" is not recorded: the policy is off for it (enabled), or there is no consent"
-            ));
+            return Err(format!("\"{shown}\" is not recorded: {NO_LEVEL}"));
         }
         if !self.replies.has_room() {
             return Err("too many requests wait for their reports; try again".into());
@@ -103,19 +105,17 @@ impl State {
         let all = self.processes.iter();
         let found =
             all.filter(|(_, p)| p.link == Link::Connected && is_of(&recording.package, &p.name));
-        let found: Vec<(Connection, String, bool)> = found
-            .map(|(connection, p)| {
-                (
-                    *connection,
-                    p.label(),
-                    p.may_hold != 0 && p.recording.level != Level::None,
-                )
-            })
+        let found: Vec<(Connection, String, Level, bool)> = found
+            .map(|(connection, p)| (*connection, p.label(), p.recording.level, p.may_hold != 0))
             .collect();
         let mut reports = Vec::new();
-        for (connection, label, has_rings) in found {
-            if has_rings {
-                let report = self.asked_of(connection, "recorded on request");
+        for (connection, label, level, has_rings) in found {
+            if level == Level::None {
+                let why = format!("nothing is recorded of it: {NO_LEVEL}");
+                self.replies
+                    .note(recording.reply, format!("{label}: {why}"));
+            } else if has_rings {
+                let report = self.asked_of(connection, RECORDED, "recorded on request");
                 self.replies.also(recording.reply, report);
                 reports.push(report);
             } else {

@@ -9,6 +9,9 @@ use super::process::{Link, Stage, Symptom};
 use super::state::State;
 use super::text;
 
+/// Why nothing is recorded of a process that is connected.
+pub(super) const NO_LEVEL: &str =
+    "the policy is off for it (enabled), or there is no consent: 'consent show' tells";
 /// The detector of reports that users ask for.
 const REQUESTED: &str = "requested";
 
@@ -51,25 +54,30 @@ impl State {
         let allowed: Vec<Connection> = allowed.map(|(connection, _)| **connection).collect();
         if allowed.is_empty() {
             return Err(format!(
-                "\"{}\" is not recorded: the policy is off for it (enabled), or there is no consent",
+                "\"{}\" is not recorded: {NO_LEVEL}",
                 text::line(process)
             ));
         }
         let reports = allowed
             .into_iter()
-            .map(|connection| self.asked_of(connection, reason));
+            .map(|connection| self.asked_of(connection, REQUESTED, reason));
         Ok(reports.collect())
     }
 
     /// A report of this process: the one under way, if there is one.
-    pub(super) fn asked_of(&mut self, connection: Connection, reason: &str) -> Report {
+    pub(super) fn asked_of(
+        &mut self,
+        connection: Connection,
+        detector: &str,
+        reason: &str,
+    ) -> Report {
         let process = self.processes.get(&connection);
         if let Some(pending) = process.and_then(|process| process.report.as_ref()) {
             return pending.report;
         }
         let symptom = Symptom {
             severity: TriggerSeverity::Requested,
-            detector: REQUESTED.into(),
+            detector: detector.into(),
             reason: text::line(reason),
             tid: 0,
             at_boottime_ns: self.now_ns(),

@@ -90,6 +90,11 @@ impl UserType {
     }
 }
 
+/// Whether this is the form of a region's code: two capitals, such as `DE`.
+pub fn is_region(code: &str) -> bool {
+    code.len() == 2 && code.bytes().all(|b| b.is_ascii_uppercase())
+}
+
 /// The facts that consent depends on. The default is an end user who has agreed to nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Person {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 use toml::Spanned;
 
-use super::consent::{ConsentRules, Level, OfUser, RegionRule, UserType};
+use super::consent::{is_region, ConsentRules, Level, OfUser, RegionRule, UserType};
 use super::detectors;
 use super::error::PolicyError;
 use super::model::{
@@ -111,9 +111,10 @@ struct Region(String);
 
 impl Names for Region {
     fn parse(name: &str) -> Result<Self, String> {
-        let is_code = name.len() == 2 && name.bytes().all(|b| b.is_ascii_uppercase());
         let wrong = || format!("\"{name}\" is not a region's code of two capitals, such as \"DE\"");
-        is_code.then(|| Region(name.into())).ok_or_else(wrong)
+        is_region(name)
+            .then(|| Region(name.into()))
+            .ok_or_else(wrong)
     }
 }
 
@@ -213,7 +214,7 @@ struct UploadsFile {
     window_hours: Option<Number<1, 8760>>,
     device: Option<Number<0, 1000>>,
     select: Option<SelectFile>,
-    campaign: Vec<Named<Package>>,
+    campaign: Option<Spanned<Vec<Named<Package>>>>,
     signature: Vec<Spanned<SignatureFile>>,
 }
 
@@ -403,7 +404,15 @@ impl LimitsFile {
 
 impl UploadsFile {
     fn uploads(self, d: Uploads, text: &str) -> Result<Uploads, PolicyError> {
-        let packages = self.campaign.into_iter().map(|name| name.0).collect();
+        let (at, names) = self.campaign.map_or((0, Vec::new()), |names| {
+            (names.span().start, names.into_inner())
+        });
+        if !names.is_empty() && !matches!(self.select, Some(SelectFile::Campaign)) {
+            let problem =
+                "a campaign without select = \"campaign\": add that, or remove the campaign";
+            return Err(PolicyError::at(text, at, problem));
+        }
+        let packages = names.into_iter().map(|name| name.0).collect();
         Ok(Uploads {
             signatures: signatures(self.signature, text)?,
             window_ns: self.window_hours.map_or(d.window_ns, |n| n.0 * HOUR_NS),

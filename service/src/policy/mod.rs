@@ -14,7 +14,7 @@ mod selector;
 mod signature;
 mod unnamed;
 
-pub use consent::{ConsentRules, Level, OfUser, Person, RegionRule, UserType};
+pub use consent::{is_region, ConsentRules, Level, OfUser, Person, RegionRule, UserType};
 pub use detectors::{
     Condition, Correlated, Detectors, Metric, Rule, ServiceDetector, ServiceSpec, SlowMethod,
     CORRELATED, SERVICE_DETECTORS, SERVICE_SEVERITY,

@@ -249,7 +249,7 @@ impl Uploads {
 pub struct Policy {
     /// The file's own number, for people; 0: the built-in policy.
     pub revision: u64,
-    /// Whether anything is recorded: the kill switch.
+    /// Whether anything is recorded.
     pub enabled: bool,
     /// Memory.
     pub memory: Memory,

@@ -166,6 +166,13 @@ fn mistakes_are_refused_with_place_key_and_remedy() {
             "uploads.select",
             "campaign",
         ),
+        (
+            "[uploads]\ncampaign = [\"com.example\"]",
+            3,
+            12,
+            "uploads.campaign",
+            "select",
+        ),
         ("[consent.user]", 2, 10, "consent.user", "end-user"),
         (
             "[consent.beta]\nmost = \"everything\"",
@@ -374,7 +381,7 @@ fn nothing_is_recorded_of_whoever_is_off_or_has_not_agreed() {
     assert_eq!(
         of(switched_off, &internal),
         nothing,
-        "the kill switch stops everything"
+        "enabled = false stops everything"
     );
 }
 

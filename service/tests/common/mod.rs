@@ -438,12 +438,22 @@ pub(crate) fn say(text: &str) {
     std::io::stdout().flush().unwrap();
 }
 
+/// Says that something is not tested; where all tools are required, that is a failure.
+fn skip(what: &str) {
+    let is_required = std::env::var_os("HINDSIGHT_REQUIRE_TOOLS").is_some_and(|value| value == "1");
+    assert!(
+        !is_required,
+        "{what}; run as root, or without HINDSIGHT_REQUIRE_TOOLS=1"
+    );
+    println!("skipped: {what}");
+}
+
 /// Whether this process may become another user; if not, says that something is not tested.
 pub(crate) fn as_root() -> bool {
     // SAFETY: no precondition.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root {
-        println!("skipped: processes of other users: only root can make them");
+        skip("processes of other users: only root can make them");
     }
     is_root
 }
@@ -463,7 +473,7 @@ impl SmallDisk {
             libc::mount(tmpfs, path.as_ptr(), tmpfs, 0, options.as_ptr().cast())
         };
         if mounted != 0 {
-            println!("skipped: a full disk: this process may not mount one");
+            skip("a full disk: this process may not mount one");
             return None;
         }
         Some(SmallDisk(folder))

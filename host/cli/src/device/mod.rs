@@ -101,7 +101,7 @@ enum Command {
         #[arg(default_value = "asked for by hindsight device report")]
         reason: String,
     },
-    /// The kill switch: off stops all recording at once, until it is on again, also over restarts
+    /// The recording switch: off stops all recording at once, until it is on again, also over restarts
     Switch {
         /// on or off
         #[arg(value_parser = ["on", "off"])]
@@ -113,7 +113,7 @@ enum Command {
         #[arg(default_value = "show", trailing_var_arg = true)]
         words: Vec<String>,
     },
-    /// Shows the service's state as bug reports have it
+    /// Shows the service's state as lines for people, to be attached to a bug report by hand
     Dump,
 }
 

@@ -30,7 +30,7 @@ pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
     let (memory, limits, store) = (&engine["memory"], &engine["limits"], &status["store"]);
     let recording = match engine["enabled"].as_bool() {
         Some(true) => "on",
-        _ => "off: the policy says enabled = false, or the kill switch is off",
+        _ => "off: the policy says enabled = false, or recording is switched off: 'switch on' ends that",
     };
     let of = |a: &Value, b: &Value| format!("{} of {}", bytes(number(a)), bytes(number(b)));
     let count = |a: &Value, b: &Value| format!("{} of {}", number(a), number(b));

@@ -109,6 +109,19 @@ fn what_cannot_be_recorded_is_an_error_with_its_remedy() {
     let found = answers(&actions);
     assert!(found[0].1.unwrap_err().contains("no process"), "{found:?}");
 
+    // It came after the command.
+    let mut bench =
+        Bench::of("[[record.override]]\npackage = \"com.example.bank\"\nenabled = false");
+    assert!(answers(&record(&mut bench, 6, "com.example.bank", 5)).is_empty());
+    bench.join(1, hello("com.example.bank"));
+    bench.answer_all();
+    let actions = bench.wake();
+    let found = answers(&actions);
+    assert!(
+        found[0].1.unwrap_err().contains("consent show"),
+        "{found:?}"
+    );
+
     // 16 MiB are too few for a ring, a snapshot and the service's copy.
     let mut bench = Bench::of("[memory]\nbudget-mib = 16");
     bench.join(1, hello("com.example.notes"));
@@ -119,5 +132,5 @@ fn what_cannot_be_recorded_is_an_error_with_its_remedy() {
     assert!(found[0].1.unwrap_err().contains("budget-mib"), "{found:?}");
     let mut bench = Bench::of("enabled = false");
     let actions = record(&mut bench, 5, "com.example.notes", 5);
-    assert!(answers(&actions)[0].1.unwrap_err().contains("kill switch"));
+    assert!(answers(&actions)[0].1.unwrap_err().contains("switch on"));
 }

@@ -166,9 +166,11 @@ impl Detectors {
         known.is_none_or(|detector| self.apps[detector as usize].enabled)
     }
 
-    /// Whether anything needs counters or facts of the system.
-    pub fn needs_facts(&self) -> bool {
-        !self.correlated.is_empty() || self.service.iter().any(|rule| rule.enabled)
+    /// Whether anything needs counters or facts of the system. A device that tells no temperature has none for `thermal`.
+    pub fn needs_facts(&self, has_temperature: bool) -> bool {
+        let is_of_use = |detector| has_temperature || detector != ServiceDetector::Thermal as usize;
+        let mut rules = self.service.iter().enumerate();
+        !self.correlated.is_empty() || rules.any(|(at, rule)| rule.enabled && is_of_use(at))
     }
 
     /// The rules for a process with this user id and name.
