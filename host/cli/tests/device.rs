@@ -25,7 +25,7 @@ case "$line" in
   *"'policy' 'show'"*) printf 'ok\nversion = 1\n' ;;
   *"'policy' '-'"*|*"'policy' 'check' '-'"*) printf 'error the policy is refused: line 2, column 11, enabled: invalid type: string "its", expected a boolean\n' ;;
   *"'switch' 'off'"*) printf 'ok\n' ;;
-  *"'consent' 'show'"*) printf 'ok\n{"user_type":"internal","region":"","choices":{},"levels":{"0":"full"}}\n' ;;
+  *"'consent' 'show'"*) printf 'ok\n{"user_type":"internal","region":"","choices":{"device":null,"users":{},"are_lost":false},"levels":{"0":"full"}}\n' ;;
   *"'dump'"*) printf 'ok\nhindsightd 0.1.0, running for 9 s\npolicy: revision 4, recording is on\n' ;;
   *"'record' 'com.example.notes' '1'"*) sleep 1; printf 'ok\nreport 3 of com.example.notes (pid 7): written\ncom.example.notes:x (pid 9): it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps\n' ;;
   *"'record' 'com.example.bank' '5'"*) printf 'error "com.example.bank" is not recorded: the policy is off for it (enabled), or there is no consent: '"'consent show'"' tells\n' ;;

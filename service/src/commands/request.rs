@@ -34,7 +34,7 @@ pub enum Request {
         /// Whether it is.
         is_on: bool,
     },
-    /// The state for bug reports.
+    /// The state as lines for people.
     Dump,
     /// A recording of a package.
     Record {

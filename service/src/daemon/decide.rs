@@ -44,7 +44,7 @@ pub trait Decide {
     /// The recording switch: while it is off, nothing is recorded, whatever the policy says.
     fn switch(&mut self, now: Now, is_on: bool) -> Vec<Action>;
 
-    /// The state for bug reports: lines for people, not many.
+    /// The state as lines for people, not many.
     fn dump(&self) -> Vec<String>;
 
     /// The state for people and tools: one line of JSON, an object.

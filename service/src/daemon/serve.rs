@@ -593,7 +593,7 @@ impl<D: Decide> Daemon<D> {
         self.rim.jobs.push_back(job);
     }
 
-    /// What the engine does not know, for bug reports.
+    /// What the engine does not know.
     fn dump(&self) -> Vec<String> {
         let up_ns = self.rim.now.boottime_ns - self.started.boottime_ns;
         vec![
