@@ -67,6 +67,8 @@ pub(crate) enum ServiceCommand {
     Detectors(u64, DetectorRules),
     /// The connection with this number is lost.
     Lost(u64),
+    /// The service does not want this process any more.
+    Refused,
 }
 
 /// A request to the control thread.

@@ -363,6 +363,29 @@ fn a_process_that_is_refused_has_its_own_limits() {
 }
 
 #[test]
+fn a_process_that_a_later_service_refuses_records_nothing() {
+    let options = "trace=all,events=waits,event-ring=12,socket=DIR/control";
+    let (process, service) = Process::start(options, FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let (mut peer, _, held) = service.welcome(1, waits());
+        assert_eq!((held, worker.is_traced()), (1, true));
+        assert_eq!(peer.take(1), TakeOutcome::Taken);
+        drop(peer);
+        let (peer, hello) = service.accept();
+        assert_eq!((hello.held, hello.taken), (2, 1));
+        peer.send(&FromService::Refused {
+            reason: "no room".into(),
+        });
+        until("the rings are given back", || !worker.is_traced());
+        until("no events are recorded", || {
+            process.command("status").contains(r#""categories":[]"#)
+        });
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
 fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
     let options = "trace=all,ring=16,snapshot-interval=60,socket=DIR/control";
     let (process, service) = Process::start(options, FakeService::at);

@@ -31,6 +31,8 @@ pub(crate) struct ServiceRequests<'a> {
     session: &'a Session,
     /// The service has said how the process records, or there was none to say it.
     is_settled: bool,
+    /// A service has said how the process records: its own configuration does not hold any more.
+    is_configured: bool,
     started: Instant,
     taken: Option<Taken<'a>>,
     /// The name that the service finds in the memory.
@@ -50,6 +52,7 @@ impl<'a> ServiceRequests<'a> {
         ServiceRequests {
             session,
             is_settled: false,
+            is_configured: false,
             started: Instant::now(),
             taken: None,
             name: None,
@@ -92,6 +95,8 @@ impl<'a> ServiceRequests<'a> {
                 }
                 self.settle_without(handshake);
             }
+            ServiceCommand::Refused if self.is_configured => *evicted += self.stop(handshake),
+            ServiceCommand::Refused => {}
             ServiceCommand::Configure(connection, configuration) => {
                 link.request_done();
                 self.name_process();
@@ -132,6 +137,7 @@ impl<'a> ServiceRequests<'a> {
     fn configure(&mut self, handshake: &mut dyn Handshake, configuration: Configuration) -> u64 {
         let session = self.session;
         self.is_settled = true;
+        self.is_configured = true;
         let most = session.config.max_rings().unwrap_or(usize::MAX);
         let rings = usize::try_from(configuration.call_rings).unwrap_or(usize::MAX);
         session.registry.set_limit(Some(rings.min(most)));
@@ -152,6 +158,22 @@ impl<'a> ServiceRequests<'a> {
             }
         }
         session.set_consent(configuration.consent);
+        evicted
+    }
+
+    /// Records nothing, and gives all rings of calls back: the policy and the consent of a service that has configured the process
+    /// may not hold any more, and no service can say so. Returns how many rings were evicted.
+    fn stop(&mut self, handshake: &mut dyn Handshake) -> u64 {
+        let nothing = Configuration {
+            call_rings: 0,
+            categories: 0,
+            ..Configuration::default()
+        };
+        let evicted = self.configure(handshake, nothing);
+        self.follow(&DetectorRules::default());
+        if let (Some(link), Some(taken)) = (self.session.link(), self.taken.take()) {
+            self.release(link, taken);
+        }
         evicted
     }
 

@@ -155,6 +155,11 @@ impl Client {
         let end = self.receive(connection, &socket);
         self.link.lose();
         let lost = Command::Service(ServiceCommand::Lost(connection));
+        if end == End::Refused {
+            // First: what an earlier service has granted does not hold any more.
+            let refused = Command::Service(ServiceCommand::Refused);
+            let _ = self.commands.send(refused);
+        }
         let _ = self.commands.send(lost);
         match end {
             End::Lost => Attempt::Lost(began.elapsed()),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hindsight_trace_format::protocol::{FromProcess, FromService, Hello};
+use hindsight_trace_format::protocol::{FromProcess, FromService};
 use hindsight_trace_format::shared::{Crash, ReadLimits};
 
 use crate::consent::Choices;
@@ -16,8 +16,6 @@ use super::limits::{Allowance, Limits};
 pub trait Outlet {
     /// Sends a message. False: the other side does not read, or is gone.
     fn send(&mut self, connection: Connection, message: &FromService) -> bool;
-    /// The process may use so much for all but rings of calls: as much is read of it.
-    fn allow(&mut self, connection: Connection, bytes: u64);
     /// The crash that the process has noted in its memory, if there is one.
     fn crash(&self, connection: Connection) -> Option<Crash> {
         let _ = connection;
@@ -25,8 +23,15 @@ pub trait Outlet {
     }
     /// Closes the connection; the end of the process and its memory may still be of interest.
     fn close(&mut self, connection: Connection);
-    /// Writes a report, later. False: it cannot be done.
-    fn write(&mut self, report: Report, connection: Connection, about: About, ended: bool) -> bool;
+    /// Writes a report, later, and reads so much at most. False: it cannot be done.
+    fn write(
+        &mut self,
+        report: Report,
+        connection: Connection,
+        about: About,
+        ended: bool,
+        limits: ReadLimits,
+    ) -> bool;
     /// Gives the process's memory back.
     fn forget(&mut self, connection: Connection);
     /// Nothing of the process is of interest any more.
@@ -83,21 +88,10 @@ struct Entry {
 pub enum Verdict {
     /// Go on.
     Keep,
-    /// The packet is the process's hello: its memory must be kept, and so much of it is read at most.
-    KeepMemory(ReadLimits),
+    /// The packet is the process's hello: its memory must be kept.
+    KeepMemory,
     /// There is no such connection any more.
     Gone,
-}
-
-/// The engine has found room for as much as the process says that it needs: no more is read.
-fn read_limits(hello: &Hello) -> ReadLimits {
-    /// Room for all rings in one file.
-    const ALL_RINGS: u64 = 1 << 30;
-    ReadLimits {
-        all_rings: ALL_RINGS,
-        ring: hello.ring_bytes.max(hello.other_bytes),
-        other: hello.other_bytes,
-    }
 }
 
 /// All processes, and the engine.
@@ -201,14 +195,13 @@ impl<D: Decide> Dispatcher<D> {
                 entry.stage = Stage::Joined;
                 entry.has_memory = true;
                 let peer = entry.peer;
-                let limits = read_limits(&hello);
                 self.replace(connection, peer, outlet);
                 self.events.push_back(Event::Joined {
                     connection,
                     peer,
                     hello,
                 });
-                return Verdict::KeepMemory(limits);
+                return Verdict::KeepMemory;
             }
             (Some(FromProcess::Hello(_)), memory) if is_new => {
                 let reason = match memory {
@@ -389,9 +382,10 @@ impl<D: Decide> Dispatcher<D> {
                     connection,
                     about,
                     has_ended,
+                    limits,
                 } => {
                     outlet.uses(report);
-                    if !outlet.write(report, connection, about, has_ended) {
+                    if !outlet.write(report, connection, about, has_ended, limits) {
                         let is_kept = false;
                         self.events.push_back(Event::Written { report, is_kept });
                     }
@@ -414,9 +408,6 @@ impl<D: Decide> Dispatcher<D> {
     ) {
         if let FromService::Take { report } = message {
             outlet.uses(*report);
-        }
-        if let FromService::Room { bytes } = message {
-            outlet.allow(connection, *bytes);
         }
         let is_joined = |entry: &Entry| entry.stage == Stage::Joined;
         if self.entries.get(&connection).is_some_and(is_joined) && !outlet.send(connection, message)

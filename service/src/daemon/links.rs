@@ -23,8 +23,6 @@ pub(super) struct Link {
     pub(super) socket: Option<OwnedFd>,
     pub(super) process: Process,
     pub(super) memory: Option<Arc<File>>,
-    /// What is read of the memory at most.
-    pub(super) read_limits: ReadLimits,
 }
 
 /// The store is asked for more numbers when so few are left.
@@ -91,12 +89,6 @@ impl Outlet for Rim {
         sent == Sent::Bytes(packet.len())
     }
 
-    fn allow(&mut self, connection: Connection, bytes: u64) {
-        if let Some(link) = self.links.get_mut(&connection) {
-            link.read_limits.allow(bytes);
-        }
-    }
-
     fn crash(&self, connection: Connection) -> Option<Crash> {
         let memory = self.links.get(&connection)?.memory.as_deref()?;
         read_crash(memory)
@@ -108,7 +100,14 @@ impl Outlet for Rim {
         }
     }
 
-    fn write(&mut self, report: Report, connection: Connection, about: About, ended: bool) -> bool {
+    fn write(
+        &mut self,
+        report: Report,
+        connection: Connection,
+        about: About,
+        ended: bool,
+        limits: ReadLimits,
+    ) -> bool {
         let link = self.links.get(&connection);
         let memory = link.and_then(|link| Some((link, link.memory.clone()?)));
         let Some((link, memory)) = memory else {
@@ -131,7 +130,7 @@ impl Outlet for Rim {
             peer: link.process.peer,
             about,
             has_ended: ended,
-            limits: link.read_limits,
+            limits,
         })));
         true
     }

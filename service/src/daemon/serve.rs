@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
-use hindsight_trace_format::shared::ReadLimits;
 
 use crate::commands::{Commands, Patience, Request, FIRST_UPLOADER};
 use crate::engine::{Asked, Connection, Event, Now, Report};
@@ -369,7 +368,6 @@ impl<D: Decide> Daemon<D> {
             socket: Some(socket),
             process,
             memory: None,
-            read_limits: ReadLimits::of_rings(0),
         };
         self.rim.links.insert(connection, link);
         if let Err(e) = watched {
@@ -422,10 +420,9 @@ impl<D: Decide> Daemon<D> {
         let verdict = self
             .dispatcher
             .receive(now, connection, packet, memory, &mut self.rim);
-        if let Verdict::KeepMemory(limits) = verdict {
+        if verdict == Verdict::KeepMemory {
             if let Some(link) = self.rim.links.get_mut(&connection) {
                 link.memory = file.map(Arc::new);
-                link.read_limits = limits;
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::protocol::{FromService, TriggerSeverity};
+use hindsight_trace_format::shared::ReadLimits;
 
 use super::event::{Connection, Report};
 
@@ -54,6 +55,8 @@ pub enum Action {
         about: About,
         /// The process has ended: all its rings are read, not only those that were taken.
         has_ended: bool,
+        /// What is read at most: as much as the process was given, whatever its memory says.
+        limits: ReadLimits,
     },
     /// The process's memory is not needed any more.
     Forget {

@@ -178,7 +178,11 @@ impl State {
         let has_other =
             under_way.is_some_and(|pending| pending.reads_all) || process.next.is_some();
         let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
-        let has_crashed = process.crashed_ns.is_some_and(since);
+        // The user may have closed it in the dialog that says that it does not respond.
+        let has_crashed = [process.crashed_ns, process.anr_ns]
+            .into_iter()
+            .flatten()
+            .any(since);
         if has_other || has_crashed || !self.is_worth_a_report(process) {
             return;
         }

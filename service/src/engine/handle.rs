@@ -235,7 +235,8 @@ impl State {
                 Stage::Waiting { until_ns } | Stage::Taking { until_ns } => Some(until_ns),
                 _ => None,
             });
-        let limits = [process.answer_until_ns, claim_ns, report_ns];
+        let taken_back_ns = process.taken_back_ns().filter(|ns| *ns > self.now_ns());
+        let limits = [process.answer_until_ns, claim_ns, report_ns, taken_back_ns];
         limits.into_iter().flatten().min()
     }
 }

@@ -24,6 +24,7 @@ struct Earlier {
     label: String,
     recency_ns: Option<u64>,
     crashed_ns: Option<u64>,
+    anr_ns: Option<u64>,
     /// Reports that are not being written yet.
     pending: Vec<Pending>,
     /// The report that is being written, as the process knows it.
@@ -96,6 +97,7 @@ impl State {
             label: process.label(),
             recency_ns: process.recency_ns,
             crashed_ns: process.crashed_ns,
+            anr_ns: process.anr_ns,
             pending: report.into_iter().chain(process.next.take()).collect(),
             writing,
         };
@@ -106,6 +108,8 @@ impl State {
     /// Goes on with the reports of an earlier connection, or of an earlier instance of the service.
     fn resume(&mut self, connection: Connection, taken_as: Report, earlier: Earlier) {
         let until_ns = self.now_ns().saturating_add(ANSWER_NS);
+        let rings_until_ns = self.now_ns().saturating_add(self.policy.reports.grace_ns);
+        let rings_until_ns = rings_until_ns.max(self.settled_ns.unwrap_or(0));
         let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };
@@ -113,6 +117,8 @@ impl State {
         let unknown = (process.may_hold != 0).then_some(0);
         process.recency_ns = earlier.recency_ns.or(unknown);
         process.crashed_ns = earlier.crashed_ns;
+        process.anr_ns = earlier.anr_ns;
+        process.rings_until_ns = rings_until_ns;
         let is_being_written = taken_as != 0 && earlier.writing == Some(taken_as);
         process.owed = Some(taken_as).filter(|_| is_being_written);
         let mut is_known = is_being_written;
@@ -178,10 +184,12 @@ impl State {
             is_foreground: false,
             is_deferred: false,
             recency_ns: None,
+            rings_until_ns: 0,
             grace_until_ns: 0,
             has_farewell: false,
             noted: None,
             crashed_ns: None,
+            anr_ns: None,
             rules: None,
             configured: None,
             granted: in_use,
@@ -257,17 +265,13 @@ impl State {
     }
 
     fn has_memory(&self, process: &Process) -> Result<(), String> {
-        let memory = &self.policy.memory;
+        // One that comes back may have more rings than there are now, by another policy or after a while: refused, it would go on
+        // recording. They are taken back at once, and no other process gets any before.
         if !self.has_room(None, process, process.other_bytes) {
             return Err(
                 "the memory budget has no room for one more process (budget-mib in the policy)"
                     .into(),
             );
-        }
-        let free = memory.call_rings.saturating_sub(self.rings_held());
-        // One that comes back may have got them under another policy, such as the one of a recording: they are taken back at once.
-        if process.may_hold > free && !self.is_settling() {
-            return Err("other processes use all rings now: join again without rings".into());
         }
         Ok(())
     }
@@ -317,6 +321,7 @@ impl State {
             }
             process.is_deferred = false;
             process.grace_until_ns = now_ns.saturating_add(grace_ns);
+            process.rings_until_ns = process.grace_until_ns;
         }
     }
 

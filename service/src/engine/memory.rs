@@ -93,4 +93,11 @@ impl State {
         let held = self.processes.values().map(|process| process.may_hold);
         held.fold(0, u32::saturating_add)
     }
+
+    /// Rings of calls that count in `call-rings`.
+    pub(super) fn rings_counted(&self) -> u32 {
+        let counted = self.processes.values().filter(|p| p.counts_in_number());
+        let held = counted.map(|process| process.may_hold);
+        held.fold(0, u32::saturating_add)
+    }
 }

@@ -2,6 +2,7 @@
 //! A traced process, as the service knows it.
 
 use hindsight_trace_format::protocol::{Configuration, DetectorRule, Trigger, TriggerSeverity};
+use hindsight_trace_format::shared::ReadLimits;
 
 use super::event::{Peer, Report};
 use super::text;
@@ -116,6 +117,8 @@ pub(super) struct Process {
     pub(super) is_deferred: bool,
     /// When it came to the foreground or left it, as far as it counts; `None`: it never was there. ns.
     pub(super) recency_ns: Option<u64>,
+    /// In the background it has to give its rings back then, unless the policy records it there as well; ns.
+    pub(super) rings_until_ns: u64,
     /// Until then its end counts as one in the foreground, ns.
     pub(super) grace_until_ns: u64,
     /// It said that it ends by itself.
@@ -124,6 +127,8 @@ pub(super) struct Process {
     pub(super) noted: Option<Symptom>,
     /// When a crash was told that has a report; ns.
     pub(super) crashed_ns: Option<u64>,
+    /// When the system was told to say that the process does not respond, and that has a report; ns.
+    pub(super) anr_ns: Option<u64>,
 
     /// The rules of its detectors that were sent last.
     pub(super) rules: Option<Vec<DetectorRule>>,
@@ -160,9 +165,27 @@ impl Process {
         self.may_hold.saturating_add(self.taken_in_all())
     }
 
+    /// What is read of its memory at most: no more than it was given.
+    pub(super) fn read_limits(&self) -> ReadLimits {
+        ReadLimits::granted(self.rings(), self.ring_bytes, self.other_bytes)
+    }
+
     /// Rings of calls at most that are not in use.
     pub(super) fn taken_in_all(&self) -> u32 {
         self.taken.saturating_add(self.releasing)
+    }
+
+    /// Whether its rings count in `call-rings`. Those of a process that does not answer, such as one that the system has frozen,
+    /// only need memory: the others go on without them.
+    pub(super) const fn counts_in_number(&self) -> bool {
+        !self.is_silent
+    }
+
+    /// When its rings have to be taken back because it has been in the background for a while, ns.
+    pub(super) fn taken_back_ns(&self) -> Option<u64> {
+        let is_held = self.link == Link::Connected && self.granted != 0;
+        let stays = self.is_foreground || self.recording.background;
+        (is_held && !stays).then_some(self.rings_until_ns)
     }
 
     /// Whether it counts as being in the foreground.

@@ -13,7 +13,7 @@ use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
 use super::requests::NO_LEVEL;
 use super::state::State;
 use super::text;
-use crate::policy::Level;
+use crate::policy::{Level, Recording};
 
 /// The detector of reports of recordings.
 const RECORDED: &str = "recorded";
@@ -53,6 +53,12 @@ impl State {
         let mut found = self.processes.values().filter(|p| is_of(package, &p.name));
         if found.clone().next().is_some() && found.all(|p| p.recording.level == Level::None) {
             return Err(format!("\"{shown}\" is not recorded: {NO_LEVEL}"));
+        }
+        let mut of_package = self.processes.values().filter(|p| is_of(package, &p.name));
+        if of_package.clone().next().is_some() && of_package.all(|p| p.recording.rings == 0) {
+            return Err(format!(
+                "the policy allows \"{shown}\" no ring of calls: raise rings in its exception, or rings-per-process"
+            ));
         }
         if !self.replies.has_room() {
             return Err("too many requests wait for their reports; try again".into());
@@ -105,13 +111,17 @@ impl State {
         let all = self.processes.iter();
         let found =
             all.filter(|(_, p)| p.link == Link::Connected && is_of(&recording.package, &p.name));
-        let found: Vec<(Connection, String, Level, bool)> = found
-            .map(|(connection, p)| (*connection, p.label(), p.recording.level, p.may_hold != 0))
+        let found: Vec<(Connection, String, Recording, bool)> = found
+            .map(|(connection, p)| (*connection, p.label(), p.recording, p.may_hold != 0))
             .collect();
         let mut reports = Vec::new();
-        for (connection, label, level, has_rings) in found {
-            if level == Level::None {
+        for (connection, label, said, has_rings) in found {
+            if said.level == Level::None {
                 let why = format!("nothing is recorded of it: {NO_LEVEL}");
+                self.replies
+                    .note(recording.reply, format!("{label}: {why}"));
+            } else if said.rings == 0 {
+                let why = "the policy allows it no ring of calls: raise rings in its exception, or rings-per-process";
                 self.replies
                     .note(recording.reply, format!("{label}: {why}"));
             } else if has_rings {

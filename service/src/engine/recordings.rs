@@ -35,9 +35,10 @@ impl Recordings {
         self.0.iter().any(|r| is_of(&r.package, name))
     }
 
-    /// What the policy says about a process, changed by a recording of it: it gets up to `rings` rings, also in the background.
+    /// What the policy says about a process, changed by a recording of it: it gets up to `rings` rings, also in the background. A
+    /// policy that allows it none holds.
     pub(super) fn apply(&self, recording: Recording, name: &str, rings: u32) -> Recording {
-        if recording.level == Level::None || !self.covers(name) {
+        if recording.level == Level::None || recording.rings == 0 || !self.covers(name) {
             return recording;
         }
         Recording {

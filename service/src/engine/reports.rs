@@ -5,7 +5,9 @@
 
 use std::cmp::Reverse;
 
-use hindsight_trace_format::protocol::{FromService, TakeOutcome, Trigger, TriggerSeverity};
+use hindsight_trace_format::protocol::{
+    AppDetector, FromService, TakeOutcome, Trigger, TriggerSeverity,
+};
 
 use super::action::{About, Action};
 use super::event::{Connection, Pressure, Report};
@@ -32,6 +34,7 @@ impl State {
             return;
         }
         let is_crash = symptom.severity == TriggerSeverity::Fatal;
+        let is_anr = symptom.detector == AppDetector::Anr.spec().name;
         let now_ns = self.now.boottime_ns;
         if let Some(pending) = &mut process.report {
             // The rings that are taken then do not have the crash.
@@ -48,6 +51,9 @@ impl State {
                 if is_crash {
                     process.crashed_ns = Some(now_ns);
                 }
+                if is_anr {
+                    process.anr_ns = Some(now_ns);
+                }
                 self.count(Outcome::Merged);
                 return;
             }
@@ -56,10 +62,15 @@ impl State {
             self.count(Outcome::Pressure);
             return;
         }
-        let is_admitted = self.admit(connection, symptom, Stage::Waiting { until_ns: 0 });
-        if is_admitted && is_crash {
-            if let Some(process) = self.processes.get_mut(&connection) {
+        if !self.admit(connection, symptom, Stage::Waiting { until_ns: 0 }) {
+            return;
+        }
+        if let Some(process) = self.processes.get_mut(&connection) {
+            if is_crash {
                 process.crashed_ns = Some(now_ns);
+            }
+            if is_anr {
+                process.anr_ns = Some(now_ns);
             }
         }
     }
@@ -181,6 +192,9 @@ impl State {
         if is_crash && outcome != Outcome::Kept && process.report.is_none() {
             // Its end is the last chance.
             process.crashed_ns = None;
+        }
+        if outcome != Outcome::Kept {
+            process.anr_ns = None;
         }
         if let Some(next) = &mut process.report {
             next.stage = match process.link {
@@ -328,8 +342,10 @@ impl State {
         };
         pending.stage = Stage::Writing;
         let symptom = pending.symptom.clone();
+        let (report, has_ended) = (pending.report, pending.reads_all);
+        let limits = process.read_limits();
         self.actions.push(Action::Write {
-            report: pending.report,
+            report,
             connection,
             about: About {
                 severity: symptom.severity,
@@ -342,7 +358,8 @@ impl State {
                 at_boottime_ns: symptom.at_boottime_ns,
                 consent,
             },
-            has_ended: pending.reads_all,
+            has_ended,
+            limits,
         });
     }
 }

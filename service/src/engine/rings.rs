@@ -79,7 +79,11 @@ impl State {
 
     fn may_use_rings(&self, process: &Process) -> bool {
         let is_wanted = match self.pressure {
-            Pressure::None => process.recording.background || process.recency_ns.is_some(),
+            // The system freezes processes in the background: then they cannot give rings back any more.
+            Pressure::None => {
+                let is_recent = process.is_foreground || self.now_ns() < process.rings_until_ns;
+                process.recording.background || (process.recency_ns.is_some() && is_recent)
+            }
             Pressure::Some => process.is_seen(),
             Pressure::Full => false,
         };
@@ -95,7 +99,7 @@ impl State {
     /// How many rings each process should use, as far as number and budget allow.
     fn targets(&self, order: &[Connection]) -> Targets {
         let gone = self.processes.values();
-        let gone = gone.filter(|process| process.link != Link::Connected);
+        let gone = gone.filter(|p| p.link != Link::Connected && p.counts_in_number());
         let used = gone.fold(0_u32, |sum, process| sum.saturating_add(process.may_hold));
         let mut free = self.policy.memory.call_rings.saturating_sub(used);
         let mut targets = Targets::new();
@@ -159,7 +163,7 @@ impl State {
         }
         let granted = process.granted;
         let limit = self.policy.memory.call_rings;
-        let free = limit.saturating_sub(self.rings_held());
+        let free = limit.saturating_sub(self.rings_counted());
         let mut rings = target.min(granted.saturating_add(free));
         while rings > granted && !self.fits_with(connection, rings) {
             rings -= 1;

@@ -54,8 +54,6 @@ struct Links {
 }
 
 impl Outlet for Links {
-    fn allow(&mut self, _: Connection, _: u64) {}
-
     fn send(&mut self, connection: Connection, message: &FromService) -> bool {
         assert!(self.known.contains(&connection), "sent to nobody");
         let packet = message.encode();
@@ -71,7 +69,15 @@ impl Outlet for Links {
         self.open.remove(&connection);
     }
 
-    fn write(&mut self, report: Report, connection: Connection, _: About, _: bool) -> bool {
+    fn write(
+        &mut self,
+        report: Report,
+        connection: Connection,
+        _: About,
+        _: bool,
+        limits: ReadLimits,
+    ) -> bool {
+        assert!(limits.all_rings <= 512 << 20, "more than the budget");
         assert!(report != 0 && self.written.insert(report), "a number used twice");
         let is_possible = self.memory.contains(&connection) && self.writes.len() < 4;
         if is_possible {
@@ -278,7 +284,7 @@ fn receive(
     memory: Memory,
 ) {
     let verdict = dispatcher.receive(now, connection, packet, memory, links);
-    if matches!(verdict, Verdict::KeepMemory(_)) {
+    if matches!(verdict, Verdict::KeepMemory) {
         links.memory.insert(connection);
     }
 }

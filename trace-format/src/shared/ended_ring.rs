@@ -15,7 +15,7 @@ use super::layout::{
     OPEN_CALLS_NAMED,
 };
 use super::newest::newest_in_segment;
-use super::source::{Copied, ReadAt};
+use super::source::{read_vec, Copied, ReadAt};
 
 /// A ring as it was when the process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,8 +107,7 @@ impl Found {
         memory: &(impl ReadAt + ?Sized),
         control: &Copied<'_>,
     ) -> io::Result<EndedRing> {
-        let mut raw = vec![0; self.geometry.bytes()];
-        memory.read_at(self.slots, &mut raw)?;
+        let mut raw = read_vec(memory, self.slots, self.geometry.bytes() as u64)?;
         let is_taken = control.u32(offset_of!(RingControl, state)) == TAKEN;
         let newest = match is_taken || self.mode == RingMode::Events {
             true => Newest::stated(control),

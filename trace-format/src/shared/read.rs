@@ -2,6 +2,7 @@
 //! Reads the shared memory of a process that has ended, or of one whose rings were taken.
 
 use std::collections::HashSet;
+use std::io;
 use std::mem::offset_of;
 
 use crate::container::{ClockSample, StackGeneration, StackNode, Stacks, Strings, Symbol};
@@ -14,12 +15,14 @@ use super::layout::{
     SHARED_MAGIC, SHARED_VERSION,
 };
 use super::losses::Loss;
-use super::source::{Copied, ReadAt, SharedError};
+use super::source::{read_vec, Copied, ReadAt, SharedError};
 
 /// Bytes of names that are read at most: a hostile process could name millions of methods with the longest strings.
 const MAX_NAME_BYTES: usize = 1 << 26;
 /// Bytes of one generation of stacks that are read at most: half of the largest table that `stack-table=` makes.
 const MAX_GENERATION_BYTES: u64 = 1 << 27;
+/// A loss.
+const NO_MEMORY: &str = "rings of the ended process: no memory to read them";
 /// Bytes of a node of stacks.
 const NODE_BYTES: usize = 16;
 
@@ -65,15 +68,26 @@ pub struct ReadLimits {
     pub all_rings: u64,
     /// One ring, bytes. Longer ones are left out, and counted.
     pub ring: u64,
-    /// The journal, and each generation of stacks, bytes. What comes later is left out.
+    /// The journal and all generations of stacks together, bytes. What comes later is left out.
     pub other: u64,
 }
 
 impl ReadLimits {
-    /// The process may have more of all but rings of calls: so many bytes in all.
-    pub fn allow(&mut self, other: u64) {
-        self.ring = self.ring.max(other);
-        self.other = self.other.max(other);
+    /// Of a process that may have this number of rings of calls, each with `ring_bytes`, and `other_bytes` of all else, rings of
+    /// events included.
+    pub const fn granted(rings: u32, ring_bytes: u64, other_bytes: u64) -> Self {
+        let ring = if rings == 0 { 0 } else { ring_bytes };
+        ReadLimits {
+            all_rings: ring_bytes
+                .saturating_mul(rings as u64)
+                .saturating_add(other_bytes),
+            ring: if ring > other_bytes {
+                ring
+            } else {
+                other_bytes
+            },
+            other: other_bytes,
+        }
     }
 
     /// Only the rings have a limit.
@@ -113,6 +127,8 @@ pub struct SharedReader<'a, M: ?Sized> {
     /// The description of each ring, its bytes, and where it stands in the memory.
     rings: Vec<(Found, Vec<u8>, u64)>,
     damaged: u64,
+    /// Rings for which the system had no memory.
+    unread: u64,
     pub(super) ended: Ended,
 }
 
@@ -143,6 +159,7 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
             limits,
             rings: Vec::new(),
             damaged: 0,
+            unread: 0,
         };
         reader.find_rings(filter)?;
         Ok(reader)
@@ -174,10 +191,7 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
                 },
             }
         }
-        self.lose(
-            "rings of the ended process: no memory to read them",
-            omitted,
-        );
+        self.lose(NO_MEMORY, omitted);
         Ok(())
     }
 
@@ -226,28 +240,30 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
     pub fn ring(&mut self, index: usize) -> Option<EndedRing> {
         let (found, control, at) = self.rings.get(index)?;
         let control = Copied(control);
-        let ring = found.read(self.memory, &control).ok();
+        let ring = found.read(self.memory, &control);
         if is_used_again(self.memory, *at, &control) {
             return None;
         }
-        self.damaged += u64::from(ring.is_none());
-        ring
+        match ring {
+            Err(e) if e.kind() == io::ErrorKind::OutOfMemory => self.unread += 1,
+            Err(_) => self.damaged += 1,
+            Ok(ring) => return Some(ring),
+        }
+        None
     }
 
-    fn journal(&self) -> Result<Vec<u8>, SharedError> {
+    /// Up to `most` bytes of the journal.
+    fn journal(&self, most: u64) -> io::Result<Vec<u8>> {
         let header = Copied(&self.header);
         let (offset, bytes) = header.region(offset_of!(Header, journal));
         let committed = header.u64(offset_of!(Header, committed));
         let bytes = committed.min(bytes).min(self.memory.length()?);
-        let bytes = bytes.min(MAX_JOURNAL_BYTES).min(self.limits.other);
-        let mut journal = vec![0; bytes as usize];
-        self.memory.read_at(offset, &mut journal)?;
-        Ok(journal)
+        read_vec(self.memory, offset, bytes.min(MAX_JOURNAL_BYTES).min(most))
     }
 
     /// Reads the process's name and facts about it, without names of methods.
     pub(super) fn read_process(&mut self) -> Result<(), SharedError> {
-        let journal = self.journal()?;
+        let journal = self.journal(self.limits.other)?;
         for entry in Entries::new(&journal, Some(&[]), MAX_NAME_BYTES) {
             if let Entry::Process { name, extra } = entry {
                 (self.ended.name, self.ended.extra) = (name, extra);
@@ -266,11 +282,23 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
             "rings of the ended process: their description is damaged",
             damaged,
         );
-        let stacks = read_stacks(self.memory, &Copied(&self.header), self.limits.other)?;
+        self.lose(NO_MEMORY, self.unread);
+        let mut left = self.limits.other;
+        let (stacks, unread) = read_stacks(self.memory, &Copied(&self.header), &mut left)?;
+        self.lose(
+            "generations of stacks of the ended process: no memory to read them",
+            unread,
+        );
         let nodes = stacks.generations.iter().flat_map(|g| &g.nodes);
         nodes.for_each(|node| addresses.add(node.method));
         self.ended.stacks = stacks;
-        let journal = self.journal()?;
+        let journal = match self.journal(left) {
+            Err(e) if e.kind() == io::ErrorKind::OutOfMemory => {
+                self.lose("names of the ended process: no memory to read them", 1);
+                Vec::new()
+            }
+            journal => journal?,
+        };
         let header = Copied(&self.header);
         read_journal(&journal, &header, &addresses.sorted(), &mut self.ended);
         Ok(self.ended)
@@ -316,14 +344,15 @@ fn facts(header: &Copied<'_>) -> Ended {
     }
 }
 
+/// The stacks, up to `left` bytes of them, and how many generations the system had no memory for.
 fn read_stacks(
     memory: &(impl ReadAt + ?Sized),
     header: &Copied<'_>,
-    most: u64,
-) -> Result<Stacks, SharedError> {
+    left: &mut u64,
+) -> io::Result<(Stacks, u64)> {
     let (offset, bytes) = header.region(offset_of!(Header, stacks));
     let half = bytes / 2;
-    let mut stacks = Stacks::default();
+    let (mut stacks, mut unread) = (Stacks::default(), 0);
     for index in 0..2_u64 {
         let arena = offset_of!(Header, arenas) + index as usize * size_of::<StackArena>();
         let number = (header.u64(arena + offset_of!(StackArena, state)) >> 32) as u32;
@@ -334,12 +363,21 @@ fn read_stacks(
         }
         let bytes = (used * NODE_BYTES as u64).min(half);
         let bytes = bytes
-            .min(MAX_GENERATION_BYTES.min(most))
+            .min(MAX_GENERATION_BYTES.min(*left))
             .min(memory.length()?);
-        let mut nodes = vec![0; bytes as usize];
-        memory.read_at(offset.saturating_add(index * half), &mut nodes)?;
-        let nodes = (1..)
-            .zip(nodes.chunks_exact(NODE_BYTES))
+        let mut nodes = Vec::new();
+        let reserved = nodes.try_reserve_exact(bytes as usize / NODE_BYTES);
+        let raw = match read_vec(memory, offset.saturating_add(index * half), bytes) {
+            Ok(raw) if reserved.is_ok() => raw,
+            Err(e) if e.kind() != io::ErrorKind::OutOfMemory => return Err(e),
+            _ => {
+                unread += 1;
+                continue;
+            }
+        };
+        *left -= bytes;
+        let parsed = (1..)
+            .zip(raw.chunks_exact(NODE_BYTES))
             .map(|(number, node)| {
                 let (method, rest) = (Copied(node).u64(0), Copied(node).u64(8));
                 let parent = (rest >> 32) as u32;
@@ -349,13 +387,13 @@ fn read_stacks(
                     dex_pc: rest as u32,
                 }
             });
-        let nodes = nodes.collect();
+        nodes.extend(parsed);
         stacks.generations.push(StackGeneration { number, nodes });
     }
     stacks
         .generations
         .sort_by_key(|generation| generation.number);
-    Ok(stacks)
+    Ok((stacks, unread))
 }
 
 /// Reads the journal, and the names of these methods, which are sorted.

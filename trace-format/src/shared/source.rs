@@ -58,6 +58,21 @@ impl ReadAt for [u8] {
     }
 }
 
+/// Reads so many bytes. Their number may come from a hostile process: too little memory is an error, and ends nothing.
+pub(super) fn read_vec(
+    memory: &(impl ReadAt + ?Sized),
+    offset: u64,
+    bytes: u64,
+) -> io::Result<Vec<u8>> {
+    let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
+    let bytes = usize::try_from(bytes).map_err(|_| no_memory())?;
+    let mut into = Vec::new();
+    into.try_reserve_exact(bytes).map_err(|_| no_memory())?;
+    into.resize(bytes, 0);
+    memory.read_at(offset, &mut into)?;
+    Ok(into)
+}
+
 /// Fields of a struct that was copied out of the memory.
 pub(super) struct Copied<'a>(pub(super) &'a [u8]);
 
@@ -83,5 +98,20 @@ impl Copied<'_> {
             self.u64(at + offset_of!(Region, offset)),
             self.u64(at + offset_of!(Region, bytes)),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_there_is_memory_for_is_an_error() {
+        let memory: &[u8] = &[1, 2, 3];
+        assert_eq!(read_vec(memory, 1, 2).unwrap(), [2, 3]);
+        for bytes in [u64::MAX, u64::MAX >> 1, 1 << 62] {
+            let error = read_vec(memory, 0, bytes).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{bytes}");
+        }
     }
 }

@@ -30,6 +30,8 @@ struct Known {
     has_ended: bool,
     is_forgotten: bool,
     is_welcome: bool,
+    /// The service has closed its connection: its rings need memory, and are not counted.
+    is_silent: bool,
     /// Rings by the last configuration that was answered.
     answered: u32,
     /// Rings and time of all that were not.
@@ -108,7 +110,7 @@ impl Checker {
     pub(super) fn rings(&self) -> u32 {
         self.known
             .values()
-            .filter(|k| !k.is_forgotten)
+            .filter(|k| !k.is_forgotten && !k.is_silent)
             .map(Known::rings)
             .sum()
     }
@@ -162,6 +164,7 @@ impl Checker {
                         has_ended: false,
                         is_forgotten: false,
                         is_welcome: false,
+                        is_silent: false,
                         answered: in_use,
                         unanswered: Vec::new(),
                         last: None,
@@ -233,6 +236,7 @@ impl Checker {
                     .expect("an unknown connection");
                 assert!(known.is_connected, "disconnected twice, or after its loss");
                 known.is_connected = false;
+                known.is_silent = true;
             }
             Action::Forget { connection } => {
                 let known = self
@@ -249,6 +253,7 @@ impl Checker {
                 connection,
                 about,
                 has_ended,
+                limits,
             } => {
                 let known = &self.known[connection];
                 assert!(!known.is_forgotten, "written after it was forgotten");
@@ -270,6 +275,9 @@ impl Checker {
                     true => known.bytes(),
                     false => taken + known.room,
                 };
+                assert!(limits.all_rings <= known.bytes(), "more than it was given");
+                assert!(limits.ring <= known.hello.ring_bytes.max(known.room));
+                assert_eq!(limits.other, known.room);
                 self.writing = Some((*report, *connection, copy));
                 if !self.is_excused {
                     self.check_budget("a write");
@@ -319,14 +327,6 @@ impl Checker {
             FromService::Welcome { .. } => {
                 known.is_welcome = true;
                 self.check_budget("a process more");
-                let (rings, most) = (self.rings(), self.policy.memory.call_rings);
-                let held = self.known[&connection].rings();
-                assert!(
-                    held == 0
-                        || rings <= most
-                        || self.settled_ns.is_some_and(|until| now_ns < until),
-                    "a process more: {rings} of {most} rings"
-                );
             }
             FromService::Refused { .. } => assert!(!known.is_welcome),
             FromService::Detectors(_) => assert!(known.is_welcome),

@@ -158,3 +158,33 @@ fn a_crash_during_a_snapshot_has_a_report_of_its_own() {
         assert_eq!(all.last(), Some(&forget(1)), "{is_told} {is_written}");
     }
 }
+
+#[test]
+fn whoever_is_closed_after_it_did_not_respond_leaves_one_report() {
+    let anr = || trigger("anr", TriggerSeverity::Stuck);
+    let mut bench = seen("");
+    assert_eq!(bench.said(1, anr()), [take(1, 1)]);
+    bench.taken(1, 1);
+    bench.handle(kept(1));
+    bench.answer_all();
+    // The user closes it in the dialog of the system.
+    bench.pass(20 * SECOND);
+    assert_eq!(bench.handle(ended(1)), [forget(1)]);
+    // A crash is another thing.
+    let mut bench = seen("");
+    bench.said(1, anr());
+    bench.taken(1, 1);
+    bench.handle(kept(1));
+    bench.answer_all();
+    assert_eq!(writes(&end(&mut bench))[0].2, "uncaught-exception");
+    // The report failed, or it was long ago: the end is the last chance.
+    for (is_kept, seconds) in [(false, 1), (true, 601)] {
+        let mut bench = seen("");
+        bench.said(1, anr());
+        bench.taken(1, 1);
+        bench.handle(Event::Written { report: 1, is_kept });
+        bench.answer_all();
+        bench.pass(seconds * SECOND);
+        assert_eq!(writes(&bench.handle(ended(1)))[0].2, "killed");
+    }
+}

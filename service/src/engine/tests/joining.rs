@@ -101,8 +101,9 @@ fn processes_that_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn a_process_may_not_come_with_more_rings_than_there_are() {
-    for (held, is_welcome) in [(0, true), (2, true), (3, false), (u32::MAX, false)] {
+fn a_process_that_comes_with_more_rings_than_there_are_gives_them_back() {
+    // The budget has room for a few of them.
+    for (held, is_welcome) in [(0, true), (2, true), (3, true), (u32::MAX, false)] {
         let mut bench = Bench::of("");
         let actions = bench.join(
             1,
@@ -124,6 +125,7 @@ fn a_process_may_not_come_with_more_rings_than_there_are() {
             ..hello("com.example.notes")
         },
     );
+    bench.held(1, 1);
     let actions = bench.join(
         2,
         Hello {
@@ -131,7 +133,14 @@ fn a_process_may_not_come_with_more_rings_than_there_are() {
             ..hello("com.example.maps")
         },
     );
-    assert!(refusal(&actions).contains("without rings"));
+    // Refused, it would go on recording by the configuration of a service before this one.
+    assert_eq!(configured(&actions), [(2, 1)]);
+    assert_eq!(bench.rings(2), (1, 2));
+    // Nobody gets one of them before it has answered.
+    bench.join(3, hello("com.example.mail"));
+    assert_eq!(configured(&bench.foreground(3, true)), [(1, 0)]);
+    assert_eq!(configured(&bench.held(1, 0)), []);
+    assert_eq!(configured(&bench.held(2, 1)), [(3, 1)]);
 }
 
 #[test]

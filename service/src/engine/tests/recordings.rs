@@ -134,3 +134,29 @@ fn what_cannot_be_recorded_is_an_error_with_its_remedy() {
     let actions = record(&mut bench, 5, "com.example.notes", 5);
     assert!(answers(&actions)[0].1.unwrap_err().contains("switch on"));
 }
+
+#[test]
+fn a_policy_that_allows_no_rings_holds_for_recordings() {
+    let policy = "[[record.override]]\npackage = \"com.example.bank\"\nrings = 0";
+    let mut bench = Bench::of(policy);
+    bench.join(1, hello("com.example.bank"));
+    let actions = record(&mut bench, 1, "com.example.bank", 5);
+    let found = answers(&actions);
+    assert!(
+        found[0].1.unwrap_err().contains("no ring of calls"),
+        "{found:?}"
+    );
+    // The process starts later.
+    let mut bench = Bench::of(policy);
+    assert!(answers(&record(&mut bench, 2, "com.example.bank", 5)).is_empty());
+    bench.join(1, hello("com.example.bank"));
+    bench.foreground(1, true);
+    bench.answer_all();
+    assert_eq!(bench.rings(1), (0, 0));
+    let actions = bench.wake();
+    let found = answers(&actions);
+    assert!(
+        found[0].1.unwrap_err().contains("no ring of calls"),
+        "{found:?}"
+    );
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use hindsight_trace_format::container::Consent;
-use hindsight_trace_format::protocol::{FromProcess, TakeOutcome, TriggerSeverity};
+use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerSeverity};
 
 use super::support::*;
 use crate::engine::{Action, Event, Facts, Outcome, Pressure};
@@ -295,4 +295,38 @@ fn texts_of_processes_are_tamed() {
     };
     assert_eq!(about.process, "com.example??[2J");
     assert!(about.at_boottime_ns <= bench.now_ns);
+}
+
+#[test]
+fn as_much_is_read_as_the_process_was_given() {
+    let limits = |actions: &[Action]| {
+        let write = actions.iter().find_map(|action| match action {
+            Action::Write { limits, .. } => Some(*limits),
+            _ => None,
+        });
+        write.expect("no report")
+    };
+    // Rings of 1 GiB that it never got: its memory may say what it likes.
+    let mut bench = Bench::of("[reports]\nkilled = \"all\"");
+    let large = Hello {
+        ring_bytes: 1 << 30,
+        ..hello("com.example.hostile")
+    };
+    bench.join(1, large);
+    bench.foreground(1, true);
+    bench.answer_all();
+    assert_eq!(bench.rings(1), (0, 0));
+    let read = limits(&bench.handle(ended(1)));
+    assert_eq!(
+        (read.all_rings, read.ring, read.other),
+        (2 * MIB, 2 * MIB, 2 * MIB)
+    );
+    // The ring in use, and the one that is taken.
+    let mut bench = seen("");
+    bench.said(1, slow());
+    let read = limits(&bench.taken(1, 1));
+    assert_eq!(
+        (read.all_rings, read.ring, read.other),
+        (18 * MIB, 8 * MIB, 2 * MIB)
+    );
 }

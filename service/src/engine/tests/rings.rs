@@ -80,8 +80,11 @@ fn whoever_keeps_a_ring_is_disconnected_and_not_trusted() {
     // More than it has been told, so it has not done it.
     assert_eq!(bench.held(1, 1), []);
     assert_eq!(bench.rings(1), (0, 1));
-    assert_eq!(bench.wake(), [Action::Disconnect { connection: 1 }]);
-    assert_eq!((bench.rings(1), bench.rings(2)), ((0, 1), (0, 0)));
+    let actions = bench.wake();
+    assert_eq!(actions[0], Action::Disconnect { connection: 1 });
+    // The other one gets a ring all the same: the budget has room for both.
+    assert_eq!(configured(&actions), [(2, 1)]);
+    assert_eq!((bench.rings(1), bench.rings(2)), ((0, 1), (1, 1)));
     assert_eq!(bench.held(1, 0), [], "nobody listens any more");
     assert_eq!(bench.wake_ns, None);
     bench.set_policy("[memory]\ncall-rings = 3");
@@ -257,7 +260,11 @@ fn after_a_restart_rings_stay_where_they_are_until_all_processes_are_back() {
         [(1, 0)]
     );
     assert_eq!(configured(&bench.join(2, with(1))), [(2, 1)]);
-    assert_eq!(configured(&bench.join(3, with(1))), [(3, 1)]);
+    let seen = Hello {
+        is_foreground: true,
+        ..with(1)
+    };
+    assert_eq!(configured(&bench.join(3, seen)), [(3, 1)]);
     bench.answer_all();
     assert_eq!(configured(&bench.wake()), [(2, 0)], "the oldest one");
     assert_eq!(configured(&bench.held(2, 0)), [(1, 1)]);
@@ -273,4 +280,69 @@ fn a_process_that_says_farewell_keeps_its_ring_until_it_ends() {
     let actions = bench.handle(ended(1));
     assert_eq!(actions[0], forget(1));
     assert_eq!(configured(&actions), [(2, 1)]);
+}
+
+#[test]
+fn a_process_in_the_background_gives_its_rings_back_before_it_can_be_frozen() {
+    for (lines, stays) in [
+        ("", false),
+        ("[[record.override]]\nuid = 10001\nbackground = true", true),
+    ] {
+        let mut bench = seen(lines);
+        bench.foreground(1, false);
+        assert_eq!(bench.rings(1), (1, 1), "the previous app, for a while");
+        if stays {
+            bench.pass(600 * SECOND);
+            assert_eq!(bench.handle(Event::Woke), []);
+            assert_eq!(bench.rings(1), (1, 1));
+            continue;
+        }
+        let before_ns = bench.now_ns;
+        assert_eq!(configured(&bench.wake()), [(1, 0)]);
+        assert_eq!(bench.now_ns - before_ns, 5 * SECOND, "grace-seconds");
+        bench.held(1, 0);
+        assert_eq!(bench.wake_ns, None, "nothing is periodic");
+        assert_eq!(configured(&bench.foreground(1, true)), [(1, 1)]);
+        // It is back in time.
+        bench.foreground(1, false);
+        bench.pass(SECOND);
+        bench.foreground(1, true);
+        bench.answer_all();
+        bench.pass(600 * SECOND);
+        assert_eq!(bench.handle(Event::Woke), []);
+        assert_eq!(bench.rings(1), (1, 1));
+    }
+}
+
+#[test]
+fn processes_that_do_not_answer_leave_the_others_their_rings() {
+    let mut bench = Bench::of("");
+    // More than there are rings in the system; each is frozen as soon as it leaves the foreground.
+    for connection in 1..=6 {
+        bench.join(connection, hello("com.example.notes"));
+        bench.held(connection, 0);
+        bench.foreground(connection, true);
+        bench.held(connection, 1);
+        assert_eq!(bench.rings(connection), (1, 1), "{connection}");
+        bench.pass(60 * SECOND);
+        bench.foreground(connection, false);
+        bench.wake();
+        bench.wake();
+        assert_eq!(bench.rings(connection), (0, 1), "its memory counts");
+    }
+    // They hold memory: the budget has room for so many, and no more.
+    let mut bench = Bench::of("[memory]\nbudget-mib = 84");
+    for connection in 1..=2 {
+        bench.join(connection, hello("com.example.notes"));
+        bench.held(connection, 0);
+        bench.foreground(connection, true);
+        bench.held(connection, u32::from(connection == 1));
+        assert_eq!(bench.rings(connection), (1, 1), "{connection}");
+        bench.foreground(connection, false);
+        bench.wake();
+        bench.wake();
+    }
+    bench.join(3, hello("com.example.maps"));
+    bench.held(3, 0);
+    assert_eq!(configured(&bench.foreground(3, true)), []);
 }

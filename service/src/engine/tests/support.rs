@@ -249,6 +249,7 @@ pub(super) fn writes(actions: &[Action]) -> Vec<(Connection, u64, &str, Consent,
             connection,
             ref about,
             has_ended,
+            ..
         } => Some((
             connection,
             report,
