@@ -2,7 +2,8 @@
 //! Asks threads that pass no hook for long, as in a loop without calls, to take their stacks at their next safepoint.
 //!
 //! While no thread runs nobody is asked, and the control thread sleeps. A thread that passes a hook wakes it; a thread that
-//! passes no hook at all is found when the control thread looks at the threads and the CPU time of the process, once a second.
+//! passes no hook at all is found when the control thread looks at the threads and the CPU time of the process, once a second. An
+//! idle process costs no wake-ups: after some looks in a row at which nothing runs, only a thread that passes a hook wakes it.
 //!
 //! CPU time alone does not tell whether a thread runs: on a machine with much to do a thread may get none for long. So the control
 //! thread asks for stacks before it sleeps, and stays awake if a thread is in managed code then.
@@ -16,6 +17,8 @@ use crate::session::Session;
 
 /// Pauses of a sleep that no thread ends.
 const SLEEP: u32 = 100;
+/// Looks in a row during a sleep at which nothing runs, until it is not looked any more.
+const MOST_LOOKS: u32 = 3;
 /// The process hardly runs if it uses less than this part of one processor's time.
 const IDLE_PART: u32 = 50;
 /// If the threads that woke the control thread hardly ran, they wake it again after some pauses at the earliest: at most
@@ -36,6 +39,8 @@ pub(crate) struct StackRequests<'a> {
     sleeps_until: Option<Instant>,
     /// Sleeps in a row that a thread ended which then hardly ran.
     fruitless: u32,
+    /// Looks in a row during this sleep at which nothing ran.
+    looks: u32,
     /// Pauses in a row in which a thread was in managed code, and the process hardly ran.
     starved: u32,
     /// CPU time of the process at `last`.
@@ -52,6 +57,7 @@ impl<'a> StackRequests<'a> {
             is_asleep: false,
             sleeps_until: None,
             fruitless: 0,
+            looks: 0,
             starved: 0,
             cpu_time: process_cpu_time(),
         }
@@ -65,6 +71,9 @@ impl<'a> StackRequests<'a> {
         }
         let now = Instant::now();
         self.go_on(now, process_cpu_time(), pause);
+        if self.rests() {
+            return None;
+        }
         Some(self.next.saturating_duration_since(Instant::now()))
     }
 
@@ -81,6 +90,11 @@ impl<'a> StackRequests<'a> {
                 None => self.ask_or_sleep(now, cpu_time, pause),
             }
         }
+    }
+
+    /// Nothing has run for long: only a thread that passes a hook ends the sleep.
+    fn rests(&self) -> bool {
+        self.is_asleep && self.sleeps_until.is_none() && self.looks >= MOST_LOOKS
     }
 
     fn wake(&mut self, now: Instant, cpu_time: Duration, pause: Duration) {
@@ -104,8 +118,10 @@ impl<'a> StackRequests<'a> {
         }
         if !self.is_asleep {
             self.fruitless = (self.fruitless + 1).min(MOST_DOUBLINGS);
+            self.looks = 0;
         } else {
             self.fruitless = 0;
+            self.looks = (self.looks + 1).min(MOST_LOOKS);
         }
         let hold = pause * hold(self.fruitless);
         // First this: a thread that begins to run after it was asked wakes this one.
@@ -299,6 +315,26 @@ mod tests {
             let (now, cpu_time) = (requests.last + PAUSE, requests.cpu_time);
             requests.go_on(now, cpu_time, PAUSE);
             assert!(requests.is_asleep);
+        });
+    }
+
+    #[test]
+    fn an_idle_process_is_not_looked_at_until_a_thread_passes_a_hook() {
+        with_thread(|mut requests, _, host| {
+            host.are_running.store(0, Ordering::Relaxed);
+            let (mut now, cpu_time) = (requests.last, requests.cpu_time);
+            for looks in 0..=MOST_LOOKS {
+                assert!(!requests.rests(), "after {looks} looks");
+                now = requests.next.max(now + PAUSE);
+                requests.go_on(now, cpu_time, PAUSE);
+                assert!(requests.is_asleep);
+            }
+            assert!(requests.rests());
+            let quiet = requests.session.stacks.quiet();
+            quiet.disturb(clock::counter());
+            assert!(!quiet.is_quiet());
+            requests.go_on(now + PAUSE, cpu_time, PAUSE);
+            assert!(!requests.rests() && !requests.is_asleep);
         });
     }
 

@@ -9,12 +9,14 @@ use hindsight_lab::device::{Device, Service};
 use hindsight_lab::Execution;
 
 use super::sampler::folder_bytes;
-use super::script::{list, until, Status};
+use super::script::{list, log_of, until, Status};
 
 const DISK_MIB: u64 = 4;
 /// The most that the store may take, MiB.
 const QUOTA_MIB: u64 = 1;
-/// Killed apps, whose reports need more than the quota.
+/// The most reports.
+const MOST_REPORTS: u64 = 3;
+/// Killed apps: more than there may be reports.
 const KILLS: u64 = 6;
 
 /// What was seen.
@@ -123,7 +125,11 @@ impl Check<'_> {
     fn expect_report(&mut self, pid: u32, when: &str) -> Result<()> {
         match self.has_report(pid)? {
             true => self.disks.reports += 1,
-            false => self.disks.problems.push(format!("no report {when}")),
+            false => {
+                let log = log_of(&self.service, pid);
+                let what = format!("no report of process {pid} {when}: {log}");
+                self.disks.problems.push(what);
+            }
         }
         Ok(())
     }
@@ -137,6 +143,10 @@ impl Check<'_> {
             self.disks.most_bytes = self.disks.most_bytes.max(bytes);
         }
         self.disks.kept = list(&self.service)?.len() as u64;
+        if self.disks.kept != MOST_REPORTS {
+            let what = format!("{} reports where {MOST_REPORTS} may be", self.disks.kept);
+            self.disks.problems.push(what);
+        }
         Ok(())
     }
 

@@ -156,7 +156,7 @@ impl Findings {
                 }
                 let exceeded = peaks.store > STORE_QUOTA || disks.most_bytes > Disks::quota();
                 let measured = format!(
-                    "{} of {} at most; small disk: {} of {}, {} of {} reports kept",
+                    "{} of {} at most; small disk: {} of {}, the newest {} of 3 reports kept after {} kills",
                     mib(peaks.store),
                     mib(STORE_QUOTA),
                     mib(disks.most_bytes),

@@ -101,6 +101,14 @@ pub(super) fn list(service: &Service) -> Result<Vec<Report>> {
         .collect()
 }
 
+/// What the service's log said last of the process with this id.
+pub(super) fn log_of(service: &Service, pid: u32) -> String {
+    let log = std::fs::read_to_string(service.log()).unwrap_or_default();
+    let process = format!("process {pid},");
+    let last = log.lines().rev().find(|line| line.contains(&process));
+    last.unwrap_or("its log says nothing").to_owned()
+}
+
 /// Waits until something is so.
 pub(super) fn until(
     service: &Service,
@@ -373,7 +381,9 @@ impl<'a> Script<'a> {
             for pid in missing {
                 let how = self.expected.remove(&pid).unwrap_or_default();
                 let outcomes = &status.engine.reports;
-                let what = format!("no report of process {pid} ({how}); outcomes: {outcomes:?}");
+                let log = log_of(&self.service, pid);
+                let what =
+                    format!("no report of process {pid} ({how}): {log}; outcomes: {outcomes:?}");
                 self.problem(Kind::Report, &what);
             }
             if self.expected.is_empty() {
