@@ -120,3 +120,26 @@ fn a_crash_that_nobody_was_told_of_is_found_in_the_memory() {
     assert_eq!(reports[0]["detector"], "native-crash");
     assert_eq!(reports[0]["tid"], 5);
 }
+
+#[test]
+fn no_more_reports_are_kept_than_may_be() {
+    let service = Service::start(POLICY, &["--keep-reports", "2"]);
+    let mut last = 0;
+    for name in [
+        "com.example.a",
+        "com.example.b",
+        "com.example.c",
+        "com.example.d",
+    ] {
+        let peer = joined(&service, name);
+        last = peer.pid();
+        peer.kill();
+        common::wait_for("the report is written", || {
+            let reports = service.reports();
+            reports.iter().any(|r| r["pid"] == last).then_some(())
+        });
+    }
+    let reports = service.reports();
+    assert_eq!(reports.len(), 2);
+    assert_eq!(reports[1]["pid"], last);
+}

@@ -18,8 +18,9 @@ pub(super) struct App {
     started: Instant,
     /// The user sees it.
     pub(super) is_foreground: bool,
-    /// It was told to do something: its reports may be right.
-    was_told: bool,
+    execution: Execution,
+    /// What it was told to do. Without anything its reports are false.
+    told: Vec<String>,
     /// It lives until the end.
     stays: bool,
 }
@@ -27,14 +28,26 @@ pub(super) struct App {
 impl App {
     /// Tells it to do something.
     pub(super) fn tell(&mut self, command: &str) -> Result<()> {
-        self.was_told = true;
+        self.told.push(command.to_owned());
         Ok(self.process.tell(command)?)
     }
 
     /// Tells it to do something, and waits for that.
     pub(super) fn ask(&mut self, command: &str) -> Result<()> {
-        self.was_told = true;
+        self.told.push(command.to_owned());
         Ok(self.process.ask(command)?)
+    }
+
+    /// What it has done in its life, for people.
+    pub(super) fn history(&self) -> String {
+        let told = self.told.iter().rev().take(6).rev();
+        let told: Vec<&str> = told.map(String::as_str).collect();
+        format!(
+            "{:?}, {:.1} s: {}",
+            self.execution,
+            self.started.elapsed().as_secs_f64(),
+            told.join(", ")
+        )
     }
 }
 
@@ -72,7 +85,8 @@ impl<'a> Apps<'a> {
             process,
             started: Instant::now(),
             is_foreground: false,
-            was_told: false,
+            execution,
+            told: Vec::new(),
             stays: false,
         });
         Ok(pid)
@@ -119,12 +133,12 @@ impl<'a> Apps<'a> {
     /// Whether this is an app that was never told to do anything.
     pub(super) fn is_quiet(&self, pid: u32) -> bool {
         let found = self.living.iter().find(|app| app.process.pid() == pid);
-        found.is_some_and(|app| !app.was_told)
+        found.is_some_and(|app| app.told.is_empty())
     }
 
     /// How long the apps that were never told to do anything have lived, together.
     pub(super) fn quiet_time(&self) -> Duration {
-        let quiet = self.living.iter().filter(|app| !app.was_told);
+        let quiet = self.living.iter().filter(|app| app.told.is_empty());
         quiet.map(|app| app.started.elapsed()).sum()
     }
 

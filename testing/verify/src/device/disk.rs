@@ -74,10 +74,11 @@ pub(super) fn run(device: &Device, policy: &Path) -> Result<Result<Disks, String
         return Ok(Err(format!("a file system for the reports: {e}")));
     }
     let disk = Disk(store);
-    let device =
-        device
-            .clone()
-            .with_options(["--free-mib", "0", "--keep-mib", &QUOTA_MIB.to_string()]);
+    let (bytes, reports) = (QUOTA_MIB.to_string(), MOST_REPORTS.to_string());
+    let device = device
+        .clone()
+        .with_options(["--free-mib", "0", "--keep-mib", &bytes])
+        .with_options(["--keep-reports", &reports]);
     let mut check = Check {
         service: device.start_service(Some(policy))?,
         device: &device,

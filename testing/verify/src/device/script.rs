@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The random script, and what must come of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -138,9 +138,9 @@ pub(super) struct Script<'a> {
     wanted: usize,
     dice: Dice,
     /// Processes that ended in a way that is worth a report, which was not read yet, and in which way.
-    expected: BTreeMap<u32, &'static str>,
+    expected: BTreeMap<u32, String>,
     /// Processes that ended by themselves: no report says that they were killed.
-    left: BTreeSet<u32>,
+    left: BTreeMap<u32, String>,
     /// Where wrong reports are kept.
     wrong: PathBuf,
     pub(super) totals: Totals,
@@ -167,7 +167,7 @@ impl<'a> Script<'a> {
             wanted,
             dice: Dice::new(seed, 0x0064_6576_6963_6500),
             expected: BTreeMap::new(),
-            left: BTreeSet::new(),
+            left: BTreeMap::new(),
             wrong,
             totals: Totals::default(),
         };
@@ -244,7 +244,8 @@ impl<'a> Script<'a> {
         }
         app.process.kill();
         self.totals.kills += 1;
-        self.expected.insert(app.process.pid(), command);
+        let how = format!("{}, SIGKILL", app.history());
+        self.expected.insert(app.process.pid(), how);
         Ok(())
     }
 
@@ -254,7 +255,7 @@ impl<'a> Script<'a> {
         self.wait_until_known(&app)?;
         app.ask("crash")?;
         app.process.wait()?;
-        self.expected.insert(app.process.pid(), "an exception");
+        self.expected.insert(app.process.pid(), app.history());
         Ok(())
     }
 
@@ -267,7 +268,8 @@ impl<'a> Script<'a> {
             .dice
             .pick(&[libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS]);
         app.process.end_by(signal)?;
-        self.expected.insert(app.process.pid(), "a fault");
+        let how = format!("{}, signal {signal}", app.history());
+        self.expected.insert(app.process.pid(), how);
         Ok(())
     }
 
@@ -277,7 +279,7 @@ impl<'a> Script<'a> {
         self.wait_until_known(&app)?;
         app.ask("exit")?;
         app.process.wait()?;
-        self.left.insert(app.process.pid());
+        self.left.insert(app.process.pid(), app.history());
         Ok(())
     }
 
@@ -414,7 +416,7 @@ impl<'a> Script<'a> {
                     let kept = self.wrong.join(&name);
                     // The answer is about the report, also if it cannot be kept.
                     let _ = std::fs::copy(&path, &kept);
-                    let how = self.expected.get(&report.pid).copied().unwrap_or_default();
+                    let how = self.expected.get(&report.pid).cloned().unwrap_or_default();
                     let what = format!("{} ({how}): {problem}", kept.display());
                     self.problem(Kind::Report, &what);
                 }
@@ -424,8 +426,9 @@ impl<'a> Script<'a> {
                 let what = format!("process {pid} did nothing, and has a report: {detector}");
                 self.problem(Kind::Quiet, &what);
             }
-            if self.left.contains(&pid) && detector == "killed" {
-                let what = format!("process {pid} ended by itself, and counts as killed");
+            let left = self.left.get(&pid).filter(|_| detector == "killed");
+            if let Some(how) = left {
+                let what = format!("process {pid} ({how}) ended by itself, and counts as killed");
                 self.problem(Kind::Report, &what);
             }
         }
