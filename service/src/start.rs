@@ -264,6 +264,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
         person: arguments.person,
         is_restart: store.was_used_in_this_boot(),
         first_report: store.first_report(),
+        stored: store.reports().map(|entry| entry.report).collect(),
     };
     let limits = Limits::default().within(raise_descriptor_limit(4096));
     let daemon = Daemon::new(Parts {

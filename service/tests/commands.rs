@@ -269,6 +269,57 @@ fn the_kill_switch_holds_over_restarts_and_policies() {
 }
 
 #[test]
+fn nothing_is_recorded_while_the_loaded_policy_is_lost() {
+    let mut service = Service::start(POLICY, &[]);
+    let enabled = |service: &Service| service.status()["engine"]["enabled"] == true;
+    let state = service.path("store").join("policy.state");
+    let ask = |service: &Service| service.ask("policy -\nversion = 1\nrevision = 7\n");
+    for remedy in ["policy default", "policy -\nversion = 1\nrevision = 8\n"] {
+        assert_eq!(ask(&service), ["ok"]);
+        service.kill();
+        let text = fs::read_to_string(&state).unwrap();
+        fs::write(&state, text.replacen('7', "9", 1)).unwrap();
+        service.start_again();
+        assert!(!enabled(&service));
+        assert!(
+            service.log().contains("policy default"),
+            "{}",
+            service.log()
+        );
+        // Also at the next start.
+        service.kill();
+        service.start_again();
+        assert!(!enabled(&service));
+        assert_eq!(service.ask(remedy), ["ok"]);
+        assert!(enabled(&service));
+    }
+}
+
+#[test]
+fn a_policy_or_switch_that_cannot_be_saved_leaves_no_old_one() {
+    for (before, command, name) in [
+        (
+            "policy -\nversion = 1\nrevision = 7\n",
+            "policy -\nversion = 1\nenabled = false\n",
+            "policy",
+        ),
+        ("switch on", "switch off", "switch"),
+    ] {
+        let mut service = Service::start(POLICY, &[]);
+        assert_eq!(service.ask(before), ["ok"]);
+        // Where the new text would be written stands a folder.
+        let temporary = service.path("store").join(format!(".{name}.state.tmp"));
+        fs::create_dir_all(temporary.join("x")).unwrap();
+        let answer = service.ask(command);
+        assert!(answer[0].contains("records nothing until"), "{answer:?}");
+        service.kill();
+        fs::remove_dir_all(&temporary).unwrap();
+        service.start_again();
+        assert!(service.status()["engine"]["enabled"] == false, "{name}");
+    }
+}
+
+#[test]
 fn a_policy_is_shown_and_checked_without_being_loaded() {
     let service = Service::start(POLICY, &[]);
     let shown = service.ask("policy show").join("\n");

@@ -90,6 +90,8 @@ pub struct Daemon<D> {
     dispatcher: Dispatcher<D>,
     rim: Rim,
     consent: Consent,
+    /// The policy that was loaded last cannot be read: nothing is recorded or uploaded until another one is loaded.
+    is_policy_lost: bool,
     system: Arc<dyn System>,
     worker: Worker,
     timer: Timer,
@@ -168,7 +170,7 @@ impl<D: Decide> Daemon<D> {
         let mut dispatcher = Dispatcher::new(engine, limits);
         let consent = Consent::begin(&mut store, &mut rim.log, now);
         dispatcher.choose(now, consent.choices(), &mut rim);
-        load_saved(&mut dispatcher, saved, now, &mut rim);
+        let is_policy_lost = load_saved(&mut dispatcher, saved, now, &mut rim);
         if is_switched_off {
             rim.log("recording is switched off: 'switch on' ends that".to_owned());
             dispatcher.switch(now, false, &mut rim);
@@ -185,6 +187,7 @@ impl<D: Decide> Daemon<D> {
             dispatcher,
             rim,
             consent,
+            is_policy_lost,
             system,
             worker,
             timer,
@@ -538,6 +541,12 @@ impl<D: Decide> Daemon<D> {
     }
 
     fn next_upload(&mut self, client: u64, admitted: Option<Report>) {
+        if self.is_policy_lost {
+            let line = "nothing the policy is lost: load it again, or say 'policy default'";
+            return self
+                .rim
+                .answer_client(client, Ok(vec![line.to_owned()]), None);
+        }
         let allowed = Box::new(self.dispatcher.engine().allowed());
         let job = Job::NextUpload {
             client,
@@ -568,6 +577,7 @@ impl<D: Decide> Daemon<D> {
         if let Err(message) = loaded {
             return self.rim.answer_client(client, Err(message), None);
         }
+        self.is_policy_lost = false;
         let job = Job::Save {
             name: POLICY,
             text,
@@ -666,15 +676,35 @@ impl<D: Decide> Daemon<D> {
     }
 }
 
-/// Puts the policy in force that a client has loaded into a service before this one.
-fn load_saved<D: Decide>(dispatcher: &mut Dispatcher<D>, saved: State, now: Now, rim: &mut Rim) {
+/// Holds while the policy that a client has loaded is lost.
+const NO_POLICY: &str =
+    "# The policy that was loaded last cannot be read: load it again, or say 'policy default'.
+version = 1
+enabled = false
+";
+
+/// Puts the policy in force that a client has loaded into a service before this one. True: it is lost. It may have forbidden what
+/// the policy of the start allows, so that nothing is recorded.
+fn load_saved<D: Decide>(
+    dispatcher: &mut Dispatcher<D>,
+    saved: State,
+    now: Now,
+    rim: &mut Rim,
+) -> bool {
     let problem = match saved {
         State::Missing => None,
         State::Damaged(why) => Some(why),
         State::Found(text) => dispatcher.load_policy(now, Some(&text), rim).err(),
     };
-    if let Some(why) = problem {
-        let what = "the policy that was loaded last is not in force any more";
-        rim.log(format!("{what}; load it again: {why}"));
+    let Some(why) = problem else {
+        return false;
+    };
+    let what = "the policy that was loaded last is lost, so that nothing is recorded or uploaded";
+    let remedy = "load it again, or say 'policy default'";
+    rim.log(format!("{what}: {why}; {remedy}"));
+    if let Err(e) = dispatcher.load_policy(now, Some(NO_POLICY), rim) {
+        rim.log(format!("the policy that records nothing: {e}"));
+        dispatcher.switch(now, false, rim);
     }
+    true
 }

@@ -290,7 +290,9 @@ impl State {
             tid: 0,
             at_boottime_ns: now_ns,
         };
-        let is_plausible = is_allowed && taken_as < self.earlier_reports;
+        // The service may have ended after the report was written, and before it gave the rings back.
+        let is_missing = taken_as < self.earlier_reports && !self.stored.contains(&taken_as);
+        let is_plausible = is_allowed && is_missing;
         if !is_plausible || !self.admit(connection, symptom, Stage::Ready) {
             self.release(connection, taken_as);
             return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All that the engine remembers, and the smallest steps that change it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hindsight_trace_format::protocol::FromService;
 use serde::Serialize;
@@ -31,6 +31,8 @@ pub struct Facts {
     pub is_restart: bool,
     /// The lowest number that no report has had; the limiter may know a higher one.
     pub first_report: u64,
+    /// The reports of earlier services in this boot that are in the store: their rings only have to be given back.
+    pub stored: BTreeSet<u64>,
 }
 
 /// What became of a report, or why there is none.
@@ -142,6 +144,8 @@ pub(super) struct State {
     pub(super) pressure: Pressure,
     /// Reports below are of earlier instances of the service; 0: there was none in this boot.
     pub(super) earlier_reports: u64,
+    /// Earlier ones that are written.
+    pub(super) stored: BTreeSet<u64>,
     /// No process gets more rings until then, ns; `None`: no event has come yet.
     pub(super) settled_ns: Option<u64>,
     pub(super) is_restart: bool,
@@ -164,6 +168,7 @@ impl State {
             now: Now::default(),
             policy,
             person: facts.person,
+            stored: facts.stored,
             earlier_reports: if facts.is_restart {
                 limiter.next_report()
             } else {

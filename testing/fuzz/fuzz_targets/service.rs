@@ -328,6 +328,7 @@ fuzz_target!(|data: &[u8]| {
         },
         is_restart: input.byte() % 4 == 0,
         first_report: 5,
+        ..Facts::default()
     };
     static PARSED: OnceLock<Policy> = OnceLock::new();
     let policy = PARSED.get_or_init(|| Policy::parse(POLICY).unwrap());

@@ -144,6 +144,8 @@ fn rings_that_an_earlier_service_had_taken_are_written_or_released() {
             person: agreed(),
             is_restart,
             first_report: 5,
+            // That service ended between the file and the release.
+            stored: [3].into(),
         };
         Bench::with(Policy::default(), Limiter::fresh("boot"), facts)
     };
@@ -155,6 +157,7 @@ fn rings_that_an_earlier_service_had_taken_are_written_or_released() {
     // The number is one of an earlier service, or cannot be.
     for (is_restart, taken, is_written) in [
         (true, 4, true),
+        (true, 3, false),
         (true, 5, false),
         (true, u64::MAX, false),
         (false, 4, false),

@@ -149,6 +149,7 @@ fn a_process_that_held_more_rings_comes_back_after_a_restart_and_gives_them_back
         person: agreed(),
         is_restart: true,
         first_report: 1,
+        ..Facts::default()
     };
     let mut bench = Bench::with(Policy::default(), Limiter::fresh("boot"), facts);
     let held = |held| Hello {

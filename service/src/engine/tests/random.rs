@@ -362,6 +362,7 @@ impl World {
             person: self.checker.person.clone(),
             is_restart: true,
             first_report: 1,
+            ..Facts::default()
         };
         let limiter = Limiter::load(&self.checker.list, "boot", self.now_ns).unwrap();
         self.engine = Engine::new(self.checker.policy.clone(), limiter, facts);

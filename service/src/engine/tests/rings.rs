@@ -243,6 +243,7 @@ fn after_a_restart_rings_stay_where_they_are_until_all_processes_are_back() {
         person: agreed(),
         is_restart: true,
         first_report: 1,
+        ..Facts::default()
     };
     let mut bench = Bench::with(Policy::default(), Limiter::fresh("boot"), facts);
     let with = |held| Hello {
