@@ -98,6 +98,7 @@ fn entry(report: u64, severity: TriggerSeverity) -> Entry {
         report,
         severity: severity.name().into(),
         process: format!("p{report}"),
+        consent: "names".into(),
         ..Entry::default()
     }
 }

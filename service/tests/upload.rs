@@ -168,12 +168,110 @@ fn nothing_leaves_without_consent_or_after_a_withdrawal() {
     setup.service.start_again();
     assert_eq!(setup.service.reports().len(), 1);
     setup.assert_nothing("no report");
-    let shown = setup.service.ask(&format!("preview {id}"));
-    assert!(shown[0].contains("there is no consent"), "{shown:?}");
+    for command in ["preview", "get"] {
+        let shown = setup.service.ask(&format!("{command} {id}"));
+        assert!(shown[0].contains("there is no consent"), "{shown:?}");
+    }
     setup.service.ask("consent set signatures");
+    assert_eq!(setup.service.ask(&format!("get {id}"))[0], "ok");
     assert_eq!(setup.next().words[0], "item");
     setup.service.ask("consent withdraw");
     setup.assert_nothing("no report");
+}
+
+#[test]
+fn what_was_handed_out_may_leave_only_as_long_as_it_is_allowed() {
+    let setup = Setup::new(&at_level("none"));
+    let still = |what: &str| {
+        let (text, file) = setup.ask(&format!("still {what}"));
+        assert!(file.is_none());
+        let text = text
+            .strip_prefix("ok\n")
+            .unwrap_or_else(|| panic!("{text}"));
+        let is_still = text == "still\n";
+        assert!(is_still || text.starts_with("nothing "), "{text}");
+        is_still
+    };
+    setup.service.ask("consent set full");
+    setup.reports(1);
+    let id = setup.service.reports()[0]["report"].to_string();
+    let (text, trace) = (format!("{id} text"), format!("{id} trace"));
+    // Nothing was handed out.
+    assert!(!still(&text) && !still(&trace));
+    setup.next();
+    assert!(still(&text) && !still(&trace));
+    // While nothing is recorded, nothing leaves either, but nothing is lost.
+    setup.service.ask("switch off");
+    assert!(!still(&text));
+    setup.assert_nothing("the switch is off");
+    setup.service.ask("switch on");
+    assert!(still(&text));
+    let disabled = POLICY.replace("version = 1", "version = 1\nenabled = false");
+    fs::write(setup.service.path("disabled.toml"), disabled).unwrap();
+    let path = setup.service.path("disabled.toml");
+    let loaded = setup.service.ask(&format!("policy {}", path.display()));
+    assert_eq!(loaded, ["ok"]);
+    assert!(!still(&text));
+    setup.assert_nothing("'enabled = false'");
+    assert_eq!(setup.service.ask("policy default"), ["ok"]);
+    assert_eq!(setup.send().words[2], "text");
+    assert!(!still(&text));
+    assert_eq!(setup.next().words[2], "trace");
+    assert!(still(&trace));
+    setup.service.ask("consent withdraw");
+    assert!(!still(&trace));
+    // A text that was made for more than is allowed now does not leave, although the report may stay.
+    setup.service.ask("consent set summary");
+    setup.reports(1);
+    setup.service.ask("consent set full");
+    let handed = setup.next();
+    let text = format!("{} text", handed.words[1]);
+    assert!(still(&text));
+    setup.service.ask("consent set summary");
+    assert_eq!(setup.service.reports().len(), 1);
+    assert!(!still(&text));
+    let next = setup.next();
+    assert_ne!(next.bytes, handed.bytes);
+    assert!(still(&text));
+    assert!(!still("77 text"));
+}
+
+#[test]
+fn a_report_of_nobody_knows_whom_does_not_leave_and_is_removed() {
+    let damages: [fn(&std::path::Path); 3] = [
+        |path| fs::remove_file(path).unwrap(),
+        |path| fs::write(path, "").unwrap(),
+        |path| {
+            let text = fs::read_to_string(path).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with("uid "));
+            let text: String = lines.map(|line| format!("{line}\n")).collect();
+            fs::write(path, text).unwrap();
+        },
+    ];
+    for damage in damages {
+        // Everything is allowed: to Android user 0, too.
+        let mut setup = Setup::new(&at_level("full"));
+        setup.reports(2);
+        let id = setup.service.reports()[0]["report"].to_string();
+        setup.service.kill();
+        damage(&setup.service.path("store").join(format!("{id}.toml")));
+        setup.service.start_again();
+        let reports = setup.service.reports();
+        assert!(reports
+            .iter()
+            .all(|report| report["report"].to_string() != id));
+        assert_eq!(reports.len(), 1);
+        assert!(!setup
+            .service
+            .path("store")
+            .join(format!("{id}.hindsight"))
+            .exists());
+        assert_ne!(setup.next().words[1], id);
+        assert!(setup
+            .service
+            .log()
+            .contains("nobody knows whose report it is"));
+    }
 }
 
 #[test]
@@ -245,6 +343,8 @@ fn the_uploaders_socket_serves_nothing_else() {
         "consent show",
         "done x text",
         "done 1 all",
+        "still 1",
+        "still 1 all",
         "",
     ] {
         let (text, file) = setup.ask(command);

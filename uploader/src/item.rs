@@ -76,6 +76,19 @@ impl Service {
         }
     }
 
+    /// Whether the item may leave even now: the consent to it may be withdrawn at any time.
+    ///
+    /// # Errors
+    /// If the service cannot be reached, or its answer is not understood: the item must not leave then.
+    pub fn still(&self, item: &Item) -> Result<bool, SendError> {
+        let (text, _) = self.ask(&format!("still {} {}", item.report, item.kind))?;
+        match text.lines().nth(1) {
+            Some("still") => Ok(true),
+            Some(line) if line.starts_with("nothing") => Ok(false),
+            _ => Err(wrong("the answer is not understood")),
+        }
+    }
+
     /// The collector has the item.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub use error::SendError;
 pub use http::{parse_head, Head, MAX_HEAD_BYTES};
 pub use item::{Item, Service};
 pub use options::{parse, Options, HELP};
-pub use send::send;
+pub use send::{send, Sent};
 pub use tls::{client, Collector};
 
 /// What a run came to.
@@ -29,6 +29,8 @@ pub enum Ended {
     Nothing,
     /// The device is in use, on battery, or on a metered network.
     Conditions,
+    /// What was being sent may not leave any more. The next run asks for other items.
+    Withdrawn,
 }
 
 /// Sends all that there is. Fails at the first problem: the next run goes on where this one ended.
@@ -44,9 +46,10 @@ pub fn run_once(options: &Options, collector: &Collector) -> Result<Ended, SendE
         let Some(item) = service.next()? else {
             return Ok(Ended::Nothing);
         };
-        match send(&item, collector, &options.conditions)? {
-            true => service.done(&item)?,
-            false => return Ok(Ended::Conditions),
+        match send(&item, &service, collector, &options.conditions)? {
+            Sent::All => service.done(&item)?,
+            Sent::Conditions => return Ok(Ended::Conditions),
+            Sent::Withdrawn => return Ok(Ended::Withdrawn),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use crate::conditions::Conditions;
 use crate::error::SendError;
 use crate::http::Head;
-use crate::item::Item;
+use crate::item::{Item, Service};
 use crate::tls::Collector;
 
 /// Bytes of an item that one request has at most.
@@ -14,15 +14,27 @@ const PIECE: u64 = 256 << 10;
 /// The collector may have another offset than the last piece led to so often: two uploads of one item may meet.
 const MAX_SURPRISES: u32 = 3;
 
-/// Sends the rest of an item. Returns whether the collector has all of it; if not, the conditions are not met any more.
+/// How far an item got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The collector has all of it.
+    All,
+    /// The conditions are not met any more.
+    Conditions,
+    /// The service says that it may not leave any more.
+    Withdrawn,
+}
+
+/// Sends the rest of an item. Before each piece, the service must say that the item may still leave.
 ///
 /// # Errors
 /// If that fails. What the collector has by then is not sent again.
 pub fn send(
     item: &Item,
+    service: &Service,
     collector: &Collector,
     conditions: &Conditions,
-) -> Result<bool, SendError> {
+) -> Result<Sent, SendError> {
     let path = format!("/v1/items/{} HTTP/1.1", item.hash);
     let head = collector.request(&format!("GET {path}"), &[])?;
     let mut at = match head.status {
@@ -36,7 +48,10 @@ pub fn send(
     let mut surprises = 0;
     loop {
         if !conditions.are_met() {
-            return Ok(false);
+            return Ok(Sent::Conditions);
+        }
+        if !service.still(item)? {
+            return Ok(Sent::Withdrawn);
         }
         let piece = read(item, at)?;
         let expected = at + piece.len() as u64;
@@ -59,9 +74,9 @@ pub fn send(
 }
 
 /// The collector says that it has all.
-fn complete(item: &Item, offset: u64) -> Result<bool, SendError> {
+fn complete(item: &Item, offset: u64) -> Result<Sent, SendError> {
     match offset == item.bytes {
-        true => Ok(true),
+        true => Ok(Sent::All),
         false => Err(SendError::Protocol("it is complete, and has not all bytes")),
     }
 }

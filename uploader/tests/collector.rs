@@ -3,13 +3,15 @@
 //! real one.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hindsight_collector::{Collector, Mode};
-use hindsight_uploader::{client, send, Conditions, Item, SendError};
+use hindsight_uploader::{client, send, Conditions, Item, SendError, Sent, Service};
 
 /// Longest test of something that must end.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -18,6 +20,32 @@ struct Setup {
     folder: tempfile::TempDir,
     collector: Collector,
     conditions: Conditions,
+    service: Service,
+    /// So often the service says that the item may still leave.
+    consents: Arc<AtomicU32>,
+}
+
+/// A stand-in for hindsightd that answers `still`, and says no when this number is used up.
+fn consenting(path: &Path) -> Arc<AtomicU32> {
+    let consents = Arc::new(AtomicU32::new(u32::MAX));
+    let left = Arc::clone(&consents);
+    let listener = std::os::unix::net::UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            assert_eq!(line, "still 1 text\n");
+            let order = Ordering::SeqCst;
+            let may = left.fetch_update(order, order, |left| left.checked_sub(1));
+            let answer: &[u8] = match may {
+                Ok(_) => b"ok\nstill\n",
+                Err(_) => b"ok\nnothing it may not leave any more\n",
+            };
+            let _ = stream.write_all(answer);
+        }
+    });
+    consents
 }
 
 impl Setup {
@@ -30,6 +58,8 @@ impl Setup {
         let path = folder.path().join("conditions");
         let setup = Setup {
             conditions: Conditions::new(&path),
+            service: Service::new(&folder.path().join("uploads")),
+            consents: consenting(&folder.path().join("uploads")),
             folder,
             collector,
         };
@@ -58,13 +88,13 @@ impl Setup {
         }
     }
 
-    fn send_within(&self, item: &Item, deadline: Duration) -> Result<bool, SendError> {
+    fn send_within(&self, item: &Item, deadline: Duration) -> Result<Sent, SendError> {
         let ca = self.path("ca.pem");
         let to = client(&ca, "localhost", self.collector.port(), deadline).unwrap();
-        send(item, &to, &self.conditions)
+        send(item, &self.service, &to, &self.conditions)
     }
 
-    fn send(&self, item: &Item) -> Result<bool, SendError> {
+    fn send(&self, item: &Item) -> Result<Sent, SendError> {
         self.send_within(item, PATIENCE)
     }
 }
@@ -89,7 +119,7 @@ fn items_arrive_once_and_whole() {
         let contents = contents(bytes);
         let item = setup.item(&contents);
         for _ in 0..3 {
-            assert!(setup.send(&item).unwrap());
+            assert_eq!(setup.send(&item).unwrap(), Sent::All);
         }
         let received = setup.collector.received();
         let received = &received[&item.hash];
@@ -121,10 +151,41 @@ fn an_upload_stops_when_the_conditions_are_not_met_any_more() {
     let setup = Setup::new(Mode::Honest);
     let item = setup.item(&contents(1 << 20));
     setup.set_conditions(false);
-    assert!(!setup.send(&item).unwrap());
+    assert_eq!(setup.send(&item).unwrap(), Sent::Conditions);
     assert!(setup.collector.received().is_empty());
     setup.set_conditions(true);
-    assert!(setup.send(&item).unwrap());
+    assert_eq!(setup.send(&item).unwrap(), Sent::All);
+}
+
+#[test]
+fn not_one_piece_leaves_after_the_service_says_no_or_nothing() {
+    let mut setup = Setup::new(Mode::Honest);
+    let item = setup.item(&contents(1 << 20));
+    let pieces = |setup: &Setup| {
+        let received = setup.collector.received();
+        received.get(&item.hash).map_or(0, |item| item.pieces)
+    };
+    setup.consents.store(0, Ordering::SeqCst);
+    assert_eq!(setup.send(&item).unwrap(), Sent::Withdrawn);
+    assert_eq!(pieces(&setup), 0);
+    setup.consents.store(2, Ordering::SeqCst);
+    assert_eq!(setup.send(&item).unwrap(), Sent::Withdrawn);
+    assert_eq!(pieces(&setup), 2);
+    // Nobody answers, or with an error, or not to the question.
+    let answers = ["", "error the service has a bug\n", "ok\n", "ok\nitem\n"];
+    for (nth, answer) in answers.into_iter().enumerate() {
+        let path = setup.path(&format!("answer{nth}"));
+        answering(&path, answer, None);
+        setup.service = Service::new(&path);
+        let error = setup.send(&item).unwrap_err();
+        assert!(matches!(error, SendError::Service(_)), "{answer}: {error}");
+    }
+    setup.service = Service::new(&setup.path("none"));
+    assert!(setup.send(&item).is_err());
+    assert_eq!(pieces(&setup), 2);
+    setup.service = Service::new(&setup.path("uploads"));
+    setup.consents.store(2, Ordering::SeqCst);
+    assert_eq!(setup.send(&item).unwrap(), Sent::All);
 }
 
 /// Whatever the collector does: an error in time, and never the belief that the item has arrived.
@@ -155,7 +216,7 @@ fn hostile_collectors_get_errors() {
         }
         // The same item arrives when the collector is honest again.
         setup.collector.set_mode(Mode::Honest);
-        assert!(setup.send(&item).unwrap(), "{mode:?}");
+        assert_eq!(setup.send(&item).unwrap(), Sent::All, "{mode:?}");
     }
 }
 
@@ -193,7 +254,7 @@ fn an_unreachable_collector_is_an_error() {
     drop(closed);
     let to = client(&setup.path("ca.pem"), "localhost", port, PATIENCE).unwrap();
     assert!(matches!(
-        send(&item, &to, &setup.conditions),
+        send(&item, &setup.service, &to, &setup.conditions),
         Err(SendError::Network(_))
     ));
 }

@@ -19,11 +19,12 @@
 //! | `preview ID` | `ok`, and what may leave the device of a report: exactly the text, and the hash of a trace |
 //! | `report PROCESS REASON` | `ok`, and what came of it |
 //!
-//! The uploader has a socket of its own, which serves these two only:
+//! The uploader has a socket of its own, which serves these three only:
 //!
 //! | line | answer |
 //! |---|---|
 //! | `next` | `ok`, `item ID KIND BYTES HASH`, and with the first byte a descriptor; or `ok`, `nothing WHY` |
+//! | `still ID KIND` | `ok`, `still` if what was handed out may leave even now; or `ok`, `nothing WHY` |
 //! | `done ID KIND` | `ok` |
 //!
 //! A command that fails is answered by `error MESSAGE`. Then the service closes the connection. Only some users are served; for

@@ -58,6 +58,13 @@ pub enum Request {
     Preview(Report),
     /// What may leave the device next.
     NextUpload,
+    /// Whether a part of a report that was handed out may still leave.
+    StillUpload {
+        /// The report.
+        report: Report,
+        /// The part.
+        kind: Kind,
+    },
     /// The collector has a part of a report.
     Uploaded {
         /// The report.
@@ -202,7 +209,11 @@ pub(super) fn parse_upload(line: &str) -> Result<Request, String> {
             (Ok(report), Some(kind)) => Ok(Request::Uploaded { report, kind }),
             _ => Err("the report or its part is none: 'done 12 text'".into()),
         },
-        _ => Err("known here: next, done ID KIND".into()),
+        ["still", report, kind] => match (report.parse(), Kind::from_name(kind)) {
+            (Ok(report), Some(kind)) => Ok(Request::StillUpload { report, kind }),
+            _ => Err("the report or its part is none: 'still 12 text'".into()),
+        },
+        _ => Err("known here: next, still ID KIND, done ID KIND".into()),
     }
 }
 

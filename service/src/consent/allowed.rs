@@ -25,8 +25,11 @@ impl Allowed {
         }
     }
 
-    /// Whether the report may exist: it has nothing that its level does not allow.
+    /// Whether the report may exist: it has nothing that its level does not allow. A report of nobody knows whom may not.
     pub fn allows(&self, entry: &Entry) -> bool {
+        if entry.is_unreadable {
+            return false;
+        }
         let most = self.level(entry).strings();
         most.is_some_and(|most| entry.consent() <= most)
     }

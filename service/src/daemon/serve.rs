@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
 
 use crate::commands::{Commands, Patience, Request, FIRST_UPLOADER};
+use crate::consent::Allowed;
 use crate::engine::{Asked, Connection, Event, Now, Report};
 use crate::os::{
     accept, check_memory, own_uid, receive_packet, Interest, Packet, Poll, PressureLevel,
@@ -475,7 +476,15 @@ impl<D: Decide> Daemon<D> {
                 self.rim.answer_client(client, Ok(vec![status]), None);
             }
             Request::Reports => self.rim.ask_store(client, Job::List { client }),
-            Request::Get(report) => self.rim.ask_store(client, Job::Open { client, report }),
+            Request::Get(report) => {
+                let allowed = Box::new(self.dispatcher.engine().allowed());
+                let job = Job::Open {
+                    client,
+                    allowed,
+                    report,
+                };
+                self.rim.ask_store(client, job);
+            }
             Request::Remove(report) => self.rim.ask_store(client, Job::Remove { client, report }),
             Request::PolicyFile(path) => {
                 self.rim.ask_store(client, Job::ReadPolicy { client, path });
@@ -492,6 +501,17 @@ impl<D: Decide> Daemon<D> {
                 self.rim.ask_store(client, job);
             }
             Request::NextUpload => self.next_upload(client, None),
+            Request::StillUpload { report, kind } => {
+                if let Some(allowed) = self.allowed_upload(client) {
+                    let job = Job::StillUpload {
+                        client,
+                        allowed,
+                        report,
+                        kind,
+                    };
+                    self.rim.ask_store(client, job);
+                }
+            }
             Request::Uploaded { report, kind } => {
                 let job = Job::Uploaded {
                     client,
@@ -540,14 +560,27 @@ impl<D: Decide> Daemon<D> {
         }
     }
 
-    fn next_upload(&mut self, client: u64, admitted: Option<Report>) {
+    /// What is allowed. `None`: nothing is uploaded while nothing is recorded, and the client is told so.
+    fn allowed_upload(&mut self, client: u64) -> Option<Box<Allowed>> {
         if self.is_policy_lost {
             let line = "nothing the policy is lost: load it again, or say 'policy default'";
-            return self
-                .rim
+            self.rim
                 .answer_client(client, Ok(vec![line.to_owned()]), None);
+            return None;
         }
         let allowed = Box::new(self.dispatcher.engine().allowed());
+        if !allowed.policy.enabled {
+            let line = "nothing the switch is off, or the policy has 'enabled = false'".to_owned();
+            self.rim.answer_client(client, Ok(vec![line]), None);
+            return None;
+        }
+        Some(allowed)
+    }
+
+    fn next_upload(&mut self, client: u64, admitted: Option<Report>) {
+        let Some(allowed) = self.allowed_upload(client) else {
+            return;
+        };
         let job = Job::NextUpload {
             client,
             allowed,
@@ -558,6 +591,10 @@ impl<D: Decide> Daemon<D> {
 
     /// A report may leave, if the limit of uploads allows one more.
     fn admit_upload(&mut self, client: u64, report: Report) {
+        // It would count, and not be handed out.
+        if self.allowed_upload(client).is_none() {
+            return;
+        }
         let now = self.rim.now;
         match self.dispatcher.admit_upload(now, &mut self.rim) {
             Ok(()) => self.next_upload(client, Some(report)),

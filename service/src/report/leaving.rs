@@ -18,8 +18,8 @@ const METHODS: usize = 40;
 /// What may leave next.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// This file.
-    Item(Item),
+    /// This file; if it is a text, its report and the level that it was made for.
+    Item(Item, Option<(Report, Level)>),
     /// This report, if it may count as an upload.
     Candidate(Report),
     /// Nothing.
@@ -138,10 +138,12 @@ pub(super) fn next(
     for entry in entries.iter().filter(|entry| allowed.allows(entry)) {
         let report = entry.report;
         let with_trace = allowed.level(entry) == Level::Full;
-        let item = match sent.next_part(report, with_trace) {
+        return Ok(match sent.next_part(report, with_trace) {
             None => continue,
             Some(Kind::Text) => match text(store, allowed, report) {
-                Ok(Some((text, _))) => Item::of_text(report, &text)?,
+                Ok(Some((text, level))) => {
+                    Next::Item(Item::of_text(report, &text)?, Some((report, level)))
+                }
                 Ok(None) => continue,
                 // It will not be better the next time: the other reports must not wait for it.
                 Err(e) => {
@@ -151,9 +153,11 @@ pub(super) fn next(
                     continue;
                 }
             },
-            Some(kind) => Item::of_file(report, kind, store.open_report(report)?.0)?,
-        };
-        return Ok(Next::Item(item));
+            Some(kind) => {
+                let file = store.open_report(report)?.0;
+                Next::Item(Item::of_file(report, kind, file)?, None)
+            }
+        });
     }
     let uploads = &allowed.policy.uploads;
     let is_candidate = |entry: &&Entry| {
@@ -162,6 +166,25 @@ pub(super) fn next(
     };
     let candidate = entries.iter().find(is_candidate);
     Ok(candidate.map_or(Next::Nothing, |entry| Next::Candidate(entry.report)))
+}
+
+/// Whether a part that was handed out, made for this level, may leave even now.
+pub(super) fn may(
+    store: &mut Store,
+    allowed: &Allowed,
+    report: Report,
+    kind: Kind,
+    made_for: Level,
+) -> bool {
+    let sent = load(store);
+    let mut entries = store.reports();
+    entries
+        .find(|entry| entry.report == report)
+        .is_some_and(|entry| {
+            let level = allowed.level(entry);
+            let is_next = sent.next_part(report, level == Level::Full) == Some(kind);
+            is_next && level >= made_for && allowed.allows(entry)
+        })
 }
 
 /// The collector has this part.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::consent::{Allowed, CHOICES};
 use crate::engine::Report;
 use crate::os::{System, Waker};
+use crate::policy::Level;
 use crate::store::{PublishError, Store, MAX_STATE_BYTES};
 use crate::upload::Kind;
 
@@ -64,6 +65,17 @@ pub enum Job {
         /// This report counts as an upload from now on.
         admitted: Option<Report>,
     },
+    /// Say whether a part that was handed out may still leave.
+    StillUpload {
+        /// The client that asks.
+        client: u64,
+        /// What is allowed.
+        allowed: Box<Allowed>,
+        /// The report.
+        report: Report,
+        /// The part.
+        kind: Kind,
+    },
     /// The collector has a part of a report.
     Uploaded {
         /// The client that says so.
@@ -91,6 +103,8 @@ pub enum Job {
     Open {
         /// The client that asks.
         client: u64,
+        /// What is allowed.
+        allowed: Box<Allowed>,
         /// The report.
         report: Report,
     },
@@ -203,6 +217,7 @@ impl Worker {
                     store,
                     system,
                     are_limits_saved,
+                    text: None,
                 };
                 while let Some((outcome, is_by_itself)) = disk.next(&receiver) {
                     let store = &mut disk.store;
@@ -270,6 +285,8 @@ struct Disk {
     system: Arc<dyn System>,
     /// The list of admitted reports is on the disk as the engine has it.
     are_limits_saved: bool,
+    /// The text that was handed out last, and the level that it was made for.
+    text: Option<(Report, Level)>,
 }
 
 impl Disk {
@@ -326,6 +343,27 @@ impl Disk {
                 allowed,
                 admitted,
             } => self.next_upload(client, &allowed, admitted),
+            Job::StillUpload {
+                client,
+                allowed,
+                report,
+                kind,
+            } => {
+                let text = self.text.filter(|(of, _)| *of == report);
+                let level = match kind {
+                    Kind::Text => text.map(|(_, level)| level),
+                    Kind::Trace => Some(Level::Full),
+                };
+                let may = level.is_some_and(|l| leaving::may(store, &allowed, report, kind, l));
+                let line = match may {
+                    true => "still",
+                    false => "nothing it may not leave any more",
+                };
+                Outcome::Answer {
+                    client,
+                    result: Ok(vec![line.to_owned()]),
+                }
+            }
             Job::Uploaded {
                 client,
                 report,
@@ -349,7 +387,17 @@ impl Disk {
                 client,
                 result: Ok(store.reports().map(|entry| entry.to_json()).collect()),
             },
-            Job::Open { client, report } => match store.open_report(report) {
+            Job::Open {
+                client,
+                allowed,
+                report,
+            } => match store.open_report(report) {
+                Ok((_, entry)) if !allowed.allows(entry) => Outcome::Answer {
+                    client,
+                    result: Err(format!(
+                        "report {report} is not handed out: there is no consent to it now; 'consent show' says what holds"
+                    )),
+                },
                 Ok((file, entry)) => Outcome::Opened {
                     client,
                     file,
@@ -420,11 +468,14 @@ impl Disk {
             false => leaving::next(&mut self.store, allowed, admitted),
         };
         match next {
-            Ok(Next::Item(item)) => Outcome::Opened {
-                client,
-                file: item.file,
-                json: item.line,
-            },
+            Ok(Next::Item(item, text)) => {
+                self.text = text.or(self.text);
+                Outcome::Opened {
+                    client,
+                    file: item.file,
+                    json: item.line,
+                }
+            }
             Ok(Next::Candidate(report)) => Outcome::Candidate { client, report },
             Ok(Next::Nothing) => Outcome::Answer {
                 client,
@@ -480,6 +531,7 @@ fn failed(job: &Job) -> Outcome {
         | Job::Open { client, .. }
         | Job::Remove { client, .. }
         | Job::NextUpload { client, .. }
+        | Job::StillUpload { client, .. }
         | Job::Uploaded { client, .. }
         | Job::Preview { client, .. }
         | Job::Save { client, .. } => Outcome::Answer {

@@ -47,6 +47,19 @@ pub struct Entry {
     pub kept_since_s: u64,
     /// Version of the service that wrote it.
     pub service: String,
+    /// The file is lost or damaged: nobody knows whose report it is, or what was agreed to.
+    #[serde(skip)]
+    pub is_unreadable: bool,
+}
+
+/// What decides who may have the report: without these, a file is damaged.
+#[derive(Deserialize)]
+#[allow(dead_code, reason = "only whether they are there")]
+struct Required {
+    report: Report,
+    uid: u32,
+    process: String,
+    consent: String,
 }
 
 /// A field's value, in the notation that TOML and JSON share.
@@ -98,7 +111,12 @@ impl Entry {
 
     /// From the text of the file.
     pub(super) fn from_toml(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|e| e.message().to_owned())
+        let wrong = |e: toml::de::Error| e.message().to_owned();
+        let required: Required = toml::from_str(text).map_err(wrong)?;
+        if Consent::from_name(&required.consent).is_none() {
+            return Err(format!("'{}' is no level of strings", required.consent));
+        }
+        toml::from_str(text).map_err(wrong)
     }
 }
 
@@ -113,6 +131,7 @@ mod tests {
             severity: "stuck".into(),
             reason: "a \"line\"\n[table]\nuid = 0".into(),
             process: "com.example\\".into(),
+            consent: "names".into(),
             uid: 10_123,
             has_ended: true,
             kept_since_s: 5,
@@ -123,6 +142,17 @@ mod tests {
         assert!(!entry.to_json().contains('\n'));
         assert_eq!(entry.severity(), TriggerSeverity::Stuck);
         assert!(Entry::from_toml("uid = \"x\"").is_err());
-        assert_eq!(Entry::from_toml("new = 1\n"), Ok(Entry::default()));
+        let newer = entry.to_toml() + "new = 1\n";
+        assert_eq!(Entry::from_toml(&newer), Ok(entry.clone()));
+        // Not the whole file: it is not known whose report it is.
+        for required in ["report", "uid", "process", "consent"] {
+            let lines = entry.to_toml();
+            let lines = lines
+                .lines()
+                .filter(|l| !l.starts_with(&format!("{required} ")));
+            let text: String = lines.map(|line| format!("{line}\n")).collect();
+            assert!(Entry::from_toml(&text).is_err(), "{required}");
+        }
+        assert!(Entry::from_toml(&entry.to_toml().replace("\"names\"", "\"\"")).is_err());
     }
 }

@@ -60,15 +60,19 @@ impl Store {
         Ok(())
     }
 
-    /// A report whose small file cannot be read is kept, as the least severe one: it still counts.
+    /// A report whose small file cannot be read counts as the least severe one. No consent allows it, as nobody knows whose it is:
+    /// it is handed out to nobody, and is removed with those that are not allowed.
     fn add_found(&mut self, report: Report, trace_bytes: u64) {
         let path = self.entry_path(report);
         let mut entry = read_entry(&path).unwrap_or_else(|why| {
             let path = path.display();
             self.log.push(format!(
-                "{path}: {why}; the report is kept without it, as the least severe one"
+                "{path}: {why}; nobody knows whose report it is, so that no consent allows it"
             ));
-            Entry::default()
+            Entry {
+                is_unreadable: true,
+                ..Entry::default()
+            }
         });
         entry.report = report;
         entry.bytes = trace_bytes;
