@@ -8,7 +8,8 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use common::{
-    as_child, hello, image, memory, parents_line, say, wait_for, Connection, Peer, Service, POLICY,
+    as_child, hello, image, memory, parents_line, say, signal, wait_for, Connection, Peer, Service,
+    SmallDisk, POLICY,
 };
 use hindsight_trace_format::protocol::FromService;
 
@@ -185,6 +186,39 @@ fn a_choice_that_cannot_be_saved_allows_nothing() {
     assert_eq!(shown(&service)["levels"]["0"], "none");
     fs::remove_dir(&saved).unwrap();
     assert_eq!(chosen(&service, "consent set full"), "full");
+}
+
+#[test]
+fn a_choice_that_was_reported_as_failed_does_not_hold_later() {
+    let Some(disk) = SmallDisk::new(64 << 10) else {
+        return;
+    };
+    let store = disk.path().to_str().unwrap().to_owned();
+    let service = Service::start(&unasked(), &["--store", &store]);
+    fs::write(disk.path().join("filler"), vec![1; 1 << 20]).unwrap_err();
+    // Both wait when the first one is given to the disk, which is full then. What fails gives its old file's room back.
+    signal(service.pid(), libc::SIGSTOP);
+    let ask = |command: &str| {
+        let mut stream = service.commands().unwrap();
+        writeln!(stream, "{command}").unwrap();
+        stream
+    };
+    let streams = ["consent set full", "consent set none user 10"].map(ask);
+    signal(service.pid(), libc::SIGCONT);
+    let answers = streams.map(|mut stream| {
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+        answer
+    });
+    assert!(answers[0].contains("cannot be saved"), "{answers:?}");
+    assert!(answers[1].starts_with("ok\n"), "{answers:?}");
+    let show = shown(&service);
+    assert_eq!(show["choices"]["device"], serde_json::Value::Null, "{show}");
+    assert_eq!(show["choices"]["are_lost"], true, "{show}");
+    assert_eq!(show["levels"]["0"], "none", "{show}");
+    assert_eq!(show["choices"]["users"]["10"]["level"], "none", "{show}");
+    let saved = fs::read_to_string(disk.path().join("consent.state")).unwrap();
+    assert!(!saved.contains("full"), "{saved}");
 }
 
 #[test]

@@ -252,14 +252,13 @@ fn a_report_of_nobody_knows_whom_does_not_leave_and_is_removed() {
         // Everything is allowed: to Android user 0, too.
         let mut setup = Setup::new(&at_level("full"));
         setup.reports(2);
-        let id = setup.service.reports()[0]["report"].to_string();
+        let number = setup.service.reports()[0]["report"].clone();
+        let id = number.to_string();
         setup.service.kill();
         damage(&setup.service.path("store").join(format!("{id}.toml")));
         setup.service.start_again();
         let reports = setup.service.reports();
-        assert!(reports
-            .iter()
-            .all(|report| report["report"].to_string() != id));
+        assert!(reports.iter().all(|report| report["report"] != number));
         assert_eq!(reports.len(), 1);
         assert!(!setup
             .service

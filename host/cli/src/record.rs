@@ -77,9 +77,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "--restart starts the app by adb; an app of --lab is started by whoever runs the lab"
     );
     let device = arguments.which.device();
-    let lines = record(&device, package, arguments.time, || match serial {
-        Some(serial) if arguments.restart => restart(serial, package),
-        _ => Ok(()),
+    let restarts = serial.filter(|_| arguments.restart);
+    if let Some(serial) = restarts {
+        // Before the recording: the end of the old process would be in it, with the old process's history.
+        stop(serial, package)?;
+        wait_until_ended(&device, package)?;
+    }
+    let lines = record(&device, package, arguments.time, || match restarts {
+        Some(serial) => start(serial, package),
+        None => Ok(()),
     })?;
     let (mut kept, mut problems) = (Vec::new(), Vec::new());
     for line in lines.iter().flat_map(|line| line.lines()) {
@@ -173,11 +179,7 @@ fn wait_until_begun(
             Err(RecvTimeoutError::Disconnected) => bail!("the service was not asked"),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let status = device.ask("status", "", 0).unwrap_or_default();
-        let status = status
-            .first()
-            .and_then(|line| serde_json::from_str(line).ok());
-        let status: serde_json::Value = status.unwrap_or_default();
+        let status = status(device);
         let recordings = status["engine"]["recordings"].as_array();
         if recordings.is_some_and(|all| all.iter().any(|r| r["package"] == package)) {
             return Ok(None);
@@ -185,35 +187,68 @@ fn wait_until_begun(
     }
 }
 
-/// Ends the app and starts it, as its icon does.
-fn restart(serial: Option<&str>, package: &str) -> Result<()> {
-    for words in [
-        &["shell", "am", "force-stop", package][..],
-        &[
-            "shell",
-            "monkey",
-            "-p",
-            package,
-            "-c",
-            "android.intent.category.LAUNCHER",
-            "1",
-        ],
-    ] {
-        let mut adb = adb_command(serial);
-        let output = adb
-            .args(words)
-            .stdin(Stdio::null())
-            .output()
-            .context("adb cannot be run")?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+/// Waits until the service knows no process of the app any more. A service that does not answer is noticed later.
+fn wait_until_ended(device: &Device, package: &str) -> Result<()> {
+    /// Processes that were killed have ended within this time, however slow the device is.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let begin = Instant::now();
+    loop {
+        let status = status(device);
+        let processes = status["engine"]["processes"].as_array();
+        let is_of_app = |process: &&serde_json::Value| {
+            let name = process["name"].as_str().unwrap_or("");
+            let rest = name.strip_prefix(package);
+            let is_app = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+            // Of an ended one, a report is written; it cannot be recorded.
+            is_app && process["connection"] != "ended"
+        };
+        let Some(process) = processes.and_then(|all| all.iter().find(is_of_app)) else {
+            return Ok(());
+        };
+        let pid = &process["pid"];
         ensure!(
-            output.status.success() && !said.contains("No activities found"),
-            "{package} cannot be started: adb {}: {}{}",
-            words.join(" "),
-            said.trim(),
-            String::from_utf8_lossy(&output.stderr).trim()
+            begin.elapsed() < PATIENCE,
+            "process {pid} of {package} does not end: 'adb shell am force-stop {package}' should end it; without --restart it is recorded as it is"
         );
+        std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// The service's status; null if there is no answer.
+fn status(device: &Device) -> serde_json::Value {
+    let status = device.ask("status", "", 0).unwrap_or_default();
+    let status = status
+        .first()
+        .and_then(|line| serde_json::from_str(line).ok());
+    status.unwrap_or_default()
+}
+
+/// Ends the app.
+fn stop(serial: Option<&str>, package: &str) -> Result<()> {
+    adb(serial, package, &["shell", "am", "force-stop", package])
+}
+
+/// Starts the app, as its icon does.
+fn start(serial: Option<&str>, package: &str) -> Result<()> {
+    let category = "android.intent.category.LAUNCHER";
+    let words = ["shell", "monkey", "-p", package, "-c", category, "1"];
+    adb(serial, package, &words)
+}
+
+fn adb(serial: Option<&str>, package: &str, words: &[&str]) -> Result<()> {
+    let output = adb_command(serial)
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .context("adb cannot be run")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success() && !said.contains("No activities found"),
+        "{package} cannot be started: adb {}: {}{}",
+        words.join(" "),
+        said.trim(),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
     Ok(())
 }
 

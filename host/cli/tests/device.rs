@@ -17,8 +17,19 @@ const ADB: &str = r#"#!/bin/sh
 folder=$(dirname "$0")
 for line; do :; done
 echo "$*" >> "$folder/log"
+case "$*" in
+  *force-stop*) touch "$folder/stopped" ;;
+  *monkey*) touch "$folder/started" ;;
+esac
 case "$line" in
-  *"'status'"*) if [ -e "$folder/idle" ] && ! grep -q "'record'" "$folder/log"; then printf 'ok\n{}\n'; exit; fi
+  *"'status'"*)
+    # The old process is still there when it is asked for the first time after it was killed.
+    if test -e "$folder/stopped"; then
+      process='{"name":"com.example.notes:x","pid":7,"connection":"connected"}'; recording=
+      if test -e "$folder/gone"; then process='{"name":"com.example.notes2","pid":8,"connection":"connected"}'; fi
+      if test -e "$folder/recording"; then recording='{"package":"com.example.notes","left_ns":1}'; fi
+      printf 'ok\n{"engine":{"processes":[%s],"recordings":[%s]}}\n' "$process" "$recording"; touch "$folder/gone"; exit
+    fi
     printf 'ok\n%s\n' '{"service":"0.1","up_s":9,"store":{"reports":2,"bytes":8},"engine":{"policy_revision":4,"enabled":true,"processes":[{"name":"com.example.notes","pid":7,"uid":10123,"connection":"connected","is_foreground":true,"rings_held":2,"ring_bytes":8388608,"other_bytes":2097152,"consent":"full","report":0}],"refused_processes":1,"refusals":["com.example.maps (pid 8): 128 processes are there already (processes in the policy)"],"recordings":[{"package":"com.example.notes","left_ns":4000000000}],"memory":{"budget_bytes":1048576,"demand_bytes":524288,"rings":2,"rings_held":2},"reports":{"kept":2},"limits":{"reports":2,"reports_limit":20,"uploads":0,"uploads_limit":3,"closed_for_ns":0}}}' ;;
   *"'reports'"*) printf 'ok\n%s\n%s\n' '{"report":3,"process":"com.example.notes","pid":7,"bytes":4,"realtime_s":1795000000,"severity":"fatal","detector":"killed","reason":"the process was killed"}' '{"report":4,"process":"a/b","pid":9,"bytes":5,"realtime_s":1795000001,"severity":"slow","detector":"x","reason":"y"}' ;;
   *"'get' '3'"*) printf 'ok\n%s\nbody' '{"report":3,"bytes":4}' ;;
@@ -28,7 +39,13 @@ case "$line" in
   *"'switch' 'off'"*) printf 'ok\n' ;;
   *"'consent' 'show'"*) printf 'ok\n{"user_type":"internal","region":"","choices":{"device":null,"users":{},"are_lost":false},"levels":{"0":"full"}}\n' ;;
   *"'dump'"*) printf 'ok\nhindsightd 0.1.0, running for 9 s\npolicy: revision 4, recording is on\n' ;;
-  *"'record' 'com.example.notes' '1'"*) sleep 1; printf 'ok\nreport 3 of com.example.notes (pid 7): written\ncom.example.notes:x (pid 9): it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps\n' ;;
+  *"'record' 'com.example.notes' '1'"*)
+    printf 'ok\n'
+    # A process that is there when the recording begins is in it, with what it did before it was killed.
+    if test -e "$folder/stopped" && ! test -e "$folder/gone"; then printf 'report 4 of com.example.notes (pid 6): written\n'; fi
+    touch "$folder/recording"
+    for n in $(seq 1200); do test -e "$folder/started" && break; sleep 0.1; done
+    printf 'report 3 of com.example.notes (pid 7): written\ncom.example.notes:x (pid 9): it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps\n' ;;
   *"'record' 'com.example.bank' '5'"*) printf 'error "com.example.bank" is not recorded: the policy is off for it (enabled), or there is no consent: '"'consent show'"' tells\n' ;;
   *"'record' 'com.example.old' '5'"*) printf '/system/bin/sh: hindsightd: not found\n' ;;
   *"'remove' '3'"*) printf 'adb: no devices/emulators found\n' >&2; exit 1 ;;
@@ -236,8 +253,6 @@ fn a_recording_is_copied_and_the_app_is_started_once_the_service_records() {
         "out.hindsight",
         "-r",
     ];
-    // The status names a recording only after the service was asked for it, which may take any time.
-    fs::write(lab.path().join("idle"), "").unwrap();
     let recorded = lab.run(&words).success();
     recorded
         .stderr(has("it got no ring of calls"))
@@ -248,11 +263,9 @@ fn a_recording_is_copied_and_the_app_is_started_once_the_service_records() {
         log.find(text)
             .unwrap_or_else(|| panic!("{text} is not in {log}"))
     };
-    assert!(at("'record'") < at("force-stop com.example.notes"), "{log}");
-    assert!(
-        at("force-stop") < at("monkey -p com.example.notes"),
-        "{log}"
-    );
+    // The old process is gone before the recording begins, and the new one starts after that.
+    assert!(at("force-stop com.example.notes") < at("'record'"), "{log}");
+    assert!(at("'record'") < at("monkey -p com.example.notes"), "{log}");
 }
 
 /// A service that ends in mid-recording, and comes back.

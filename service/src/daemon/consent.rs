@@ -25,9 +25,43 @@ const UIDS_OF_A_USER: u32 = 100_000;
 struct Pending {
     client: u64,
     whose: Whose,
-    level: Level,
+    choice: Choice,
+    /// The choices of all single users end.
+    ends_others: bool,
     /// All choices, this one among them.
     choices: Choices,
+}
+
+/// These choices and one more.
+fn with(
+    choices: &Choices,
+    (whose, choice, ends_others): (Whose, Choice, bool),
+) -> Result<Choices, String> {
+    match ends_others {
+        true => Ok(Choices::withdrawn(choice)),
+        false => choices.with(whose, choice),
+    }
+}
+
+/// After a choice could not be saved, and was reported so: the choices that still wait must not bring it into force. They count
+/// from lost ones on, and are saved so. Returns the newest choices.
+fn without_failed(pending: &mut VecDeque<Pending>, jobs: &mut VecDeque<Job>) -> Choices {
+    let mut newest = Choices::lost();
+    for one in pending {
+        // There are fewer users than before, so that there is room for this one.
+        let next = with(&newest, (one.whose, one.choice, one.ends_others));
+        newest = next.unwrap_or_else(|_| Choices::lost());
+        one.choices = newest.clone();
+        for job in jobs.iter_mut() {
+            match job {
+                Job::SaveChoices { text, client } if *client == one.client => {
+                    *text = newest.to_toml();
+                }
+                _ => {}
+            }
+        }
+    }
+    newest
 }
 
 /// The choices.
@@ -106,11 +140,7 @@ impl Consent {
             by: by.unwrap_or(u32::MAX),
             at_s: now.realtime_ns / 1_000_000_000,
         };
-        let choices = match ends_others {
-            true => Ok(Choices::withdrawn(choice)),
-            false => self.newest.with(whose, choice),
-        };
-        let choices = match choices {
+        let choices = match with(&self.newest, (whose, choice, ends_others)) {
             Ok(choices) => choices,
             Err(message) => return rim.answer_client(client, Err(message), None),
         };
@@ -124,7 +154,8 @@ impl Consent {
         self.pending.push_back(Pending {
             client,
             whose,
-            level,
+            choice,
+            ends_others,
             choices,
         });
     }
@@ -145,9 +176,7 @@ impl Consent {
             Ok(()) => {}
             Err(_) => {
                 self.in_force = Choices::lost();
-                if self.pending.is_empty() {
-                    self.newest = Choices::lost();
-                }
+                self.newest = without_failed(&mut self.pending, &mut rim.jobs);
             }
         }
         dispatcher.choose(rim.now, &self.in_force, rim);
@@ -162,7 +191,7 @@ impl Consent {
         };
         let rules = &allowed.policy.consent;
         let level = rules.level(&allowed.person, user * UIDS_OF_A_USER);
-        let (chosen, level) = (pending.level.name(), level.name());
+        let (chosen, level) = (pending.choice.level.name(), level.name());
         let line = format!("{{\"chosen\":\"{chosen}\",\"level\":\"{level}\"}}");
         self.enforce_for(dispatcher, rim, Some((pending.client, line)));
     }

@@ -218,6 +218,7 @@ impl Worker {
                     system,
                     are_limits_saved,
                     text: None,
+                    retry_s: 0,
                 };
                 while let Some((outcome, is_by_itself)) = disk.next(&receiver) {
                     let store = &mut disk.store;
@@ -287,26 +288,56 @@ struct Disk {
     are_limits_saved: bool,
     /// The text that was handed out last, and the level that it was made for.
     text: Option<(Report, Level)>,
+    /// Reports that are too old could not be removed; before this time it is not tried again, s by `CLOCK_BOOTTIME`.
+    retry_s: u64,
 }
+
+/// After so long it is tried again to remove reports that are too old, s.
+const RETRY_S: u64 = 4 * 3600;
+/// The longest wait without a look at the clock, s: waits do not go on while the device is suspended, ages of reports do.
+const LOOK_S: u64 = 3600;
 
 impl Disk {
     /// Waits for a job and does it, or removes what has become too old. `None`: there will be no more jobs.
     fn next(&mut self, jobs: &Receiver<Job>) -> Option<(Outcome, bool)> {
-        let job = match self.store.next_expiry_s() {
-            None => jobs.recv().ok()?,
-            Some(seconds) => match jobs.recv_timeout(Duration::from_secs(seconds.max(1))) {
-                Ok(job) => job,
+        let job = loop {
+            let Some(seconds) = self.next_expiry_s() else {
+                break jobs.recv().ok()?;
+            };
+            if seconds == 0 {
+                self.expire();
+                return Some((Outcome::Nothing, true));
+            }
+            match jobs.recv_timeout(Duration::from_secs(seconds.min(LOOK_S))) {
+                Ok(job) => break job,
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.store.make_room();
-                    return Some((Outcome::Nothing, true));
-                }
-            },
+                Err(RecvTimeoutError::Timeout) => {}
+            }
         };
+        // It may have waited for long.
+        if self.next_expiry_s() == Some(0) {
+            self.expire();
+        }
         let answer = failed(&job);
         // A mistake in the reader must not end the service: a process would only have to find it.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.run(job)));
         Some((outcome.unwrap_or(answer), false))
+    }
+
+    /// In how many seconds a report is to be removed because of its age, by the clock now.
+    fn next_expiry_s(&mut self) -> Option<u64> {
+        let now_s = self.system.now().boottime_ns / 1_000_000_000;
+        let seconds = self.store.next_expiry_s()?;
+        Some(seconds.max(self.retry_s.saturating_sub(now_s)))
+    }
+
+    /// Removes what is too old. A disk that refuses will do so again: it is left alone for a while.
+    fn expire(&mut self) {
+        self.store.make_room();
+        if self.store.next_expiry_s() == Some(0) {
+            let now_s = self.system.now().boottime_ns / 1_000_000_000;
+            self.retry_s = now_s.saturating_add(RETRY_S);
+        }
     }
 
     fn run(&mut self, job: Job) -> Outcome {

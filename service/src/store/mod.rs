@@ -273,8 +273,9 @@ impl Store {
         self.save_age();
     }
 
-    /// In how many seconds the next report is too old.
-    pub fn next_expiry_s(&self) -> Option<u64> {
+    /// In how many seconds the next report is too old, by the clock now.
+    pub fn next_expiry_s(&mut self) -> Option<u64> {
+        self.advance();
         let since = self.kept.values().map(|entry| entry.kept_since_s).min()?;
         let at = since.saturating_add(self.quota.age_s);
         Some(at.saturating_sub(self.clock.elapsed_s))
