@@ -10,6 +10,7 @@ use hindsight_codegen_x86_64::X86_64;
 use hindsight_runtime::rules::{Identity, NumberedRule, RuleReport, RuleState, Target};
 use hindsight_runtime::{Host, MessageLimits, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
+use hindsight_trace_format::shared::BootImage;
 
 use crate::control::{
     self, class_linked, class_loader_unloading, crashed, guarded, process_in_background,
@@ -177,6 +178,7 @@ pub(crate) mod ffi {
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
         fn LeavesOutTrivial() -> bool;
+        fn BootImages() -> Vec<u64>;
         fn BytesOfHighArenas() -> u64;
         fn IsAmbiguousMethodWord(word: u64) -> bool;
         fn SetEventCategories(categories: u32);
@@ -263,6 +265,15 @@ impl Host for Art {
 
     fn is_ambiguous(&self, address: u64) -> bool {
         ffi::IsAmbiguousMethodWord(address)
+    }
+
+    fn boot_image(&self) -> BootImage {
+        let images = ffi::BootImages();
+        BootImage::of(
+            images
+                .chunks_exact(3)
+                .map(|image| [image[0], image[1], image[2]]),
+        )
     }
 
     fn identity(&self) -> ProcessIdentity {

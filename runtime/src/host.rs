@@ -2,6 +2,7 @@
 //! The services that the recorder needs from the managed runtime.
 
 use hindsight_trace_format::container::Symbol;
+use hindsight_trace_format::shared::BootImage;
 
 use crate::rules::{NumberedRule, RuleReport};
 use crate::thread::words::ThreadWords;
@@ -108,6 +109,10 @@ pub trait Host: Send + Sync + 'static {
     /// The watchdog of the main looper has these limits from now on.
     fn set_message_limits(&self, limits: MessageLimits) {
         let _ = limits;
+    }
+    /// The image with the classes that all processes share. Asked for once, before any thread records.
+    fn boot_image(&self) -> BootImage {
+        BootImage::default()
     }
     /// The process's name, and facts for the trace.
     fn identity(&self) -> ProcessIdentity;

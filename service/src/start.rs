@@ -16,7 +16,7 @@ use crate::os::{
     adopt_listener, listen, own_uid, raise_descriptor_limit, Real, Signals, SocketKind, System,
 };
 use crate::policy::{is_region, Level, Person, Policy, UserType, DEFAULT_TEXT};
-use crate::report::LIMITS;
+use crate::report::{BOOT_NAMES_BYTES, LIMITS};
 use crate::store::{Quota, State, Store};
 
 const HELP: &str = "\
@@ -265,6 +265,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
         is_restart: store.was_used_in_this_boot(),
         first_report: store.first_report(),
         stored: store.reports().map(|entry| entry.report).collect(),
+        report_bytes: BOOT_NAMES_BYTES,
     };
     let limits = Limits::default().within(raise_descriptor_limit(4096));
     let daemon = Daemon::new(Parts {

@@ -5,6 +5,8 @@
 #include "android-base/file.h"
 #include "android-base/logging.h"
 #include "base/mutex.h"
+#include "gc/heap.h"
+#include "gc/space/image_space.h"
 #include "hindsight/compat.h"
 #include "hindsight/runtime/lab_build.h"
 #include "hindsight/runtime/oat_key.h"
@@ -110,6 +112,17 @@ rust::String ProcessName() {
 
 rust::String ArtRelease() {
   return kArtRelease;
+}
+
+rust::Vec<uint64_t> BootImages() {
+  rust::Vec<uint64_t> images;
+  for (gc::space::ImageSpace* space : Runtime::Current()->GetHeap()->GetBootImageSpaces()) {
+    const ImageHeader& header = space->GetImageHeader();
+    images.push_back(reinterpret_cast<uintptr_t>(space->Begin()));
+    images.push_back(header.GetImageSize());
+    images.push_back(static_cast<uint64_t>(header.GetOatChecksum()) << 32 | header.GetImageChecksum());
+  }
+  return images;
 }
 
 bool LeavesOutTrivial() {

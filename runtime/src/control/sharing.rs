@@ -31,6 +31,7 @@ pub(crate) fn publish(session: &Session) {
         read_traps: clock::access() == clock::Access::Illegal,
         ticks_per_second: clock::known_rate(&session.started).unwrap_or(0),
         started: session.started,
+        boot_image: session.host.boot_image(),
     });
     name_process(session, shared, None);
 }

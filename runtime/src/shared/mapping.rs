@@ -23,9 +23,9 @@ use std::sync::{Arc, Mutex};
 use hindsight_trace_format::container::{ClockSample, RingMode};
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::shared::{
-    segments_of, Counter, CrashNote, Header, JournalWriter, Loss, Region, Regions, RingControl,
-    RingState, StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, OPEN_CALLS_BYTES,
-    SHARED_MAGIC, SHARED_VERSION,
+    segments_of, BootImage, Counter, CrashNote, Header, JournalWriter, Loss, Region, Regions,
+    RingControl, RingState, StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
+    OPEN_CALLS_BYTES, SHARED_MAGIC, SHARED_VERSION,
 };
 
 use super::memfd;
@@ -78,6 +78,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) read_traps: bool,
     pub(crate) ticks_per_second: u64,
     pub(crate) started: ClockSample,
+    pub(crate) boot_image: BootImage,
 }
 
 /// Rings that are not in use.
@@ -396,6 +397,11 @@ impl SharedMemory {
             started.realtime_ns,
         ];
         for (to, value) in header.started.iter().zip(samples) {
+            set(to, value);
+        }
+        let image = facts.boot_image;
+        let image = [image.checksum, image.begin, image.bytes];
+        for (to, value) in header.boot_image.iter().zip(image) {
             set(to, value);
         }
         let regions = [

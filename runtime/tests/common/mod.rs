@@ -17,6 +17,7 @@ use hindsight_runtime::{
     Stubs, ThreadWords, TracedThread,
 };
 use hindsight_trace_format::container::Symbol;
+use hindsight_trace_format::shared::BootImage;
 use hindsight_trace_format::slot::{Slot, SLOT_BYTES};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -99,6 +100,13 @@ pub(crate) fn snapshots(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Of all processes with a fake host; the methods of [`workers`] are in it.
+pub(crate) const BOOT_IMAGE: BootImage = BootImage {
+    checksum: 7,
+    begin: workers::METHOD - 0x100,
+    bytes: 0x100 + 8 * 50,
+};
+
 pub(crate) struct FakeHost(pub(crate) Arc<World>);
 
 impl Host for FakeHost {
@@ -174,6 +182,10 @@ impl Host for FakeHost {
         for symbol in lock(&self.0.loaders).remove(&loader).into_iter().flatten() {
             named(symbol);
         }
+    }
+
+    fn boot_image(&self) -> BootImage {
+        BOOT_IMAGE
     }
 
     fn identity(&self) -> ProcessIdentity {

@@ -32,6 +32,10 @@ pub trait Outlet {
         ended: bool,
         limits: ReadLimits,
     ) -> bool;
+    /// Keeps the names of the boot image that the process gives, if it is trusted; reads so many bytes of names at most.
+    fn learn_names(&mut self, connection: Connection, most: u64) {
+        let _ = (connection, most);
+    }
     /// Gives the process's memory back.
     fn forget(&mut self, connection: Connection);
     /// Nothing of the process is of interest any more.
@@ -390,6 +394,7 @@ impl<D: Decide> Dispatcher<D> {
                         self.events.push_back(Event::Written { report, is_kept });
                     }
                 }
+                Action::LearnNames { connection, most } => outlet.learn_names(connection, most),
                 Action::Forget { connection } => self.forget(connection, outlet),
                 Action::SaveLimits(text) => outlet.save(text),
                 Action::WakeAt(at) => outlet.wake_at(at),

@@ -11,8 +11,8 @@ use hindsight_trace_format::shared::{read_crash, Crash, ReadLimits};
 
 use crate::commands::{Commands, FIRST_UPLOADER};
 use crate::engine::{About, Connection, Now, Report};
-use crate::os::{send_packet, Poll, Process, Sent};
-use crate::report::{Job, WriteJob};
+use crate::os::{own_uid, send_packet, Poll, Process, Sent};
+use crate::report::{GivenNames, Job, WriteJob};
 use crate::store::RESERVED_AT_ONCE;
 
 use super::dispatch::Outlet;
@@ -23,6 +23,17 @@ pub(super) struct Link {
     pub(super) socket: Option<OwnedFd>,
     pub(super) process: Process,
     pub(super) memory: Option<Arc<File>>,
+    /// It has said that its names are written.
+    pub(super) has_named: bool,
+}
+
+/// Whether names that a process of this user gives may get into reports of others: root, the system (system server, Settings), and
+/// whoever runs the service itself, but not `nobody`, which on a device others may be, too.
+fn is_trusted(uid: u32, own: u32) -> bool {
+    const ROOT: u32 = 0;
+    const SYSTEM: u32 = 1000;
+    const NOBODY: u32 = 9999;
+    [ROOT, SYSTEM].contains(&uid) || (uid == own && own != NOBODY)
 }
 
 /// The store is asked for more numbers when so few are left.
@@ -135,6 +146,22 @@ impl Outlet for Rim {
         true
     }
 
+    fn learn_names(&mut self, connection: Connection, most: u64) {
+        let Some(link) = self.links.get_mut(&connection) else {
+            return;
+        };
+        // Once for each connection: it costs a read of the memory.
+        let is_first = !std::mem::replace(&mut link.has_named, true);
+        let peer = link.process.peer;
+        let Some(memory) = link.memory.clone() else {
+            return;
+        };
+        if is_first && is_trusted(peer.uid, own_uid()) && self.jobs.len() < MAX_JOBS {
+            let given = GivenNames { memory, most, peer };
+            self.jobs.push_back(Job::LearnNames(given));
+        }
+    }
+
     fn forget(&mut self, connection: Connection) {
         if let Some(link) = self.links.get_mut(&connection) {
             link.memory = None;
@@ -175,5 +202,22 @@ impl Outlet for Rim {
 
     fn log(&mut self, line: String) {
         self.log.line(self.now.boottime_ns, &line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_system_gives_names_to_others() {
+        for uid in [0, 1000] {
+            assert!(is_trusted(uid, 9999));
+        }
+        // Apps, the system's apps of another user of the device, and `nobody`.
+        for uid in [10_001, 1_001_000, 9999, 99_001, u32::MAX] {
+            assert!(!is_trusted(uid, 9999));
+        }
+        assert!(is_trusted(1234, 1234) && !is_trusted(1235, 1234));
     }
 }

@@ -372,6 +372,7 @@ impl<D: Decide> Daemon<D> {
             socket: Some(socket),
             process,
             memory: None,
+            has_named: false,
         };
         self.rim.links.insert(connection, link);
         if let Err(e) = watched {

@@ -58,6 +58,13 @@ pub enum Action {
         /// What is read at most: as much as the process was given, whatever its memory says.
         limits: ReadLimits,
     },
+    /// The process has written the names of its classes: those of the boot image may be kept for others, if the process is trusted.
+    LearnNames {
+        /// Whose memory.
+        connection: Connection,
+        /// So many bytes of names are read at most.
+        most: u64,
+    },
     /// The process's memory is not needed any more.
     Forget {
         /// Whose.

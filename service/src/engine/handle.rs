@@ -145,7 +145,11 @@ impl State {
             FromProcess::Farewell => process.has_farewell = true,
             FromProcess::Needs { bytes } => self.needs(connection, bytes),
             FromProcess::Name { name } => self.named(connection, &name),
-            FromProcess::Named => {}
+            FromProcess::Named => {
+                let most = process.other_bytes;
+                let learn = Action::LearnNames { connection, most };
+                self.actions.push(learn);
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! - all that is not a ring of calls, by each process's account;
 //! - all rings of calls that processes may hold;
 //! - snapshots: the rings that are taken, and never less than the largest one that may become necessary;
-//! - the service's copy while it reads one process: the largest that may become necessary.
+//! - the service's copy while it reads one process: the largest that may become necessary, and what else a report needs.
 //!
 //! The last two are set aside before a ring is granted, so a report never waits for memory that only another report's end gives
 //! back, and no ring has to be given up for one.
@@ -72,6 +72,9 @@ impl State {
         for (connection, process) in &self.processes {
             let (in_use, taken) = rings(*connection, process);
             demand.add(process, in_use, taken);
+        }
+        if !self.processes.is_empty() {
+            demand.largest_read = demand.largest_read.saturating_add(self.report_bytes);
         }
         demand
     }

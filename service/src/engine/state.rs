@@ -33,6 +33,8 @@ pub struct Facts {
     pub first_report: u64,
     /// The reports of earlier services in this boot that are in the store: their rings only have to be given back.
     pub stored: BTreeSet<u64>,
+    /// What the service needs to write a report, beside its copy of the process's memory; bytes.
+    pub report_bytes: u64,
 }
 
 /// What became of a report, or why there is none.
@@ -149,6 +151,8 @@ pub(super) struct State {
     /// No process gets more rings until then, ns; `None`: no event has come yet.
     pub(super) settled_ns: Option<u64>,
     pub(super) is_restart: bool,
+    /// See [`Facts::report_bytes`].
+    pub(super) report_bytes: u64,
     /// Revision of the last configuration that was sent.
     pub(super) revision: u64,
     pub(super) outcomes: BTreeMap<Outcome, u64>,
@@ -184,6 +188,7 @@ impl State {
             pressure: Pressure::None,
             settled_ns: None,
             is_restart: facts.is_restart,
+            report_bytes: facts.report_bytes,
             revision: 0,
             outcomes: BTreeMap::new(),
             refused_processes: 0,

@@ -18,6 +18,7 @@ use crate::policy::Level;
 use crate::store::{PublishError, Store, MAX_STATE_BYTES};
 use crate::upload::Kind;
 
+use super::boot_names::{self, GivenNames};
 use super::leaving::{self, Next};
 use super::write::WriteJob;
 
@@ -29,6 +30,8 @@ pub const LIMITS: &str = "limits";
 pub enum Job {
     /// Write a report.
     Write(Box<WriteJob>),
+    /// Keep the names of the boot image that a process gives.
+    LearnNames(GivenNames),
     /// Numbers up to this one are used: the next service uses higher ones.
     Reserve(Report),
     /// Save the list of admitted reports. Reports after it are only written if it could be.
@@ -344,6 +347,12 @@ impl Disk {
         let store = &mut self.store;
         match job {
             Job::Write(job) => self.write(&job),
+            Job::LearnNames(given) => {
+                if let Some(line) = boot_names::learn(store, &given) {
+                    store.note(line);
+                }
+                Outcome::Nothing
+            }
             Job::SaveLimits(text) => {
                 self.save_limits(&text);
                 Outcome::Nothing
@@ -584,9 +593,10 @@ fn failed(job: &Job) -> Outcome {
             client: *client,
             result: Err(why()),
         },
-        Job::Reserve(_) | Job::SaveLimits(_) | Job::Enforce { client: None, .. } => {
-            Outcome::Nothing
-        }
+        Job::Reserve(_)
+        | Job::LearnNames(_)
+        | Job::SaveLimits(_)
+        | Job::Enforce { client: None, .. } => Outcome::Nothing,
     }
 }
 

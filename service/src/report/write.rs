@@ -5,11 +5,13 @@ use std::fs::File;
 use std::sync::Arc;
 
 use hindsight_trace_format::container::{Consent, Limit, ProcessFacts, REMOVED};
-use hindsight_trace_format::shared::{Ending, ReadLimits, RingFilter, SharedReader};
+use hindsight_trace_format::shared::{BootNames, Ending, ReadLimits, RingFilter, SharedReader};
 
 use crate::engine::{About, Peer, Report};
 use crate::os::System;
 use crate::store::{Entry, PublishError, ReportWriter, Store};
+
+use super::boot_names;
 
 /// A report to be written.
 #[derive(Debug)]
@@ -78,13 +80,15 @@ impl WriteJob {
         system: &dyn System,
     ) -> Result<&'a Entry, PublishError> {
         let entry = self.entry(system);
-        store.publish(entry, |writer, _| self.write_trace(writer, system))
+        let names = boot_names::for_process(store, &self.memory);
+        store.publish(entry, |writer, _| self.write_trace(writer, system, names))
     }
 
     fn write_trace(
         &self,
         writer: &mut ReportWriter<'_>,
         system: &dyn System,
+        names: Option<BootNames>,
     ) -> Result<(), PublishError> {
         let failed = |e: &dyn std::fmt::Display| PublishError::Contents(e.to_string());
         let filter = match self.has_ended {
@@ -93,6 +97,7 @@ impl WriteJob {
         };
         let mut reader =
             SharedReader::new(&*self.memory, filter, self.limits).map_err(|e| failed(&e))?;
+        reader.set_boot_names(names);
         reader.set_process(self.peer.pid, self.peer.uid);
         let ending = Ending {
             reason: self.about.reason.clone(),

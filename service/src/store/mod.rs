@@ -7,6 +7,7 @@
 //! counter.state    numbers of reports that may have been used
 //! age.state        how long the store has existed
 //! limits.state     how many reports each user has made (the engine's)
+//! names-64.state   names of the boot image's methods (`report/boot_names.rs`)
 //! .….tmp           being written
 //! ```
 //!
@@ -238,6 +239,25 @@ impl Store {
         let bytes = state::save(&self.folder, name, text)?;
         self.states.insert(name.to_owned(), bytes);
         Ok(())
+    }
+
+    /// Saves bytes under this name, as [`save_state`](Self::save_state) does with a text. They must tell by themselves whether they
+    /// are what was saved.
+    ///
+    /// # Errors
+    /// If they cannot be written; the old ones stay.
+    pub fn save_bytes(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let bytes = state::save_bytes(&self.folder, name, bytes)?;
+        self.states.insert(name.to_owned(), bytes);
+        Ok(())
+    }
+
+    /// The bytes that were saved under this name, at most so many.
+    ///
+    /// # Errors
+    /// If there are none, or they cannot be read.
+    pub fn load_bytes(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        state::load_bytes(&self.folder, name, most)
     }
 
     /// Makes what was saved under this name unreadable, where it is better to know nothing than the old text.

@@ -64,6 +64,14 @@ pub(super) fn load(folder: &Path, name: &str) -> State {
     State::Found(text)
 }
 
+/// The bytes that were saved under this name, at most so many.
+pub(super) fn load_bytes(folder: &Path, name: &str, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path(folder, name))?;
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// A new file that only this user can use, written and synced. What stands there is replaced.
 pub(super) fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
@@ -82,13 +90,17 @@ pub(super) fn write_new(path: &Path, contents: &[u8]) -> io::Result<()> {
 
 /// Saves it so that the file has the old or the new text, also if the power fails now. Returns its length, bytes.
 pub(super) fn save(folder: &Path, name: &str, text: &str) -> io::Result<u64> {
-    let whole = format!("{text}{}", trailer(text));
     if text.len() > MAX_STATE_BYTES {
         return Err(io::Error::other("it is too long"));
     }
+    save_bytes(folder, name, format!("{text}{}", trailer(text)).as_bytes())
+}
+
+/// As [`save`], of bytes that tell by themselves whether they are whole.
+pub(super) fn save_bytes(folder: &Path, name: &str, whole: &[u8]) -> io::Result<u64> {
     let temporary = folder.join(format!(".{name}{SUFFIX}.tmp"));
     let path = path(folder, name);
-    let saved = write_new(&temporary, whole.as_bytes())
+    let saved = write_new(&temporary, whole)
         .and_then(|()| fs::rename(&temporary, &path))
         .and_then(|()| File::open(folder)?.sync_all());
     if saved.is_err() {

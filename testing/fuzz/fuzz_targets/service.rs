@@ -19,7 +19,7 @@ use hindsight_trace_format::container::{Consent, Writer};
 use hindsight_trace_format::protocol::{
     FromProcess, FromService, Hello, TakeOutcome, Trigger, TriggerSeverity, MAX_MESSAGE_BYTES,
 };
-use hindsight_trace_format::shared::{Ending, ReadLimits, RingFilter, SharedReader};
+use hindsight_trace_format::shared::{BootNames, Ending, ReadLimits, RingFilter, SharedReader};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: Limits = Limits {
@@ -314,7 +314,8 @@ fuzz_target!(|data: &[u8]| {
             ring: 1 << 20,
             other: 1 << 20,
         };
-        if let Ok(reader) = SharedReader::new(input.0, RingFilter::Taken, limits) {
+        if let Ok(mut reader) = SharedReader::new(input.0, RingFilter::Taken, limits) {
+            reader.set_boot_names(BootNames::learn(input.0, limits.other).ok().flatten());
             if let Ok(mut writer) = Writer::new(Cursor::new(Vec::new())) {
                 let _ = reader.write(&mut writer, &Ending::default(), Consent::Names);
             }

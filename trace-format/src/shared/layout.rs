@@ -90,6 +90,8 @@ pub struct Header {
     pub crash: CrashNote,
     /// By number of the [`Counter`](super::Counter). Older builds have zeros here.
     pub counters: [AtomicU64; COUNTERS],
+    /// The boot image: its checksum, address and length (bytes), as in [`BootImage`](super::BootImage). Older builds have zeros here.
+    pub boot_image: [AtomicU64; 3],
 }
 
 /// The state of one generation of stacks.

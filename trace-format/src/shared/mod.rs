@@ -17,6 +17,7 @@
 //! into segments. A thread that enters a segment clears it first, and then counts it in the ring's control. The newest slot is
 //! then the last one in the current segment that is neither zero nor of a call that was taken back ([`newest`]).
 
+mod boot_image;
 mod counters;
 mod crash;
 mod ended_ring;
@@ -29,6 +30,7 @@ mod read;
 mod source;
 mod write;
 
+pub use boot_image::{BootImage, BootNames, Naming, MAX_BOOT_NAMES_BYTES};
 pub use counters::{Counter, COUNTERS};
 pub use crash::{Crash, CrashKind, CrashNote};
 pub use ended_ring::{EndedRing, RingFilter};
@@ -41,6 +43,6 @@ pub use layout::{
 pub use losses::Loss;
 pub use newest::newest_in_segment;
 pub use noted::read_crash;
-pub use read::{read, Ended, ReadLimits, SharedReader};
-pub use source::{ReadAt, SharedError};
+pub use read::{read, Ended, SharedReader};
+pub use source::{ReadAt, ReadLimits, SharedError};
 pub use write::{Ending, EndingError};

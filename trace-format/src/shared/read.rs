@@ -8,14 +8,15 @@ use std::mem::offset_of;
 use crate::container::{ClockSample, StackGeneration, StackNode, Stacks, Strings, Symbol};
 use crate::methods::MethodAddresses;
 
+use super::boot_image::{BootNames, Naming};
 use super::ended_ring::{EndedRing, Found, RingFilter};
-use super::journal::{Entries, Entry, MAX_JOURNAL_BYTES};
+use super::journal::{Entries, Entry};
 use super::layout::{
     Header, RingControl, RingState, StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
     SHARED_MAGIC, SHARED_VERSION,
 };
 use super::losses::Loss;
-use super::source::{read_vec, Copied, ReadAt, SharedError};
+use super::source::{journal_of, read_vec, Copied, ReadAt, ReadLimits, SharedError};
 
 /// Bytes of names that are read at most: a hostile process could name millions of methods with the longest strings.
 const MAX_NAME_BYTES: usize = 1 << 26;
@@ -61,45 +62,6 @@ pub struct Ended {
     pub losses: Vec<(String, u64)>,
 }
 
-/// How much is read of a memory at most. The process says how long everything in it is, and may be hostile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadLimits {
-    /// All rings together, bytes. Those that come later are left out, and counted.
-    pub all_rings: u64,
-    /// One ring, bytes. Longer ones are left out, and counted.
-    pub ring: u64,
-    /// The journal and all generations of stacks together, bytes. What comes later is left out.
-    pub other: u64,
-}
-
-impl ReadLimits {
-    /// Of a process that may have this number of rings of calls, each with `ring_bytes`, and `other_bytes` of all else, rings of
-    /// events included.
-    pub const fn granted(rings: u32, ring_bytes: u64, other_bytes: u64) -> Self {
-        let ring = if rings == 0 { 0 } else { ring_bytes };
-        ReadLimits {
-            all_rings: ring_bytes
-                .saturating_mul(rings as u64)
-                .saturating_add(other_bytes),
-            ring: if ring > other_bytes {
-                ring
-            } else {
-                other_bytes
-            },
-            other: other_bytes,
-        }
-    }
-
-    /// Only the rings have a limit.
-    pub const fn of_rings(bytes: u64) -> Self {
-        ReadLimits {
-            all_rings: bytes,
-            ring: u64::MAX,
-            other: u64::MAX,
-        }
-    }
-}
-
 /// Reads everything but what nobody needs any more. Of rings that are together longer than `max_ring_bytes` the later ones are
 /// left out, and counted.
 ///
@@ -129,6 +91,7 @@ pub struct SharedReader<'a, M: ?Sized> {
     damaged: u64,
     /// Rings for which the system had no memory.
     unread: u64,
+    boot_names: Option<BootNames>,
     pub(super) ended: Ended,
 }
 
@@ -160,6 +123,7 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
             rings: Vec::new(),
             damaged: 0,
             unread: 0,
+            boot_names: None,
         };
         reader.find_rings(filter)?;
         Ok(reader)
@@ -217,6 +181,11 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
         }
     }
 
+    /// Methods of the boot image that the process has not named get these names, if they are of its image.
+    pub fn set_boot_names(&mut self, names: Option<BootNames>) {
+        self.boot_names = names;
+    }
+
     /// How many rings there are.
     pub fn ring_count(&self) -> usize {
         self.rings.len()
@@ -254,11 +223,7 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
 
     /// Up to `most` bytes of the journal.
     fn journal(&self, most: u64) -> io::Result<Vec<u8>> {
-        let header = Copied(&self.header);
-        let (offset, bytes) = header.region(offset_of!(Header, journal));
-        let committed = header.u64(offset_of!(Header, committed));
-        let bytes = committed.min(bytes).min(self.memory.length()?);
-        read_vec(self.memory, offset, bytes.min(MAX_JOURNAL_BYTES).min(most))
+        journal_of(self.memory, &Copied(&self.header), most)
     }
 
     /// Reads the process's name and facts about it, without names of methods.
@@ -300,7 +265,14 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
             journal => journal?,
         };
         let header = Copied(&self.header);
-        read_journal(&journal, &header, &addresses.sorted(), &mut self.ended);
+        let names = self.boot_names.as_ref();
+        read_journal(
+            &journal,
+            &header,
+            &addresses.sorted(),
+            names,
+            &mut self.ended,
+        );
         Ok(self.ended)
     }
 }
@@ -397,7 +369,13 @@ fn read_stacks(
 }
 
 /// Reads the journal, and the names of these methods, which are sorted.
-fn read_journal(journal: &[u8], header: &Copied<'_>, addresses: &[u64], ended: &mut Ended) {
+fn read_journal(
+    journal: &[u8],
+    header: &Copied<'_>,
+    addresses: &[u64],
+    boot_names: Option<&BootNames>,
+    ended: &mut Ended,
+) {
     for (at, what) in [
         (
             offset_of!(Header, dropped),
@@ -442,6 +420,14 @@ fn read_journal(journal: &[u8], header: &Copied<'_>, addresses: &[u64], ended: &
         }
     }
     let left_out = entries.left_out();
+    if let Some(names) = boot_names {
+        // Not those that the process has named itself, also if it says that they have no certain name.
+        let known: HashSet<u64> = ended.symbols.iter().map(|symbol| symbol.address).collect();
+        let unknown = addresses.iter().filter(|a| !known.contains(a));
+        let unknown: Vec<u64> = unknown.copied().collect();
+        let given = names.symbols(&Naming::of(header).image, &unknown);
+        ended.symbols.extend(given);
+    }
     ended.settle_names();
     let named: HashSet<u64> = ended.symbols.iter().map(|symbol| symbol.address).collect();
     let unnamed = addresses

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where shared memory is read from, and fields in it.
+//! Where shared memory is read from, how much of it, and fields in it.
 
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
-use super::layout::{Region, SHARED_VERSION};
+use super::journal::MAX_JOURNAL_BYTES;
+use super::layout::{Header, Region, SHARED_VERSION};
 
 /// Why memory cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +100,57 @@ impl Copied<'_> {
             self.u64(at + offset_of!(Region, bytes)),
         )
     }
+}
+
+/// How much is read of a memory at most. The process says how long everything in it is, and may be hostile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// All rings together, bytes. Those that come later are left out, and counted.
+    pub all_rings: u64,
+    /// One ring, bytes. Longer ones are left out, and counted.
+    pub ring: u64,
+    /// The journal and all generations of stacks together, bytes. What comes later is left out.
+    pub other: u64,
+}
+
+impl ReadLimits {
+    /// Of a process that may have this number of rings of calls, each with `ring_bytes`, and `other_bytes` of all else, rings of
+    /// events included.
+    pub const fn granted(rings: u32, ring_bytes: u64, other_bytes: u64) -> Self {
+        let ring = if rings == 0 { 0 } else { ring_bytes };
+        ReadLimits {
+            all_rings: ring_bytes
+                .saturating_mul(rings as u64)
+                .saturating_add(other_bytes),
+            ring: if ring > other_bytes {
+                ring
+            } else {
+                other_bytes
+            },
+            other: other_bytes,
+        }
+    }
+
+    /// Only the rings have a limit.
+    pub const fn of_rings(bytes: u64) -> Self {
+        ReadLimits {
+            all_rings: bytes,
+            ring: u64::MAX,
+            other: u64::MAX,
+        }
+    }
+}
+
+/// Up to `most` bytes of the whole records of the journal of a memory with this header.
+pub(super) fn journal_of(
+    memory: &(impl ReadAt + ?Sized),
+    header: &Copied<'_>,
+    most: u64,
+) -> io::Result<Vec<u8>> {
+    let (offset, bytes) = header.region(offset_of!(Header, journal));
+    let committed = header.u64(offset_of!(Header, committed));
+    let bytes = committed.min(bytes).min(memory.length()?);
+    read_vec(memory, offset, bytes.min(MAX_JOURNAL_BYTES).min(most))
 }
 
 #[cfg(test)]

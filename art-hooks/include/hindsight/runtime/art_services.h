@@ -72,6 +72,10 @@ rust::String ProcessName();
 rust::String ArtRelease();
 bool LeavesOutTrivial();
 
+// Three numbers for each image of the boot class path: its address, its length in bytes, and the checksums of its oat file (upper half)
+// and of itself. None if the runtime has no boot image.
+rust::Vec<uint64_t> BootImages();
+
 // Tells the Java classes that record events which categories any thread records, as bits (event_numbers.h).
 void SetEventCategories(uint32_t categories);
 

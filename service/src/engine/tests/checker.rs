@@ -248,6 +248,10 @@ impl Checker {
                 let is_read = self.writing.is_some_and(|(_, read, _)| read == *connection);
                 assert!(!is_read, "forgotten while it is read");
             }
+            Action::LearnNames { connection, .. } => {
+                let known = &self.known[connection];
+                assert!(!known.is_forgotten, "read after it was forgotten");
+            }
             Action::Write {
                 report,
                 connection,

@@ -146,6 +146,7 @@ fn rings_that_an_earlier_service_had_taken_are_written_or_released() {
             first_report: 5,
             // That service ended between the file and the release.
             stored: [3].into(),
+            ..Facts::default()
         };
         Bench::with(Policy::default(), Limiter::fresh("boot"), facts)
     };

@@ -347,3 +347,25 @@ fn processes_that_do_not_answer_leave_the_others_their_rings() {
     bench.held(3, 0);
     assert_eq!(configured(&bench.foreground(3, true)), []);
 }
+
+#[test]
+fn what_a_report_needs_is_set_aside_before_rings() {
+    let given = |report_bytes| {
+        let facts = Facts {
+            person: agreed(),
+            report_bytes,
+            ..Facts::default()
+        };
+        let policy = Policy::parse("version = 1\n[memory]\nbudget-mib = 256").unwrap();
+        let mut bench = Bench::with(policy, Limiter::fresh("boot"), facts);
+        configured(&bench.join(
+            1,
+            Hello {
+                is_foreground: true,
+                ..hello("com.example.notes")
+            },
+        ))
+    };
+    assert_eq!(given(8 * MIB), [(1, 1)]);
+    assert_eq!(given(256 * MIB), [(1, 0)]);
+}

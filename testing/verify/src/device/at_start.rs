@@ -89,3 +89,27 @@ pub(super) fn run(
     }
     Ok(counts)
 }
+
+/// An app runs until the service has the names of the boot image from it.
+pub(super) fn name_boot_image(
+    device: &Device,
+    service: &Service,
+    configuration: &str,
+) -> Result<()> {
+    let mut app = device.spawn_app(Execution::Jit, configuration)?;
+    let pid = app.pid();
+    let names = device.store().join("names-64.state");
+    until(service, "the names of the boot image are kept", || {
+        Ok(names.exists())
+    })?;
+    println!("names of the boot image: {} bytes", names.metadata()?.len());
+    app.kill();
+    until(service, "the service is done with an app", || {
+        let status = Status::of(service)?;
+        Ok(!status.engine.processes.iter().any(|p| p.pid == pid))
+    })?;
+    for report in list(service)? {
+        service.ask(&format!("remove {}", report.report))?;
+    }
+    Ok(())
+}

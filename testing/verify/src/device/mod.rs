@@ -50,7 +50,8 @@ pub(crate) struct Options {
     /// The budget of memory, MiB
     #[arg(long, default_value_t = 4096, value_name = "N")]
     budget_mib: u64,
-    /// Only kill so many apps right after their start, and count methods without names
+    /// Only kill so many apps right after their start, and as many after one app has named the boot image's methods; count methods
+    /// without names
     #[arg(long, value_name = "N")]
     at_start: Option<u64>,
     /// Keep the files of the device in this folder, which must be empty or not exist
@@ -106,9 +107,12 @@ pub(crate) fn program() -> Result<PathBuf> {
 fn at_start(device: &Device, policy: &Path, kills: u64, seed: u64) -> Result<bool> {
     let service = device.start_service(Some(policy))?;
     let mut dice = Dice::new(seed, 0x0073_7461_7274_0000);
-    let counts = at_start::run(device, &service, kills, CONFIGURATION, &mut dice)?;
-    println!("{counts}");
-    Ok(counts.is_good())
+    let before = at_start::run(device, &service, kills, CONFIGURATION, &mut dice)?;
+    println!("no process has named the boot image; {before}");
+    at_start::name_boot_image(device, &service, CONFIGURATION)?;
+    let after = at_start::run(device, &service, kills, CONFIGURATION, &mut dice)?;
+    println!("one process has named the boot image; {after}");
+    Ok(before.is_good() && after.is_good())
 }
 
 fn all(
