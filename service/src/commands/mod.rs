@@ -18,6 +18,7 @@
 //! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |
 //! | `preview ID` | `ok`, and what may leave the device of a report: exactly the text, and the hash of a trace |
 //! | `report PROCESS REASON` | `ok`, and what came of it |
+//! | `watch ID` | `ok`, and `report ID` of the newest report, once there is one with a higher number; without a time limit |
 //!
 //! The uploader has a socket of its own, which serves these three only:
 //!
@@ -32,6 +33,7 @@
 
 pub mod dump;
 mod request;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,6 +47,7 @@ use crate::store::MAX_STATE_BYTES;
 use crate::text::one_line;
 
 pub use request::Request;
+pub use watch::Watchers;
 
 /// The uploader's connections have this number or higher ones, so that both sockets never use the same one.
 pub const FIRST_UPLOADER: u64 = 1 << 48;
@@ -199,8 +202,15 @@ impl Commands {
                 Ok(Some(request)) => {
                     client.state = State::Waiting;
                     client.input = Vec::new();
-                    let most_ns = self.patience.answer_ns.saturating_add(request.lasts_ns());
-                    client.until = now.boottime_ns.saturating_add(most_ns);
+                    client.until = match &request {
+                        // Nothing may happen for days, which must cost nothing.
+                        Request::Watch(_) => u64::MAX,
+                        _ => {
+                            let most_ns =
+                                self.patience.answer_ns.saturating_add(request.lasts_ns());
+                            now.boottime_ns.saturating_add(most_ns)
+                        }
+                    };
                     let token = (self.token)(id);
                     let _ = poll.change(client.stream.as_fd(), token, Interest::End);
                     return Some(request);
@@ -252,7 +262,8 @@ impl Commands {
 
     /// When [`expire`](Self::expire) must be called, `CLOCK_BOOTTIME`, ns.
     pub fn deadline(&self) -> Option<u64> {
-        self.clients.values().map(|client| client.until).min()
+        let limits = self.clients.values().map(|client| client.until);
+        limits.filter(|until| *until != u64::MAX).min()
     }
 
     /// Sends away clients that took too long.

@@ -79,6 +79,8 @@ pub enum Request {
         /// Why, for people.
         reason: String,
     },
+    /// The newest report, once there is one with a higher number than this.
+    Watch(Report),
 }
 
 impl Request {
@@ -101,7 +103,7 @@ impl Request {
     }
 }
 
-const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON";
+const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON, watch ID";
 
 /// The words after `consent`.
 fn consent(rest: &str) -> Result<Request, String> {
@@ -157,6 +159,7 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
         "reports" => alone(Request::Reports),
         "get" => number().map(Request::Get),
         "preview" => number().map(Request::Preview),
+        "watch" => number().map(Request::Watch),
         "remove" => number().map(Request::Remove),
         "policy" => match rest {
             "" => Err("the file is missing: 'policy PATH', 'policy -' or 'policy default'".into()),
@@ -226,6 +229,7 @@ mod tests {
         let good = [
             ("status", Request::Status),
             ("get 12", Request::Get(12)),
+            ("watch 0", Request::Watch(0)),
             ("policy /a b", Request::PolicyFile("/a b".into())),
             ("policy -", Request::PolicyText(String::new())),
             ("policy default", Request::PolicyDefault),

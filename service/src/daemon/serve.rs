@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
 
-use crate::commands::{Commands, Patience, Request, FIRST_UPLOADER};
+use crate::commands::{Commands, Patience, Request, Watchers, FIRST_UPLOADER};
 use crate::consent::Allowed;
 use crate::engine::{Asked, Connection, Event, Now, Report};
 use crate::os::{
@@ -106,6 +106,7 @@ pub struct Daemon<D> {
     started: Now,
     reports: usize,
     bytes: u64,
+    watchers: Watchers,
 }
 
 impl<D: Decide> Daemon<D> {
@@ -179,6 +180,7 @@ impl<D: Decide> Daemon<D> {
         // An interrupted service may have left reports that a choice before its end does not allow.
         consent.enforce(&dispatcher, &mut rim);
         let (reports, bytes) = (store.reports().count(), store.total_bytes());
+        let newest = store.reports().map(|entry| entry.report).max();
         let worker = Worker::start(store, Arc::clone(&system)).map_err(no("thread"))?;
         let waker = worker.waker().as_fd();
         rim.poll
@@ -201,6 +203,7 @@ impl<D: Decide> Daemon<D> {
             started: now,
             reports,
             bytes,
+            watchers: Watchers::new(newest.unwrap_or(0)),
         })
     }
 
@@ -490,6 +493,11 @@ impl<D: Decide> Daemon<D> {
             Request::PolicyFile(path) => {
                 self.rim.ask_store(client, Job::ReadPolicy { client, path });
             }
+            Request::Watch(after) => {
+                if let Some(answer) = self.watchers.wait(client, after) {
+                    self.rim.answer_client(client, answer, None);
+                }
+            }
             Request::PolicyText(text) => self.load_policy(client, Some(text)),
             Request::PolicyDefault => self.load_policy(client, None),
             Request::Preview(report) => {
@@ -696,6 +704,12 @@ impl<D: Decide> Daemon<D> {
             Outcome::Written { report, is_kept } => {
                 self.rim.waiting_reports -= 1;
                 self.dispatcher.push(Event::Written { report, is_kept });
+                if is_kept {
+                    let (clients, line) = self.watchers.kept(report);
+                    for client in clients {
+                        self.rim.answer_client(client, Ok(vec![line.clone()]), None);
+                    }
+                }
             }
             Outcome::Chosen { result, .. } => {
                 self.consent

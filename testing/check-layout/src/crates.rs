@@ -25,6 +25,7 @@ const DEVICE_RUST: &str = "1.85.0";
 const LAYERS: &[Layer] = &[
     device("trace-format", &[]),
     device("trace-query", &["trace-format"]),
+    device("decoder", &["trace-format", "trace-query"]),
     device("codegen-core", &["trace-format"]),
     device("codegen-*", &["codegen-core", "trace-format"]),
     device("runtime", &["trace-format", "trace-query"]),
@@ -34,18 +35,15 @@ const LAYERS: &[Layer] = &[
     ),
     device("service", &["trace-format", "trace-query"]),
     device("uploader", &[]),
+    device("perfetto-source", &["decoder", "trace-format"]),
     host("rom/blueprint", &[]),
     host("rom", &["rom/blueprint"]),
-    host("host/decoder", &["trace-format", "trace-query"]),
-    host(
-        "host/analysis",
-        &["host/decoder", "trace-format", "trace-query"],
-    ),
+    host("host/analysis", &["decoder", "trace-format", "trace-query"]),
     host(
         "host/causality",
         &[
             "host/analysis",
-            "host/decoder",
+            "decoder",
             "host/system-trace",
             "trace-format",
             "trace-query",
@@ -57,12 +55,15 @@ const LAYERS: &[Layer] = &[
         &[
             "host/analysis",
             "host/causality",
-            "host/decoder",
+            "decoder",
             "trace-format",
             "trace-query",
         ],
     ),
-    host("host/*", &["host/*", "trace-format", "trace-query"]),
+    host(
+        "host/*",
+        &["decoder", "host/*", "trace-format", "trace-query"],
+    ),
     host("lab", &["rom/blueprint", "trace-format"]),
     host("testing/testkit", &["trace-format"]),
     host("testing/codegen-check", &["codegen-core"]),
@@ -72,8 +73,10 @@ const LAYERS: &[Layer] = &[
         &[
             "art-hooks",
             "codegen-*",
+            "decoder",
             "host/*",
             "lab",
+            "perfetto-source",
             "rom/*",
             "rom",
             "runtime",
@@ -85,11 +88,12 @@ const LAYERS: &[Layer] = &[
     ),
     host(
         "emulator-tests",
-        &["host/*", "lab", "trace-format", "trace-query"],
+        &["decoder", "host/*", "lab", "trace-format", "trace-query"],
     ),
     host(
         "xtask",
         &[
+            "decoder",
             "host/*",
             "lab",
             "rom",
@@ -108,6 +112,7 @@ const FOR_TESTS: &[&str] = &[
 ];
 /// Folders of crates that tests of host crates may use in addition: test machinery proves one side by the other.
 const FOR_HOST_TESTS: &[&str] = &[
+    "decoder",
     "host/*",
     "rom/blueprint",
     "runtime",
@@ -122,15 +127,19 @@ const DEVICE_MAY_USE: &[(&str, &str)] = &[
     ("cxx", "the bridge to ART's C++"),
     ("cxx-build", "the bridge to ART's C++, at build time"),
     ("dynasmrt", "assembler of trace points"),
+    ("hashbrown", "hash tables of the decoder"),
     ("libc", "system calls"),
     ("loom", "model check; only with the feature of its name"),
     ("lz4_flex", "compression of a file's sections"),
+    ("memmap2", "files of the decoder"),
     ("once_cell", "lazy initialization"),
     ("thiserror", "error types"),
 ];
 
 /// Crates from crates.io that one device crate alone may use: its folder, and what for.
 const ONE_DEVICE_CRATE_MAY_USE: &[(&str, &str, &str)] = &[
+    ("proguard", "decoder", "mapping files; only on a host"),
+    ("rayon", "decoder", "all cores; only on a host"),
     ("rustls", "uploader", "its connections, with ring"),
     ("serde", "service", "the policy, and facts of reports"),
     ("toml", "service", "the policy and detectors"),
@@ -218,8 +227,8 @@ fn unlisted(layer: &Layer, dependency: &Dependency) -> Option<String> {
         return None;
     }
     let name = dependency.name.as_str();
-    if name == "loom" && !dependency.optional {
-        return Some("loom is for the model check only: make it optional".to_owned());
+    if ["loom", "proguard", "rayon"].contains(&name) && !dependency.optional {
+        return Some(format!("{name} is not for devices: make it optional"));
     }
     let is_of_this_crate =
         |(allowed, folder, _): &(&str, &str, &str)| *allowed == name && *folder == layer.folder;

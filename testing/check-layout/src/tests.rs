@@ -19,7 +19,7 @@ fn workspace() -> TempDir {
         root,
         "Cargo.toml",
         "# SPDX-License-Identifier: Apache-2.0\n[workspace]\nresolver = \"2\"\n\
-         members = [\"trace-format\", \"runtime\", \"host/decoder\"]\n",
+         members = [\"trace-format\", \"runtime\", \"host/analysis\"]\n",
     );
     manifest(root, "trace-format", "1.85", "");
     manifest(
@@ -30,7 +30,7 @@ fn workspace() -> TempDir {
     );
     manifest(
         root,
-        "host/decoder",
+        "host/analysis",
         "1.90",
         "trace-format = { path = \"../../trace-format\" }\nrayon = \"1\"\n",
     );
@@ -46,7 +46,7 @@ fn workspace() -> TempDir {
         "use crate::words::Word;\npub struct Ring(Word);\n",
     );
     rust(root, "runtime/src/words.rs", "pub(crate) struct Word;\n");
-    rust(root, "host/decoder/src/lib.rs", "");
+    rust(root, "host/analysis/src/lib.rs", "");
     write(
         root,
         "docs/guide.md",
@@ -268,11 +268,11 @@ fn a_dependency_against_the_direction_is_found() {
         folder.path(),
         "runtime",
         "1.85",
-        "decoder = { path = \"../host/decoder\" }\n",
+        "analysis = { path = \"../host/analysis\" }\n",
     );
     manifest(
         folder.path(),
-        "host/decoder",
+        "host/analysis",
         "1.90",
         "runtime = { path = \"../../runtime\" }\n",
     );
@@ -280,10 +280,10 @@ fn a_dependency_against_the_direction_is_found() {
         folder.path(),
         &[
             (
-                "host/decoder/Cargo.toml:7: ",
-                "host/decoder depends on runtime",
+                "host/analysis/Cargo.toml:7: ",
+                "host/analysis depends on runtime",
             ),
-            ("runtime/Cargo.toml:7: ", "runtime depends on host/decoder"),
+            ("runtime/Cargo.toml:7: ", "runtime depends on host/analysis"),
         ],
     );
 }
@@ -353,7 +353,7 @@ fn dead_links_and_paths_are_found() {
     rust(
         folder.path(),
         "trace-format/src/lib.rs",
-        "//! See docs/old.md and `host/decoder/gone`.\n",
+        "//! See docs/old.md and `host/analysis/gone`.\n",
     );
     assert_problems(
         folder.path(),
@@ -377,7 +377,7 @@ fn dead_links_and_paths_are_found() {
             ),
             (
                 "trace-format/src/lib.rs:2: ",
-                "`host/decoder/gone` is not in the checkout",
+                "`host/analysis/gone` is not in the checkout",
             ),
         ],
     );

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::{
-    balance, case_runs, cases, causality, detectors, device, events, graphs, oat, oracle, samples,
-    stress, unit,
+    balance, case_runs, cases, causality, detectors, device, events, graphs, oat, oracle, perfetto,
+    samples, stress, unit,
 };
 
 /// A check, with its options.
@@ -39,6 +39,8 @@ pub(crate) enum Check {
     Device(device::Options),
     /// Runs the programs of lab/detectors with hindsightd: each detector fires where it must, and is quiet where it must be
     Detectors(detectors::Options),
+    /// Writes rings of apps into sessions of a real traced, and asks Perfetto's trace processor about the traces
+    Perfetto(perfetto::Options),
     /// Compares the calls that stacks show with the calls that the same threads record
     Samples(samples::Options),
 }
@@ -60,6 +62,7 @@ impl Check {
             Check::Causality(options) => causality::run(options, checkout),
             Check::Device(options) => device::run(options, checkout),
             Check::Detectors(options) => detectors::run(options, checkout),
+            Check::Perfetto(options) => perfetto::run(options, checkout),
             Check::Samples(options) => samples::run(options, checkout),
         }
     }

@@ -13,6 +13,7 @@ mod graphs;
 mod libraries;
 mod oat;
 mod oracle;
+mod perfetto;
 mod pretty;
 mod recording;
 mod rounds;

@@ -53,6 +53,7 @@ mod hindsight;
 pub mod import;
 mod inherited;
 mod key;
+#[cfg(feature = "host")]
 mod mapping;
 mod methods;
 mod model;
@@ -83,6 +84,7 @@ pub use hindsight_trace_format::slot::Extension;
 pub use import::{art_trace, hubble, nanoscope};
 pub use inherited::losses_of;
 pub use key::ThreadKey;
+#[cfg(feature = "host")]
 pub use mapping::{Deobfuscated, Mapping};
 pub use methods::{Method, MethodId, Methods};
 pub use model::{Mode, Stats, Thread, ThreadEvent, ThreadPart, Trace, DEPTH_FACT};

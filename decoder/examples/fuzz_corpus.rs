@@ -218,7 +218,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 0, 3, 2, 0, 0, 2, 0, 4, 0, 2, 10, 1, 13, 0,
     ];
     put("service", "steps", &steps)?;
-    let policy = include_bytes!("../../../service/src/policy/default.toml");
+    let policy = include_bytes!("../../service/src/policy/default.toml");
     put("service", "policy", &[&[2], &policy[..]].concat())?;
     put("service", "command", b"\x03report com.example it is slow")?;
     Ok(())

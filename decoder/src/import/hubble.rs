@@ -103,7 +103,7 @@ pub fn parse(path: &Path, files: Files<'_>) -> Result<Trace, Error> {
         ..RingHeader::default()
     };
     let offset = header.position.offset;
-    if offset > geometry.bytes() as u64 || !offset.is_multiple_of(SLOT_BYTES as u64) {
+    if offset > geometry.bytes() as u64 || offset % SLOT_BYTES as u64 != 0 {
         return Err(facts.fault("offset", "it is not the offset of a slot in the ring"));
     }
     let used = header.stored_bytes();
@@ -275,20 +275,24 @@ fn one_line(text: &str) -> String {
     text.replace(['\t', '\n', '\r'], " ")
 }
 
+/// Writes a file under another name first, so that no half-written one has its name.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let cannot_write = |source| Error::Write {
         path: path.to_owned(),
         source,
     };
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(cannot_write)?;
-    file.write_all(bytes).map_err(cannot_write)?;
-    file.as_file().sync_all().map_err(cannot_write)?;
-    file.persist(path).map_err(|e| cannot_write(e.error))?;
-    Ok(())
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let unfinished = path.with_file_name(name);
+    let written = std::fs::File::create(&unfinished).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, path)
+    });
+    written.map_err(|e| {
+        let _ = std::fs::remove_file(&unfinished);
+        cannot_write(e)
+    })
 }
 
 fn symbols(path: &Path, bytes: &[u8]) -> Result<Symbols, Error> {

@@ -10,6 +10,7 @@ use hindsight_trace_format::container::{
 };
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::slot::SLOT_BYTES;
+#[cfg(feature = "host")]
 use rayon::prelude::*;
 
 use crate::clock::Clock;
@@ -121,8 +122,11 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         unseen_frames_shown: unseen_frames_shown(indices.len()),
         strict,
     };
+    #[cfg(feature = "host")]
+    let indices = indices.into_par_iter();
+    #[cfg(not(feature = "host"))]
+    let indices = indices.into_iter();
     let rings = indices
-        .into_par_iter()
         .map(|index| rings.decode(index))
         .collect::<Result<Vec<_>, _>>()
         .map_err(format)?;
@@ -161,8 +165,11 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
         event.set("node", u64::from(node));
     }
     let methods = merger.finish();
+    #[cfg(feature = "host")]
+    let threads = threads.into_par_iter();
+    #[cfg(not(feature = "host"))]
+    let threads = threads.into_iter();
     let rings = threads
-        .into_par_iter()
         .zip(ids)
         .map(|(thread, ids)| thread.finish(&ids))
         .collect();
@@ -170,7 +177,11 @@ pub(crate) fn decode(path: &Path, bytes: &[u8], strict: bool) -> Result<Trace, E
     if has_stacks {
         let mut sampler = Sampler::new(&stacks, &methods);
         sampler.keep_levels(levels(&process));
-        let sampled = threads.par_iter_mut().filter(|t| t.mode != Mode::Calls);
+        #[cfg(feature = "host")]
+        let threads = threads.par_iter_mut();
+        #[cfg(not(feature = "host"))]
+        let threads = threads.iter_mut();
+        let sampled = threads.filter(|t| t.mode != Mode::Calls);
         sampled.for_each(|thread| sampler.add_to(thread));
     }
     let mut losses = losses.unwrap_or_default();

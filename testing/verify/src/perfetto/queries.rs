@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Questions to Perfetto's trace processor about a trace.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{ensure, Context as _, Result};
+use serde_json::Value;
+
+/// What a trace has.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// Slices of calls, of calls from samples, and events.
+    pub(super) calls: u64,
+    pub(super) samples: u64,
+    pub(super) events: u64,
+    /// Threads with our slices since the scheduler's first event, and those among them that it knows.
+    pub(super) threads: u64,
+    pub(super) joined: u64,
+    /// Calls that begin in the time of the scheduler's events, at most so many as are asked for, and those whose thread runs then.
+    pub(super) begun: u64,
+    pub(super) running: u64,
+    /// Errors that the trace processor counts.
+    pub(super) errors: Vec<String>,
+    /// Processes with our slices.
+    pub(super) pids: Vec<u64>,
+    /// Triggers in the trace.
+    pub(super) triggers: Vec<String>,
+    /// Slices that are not closed.
+    pub(super) unclosed: u64,
+}
+
+impl Answers {
+    /// All slices of the data source.
+    pub(super) fn slices(&self) -> u64 {
+        self.calls + self.samples + self.events
+    }
+}
+
+const COUNTS: &str = "select category, count(*) as n, sum(dur < 0) as unclosed from slice where category glob 'hindsight.*' group by category";
+const ERRORS: &str =
+    "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
+const PIDS: &str = "select distinct pid from slice join thread_track t on slice.track_id = t.id join thread using (utid) join process using (upid) where category glob 'hindsight.*'";
+const THREADS: &str = "with ours as (select distinct utid from slice join thread_track t on slice.track_id = t.id where category = 'hindsight.call' and ts > (select min(ts) from sched)) select count(*) as n, sum(exists (select 1 from sched where sched.utid = ours.utid)) as joined from ours";
+/// Times of the scheduler's events are in µs, rounded down.
+const RUNNING: &str = "with begun as (select ts, utid from slice join thread_track t on slice.track_id = t.id where category = 'hindsight.call' and slice.arg_set_id is null and ts > (select min(ts) + 1000000 from sched) and ts < (select max(ts) from sched) order by slice.id desc limit 500) select count(*) as n, sum(exists (select 1 from sched s where s.utid = begun.utid and begun.ts >= s.ts - 2000 and begun.ts <= s.ts + s.dur + 2000)) as running from begun";
+const TRIGGERS: &str = "select str_value as name from metadata where name like '%trigger%' union select slice.name as name from slice join track on slice.track_id = track.id where track.name = 'Trace Triggers'";
+
+/// Asks about a trace in a file.
+pub(super) fn ask(checkout: &Path, trace: &Path) -> Result<Answers> {
+    let all = [COUNTS, ERRORS, PIDS, THREADS, RUNNING, TRIGGERS];
+    let mut child = Command::new("node")
+        .arg(checkout.join("scripts/perfetto/query.mjs"))
+        .arg(trace)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run node; install Node.js 20 or newer")?;
+    let input = child.stdin.take().context("no input")?;
+    {
+        let mut input = input;
+        input.write_all((all.join("\n") + "\n").as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    ensure!(
+        output.status.success(),
+        "query.mjs failed on {}",
+        trace.display()
+    );
+    let text = String::from_utf8(output.stdout)?;
+    let lines: Vec<Vec<Value>> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+        .collect::<Result<_>>()?;
+    ensure!(
+        lines.len() == all.len(),
+        "the trace processor answered: {text}"
+    );
+    Ok(answers(&lines))
+}
+
+fn number(row: &Value, name: &str) -> u64 {
+    let value = &row[name];
+    let text = value.as_str().and_then(|text| text.parse().ok());
+    value.as_u64().or(text).unwrap_or(0)
+}
+
+fn answers(lines: &[Vec<Value>]) -> Answers {
+    let texts = |rows: &[Value], name: &str| -> Vec<String> {
+        let texts = rows.iter().filter_map(|row| row[name].as_str());
+        texts.map(str::to_owned).collect()
+    };
+    let mut answers = Answers::default();
+    for row in &lines[0] {
+        let count = number(row, "n");
+        answers.unclosed += number(row, "unclosed");
+        match row["category"].as_str() {
+            Some("hindsight.call") => answers.calls = count,
+            Some("hindsight.sample") => answers.samples = count,
+            _ => answers.events = count,
+        }
+    }
+    let errors = lines[1].iter();
+    answers.errors = errors
+        .map(|row| format!("{} {}", row["name"], number(row, "value")))
+        .collect();
+    answers.pids = lines[2].iter().map(|row| number(row, "pid")).collect();
+    if let Some(row) = lines[3].first() {
+        (answers.threads, answers.joined) = (number(row, "n"), number(row, "joined"));
+    }
+    if let Some(row) = lines[4].first() {
+        (answers.begun, answers.running) = (number(row, "n"), number(row, "running"));
+    }
+    answers.triggers = texts(&lines[5], "name");
+    answers
+}
