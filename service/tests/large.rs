@@ -65,7 +65,9 @@ fn child_with_large_rings() {
 
 #[test]
 fn one_ring_at_a_time_is_in_memory() {
-    let service = Service::start(POLICY, &["--keep-mib", "1024"]);
+    // The service reads as many rings as it has given.
+    let policy = POLICY.replace("call-rings = 64", "call-rings = 64\nrings-per-process = 2");
+    let service = Service::start(&policy, &["--keep-mib", "1024"]);
     let mut peer = Peer::start("child_with_large_rings", service.folder.path(), "large");
     peer.wait_for("joined");
     let before = status_of(service.pid(), "VmRSS");

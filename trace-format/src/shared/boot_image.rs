@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The boot image of a process, and a table with the names of its methods, which one process gives for all.
 //!
-//! A process that is killed right after its start has not written the names of its classes yet. Most methods that it has run then are
+//! A process that is killed right after its start has not written the names of its classes yet. Many methods that it has run then are
 //! those of the boot image: the classes that all processes of a device map from the same files. Their addresses differ between
 //! processes by where the image is mapped only, so the table has them relative to its begin.
 
