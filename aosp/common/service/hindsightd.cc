@@ -93,7 +93,7 @@ void OpenToAll(const char* name) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv, argv + argc);
-  // A client of the service that runs: its output is for whoever started it.
+  // With --command this program is a client of the running service: its output goes to the caller, not to the log.
   if (argc > 1 && arguments[1] == "--command") {
     return hindsightd_main(argc, argv);
   }
