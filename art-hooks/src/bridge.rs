@@ -8,7 +8,7 @@ use hindsight_codegen_core::StubSite;
 use hindsight_codegen_thumb2::Thumb2;
 use hindsight_codegen_x86_64::X86_64;
 use hindsight_runtime::rules::{Identity, NumberedRule, RuleReport, RuleState, Target};
-use hindsight_runtime::{Host, MessageLimits, ProcessIdentity, Severity};
+use hindsight_runtime::{Host, LinkedClasses, MessageLimits, ProcessIdentity, Severity};
 use hindsight_trace_format::container::Symbol;
 use hindsight_trace_format::shared::BootImage;
 
@@ -170,7 +170,7 @@ pub(crate) mod ffi {
         fn DetachControlThread();
         fn RunAtSafepoint<'a>(tid: u32, request: &mut SafepointRequest<'a>) -> bool;
         fn Symbolize<'a>(addresses: &[u64], sink: &mut SymbolSink<'a>);
-        fn NameLinkedClasses<'a>(sink: &mut SymbolSink<'a>);
+        fn NameLinkedClasses<'a>(of_boot_image: bool, sink: &mut SymbolSink<'a>);
         fn NameMethodsOfClass<'a>(klass: usize, sink: &mut SymbolSink<'a>);
         fn NameMethodsOfLoader<'a>(loader: usize, sink: &mut SymbolSink<'a>);
         fn RequestStacks(tids: &[u32], are_running: &mut [u8]);
@@ -251,8 +251,9 @@ impl Host for Art {
         ffi::Symbolize(addresses, &mut SymbolSink { named });
     }
 
-    fn name_linked_classes(&self, named: &mut dyn FnMut(Symbol)) {
-        ffi::NameLinkedClasses(&mut SymbolSink { named });
+    fn name_linked_classes(&self, which: LinkedClasses, named: &mut dyn FnMut(Symbol)) {
+        let of_boot_image = which == LinkedClasses::OfBootImage;
+        ffi::NameLinkedClasses(of_boot_image, &mut SymbolSink { named });
     }
 
     fn name_methods_of_class(&self, class: usize, named: &mut dyn FnMut(Symbol)) {

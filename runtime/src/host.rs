@@ -20,6 +20,15 @@ pub enum Severity {
     Error,
 }
 
+/// Which of the linked classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkedClasses {
+    /// Those in the boot image: many, and the same ones in each process.
+    OfBootImage,
+    /// All others: few when a process starts.
+    Others,
+}
+
 /// Limits of the watchdog of the main looper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
@@ -66,11 +75,11 @@ pub trait Host: Send + Sync + 'static {
     /// Passes the names of the methods at `addresses`, which are sorted, to `named`; addresses without a live method are left
     /// out. May take long: the host lets other threads go on meanwhile.
     fn symbolize(&self, addresses: &[u64], named: &mut dyn FnMut(Symbol));
-    /// Passes the names of all methods of all classes that are linked now to `named`, those of one class after each other. May
-    /// take long: the host lets other threads go on meanwhile. From now on the host calls
-    /// [`Recorder::class_linked`](crate::Recorder::class_linked) for each class.
-    fn name_linked_classes(&self, named: &mut dyn FnMut(Symbol)) {
-        let _ = named;
+    /// Calls `named` for each method of the classes in `which` that are linked now, class by class. May take long: the host lets
+    /// other threads go on meanwhile. From the first call on the host calls
+    /// [`Recorder::class_linked`](crate::Recorder::class_linked) for each class. The control thread makes all calls.
+    fn name_linked_classes(&self, which: LinkedClasses, named: &mut dyn FnMut(Symbol)) {
+        let _ = (which, named);
     }
     /// Passes the names of a class's methods to `named`. The class is the one given to
     /// [`Recorder::class_linked`](crate::Recorder::class_linked), which makes this call on the same thread.

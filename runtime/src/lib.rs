@@ -85,7 +85,7 @@ pub use command::{NanoscopeCommand, SnapshotOutcome};
 pub use config::{Config, ConfigError, ThreadSelection};
 pub use control::nanoscope::thread_name_command;
 pub use handshake::TracedThread;
-pub use host::{Host, MessageLimits, ProcessIdentity, Severity};
+pub use host::{Host, LinkedClasses, MessageLimits, ProcessIdentity, Severity};
 pub use panics::log_panics;
 pub use recorder::Recorder;
 pub use rewind::Rewind;

@@ -65,6 +65,16 @@ fn rings_are_granted_taken_read_and_released() {
     process.recorder.shutdown();
 }
 
+/// Those that workers call first.
+fn methods() -> impl Iterator<Item = Symbol> {
+    (0..100).map(|n| Symbol {
+        address: METHOD + 8 * n,
+        class: "Class".into(),
+        name: format!("m{n}"),
+        ..Symbol::default()
+    })
+}
+
 #[test]
 fn rings_do_not_wait_for_the_names_of_all_classes() {
     let world = World::default();
@@ -89,6 +99,37 @@ fn rings_do_not_wait_for_the_names_of_all_classes() {
         assert!(worker.is_traced() || !is_in_time);
         go.send(()).unwrap();
         assert_eq!(peer.next(), Some(FromProcess::Held { rings: 1 }));
+        until("names are written", || peer.read().are_named);
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
+fn classes_outside_the_boot_image_have_names_before_it() {
+    let world = World::default();
+    world.linked_others.lock().unwrap().extend(methods());
+    let (begins, has_begun) = channel();
+    let (go, goes_on) = channel::<()>();
+    *world.before_names.lock().unwrap() = Some(Box::new(move || {
+        begins.send(()).unwrap();
+        let _ = goes_on.recv();
+    }));
+    let (process, service) = Process::start_in(world, "trace=all,ring=16", FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let (peer, _) = service.accept();
+        peer.send(&FromService::Welcome { version: 1 });
+        peer.send(&FromService::Configure(Configuration {
+            call_rings: 1,
+            ..Configuration::default()
+        }));
+        has_begun.recv_timeout(PATIENCE).unwrap();
+        until("the thread records", || worker.is_traced());
+        worker.record(50);
+        let ended = peer.read();
+        assert_eq!((ended.symbols.len(), ended.are_named), (50, false));
+        assert!(ended.losses.is_empty(), "{:?}", ended.losses);
+        go.send(()).unwrap();
         until("names are written", || peer.read().are_named);
     });
     process.recorder.shutdown();
@@ -157,13 +198,7 @@ fn rings_that_are_taken_away_give_their_memory_back() {
 #[test]
 fn events_and_stacks_and_names_are_in_the_memory() {
     let world = World::default();
-    let linked = (0..100).map(|n| Symbol {
-        address: METHOD + 8 * n,
-        class: "Class".into(),
-        name: format!("m{n}"),
-        ..Symbol::default()
-    });
-    world.linked.lock().unwrap().extend(linked);
+    world.linked.lock().unwrap().extend(methods());
     let options = "trace=off,event-ring=12,event-spool=16";
     let (process, service) = Process::start_in(world, options, FakeService::at);
     // A zygote's child gets its name after its start.
@@ -450,6 +485,25 @@ fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
         assert_eq!(peer.next(), Some(FromProcess::Farewell));
         assert!(peer.ends());
     });
+}
+
+#[test]
+fn rings_stay_for_a_service_when_the_process_ends_by_itself() {
+    for (options, rings) in [
+        ("trace=all,ring=16", 1),
+        ("trace=off,event-ring=12,event-spool=16", 0),
+    ] {
+        let (process, service) = Process::start(options, FakeService::at);
+        std::thread::scope(|scope| {
+            let worker = Worker::start(scope, &process);
+            let (peer, ..) = service.welcome(rings, waits());
+            // More than a ring of events has, so that some are in the spool.
+            worker.record(600);
+            process.recorder.shutdown();
+            let ended = peer.read();
+            assert_eq!(numbers(&ended.rings), (1..=600).collect::<Vec<_>>());
+        });
+    }
 }
 
 #[test]

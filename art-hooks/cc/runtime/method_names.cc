@@ -21,6 +21,7 @@
 #include "class_table-inl.h"
 #include "dex/dex_file-inl.h"
 #include "dex/descriptors_names.h"
+#include "gc/heap-inl.h"
 #include "gc/scoped_gc_critical_section.h"
 #include "handle_scope-inl.h"
 #include "hindsight/compat.h"
@@ -77,13 +78,20 @@ class Slices {
   DISALLOW_COPY_AND_ASSIGN(Slices);
 };
 
-// Lists all classes. The handles keep them alive, and with them their methods.
+enum class ClassesOf { kAll, kBootImage, kOthers };
+
+// Lists classes. The handles keep them alive, and with them their methods.
 class ClassLister final : public ClassVisitor {
  public:
-  explicit ClassLister(VariableSizedHandleScope* handles) : handles_(handles) {}
+  ClassLister(VariableSizedHandleScope* handles, ClassesOf wanted)
+      : handles_(handles), wanted_(wanted), heap_(Runtime::Current()->GetHeap()) {}
 
   bool operator()(ObjPtr<mirror::Class> klass) override REQUIRES_SHARED(Locks::mutator_lock_) {
-    classes.push_back(handles_->NewHandle(klass));
+    const bool is_wanted = wanted_ == ClassesOf::kAll ||
+        heap_->ObjectIsInBootImageSpace(klass) == (wanted_ == ClassesOf::kBootImage);
+    if (is_wanted) {
+      classes.push_back(handles_->NewHandle(klass));
+    }
     return true;
   }
 
@@ -91,6 +99,8 @@ class ClassLister final : public ClassVisitor {
 
  private:
   VariableSizedHandleScope* const handles_;
+  const ClassesOf wanted_;
+  gc::Heap* const heap_;
 
   DISALLOW_COPY_AND_ASSIGN(ClassLister);
 };
@@ -206,7 +216,7 @@ const char* SourceFile(ArtMethod* method) REQUIRES_SHARED(Locks::mutator_lock_) 
   return file != nullptr ? file : "";
 }
 
-// Lists all classes.
+// Lists the classes that the lister wants.
 void ListClasses(Thread* self, ClassLister* lister) REQUIRES_SHARED(Locks::mutator_lock_) {
   {
     // No collection may run meanwhile. First, VisitClasses would wait for it at the loaders' weak references, while it
@@ -247,15 +257,18 @@ void NameMethodsOfClass(size_t klass, bridge::SymbolSink& sink) NO_THREAD_SAFETY
   }
 }
 
-void NameLinkedClasses(bridge::SymbolSink& sink) {
+void NameLinkedClasses(bool of_boot_image, bridge::SymbolSink& sink) {
   Thread* self = Thread::Current();
-  {
+  // Only the control thread comes here.
+  static bool is_told = false;
+  if (!is_told) {
     ScopedSuspendAll no_thread_runs(__FUNCTION__);
     Runtime::Current()->GetRuntimeCallbacks()->AddClassLoadCallback(GetLinkedClasses());
+    is_told = true;
   }
   ScopedObjectAccess soa(self);
   VariableSizedHandleScope handles(self);
-  ClassLister lister(&handles);
+  ClassLister lister(&handles, of_boot_image ? ClassesOf::kBootImage : ClassesOf::kOthers);
   ListClasses(self, &lister);
   Slices slices(self, NamingStep::kName, kMethodsPerSlice);
   for (Handle<mirror::Class> klass : lister.classes) {
@@ -275,7 +288,7 @@ void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink) 
   Thread* self = Thread::Current();
   ScopedObjectAccess soa(self);
   VariableSizedHandleScope handles(self);
-  ClassLister lister(&handles);
+  ClassLister lister(&handles, ClassesOf::kAll);
   ListClasses(self, &lister);
   MethodFinder finder(addresses);
   {

@@ -99,12 +99,17 @@ impl<'a> ControlThread<'a> {
     /// Executes commands until one ends the control thread, or no sender is left.
     pub(crate) fn run(&mut self, commands: &mpsc::Receiver<Command>) {
         let mut stack_requests = StackRequests::new(self.session);
-        let mut are_named = false;
+        let mut late = None;
+        self.guarded("the first names", |control| {
+            late = Some(sharing::name_first_classes(control.session));
+        });
         loop {
-            // Naming all classes takes long, and rings of calls must not wait for it.
+            // Naming the boot image takes long, and rings of calls must not wait for it.
             let until_settled = self.service.time_to_settle();
-            if until_settled.is_none() && !std::mem::replace(&mut are_named, true) {
-                self.guarded("the start", |control| sharing::complete(control.session));
+            if let Some(late) = late.take_if(|_| until_settled.is_none()) {
+                self.guarded("the start", |control| {
+                    sharing::complete(control.session, late)
+                });
             }
             let pauses = [
                 stack_requests.make_if_due(),
@@ -127,7 +132,7 @@ impl<'a> ControlThread<'a> {
         }
         self.guarded("the end of tracing", |control| {
             if control.service.end() {
-                retention::leave_calls(control.session, &mut *control.handshake);
+                retention::leave_rings(control.session, &mut *control.handshake);
             }
             retention::stop_all(control.session, &mut *control.handshake);
             #[cfg(feature = "check-balance")]

@@ -231,18 +231,21 @@ pub(crate) fn trim(session: &Session, handshake: &mut dyn Handshake) {
     }
 }
 
-/// The process ends: threads stop recording calls, and their rings stay as they are in the memory that a service has. It
-/// may be recording the process for a user.
-pub(crate) fn leave_calls(session: &Session, handshake: &mut dyn Handshake) {
+/// The process ends: threads stop recording, and their rings stay as they are in the memory that a service has. It may be
+/// recording the process for a user, or a crash may have been noted.
+pub(crate) fn leave_rings(session: &Session, handshake: &mut dyn Handshake) {
+    session.set_categories(0);
+    session.announce_categories();
     for thread in session.registry.threads() {
-        if !thread.trace().is_traced() {
-            continue;
-        }
-        if let Some(taken) = take_ring(session, handshake, &thread, &mut None) {
+        thread.trace().set_events(0);
+        let taken = take_ring(session, handshake, &thread, &mut None)
+            .or_else(|| take_events(session, handshake, &thread, &mut None));
+        if let Some(taken) = taken {
             // Its memory goes with the process.
             std::mem::forget(taken);
         }
     }
+    std::mem::forget(session.spool.take_all().0);
 }
 
 /// Takes and discards the rings of all threads. No thread gets a ring for events any more.

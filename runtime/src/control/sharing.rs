@@ -9,7 +9,7 @@ use hindsight_trace_format::protocol::FromProcess;
 
 use crate::clock;
 use crate::control::snapshot::ISA;
-use crate::host::ProcessIdentity;
+use crate::host::{LinkedClasses, ProcessIdentity};
 use crate::session::Session;
 use crate::shared::{Facts, SharedMemory};
 
@@ -52,20 +52,45 @@ pub(crate) fn name_process(
     identity
 }
 
-/// Adds the counter's rate, which may take 20 ms, and names all classes that are linked now. Other threads go on meanwhile.
-pub(crate) fn complete(session: &Session) {
+/// Names the classes outside the boot image that are linked when the process starts. A service may have the names of the boot
+/// image's methods from another process; then each method of this one has a name from now on. Returns the symbols that found no
+/// room: the service gives more only after it has configured the process.
+pub(crate) fn name_first_classes(session: &Session) -> Vec<Symbol> {
+    match session.shared() {
+        Some(shared) => name_linked_classes(session, shared, LinkedClasses::Others),
+        None => Vec::new(),
+    }
+}
+
+/// Names the classes of the boot image, writes the symbols in `late`, which found no room before, and adds the counter's rate,
+/// which may take 20 ms. Other threads go on meanwhile.
+pub(crate) fn complete(session: &Session, mut late: Vec<Symbol>) {
     let Some(shared) = session.shared() else {
         return;
     };
-    // First: without it no time can be told.
+    late.extend(name_linked_classes(
+        session,
+        shared,
+        LinkedClasses::OfBootImage,
+    ));
+    name_late_classes(session, shared, &late);
+    shared.set_named();
+    if let Some(link) = session.link() {
+        link.mention(&FromProcess::Named);
+    }
+    // Last: a reader of an ended process's memory can measure the rate itself.
     shared.set_rate(clock::clocks_since(session.started).ticks_per_second);
-    name_linked_classes(session, shared);
 }
 
-fn name_linked_classes(session: &Session, shared: &SharedMemory) {
+/// Writes the names of these classes as far as there is room, and does not wait. Returns the symbols of the other classes.
+fn name_linked_classes(
+    session: &Session,
+    shared: &SharedMemory,
+    which: LinkedClasses,
+) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = Vec::new();
     let (room, mut is_late) = (shared.room(), false);
-    session.host.name_linked_classes(&mut |symbol| {
+    session.host.name_linked_classes(which, &mut |symbol| {
         let is_other = symbols
             .last()
             .is_some_and(|last| last.class != symbol.class);
@@ -81,8 +106,18 @@ fn name_linked_classes(session: &Session, shared: &SharedMemory) {
         symbols.push(symbol);
     });
     mark_ambiguous(session, &mut symbols);
+    if !is_late && room.has(ROOM_AT_ONCE) {
+        shared.add_methods(0, &symbols);
+        symbols.clear();
+    }
+    symbols
+}
+
+/// Writes these symbols; waits for the service's answer when there is no room.
+fn name_late_classes(session: &Session, shared: &SharedMemory, symbols: &[Symbol]) {
+    let room = shared.room();
     let mut is_given = true;
-    for symbols in in_classes(&symbols) {
+    for symbols in in_classes(symbols) {
         // A service that gives nothing is waited for once; then these names are missing, and counted.
         if is_given && !room.has(ROOM_AT_ONCE) {
             room.need(ROOM_AT_ONCE);
@@ -93,10 +128,6 @@ fn name_linked_classes(session: &Session, shared: &SharedMemory) {
             is_given = room.wait_for(ROOM_AT_ONCE, PATIENCE);
         }
         shared.add_methods(0, symbols);
-    }
-    shared.set_named();
-    if let Some(link) = session.link() {
-        link.mention(&FromProcess::Named);
     }
 }
 

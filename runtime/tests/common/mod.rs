@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hindsight_runtime::{
-    clock, set_stubs, Config, ConfigError, Host, ProcessIdentity, Recorder, Severity, StubTable,
-    Stubs, ThreadWords, TracedThread,
+    clock, set_stubs, Config, ConfigError, Host, LinkedClasses, ProcessIdentity, Recorder,
+    Severity, StubTable, Stubs, ThreadWords, TracedThread,
 };
 use hindsight_trace_format::container::Symbol;
 use hindsight_trace_format::shared::BootImage;
@@ -73,9 +73,11 @@ pub(crate) struct World {
     pub(crate) before_safepoint: Mutex<Option<BeforeSafepoint>>,
     /// Methods that share their address with another.
     pub(crate) ambiguous: Mutex<Vec<u64>>,
-    /// The methods of classes that are linked when the recorder starts.
+    /// The methods of classes outside the boot image that are linked when the recorder starts.
+    pub(crate) linked_others: Mutex<Vec<Symbol>>,
+    /// The methods of the boot image's classes.
     pub(crate) linked: Mutex<Vec<Symbol>>,
-    /// Runs once, before the linked classes are named.
+    /// Runs once, before the boot image's classes are named.
     pub(crate) before_names: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The methods of the loader with this number.
     pub(crate) loaders: Mutex<HashMap<usize, Vec<Symbol>>>,
@@ -170,7 +172,11 @@ impl Host for FakeHost {
         }
     }
 
-    fn name_linked_classes(&self, named: &mut dyn FnMut(Symbol)) {
+    fn name_linked_classes(&self, which: LinkedClasses, named: &mut dyn FnMut(Symbol)) {
+        if which == LinkedClasses::Others {
+            lock(&self.0.linked_others).drain(..).for_each(named);
+            return;
+        }
         let before = lock(&self.0.before_names).take();
         if let Some(before) = before {
             before();

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::mem::offset_of;
+use std::time::Duration;
 
 use crate::container::{ClockSample, StackGeneration, StackNode, Stacks, Strings, Symbol};
 use crate::methods::MethodAddresses;
@@ -168,6 +169,11 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
     /// The counter's name, as in `Clocks::source`.
     pub fn source(&self) -> &str {
         &self.ended.source
+    }
+
+    /// How long after `now` the counter's rate can be told, at most 20 ms: see [`Ended::time_to_rate`].
+    pub fn time_to_rate(&self, now: &ClockSample) -> Duration {
+        self.ended.time_to_rate(now)
     }
 
     /// What the kernel says about the process counts, not the process's own account.

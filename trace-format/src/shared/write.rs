@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::io::{self, Seek, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::container::{
     ClockSample, Clocks, Consent, Contents, Limit, Losses, ProcessFacts, RingContents, SectionKind,
@@ -59,11 +60,22 @@ impl Ending {
     }
 }
 
+/// Two samples of the clocks that are so far apart tell the counter's rate. As the runtime: an error of 1 µs is 50 ppm of it.
+const LEAST_NS: u64 = 20_000_000;
+
 impl Ended {
+    /// How long after `now` the counter's rate can be told: zero, unless the process started less than 20 ms before, and did not
+    /// know the rate.
+    pub fn time_to_rate(&self, now: &ClockSample) -> Duration {
+        if self.ticks_per_second != 0 {
+            return Duration::ZERO;
+        }
+        let passed = now.monotonic_ns.saturating_sub(self.started.monotonic_ns);
+        Duration::from_nanos(LEAST_NS.saturating_sub(passed))
+    }
+
     /// The counter's rate, ticks per second: as the process knew it, or from two samples that are far enough apart.
     fn rate(&self, now: Option<&ClockSample>) -> Result<u64, EndingError> {
-        /// As the runtime: an error of 1 µs is 50 ppm of it.
-        const LEAST_NS: u64 = 20_000_000;
         if self.ticks_per_second != 0 {
             return Ok(self.ticks_per_second);
         }
@@ -236,5 +248,32 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
         };
         rest.limit_by(&mut limit);
         Ok(rest.write_rest(writer)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_a_young_process_can_be_told_later() {
+        let at = |ms: u64| ClockSample {
+            counter: 3_000_000 * ms,
+            monotonic_ns: 1_000_000 * ms,
+            ..ClockSample::default()
+        };
+        let mut ended = Ended {
+            started: at(100),
+            ..Ended::default()
+        };
+        assert_eq!(ended.time_to_rate(&at(105)), Duration::from_millis(15));
+        assert!(matches!(
+            ended.rate(Some(&at(105))),
+            Err(EndingError::NoRate)
+        ));
+        assert_eq!(ended.time_to_rate(&at(120)), Duration::ZERO);
+        assert_eq!(ended.rate(Some(&at(120))).unwrap(), 3_000_000_000);
+        ended.ticks_per_second = 5;
+        assert_eq!(ended.time_to_rate(&at(105)), Duration::ZERO);
     }
 }

@@ -48,9 +48,9 @@ rust::Str ObstacleToLockFree();
 // loader gets no name.
 void Symbolize(rust::Slice<const uint64_t> addresses, bridge::SymbolSink& sink);
 
-// Adds the names of all methods of all classes that are linked to `sink`. From now on the recorder is told of each class that is
-// linked (bridge::class_linked).
-void NameLinkedClasses(bridge::SymbolSink& sink);
+// Adds the names of all methods of the classes that are linked to `sink`: of those in the boot image, or of all others. From the
+// first call on the recorder is told of each class that is linked (bridge::class_linked).
+void NameLinkedClasses(bool of_boot_image, bridge::SymbolSink& sink);
 
 // Adds the names of all methods of the class with a Handle at this address to `sink`. The calling thread is Runnable.
 void NameMethodsOfClass(size_t klass, bridge::SymbolSink& sink);
