@@ -245,14 +245,14 @@ fn processes(json: &str) -> Vec<Process> {
     parts.filter_map(one).collect()
 }
 
-/// Numbers of reports that were written, in an answer to `report`.
+/// Numbers of reports that were written, in an answer to `report`: a line of JSON for each process, whose first field is the number.
 fn reports(text: &str) -> Vec<u64> {
-    let lines = text.lines().filter(|line| line.ends_with(": written"));
-    let number = |line: &str| {
-        let rest = line.strip_prefix("report ")?;
-        rest.split(' ').next()?.parse().ok()
-    };
-    lines.filter_map(number).collect()
+    let lines = text
+        .lines()
+        .filter(|line| line.ends_with(",\"problem\":null}"));
+    lines
+        .filter_map(|line| number_field(line, "report"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -269,8 +269,12 @@ mod tests {
             pid: 12,
         };
         assert_eq!(processes(json), [expected]);
-        let text = "report 7 of a (pid 12): written\nreport 8 of b: the process ended first\n";
+        let text =
+            "{\"report\":7,\"process\":\"a \\\"report\\\":9\",\"pid\":12,\"problem\":null}\n\
+            {\"report\":8,\"process\":\"b\",\"pid\":13,\"problem\":\"the process ended first\"}\n\
+            {\"report\":null,\"process\":\"c\",\"pid\":14,\"problem\":\"it got no ring\"}\n";
         assert_eq!(reports(text), [7]);
+        assert!(reports("report 7 of a (pid 12): written\n").is_empty());
         let about = about("{\"detector\":\"killed\",\"boottime_ns\":99,\"x\":1}");
         assert_eq!((about.detector.as_str(), about.boottime_ns), ("killed", 99));
         assert_eq!(text_field("{\"detector\":\"cut", "detector"), None);

@@ -111,15 +111,25 @@ fn a_user_of_the_device_has_a_choice_of_its_own() {
     assert_eq!(chosen(&service, "consent set summary user 11"), "summary");
     service.kill();
     service.start_again();
-    let levels = &shown(&service)["levels"];
-    let level = |user: &str| levels[user].as_str().unwrap().to_owned();
+    let show = shown(&service);
+    assert_eq!(show["others"], "full");
+    let level = |user: &str| show["levels"][user].as_str().unwrap().to_owned();
     assert_eq!(
         [level("0"), level("10"), level("11")],
         ["full", "none", "summary"]
     );
     // For everybody: nobody's choice is left.
     assert_eq!(chosen(&service, "consent withdraw"), "none");
-    assert_eq!(shown(&service)["choices"]["users"], serde_json::json!({}));
+    let show = shown(&service);
+    assert_eq!(show["choices"]["users"], serde_json::json!({}));
+    assert_eq!(show["others"], "none");
+    // The first user's own choice is not the others'.
+    assert_eq!(chosen(&service, "consent set full user 0"), "full");
+    let show = shown(&service);
+    assert_eq!(
+        (&show["levels"]["0"], &show["others"]),
+        (&"full".into(), &"none".into())
+    );
 }
 
 #[test]

@@ -6,11 +6,12 @@ mod common;
 use std::os::unix::fs::FileExt;
 
 use hindsight_service::os::{Real, System};
+use hindsight_trace_format::protocol::{FromProcess, Hello};
 use hindsight_trace_format::shared::{Crash, CrashKind, CrashNote, Header};
 
 use common::{
-    as_child, hello, image, memory, parents_line, read_trace, say, signal, Connection, Peer,
-    Service, POLICY,
+    as_child, hello, image, memory, parents_line, read_trace, say, signal, wait_for, Connection,
+    Peer, Service, POLICY,
 };
 
 const CALLS: u64 = 100;
@@ -25,7 +26,9 @@ fn child_that_joins_and_waits() {
     let connection = Connection::join(&folder, &hello(&name), &memory);
     connection.wait_for_welcome();
     say("joined");
-    parents_line();
+    if parents_line().contains("farewell") {
+        assert!(connection.send(&FromProcess::Farewell));
+    }
 }
 
 #[test]
@@ -86,6 +89,48 @@ fn a_killed_process_leaves_a_report() {
     let uid = unsafe { libc::geteuid() };
     let expected = (pid, uid, "com.example.killed".to_owned(), CALLS as usize);
     assert_eq!(read_trace(&trace), expected);
+}
+
+#[test]
+fn a_farewell_is_heard_though_the_process_was_told_something_meanwhile() {
+    let service = Service::start(&POLICY.replace("call-rings = 64", "call-rings = 1"), &[]);
+    let folder = service.folder.path();
+    let memory = memory(&image("com.example.next", CALLS));
+    let background = Hello {
+        is_foreground: false,
+        ..hello("com.example.next")
+    };
+    let next = Connection::join(folder, &background, &memory);
+    next.wait_for_welcome();
+    let mut peer = joined(&service, "com.example.left");
+    let pid = peer.pid();
+    let rings_of_peer = || {
+        let status = service.status();
+        let all = status["engine"]["processes"].as_array()?.clone();
+        let peer = all.into_iter().find(|process| process["pid"] == pid)?;
+        peer["rings_granted"].as_u64()
+    };
+    wait_for("the process has a ring", || {
+        rings_of_peer().filter(|n| *n == 1)
+    });
+    signal(service.pid(), libc::SIGSTOP);
+    // First: the service takes the ring of the process back, before it reads what that one has said.
+    assert!(next.send(&FromProcess::Foreground {
+        is_foreground: true,
+        tid: 1,
+    }));
+    peer.tell("farewell");
+    assert!(peer.wait());
+    signal(service.pid(), libc::SIGCONT);
+    wait_for("the process is forgotten", || match rings_of_peer() {
+        None => Some(()),
+        Some(_) => None,
+    });
+    let reports = service.reports();
+    assert!(
+        reports.iter().all(|report| report["pid"] != pid),
+        "{reports:?}"
+    );
 }
 
 #[test]

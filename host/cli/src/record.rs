@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context as _, Result};
 use clap::Args;
-use hindsight_control::{adb_command, Device, DeviceError};
+use hindsight_control::{adb_command, Device, DeviceError, ProcessReport};
 use hindsight_export::Format;
 
 use crate::device::{pull_one, Which};
@@ -83,20 +83,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         stop(serial, package)?;
         wait_until_ended(&device, package)?;
     }
-    let lines = record(&device, package, arguments.time, || match restarts {
+    let reports = record(&device, package, arguments.time, || match restarts {
         Some(serial) => start(serial, package),
         None => Ok(()),
     })?;
-    let (mut kept, mut problems) = (Vec::new(), Vec::new());
-    for line in lines.iter().flat_map(|line| line.lines()) {
-        match report_number(line) {
-            Some(number) => kept.push(number),
-            None => problems.push(line.to_owned()),
+    for report in &reports {
+        if report.written().is_none() {
+            anstream::eprintln!("note: {report}");
         }
     }
-    for problem in &problems {
-        anstream::eprintln!("note: {problem}");
-    }
+    let kept: Vec<u64> = reports.iter().filter_map(ProcessReport::written).collect();
     ensure!(!kept.is_empty(), "nothing was recorded");
     let output = arguments
         .output
@@ -113,12 +109,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The number in a line of the service: `report 3 of com.example (pid 7): written`.
-fn report_number(line: &str) -> Option<u64> {
-    let rest = line.strip_prefix("report ")?;
-    let (number, rest) = rest.split_once(' ')?;
-    rest.ends_with(": written").then_some(number.parse().ok()?)
-}
+/// What the service says at the end of a recording.
+type Answer = Result<Vec<ProcessReport>, DeviceError>;
 
 /// Asks the service to record, and calls `begun` once it does. Returns its answer. A service that ends meanwhile, and is started
 /// again, is asked for the rest of the time.
@@ -127,7 +119,7 @@ fn record(
     package: &str,
     seconds: u64,
     begun: impl FnOnce() -> Result<()>,
-) -> Result<Vec<String>> {
+) -> Result<Vec<ProcessReport>> {
     /// The service is back within this time, or not at all.
     const BACK: Duration = Duration::from_secs(60);
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -139,7 +131,7 @@ fn record(
         let (sender, answer) = mpsc::channel();
         let (asked, name) = (device.clone(), package.to_owned());
         std::thread::spawn(move || {
-            let answer = asked.ask(&format!("record {name} {left}"), "", left);
+            let answer = asked.ask_for_reports(&format!("record {name} {left}"), left);
             // The receiver is gone after an error.
             let _ = sender.send(answer);
         });
@@ -171,8 +163,8 @@ fn record(
 fn wait_until_begun(
     device: &Device,
     package: &str,
-    answer: &mpsc::Receiver<Result<Vec<String>, DeviceError>>,
-) -> Result<Option<Result<Vec<String>, DeviceError>>> {
+    answer: &mpsc::Receiver<Answer>,
+) -> Result<Option<Answer>> {
     loop {
         match answer.recv_timeout(Duration::from_millis(20)) {
             Ok(answer) => return Ok(Some(answer)),
@@ -295,10 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_told_from_problems() {
-        assert_eq!(report_number("report 3 of a (pid 7): written"), Some(3));
-        assert_eq!(report_number("report 3 of a (pid 7): it ended first"), None);
-        assert_eq!(report_number("a (pid 7): it got no ring"), None);
+    fn further_files_have_the_number_of_their_report() {
         let second = numbered(Path::new("/x/a.hindsight"), 7);
         assert_eq!(second, Path::new("/x/a-7.hindsight"));
     }

@@ -42,10 +42,13 @@ case "$line" in
   *"'record' 'com.example.notes' '1'"*)
     printf 'ok\n'
     # A process that is there when the recording begins is in it, with what it did before it was killed.
-    if test -e "$folder/stopped" && ! test -e "$folder/gone"; then printf 'report 4 of com.example.notes (pid 6): written\n'; fi
+    if test -e "$folder/stopped" && ! test -e "$folder/gone"; then echo '{"report":4,"process":"com.example.notes","pid":6,"problem":null}'; fi
     touch "$folder/recording"
     for n in $(seq 1200); do test -e "$folder/started" && break; sleep 0.1; done
-    printf 'report 3 of com.example.notes (pid 7): written\ncom.example.notes:x (pid 9): it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps\n' ;;
+    echo '{"report":3,"process":"com.example.notes","pid":7,"problem":null}'
+    echo '{"report":null,"process":"com.example.notes:x","pid":9,"problem":"it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps"}' ;;
+  *"'record' 'com.example.before' '5'"*) printf 'ok\nreport 3 of com.example.before (pid 7): written\n' ;;
+  *"'report' 'com.example.notes'"*) printf 'ok\n%s\n' '{"report":3,"process":"com.example.notes","pid":7,"problem":null}' ;;
   *"'record' 'com.example.bank' '5'"*) printf 'error "com.example.bank" is not recorded: the policy is off for it (enabled), or there is no consent: '"'consent show'"' tells\n' ;;
   *"'record' 'com.example.old' '5'"*) printf '/system/bin/sh: hindsightd: not found\n' ;;
   *"'remove' '3'"*) printf 'adb: no devices/emulators found\n' >&2; exit 1 ;;
@@ -213,6 +216,11 @@ fn errors_of_adb_and_of_devices_without_the_service_are_told() {
     lab.run(&["record", "-a", "com.example.old"])
         .failure()
         .stderr(has("has no hindsightd"));
+    let older = lab.run(&["record", "-a", "com.example.before"]).failure();
+    older.stderr(has("of different versions").and(has("device reports")));
+    lab.run(&["device", "report", "com.example.notes"])
+        .success()
+        .stdout("report 3 of com.example.notes (pid 7): written\n");
     lab.run(&["record", "-a", "com.example.bank"])
         .failure()
         .stderr(has("no consent"));

@@ -129,6 +129,14 @@ pub enum DeviceError {
     /// The service refused a command.
     #[error("{0}")]
     Refused(String),
+    /// The answer has another form: the service is of another version.
+    #[error("{place}: the answer '{answer}' is not understood: this program and hindsightd are of different versions; use the program of the ROM's checkout. Reports that are written stay on the device: 'hindsight device reports'")]
+    OtherVersion {
+        /// Where.
+        place: String,
+        /// A line of it.
+        answer: String,
+    },
     /// A report came only in part.
     #[error("report {report} was cut: {copied} of {wanted} bytes came; try again")]
     Cut {

@@ -16,6 +16,7 @@
 
 mod device;
 mod error;
+mod process_report;
 mod rules;
 mod rules_file;
 mod socket;
@@ -23,6 +24,7 @@ mod status;
 
 pub use device::{adb_command, Device};
 pub use error::{DeviceError, Error};
+pub use process_report::ProcessReport;
 pub use rules::AddedRules;
 pub use rules_file::{Access, AddedRule, BranchRule, FieldRule};
 pub use socket::ControlSocket;

@@ -12,12 +12,12 @@
 //! | `policy check -` | `ok` if the text after the line is a policy; nothing changes |
 //! | `switch off`, `switch on` | `ok`: recording is switched off, also after a restart, or on again |
 //! | `dump` | `ok`, and the service's state as lines for people, to be attached to a bug report by hand |
-//! | `record PACKAGE SECONDS` | `ok`, and the reports, one a line, after so long: all processes of the package get rings until then |
+//! | `record PACKAGE SECONDS` | `ok`, and a line of JSON for each process, after so long: all processes of the package get rings until then |
 //! | `consent show` | `ok`, and the choices that hold, as JSON |
 //! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |
 //! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |
 //! | `preview ID` | `ok`, and what may leave the device of a report: exactly the text, and the hash of a trace |
-//! | `report PROCESS REASON` | `ok`, and what came of it |
+//! | `report PROCESS REASON` | `ok`, and a line of JSON for each process of this name or id |
 //! | `watch ID` | `ok`, and `report ID` of the newest report, once there is one with a higher number; without a time limit |
 //!
 //! The uploader has a socket of its own, which serves these three only:

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::consent::{Choice, Choices, Whose, CHOICES};
+use crate::consent::{Choice, Choices, Whose, CHOICES, USERS_END};
 use crate::engine::Now;
 use crate::policy::Level;
 use crate::report::Job;
@@ -116,12 +116,18 @@ impl Consent {
             format!("\"{user}\":\"{}\"", level.name())
         });
         let levels: Vec<String> = levels.collect();
+        // Of any user without a choice of their own: there are more users than may have one.
+        let other = (0..USERS_END).find(|user| !person.agreed_by_user.contains_key(user));
+        let others = other.map_or(Level::None, |user| {
+            rules.level(person, user * UIDS_OF_A_USER)
+        });
         format!(
-            "{{\"user_type\":\"{}\",\"region\":{},\"choices\":{},\"levels\":{{{}}}}}",
+            "{{\"user_type\":\"{}\",\"region\":{},\"choices\":{},\"levels\":{{{}}},\"others\":\"{}\"}}",
             person.user.name(),
             quoted(&person.region),
             self.in_force.to_json(),
-            levels.join(",")
+            levels.join(","),
+            others.name()
         )
     }
 

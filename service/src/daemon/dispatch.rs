@@ -8,13 +8,14 @@ use hindsight_trace_format::shared::{Crash, ReadLimits};
 
 use crate::consent::Choices;
 use crate::engine::{About, Action, Connection, Event, Now, Peer, Report};
+use crate::json;
 
 use super::decide::Decide;
 use super::limits::{Allowance, Limits};
 
 /// Carries actions out.
 pub trait Outlet {
-    /// Sends a message. False: the other side does not read, or is gone.
+    /// Sends a message. False: the other side does not read. If it is gone, its hang-up tells so when all is read that it has said.
     fn send(&mut self, connection: Connection, message: &FromService) -> bool;
     /// The crash that the process has noted in its memory, if there is one.
     fn crash(&self, connection: Connection) -> Option<Crash> {
@@ -42,8 +43,8 @@ pub trait Outlet {
     fn remove(&mut self, connection: Connection);
     /// [`Event::Woke`] is wanted at this time.
     fn wake_at(&mut self, at: Option<u64>);
-    /// Answers a request.
-    fn answer(&mut self, reply: u64, result: Result<String, String>);
+    /// Answers a request by lines, or an error.
+    fn answer(&mut self, reply: u64, result: Result<Vec<String>, String>);
     /// Saves the engine's state, before any report that is written later.
     fn save(&mut self, state: String);
     /// A report has this number: the next service must not use it.
@@ -398,7 +399,10 @@ impl<D: Decide> Dispatcher<D> {
                 Action::Forget { connection } => self.forget(connection, outlet),
                 Action::SaveLimits(text) => outlet.save(text),
                 Action::WakeAt(at) => outlet.wake_at(at),
-                Action::Answer { reply, result } => outlet.answer(reply, result),
+                Action::Answer { reply, result } => {
+                    let lines = result.map(|all| all.iter().map(json::to_string).collect());
+                    outlet.answer(reply, lines);
+                }
                 Action::Log(line) => outlet.log(line),
             }
         }

@@ -92,12 +92,16 @@ impl Outlet for Rim {
             return false;
         };
         let packet = message.encode();
-        let sent = send_packet(socket.as_fd(), &packet, None);
-        if sent == Sent::Full {
-            let pid = link.map_or(0, |link| link.process.peer.pid);
-            self.log(format!("process {pid} is disconnected: it does not read"));
+        match send_packet(socket.as_fd(), &packet, None) {
+            Sent::Bytes(length) => length == packet.len(),
+            // What it has said before, a farewell perhaps, is not read yet; its hang-up comes after that.
+            Sent::Gone => true,
+            Sent::Full => {
+                let pid = link.map_or(0, |link| link.process.peer.pid);
+                self.log(format!("process {pid} is disconnected: it does not read"));
+                false
+            }
         }
-        sent == Sent::Bytes(packet.len())
     }
 
     fn crash(&self, connection: Connection) -> Option<Crash> {
@@ -176,8 +180,8 @@ impl Outlet for Rim {
         self.wake_at = at;
     }
 
-    fn answer(&mut self, reply: u64, result: Result<String, String>) {
-        self.answer_client(reply, result.map(|text| vec![text]), None);
+    fn answer(&mut self, reply: u64, result: Result<Vec<String>, String>) {
+        self.answer_client(reply, result, None);
     }
 
     fn save(&mut self, state: String) {

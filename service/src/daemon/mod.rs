@@ -9,10 +9,14 @@ mod limits;
 mod links;
 mod log;
 mod looking;
+mod parts;
+mod requests;
+mod saved;
 mod serve;
 
 pub use decide::{Decide, Decider};
 pub use dispatch::{Dispatcher, Memory, Outlet, Verdict};
 pub use limits::Limits;
 pub use log::Log;
-pub use serve::{Daemon, Parts, StartError};
+pub use parts::{Parts, StartError};
+pub use serve::Daemon;

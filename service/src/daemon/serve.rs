@@ -9,28 +9,23 @@ use std::sync::Arc;
 
 use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
 
-use crate::commands::{Commands, Patience, Request, Watchers, FIRST_UPLOADER};
-use crate::consent::Allowed;
-use crate::engine::{Asked, Connection, Event, Now, Report};
+use crate::commands::{Commands, Watchers, FIRST_UPLOADER};
+use crate::engine::{Connection, Event};
 use crate::os::{
     accept, check_memory, own_uid, receive_packet, Interest, Packet, Poll, PressureLevel,
     PressureTriggers, Ready, Signals, Stall, System, Timer,
 };
-use crate::report::{Done, Job, Outcome, Worker};
-use crate::store::{State, Store};
+use crate::report::Worker;
 
 use super::consent::Consent;
 use super::decide::Decide;
 use super::dispatch::{Dispatcher, Memory, Outlet, Verdict};
-use super::limits::Limits;
 use super::links::{Link, Rim};
-use super::log::Log;
 use super::looking::Looking;
+use super::parts::{Parts, StartError};
+use super::requests::Requests;
+use super::saved::Saved;
 
-/// Name of the policy in the store that a client has loaded.
-const POLICY: &str = "policy";
-/// Name of the recording switch in the store: there only if it is off.
-const SWITCH: &str = "switch";
 /// Packets of one process, and new connections, before the others get their turn.
 const PACKETS_A_TURN: usize = 8;
 const CONNECTIONS_A_TURN: usize = 16;
@@ -57,42 +52,11 @@ fn client_token(client: u64) -> u64 {
     KIND_CLIENT << KIND_SHIFT | client
 }
 
-/// What the daemon is made of.
-pub struct Parts<D> {
-    /// Decides.
-    pub engine: D,
-    /// The system.
-    pub system: Arc<dyn System>,
-    /// The reports.
-    pub store: Store,
-    /// Where processes connect: a listening socket of packets.
-    pub listener: OwnedFd,
-    /// Where clients connect: a listening socket of a stream.
-    pub commands: Option<OwnedFd>,
-    /// Where the uploader connects, a listening socket of a stream, and its user id.
-    pub uploads: Option<(OwnedFd, u32)>,
-    /// Signals that end the service.
-    pub signals: Option<Signals>,
-    /// Limits of processes.
-    pub limits: Limits,
-    /// Limits of clients.
-    pub patience: Patience,
-    /// The log.
-    pub log: Log,
-}
-
-/// Why the service does not start.
-#[derive(Debug, thiserror::Error)]
-#[error("the system has no {0} for the service: {1}")]
-pub struct StartError(&'static str, io::Error);
-
 /// The service.
 pub struct Daemon<D> {
     dispatcher: Dispatcher<D>,
     rim: Rim,
-    consent: Consent,
-    /// The policy that was loaded last cannot be read: nothing is recorded or uploaded until another one is loaded.
-    is_policy_lost: bool,
+    requests: Requests,
     system: Arc<dyn System>,
     worker: Worker,
     timer: Timer,
@@ -100,13 +64,10 @@ pub struct Daemon<D> {
     /// No descriptor was left for a connection; it is tried again then.
     accept_again: Option<u64>,
     signals: Option<Signals>,
-    pressure: Option<PressureTriggers>,
+    /// The kernel's triggers hold as long as they are open.
+    _pressure: Option<PressureTriggers>,
     level: PressureLevel,
     looking: Looking,
-    started: Now,
-    reports: usize,
-    bytes: u64,
-    watchers: Watchers,
 }
 
 impl<D: Decide> Daemon<D> {
@@ -150,9 +111,7 @@ impl<D: Decide> Daemon<D> {
             watch(triggers.descriptor(Stall::Some), SOME, Interest::Exception)?;
             watch(triggers.descriptor(Stall::Full), FULL, Interest::Exception)?;
         }
-        let saved = store.load_state(POLICY);
-        // A damaged file says that there was a switch.
-        let is_switched_off = !matches!(store.load_state(SWITCH), State::Missing);
+        let saved = Saved::load(&mut store);
         let mut rim = Rim {
             poll,
             links: BTreeMap::new(),
@@ -172,11 +131,7 @@ impl<D: Decide> Daemon<D> {
         let mut dispatcher = Dispatcher::new(engine, limits);
         let consent = Consent::begin(&mut store, &mut rim.log, now);
         dispatcher.choose(now, consent.choices(), &mut rim);
-        let is_policy_lost = load_saved(&mut dispatcher, saved, now, &mut rim);
-        if is_switched_off {
-            rim.log("recording is switched off: 'switch on' ends that".to_owned());
-            dispatcher.switch(now, false, &mut rim);
-        }
+        let is_policy_lost = saved.put_in_force(&mut dispatcher, now, &mut rim);
         // An interrupted service may have left reports that a choice before its end does not allow.
         consent.enforce(&dispatcher, &mut rim);
         let (reports, bytes) = (store.reports().count(), store.total_bytes());
@@ -189,21 +144,24 @@ impl<D: Decide> Daemon<D> {
         Ok(Daemon {
             dispatcher,
             rim,
-            consent,
-            is_policy_lost,
+            requests: Requests {
+                consent,
+                is_policy_lost,
+                started: now,
+                knows_pressure: pressure.is_some(),
+                reports,
+                bytes,
+                watchers: Watchers::new(newest.unwrap_or(0)),
+            },
             system,
             worker,
             timer,
             listener: Some(listener),
             accept_again: None,
             signals: parts.signals,
-            pressure,
+            _pressure: pressure,
             level: PressureLevel::default(),
             looking: Looking::default(),
-            started: now,
-            reports,
-            bytes,
-            watchers: Watchers::new(newest.unwrap_or(0)),
         })
     }
 
@@ -254,10 +212,8 @@ impl<D: Decide> Daemon<D> {
         if self.accept_again.is_some_and(|at| at <= now.boottime_ns) {
             self.accept_again = None;
             if let Some(listener) = &self.listener {
-                let _ = self
-                    .rim
-                    .poll
-                    .add(listener.as_fd(), LISTENER, Interest::Read);
+                let poll = &self.rim.poll;
+                let _ = poll.add(listener.as_fd(), LISTENER, Interest::Read);
             }
         }
         if self.rim.wake_at.is_some_and(|at| at <= now.boottime_ns) {
@@ -469,214 +425,9 @@ impl<D: Decide> Daemon<D> {
         };
         let request = commands.ready(self.rim.now, client, has_ended, &self.rim.poll);
         if let Some(request) = request {
-            self.request(client, request);
+            self.requests
+                .request(client, request, &mut self.dispatcher, &mut self.rim);
         }
-    }
-
-    fn request(&mut self, client: u64, request: Request) {
-        match request {
-            Request::Status => {
-                let status = self.status();
-                self.rim.answer_client(client, Ok(vec![status]), None);
-            }
-            Request::Reports => self.rim.ask_store(client, Job::List { client }),
-            Request::Get(report) => {
-                let allowed = Box::new(self.dispatcher.engine().allowed());
-                let job = Job::Open {
-                    client,
-                    allowed,
-                    report,
-                };
-                self.rim.ask_store(client, job);
-            }
-            Request::Remove(report) => self.rim.ask_store(client, Job::Remove { client, report }),
-            Request::PolicyFile(path) => {
-                self.rim.ask_store(client, Job::ReadPolicy { client, path });
-            }
-            Request::Watch(after) => {
-                if let Some(answer) = self.watchers.wait(client, after) {
-                    self.rim.answer_client(client, answer, None);
-                }
-            }
-            Request::PolicyText(text) => self.load_policy(client, Some(text)),
-            Request::PolicyDefault => self.load_policy(client, None),
-            Request::Preview(report) => {
-                let allowed = Box::new(self.dispatcher.engine().allowed());
-                let job = Job::Preview {
-                    client,
-                    allowed,
-                    report,
-                };
-                self.rim.ask_store(client, job);
-            }
-            Request::NextUpload => self.next_upload(client, None),
-            Request::StillUpload { report, kind } => {
-                if let Some(allowed) = self.allowed_upload(client) {
-                    let job = Job::StillUpload {
-                        client,
-                        allowed,
-                        report,
-                        kind,
-                    };
-                    self.rim.ask_store(client, job);
-                }
-            }
-            Request::Uploaded { report, kind } => {
-                let job = Job::Uploaded {
-                    client,
-                    report,
-                    kind,
-                };
-                self.rim.ask_store(client, job);
-            }
-            Request::Consent => {
-                let line = self.consent.show(&self.dispatcher);
-                self.rim.answer_client(client, Ok(vec![line]), None);
-            }
-            Request::Choose {
-                whose,
-                level,
-                ends_others,
-            } => {
-                let choice = (whose, level, ends_others);
-                self.consent
-                    .choose(client, choice, &mut self.dispatcher, &mut self.rim);
-            }
-            Request::PolicyShow => {
-                let text = self.dispatcher.engine().policy_text();
-                let lines = text.lines().map(str::to_owned).collect();
-                self.rim.answer_client(client, Ok(lines), None);
-            }
-            Request::PolicyCheck(text) => {
-                let checked = crate::policy::Policy::parse(&text);
-                let result = checked.map(|_| Vec::new()).map_err(|e| e.to_string());
-                self.rim.answer_client(client, result, None);
-            }
-            Request::Switch { is_on } => self.switch(client, is_on),
-            Request::Dump => {
-                let mut lines = self.dump();
-                lines.extend(self.dispatcher.engine().dump());
-                self.rim.answer_client(client, Ok(lines), None);
-            }
-            Request::Record { package, seconds } => self.dispatcher.push(Event::Asked {
-                reply: client,
-                what: Asked::Record { package, seconds },
-            }),
-            Request::Report { process, reason } => self.dispatcher.push(Event::Asked {
-                reply: client,
-                what: Asked::Report { process, reason },
-            }),
-        }
-    }
-
-    /// What is allowed. `None`: nothing is uploaded while nothing is recorded, and the client is told so.
-    fn allowed_upload(&mut self, client: u64) -> Option<Box<Allowed>> {
-        if self.is_policy_lost {
-            let line = "nothing the policy is lost: load it again, or say 'policy default'";
-            self.rim
-                .answer_client(client, Ok(vec![line.to_owned()]), None);
-            return None;
-        }
-        let allowed = Box::new(self.dispatcher.engine().allowed());
-        if !allowed.policy.enabled {
-            let line = "nothing the switch is off, or the policy has 'enabled = false'".to_owned();
-            self.rim.answer_client(client, Ok(vec![line]), None);
-            return None;
-        }
-        Some(allowed)
-    }
-
-    fn next_upload(&mut self, client: u64, admitted: Option<Report>) {
-        let Some(allowed) = self.allowed_upload(client) else {
-            return;
-        };
-        let job = Job::NextUpload {
-            client,
-            allowed,
-            admitted,
-        };
-        self.rim.ask_store(client, job);
-    }
-
-    /// A report may leave, if the limit of uploads allows one more.
-    fn admit_upload(&mut self, client: u64, report: Report) {
-        // It would count, and not be handed out.
-        if self.allowed_upload(client).is_none() {
-            return;
-        }
-        let now = self.rim.now;
-        match self.dispatcher.admit_upload(now, &mut self.rim) {
-            Ok(()) => self.next_upload(client, Some(report)),
-            Err(why) => {
-                let line = format!("nothing {why}");
-                self.rim.answer_client(client, Ok(vec![line]), None);
-            }
-        }
-    }
-
-    /// Puts a policy in force, and keeps it for the next service.
-    fn load_policy(&mut self, client: u64, text: Option<String>) {
-        let now = self.rim.now;
-        let loaded = self
-            .dispatcher
-            .load_policy(now, text.as_deref(), &mut self.rim);
-        if let Err(message) = loaded {
-            return self.rim.answer_client(client, Err(message), None);
-        }
-        self.is_policy_lost = false;
-        let job = Job::Save {
-            name: POLICY,
-            text,
-            client,
-        };
-        // Before the answer, so that no report is left then which the policy does not allow.
-        self.consent.enforce(&self.dispatcher, &mut self.rim);
-        self.rim.jobs.push_back(job);
-    }
-
-    /// The recording switch: holds at once, and is kept for the next service.
-    fn switch(&mut self, client: u64, is_on: bool) {
-        let now = self.rim.now;
-        self.dispatcher.switch(now, is_on, &mut self.rim);
-        let job = Job::Save {
-            name: SWITCH,
-            text: (!is_on).then(|| "off".to_owned()),
-            client,
-        };
-        self.rim.jobs.push_back(job);
-    }
-
-    /// What the engine does not know.
-    fn dump(&self) -> Vec<String> {
-        let up_ns = self.rim.now.boottime_ns - self.started.boottime_ns;
-        vec![
-            format!(
-                "hindsightd {}, running for {} s",
-                env!("CARGO_PKG_VERSION"),
-                up_ns / 1_000_000_000
-            ),
-            format!(
-                "store: {} reports, {} KiB; {} wait for the disk",
-                self.reports,
-                self.bytes >> 10,
-                self.rim.waiting_reports
-            ),
-        ]
-    }
-
-    fn status(&self) -> String {
-        let (processes, joined) = self.dispatcher.counts();
-        let up_ns = self.rim.now.boottime_ns - self.started.boottime_ns;
-        format!(
-            "{{\"service\":\"{}\",\"up_s\":{},\"processes\":{processes},\"connected\":{joined},\"pressure_known\":{},\"store\":{{\"reports\":{},\"bytes\":{},\"waiting\":{}}},\"engine\":{}}}",
-            env!("CARGO_PKG_VERSION"),
-            up_ns / 1_000_000_000,
-            self.pressure.is_some(),
-            self.reports,
-            self.bytes,
-            self.rim.waiting_reports,
-            self.dispatcher.engine().status(),
-        )
     }
 
     fn give_job(&mut self) {
@@ -690,73 +441,8 @@ impl<D: Decide> Daemon<D> {
     fn disk_ready(&mut self) {
         self.worker.waker().acknowledge();
         while let Some(done) = self.worker.take_done() {
-            self.job_done(done);
+            self.requests
+                .job_done(done, &mut self.dispatcher, &mut self.rim);
         }
     }
-
-    fn job_done(&mut self, done: Done) {
-        (self.reports, self.bytes) = (done.reports, done.bytes);
-        for line in done.log {
-            self.rim.log(line);
-        }
-        match done.outcome {
-            Outcome::Nothing => {}
-            Outcome::Written { report, is_kept } => {
-                self.rim.waiting_reports -= 1;
-                self.dispatcher.push(Event::Written { report, is_kept });
-                if is_kept {
-                    let (clients, line) = self.watchers.kept(report);
-                    for client in clients {
-                        self.rim.answer_client(client, Ok(vec![line.clone()]), None);
-                    }
-                }
-            }
-            Outcome::Chosen { result, .. } => {
-                self.consent
-                    .saved(result, &mut self.dispatcher, &mut self.rim);
-            }
-            Outcome::Answer { client, result } => self.rim.answer_client(client, result, None),
-            Outcome::Opened { client, file, json } => {
-                self.rim.answer_client(client, Ok(vec![json]), Some(file));
-            }
-            Outcome::Candidate { client, report } => self.admit_upload(client, report),
-            Outcome::Policy { client, result } => match result {
-                Ok(text) => self.load_policy(client, Some(text)),
-                Err(message) => self.rim.answer_client(client, Err(message), None),
-            },
-        }
-    }
-}
-
-/// Holds while the policy that a client has loaded is lost.
-const NO_POLICY: &str =
-    "# The policy that was loaded last cannot be read: load it again, or say 'policy default'.
-version = 1
-enabled = false
-";
-
-/// Puts the policy in force that a client has loaded into a service before this one. True: it is lost. It may have forbidden what
-/// the policy of the start allows, so that nothing is recorded.
-fn load_saved<D: Decide>(
-    dispatcher: &mut Dispatcher<D>,
-    saved: State,
-    now: Now,
-    rim: &mut Rim,
-) -> bool {
-    let problem = match saved {
-        State::Missing => None,
-        State::Damaged(why) => Some(why),
-        State::Found(text) => dispatcher.load_policy(now, Some(&text), rim).err(),
-    };
-    let Some(why) = problem else {
-        return false;
-    };
-    let what = "the policy that was loaded last is lost, so that nothing is recorded or uploaded";
-    let remedy = "load it again, or say 'policy default'";
-    rim.log(format!("{what}: {why}; {remedy}"));
-    if let Err(e) = dispatcher.load_policy(now, Some(NO_POLICY), rim) {
-        rim.log(format!("the policy that records nothing: {e}"));
-        dispatcher.switch(now, false, rim);
-    }
-    true
 }

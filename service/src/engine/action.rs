@@ -4,8 +4,34 @@
 use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::protocol::{FromService, TriggerSeverity};
 use hindsight_trace_format::shared::ReadLimits;
+use serde::Serialize;
 
 use super::event::{Connection, Report};
+
+/// What came of a process that was to leave a report: a line of the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessReport {
+    /// Number of the report; `None`: none was begun.
+    pub report: Option<Report>,
+    /// The process's name.
+    pub process: String,
+    /// Its id.
+    pub pid: u32,
+    /// Why there is no report, for people; `None`: it is written.
+    pub problem: Option<String>,
+}
+
+impl ProcessReport {
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let ProcessReport { process, pid, .. } = self;
+        let problem = self.problem.as_deref().unwrap_or("written");
+        match self.report {
+            Some(report) => format!("report {report} of {process} (pid {pid}): {problem}"),
+            None => format!("{process} (pid {pid}): {problem}"),
+        }
+    }
+}
 
 /// What a report is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,8 +106,8 @@ pub enum Action {
     Answer {
         /// Whose.
         reply: u64,
-        /// What came of it: text for people.
-        result: Result<String, String>,
+        /// What came of it, if there is a report at least; else why not, with the remedy.
+        result: Result<Vec<ProcessReport>, String>,
     },
     /// Write a line into the service's log.
     Log(String),

@@ -8,7 +8,7 @@ use hindsight_trace_format::shared::{MAX_SHARED_BYTES, SHARED_VERSION};
 
 use super::action::Action;
 use super::event::{Connection, Peer, Report};
-use super::process::{Link, Pending, Process, Stage, Symptom};
+use super::process::{Label, Link, Pending, Process, Stage, Symptom};
 use super::state::{Outcome, State, ANSWER_NS};
 use super::text;
 use crate::policy::Recording;
@@ -21,7 +21,7 @@ const UNFINISHED: &str = "unfinished";
 /// An earlier connection of the same process.
 #[derive(Debug, Default)]
 struct Earlier {
-    label: String,
+    label: Label,
     recency_ns: Option<u64>,
     crashed_ns: Option<u64>,
     anr_ns: Option<u64>,
@@ -50,16 +50,16 @@ impl State {
                     self.count(Outcome::NoAnswer);
                     self.tell(&earlier.label, pending.report, Outcome::NoAnswer);
                 }
-                self.refuse(
-                    connection,
-                    &format!("{} (pid {})", text::line(&hello.name), peer.pid),
-                    reason,
-                );
+                let label = Label {
+                    name: text::line(&hello.name),
+                    pid: peer.pid,
+                };
+                self.refuse(connection, &label, reason);
             }
         }
     }
 
-    fn refuse(&mut self, connection: Connection, label: &str, reason: String) {
+    fn refuse(&mut self, connection: Connection, label: &Label, reason: String) {
         /// So many are shown.
         const LAST: usize = 8;
         self.refused_processes = self.refused_processes.saturating_add(1);

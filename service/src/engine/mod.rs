@@ -37,7 +37,7 @@ mod state;
 mod status;
 mod text;
 
-pub use action::{About, Action};
+pub use action::{About, Action, ProcessReport};
 pub use event::{Asked, Connection, Event, Finding, Now, Peer, Pressure, Report};
 pub use handle::Engine;
 pub(crate) use recordings::SECONDS as RECORDING_SECONDS;

@@ -1,12 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A traced process, as the service knows it.
 
+use std::fmt;
+
 use hindsight_trace_format::protocol::{Configuration, DetectorRule, Trigger, TriggerSeverity};
 use hindsight_trace_format::shared::ReadLimits;
 
 use super::event::{Peer, Report};
 use super::text;
 use crate::policy::Recording;
+
+/// Which process, in lines for people and tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Label {
+    pub(super) name: String,
+    pub(super) pid: u32,
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.name, self.pid)
+    }
+}
 
 /// Whether the process can be told anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,8 +216,10 @@ impl Process {
         }
     }
 
-    /// For people.
-    pub(super) fn label(&self) -> String {
-        format!("{} (pid {})", self.name, self.peer.pid)
+    pub(super) fn label(&self) -> Label {
+        Label {
+            name: self.name.clone(),
+            pid: self.peer.pid,
+        }
     }
 }

@@ -8,7 +8,7 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 
 use super::action::Action;
 use super::event::{Connection, Report};
-use super::process::{Link, Process, Stage, Symptom};
+use super::process::{Label, Link, Process, Stage, Symptom};
 use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
 use super::requests::NO_LEVEL;
 use super::state::State;
@@ -111,27 +111,24 @@ impl State {
         let all = self.processes.iter();
         let found =
             all.filter(|(_, p)| p.link == Link::Connected && is_of(&recording.package, &p.name));
-        let found: Vec<(Connection, String, Recording, bool)> = found
+        let found: Vec<(Connection, Label, Recording, bool)> = found
             .map(|(connection, p)| (*connection, p.label(), p.recording, p.may_hold != 0))
             .collect();
         let mut reports = Vec::new();
         for (connection, label, said, has_rings) in found {
             if said.level == Level::None {
                 let why = format!("nothing is recorded of it: {NO_LEVEL}");
-                self.replies
-                    .note(recording.reply, format!("{label}: {why}"));
+                self.replies.note(recording.reply, label, &why);
             } else if said.rings == 0 {
                 let why = "the policy allows it no ring of calls: raise rings in its exception, or rings-per-process";
-                self.replies
-                    .note(recording.reply, format!("{label}: {why}"));
+                self.replies.note(recording.reply, label, why);
             } else if has_rings {
                 let report = self.asked_of(connection, RECORDED, "recorded on request");
                 self.replies.also(recording.reply, report);
                 reports.push(report);
             } else {
                 let why = "it got no ring of calls: raise budget-mib or call-rings in the policy, or close other traced apps";
-                self.replies
-                    .note(recording.reply, format!("{label}: {why}"));
+                self.replies.note(recording.reply, label, why);
             }
         }
         let nothing = format!(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers that wait for reports.
 
-use super::action::Action;
+use super::action::{Action, ProcessReport};
 use super::event::Report;
+use super::process::Label;
 
 /// The most requests that wait.
 pub(super) const MAX_REQUESTS: usize = 16;
@@ -15,8 +16,7 @@ const OPEN: Report = 0;
 struct Request {
     reply: u64,
     waiting: Vec<Report>,
-    lines: Vec<String>,
-    has_files: bool,
+    lines: Vec<ProcessReport>,
 }
 
 /// All requests that wait.
@@ -35,7 +35,6 @@ impl Replies {
             reply,
             waiting: reports,
             lines: Vec::new(),
-            has_files: false,
         });
     }
 
@@ -53,10 +52,15 @@ impl Replies {
         }
     }
 
-    /// A line of the answer to an open request.
-    pub(super) fn note(&mut self, reply: u64, line: String) {
+    /// A process leaves no report for an open request.
+    pub(super) fn note(&mut self, reply: u64, process: Label, problem: &str) {
         if let Some(request) = self.find(reply) {
-            request.lines.push(line);
+            request.lines.push(ProcessReport {
+                report: None,
+                process: process.name,
+                pid: process.pid,
+                problem: Some(problem.to_owned()),
+            });
         }
     }
 
@@ -67,11 +71,15 @@ impl Replies {
         if !request.waiting.is_empty() {
             return None;
         }
-        if request.lines.is_empty() {
-            request.lines.push(nothing);
-        }
         let at = self.0.iter().position(|request| request.reply == reply)?;
-        Some(self.0.remove(at).answer())
+        let request = self.0.remove(at);
+        Some(match request.lines.is_empty() {
+            true => Action::Answer {
+                reply,
+                result: Err(nothing),
+            },
+            false => request.answer(),
+        })
     }
 
     fn find(&mut self, reply: u64) -> Option<&mut Request> {
@@ -82,17 +90,19 @@ impl Replies {
     pub(super) fn tell(
         &mut self,
         report: Report,
-        process: &str,
+        process: &Label,
         problem: Option<&str>,
     ) -> Vec<Action> {
         for request in &mut self.0 {
             let before = request.waiting.len();
             request.waiting.retain(|waiting| *waiting != report);
             if request.waiting.len() < before {
-                let outcome = problem.unwrap_or("written");
-                let line = format!("report {report} of {process}: {outcome}");
-                request.lines.push(line);
-                request.has_files |= problem.is_none();
+                request.lines.push(ProcessReport {
+                    report: Some(report),
+                    process: process.name.clone(),
+                    pid: process.pid,
+                    problem: problem.map(str::to_owned),
+                });
             }
         }
         let (over, waiting) = std::mem::take(&mut self.0)
@@ -106,10 +116,12 @@ impl Replies {
 
 impl Request {
     fn answer(self) -> Action {
-        let text = self.lines.join("\n");
+        let has_files = self.lines.iter().any(|line| line.problem.is_none());
+        let texts = || -> Vec<String> { self.lines.iter().map(ProcessReport::text).collect() };
+        let problems = (!has_files).then(|| texts().join("; "));
         Action::Answer {
             reply: self.reply,
-            result: if self.has_files { Ok(text) } else { Err(text) },
+            result: problems.map_or(Ok(self.lines), Err),
         }
     }
 }

@@ -11,7 +11,7 @@ use hindsight_trace_format::protocol::{
 
 use super::action::{About, Action};
 use super::event::{Connection, Pressure, Report};
-use super::process::{Link, Pending, Stage, Symptom};
+use super::process::{Label, Link, Pending, Stage, Symptom};
 use super::state::{Outcome, State, ANSWER_NS};
 
 impl State {
@@ -237,7 +237,7 @@ impl State {
     }
 
     /// Answers the requests that wait for this report.
-    pub(super) fn tell(&mut self, process: &str, report: Report, outcome: Outcome) {
+    pub(super) fn tell(&mut self, process: &Label, report: Report, outcome: Outcome) {
         let problem = Some(outcome.text()).filter(|_| outcome != Outcome::Kept);
         let answers = self.replies.tell(report, process, problem);
         self.actions.extend(answers);

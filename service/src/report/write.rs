@@ -99,10 +99,17 @@ impl WriteJob {
             SharedReader::new(&*self.memory, filter, self.limits).map_err(|e| failed(&e))?;
         reader.set_boot_names(names);
         reader.set_process(self.peer.pid, self.peer.uid);
+        let mut now = system.sample(reader.source());
+        let too_early = now.as_ref().map(|now| reader.time_to_rate(now));
+        if let Some(left) = too_early.filter(|left| !left.is_zero()) {
+            // The process has lived for less than 20 ms. Only this thread waits, which writes reports.
+            std::thread::sleep(left);
+            now = system.sample(reader.source());
+        }
         let ending = Ending {
             reason: self.about.reason.clone(),
             raised_by: self.about.tid,
-            now: system.sample(reader.source()),
+            now,
             ended_boottime_ns: match self.has_ended {
                 true => self.about.at_boottime_ns,
                 false => 0,

@@ -98,7 +98,7 @@ impl Outlet for Links {
 
     fn wake_at(&mut self, _: Option<u64>) {}
 
-    fn answer(&mut self, reply: u64, _: Result<String, String>) {
+    fn answer(&mut self, reply: u64, _: Result<Vec<String>, String>) {
         assert!(self.asked.remove(&reply), "an answer that nobody waits for");
     }
 

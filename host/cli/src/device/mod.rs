@@ -165,7 +165,9 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         }
         Command::Report { process, reason } => {
             let reason = reason.replace(['\n', '\r'], " ");
-            print(look, &ask(&format!("report {process} {reason}"))?)
+            let reports = device.ask_for_reports(&format!("report {process} {reason}"), 0)?;
+            let lines: Vec<String> = reports.iter().map(ToString::to_string).collect();
+            print(look, &lines)
         }
         Command::Switch { way } => ask(&format!("switch {way}")).map(drop).map_err(Into::into),
         Command::Consent { words } => print(look, &ask(&format!("consent {}", words.join(" ")))?),

@@ -304,8 +304,10 @@ impl Checker {
             }
             Action::Answer { reply, result } => {
                 assert!(!self.answers.contains(reply), "answered twice");
-                let (Ok(text) | Err(text)) = result;
-                assert!(!text.is_empty());
+                match result {
+                    Ok(lines) => assert!(lines.iter().any(|line| line.problem.is_none())),
+                    Err(text) => assert!(!text.is_empty() && !text.contains('\n')),
+                }
                 self.answers.push(*reply);
             }
             Action::Log(line) => assert!(!line.contains('\n')),

@@ -4,7 +4,7 @@
 use hindsight_trace_format::protocol::FromProcess;
 
 use super::support::*;
-use crate::engine::{Action, Asked, Event};
+use crate::engine::{Action, Asked, Event, ProcessReport};
 
 fn record(bench: &mut Bench, reply: u64, package: &str, seconds: u32) -> Vec<Action> {
     let package = package.to_owned();
@@ -12,7 +12,7 @@ fn record(bench: &mut Bench, reply: u64, package: &str, seconds: u32) -> Vec<Act
     bench.handle(Event::Asked { reply, what })
 }
 
-fn answers(actions: &[Action]) -> Vec<(u64, Result<&str, &str>)> {
+fn answers(actions: &[Action]) -> Vec<(u64, Result<&[ProcessReport], &str>)> {
     let answer = |action| match action {
         &Action::Answer { reply, ref result } => {
             Some((reply, result.as_deref().map_err(String::as_str)))
@@ -43,8 +43,7 @@ fn a_recorded_package_gets_all_rings_and_leaves_a_report() {
     bench.answer_all();
     bench.taken(2, 1);
     let actions = bench.handle(kept(1));
-    let expected = "report 1 of com.example.notes (pid 102): written";
-    assert_eq!(answers(&actions), [(7, Ok(expected))]);
+    assert_eq!(answers(&actions), [(7, Ok(&[written(1, 102)][..]))]);
     bench.answer_all();
     assert!(bench.engine.status().recordings.is_empty());
     assert_eq!(bench.rings(2), (0, 0));
@@ -74,16 +73,15 @@ fn a_process_that_ends_meanwhile_leaves_its_rings() {
             bench.said(1, FromProcess::Farewell);
         }
         let actions = bench.handle(ended(1));
-        let written = writes(&actions);
-        assert_eq!(written.len(), 1);
-        assert_eq!(written[0].2, "recorded");
+        let begun = writes(&actions);
+        assert_eq!(begun.len(), 1);
+        assert_eq!(begun[0].2, "recorded");
         assert!(
             answers(&bench.handle(kept(1))).is_empty(),
             "others may come"
         );
         let actions = bench.wake();
-        let expected = "report 1 of com.example.notes (pid 101): written";
-        assert_eq!(answers(&actions), [(7, Ok(expected))]);
+        assert_eq!(answers(&actions), [(7, Ok(&[written(1, 101)][..]))]);
     }
 }
 

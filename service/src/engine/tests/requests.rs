@@ -2,7 +2,7 @@
 use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerSeverity};
 
 use super::support::*;
-use crate::engine::{Action, Asked, Event};
+use crate::engine::{Action, Asked, Event, ProcessReport};
 
 fn ask(bench: &mut Bench, reply: u64, process: &str) -> Vec<Action> {
     let what = Asked::Report {
@@ -12,7 +12,7 @@ fn ask(bench: &mut Bench, reply: u64, process: &str) -> Vec<Action> {
     bench.handle(Event::Asked { reply, what })
 }
 
-fn answer(actions: &[Action]) -> (u64, Result<&str, &str>) {
+fn answer(actions: &[Action]) -> (u64, Result<&[ProcessReport], &str>) {
     let answers = actions.iter().filter_map(|action| match action {
         Action::Answer { reply, result } => {
             Some((*reply, result.as_deref().map_err(String::as_str)))
@@ -42,9 +42,11 @@ fn a_request_is_answered_when_all_its_reports_are_over() {
     };
     assert!(bench.said(2, nothing).is_empty());
     let actions = bench.handle(kept(1));
-    let expected = "report 2 of com.example.notes (pid 102): the process has recorded nothing\n\
-                    report 1 of com.example.notes (pid 101): written";
-    assert_eq!(answer(&actions), (7, Ok(expected)));
+    let nothing = ProcessReport {
+        problem: Some("the process has recorded nothing".into()),
+        ..written(2, 102)
+    };
+    assert_eq!(answer(&actions), (7, Ok(&[nothing, written(1, 101)][..])));
 
     assert_eq!(ask(&mut bench, 8, "103"), [take(3, 3)]);
     bench.taken(3, 3);

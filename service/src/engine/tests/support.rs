@@ -8,7 +8,7 @@ use hindsight_trace_format::protocol::{
 };
 use hindsight_trace_format::shared::SHARED_VERSION;
 
-use crate::engine::{Action, Connection, Engine, Event, Facts, Now, Peer};
+use crate::engine::{Action, Connection, Engine, Event, Facts, Now, Peer, ProcessReport};
 use crate::limits::Limiter;
 use crate::policy::{Level, Person, Policy, UserType};
 
@@ -289,4 +289,14 @@ pub(super) fn seen(lines: &str) -> Bench {
     bench.foreground(1, true);
     bench.answer_all();
     bench
+}
+
+/// The line about a report of an app that is written.
+pub(super) fn written(report: u64, pid: u32) -> ProcessReport {
+    ProcessReport {
+        report: Some(report),
+        process: "com.example.notes".into(),
+        pid,
+        problem: None,
+    }
 }

@@ -251,7 +251,7 @@ impl CaseApp<'_> {
         let asked = format!("report {pid} the case asks whether there is anything");
         let answer = self.device.service.ask(&asked)?;
         ensure!(
-            answer.iter().any(|line| line.contains("written")),
+            answer.iter().any(|line| line.contains("\"problem\":null")),
             "the app has recorded nothing: {answer:?}"
         );
         self.device.until_written(pid)

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What clients ask for, and what the disk's thread has done for them.
+
+use crate::commands::{Request, Watchers};
+use crate::consent::Allowed;
+use crate::engine::{Asked, Event, Now, Report};
+use crate::report::{Done, Job, Outcome};
+
+use super::consent::Consent;
+use super::decide::Decide;
+use super::dispatch::{Dispatcher, Outlet};
+use super::links::Rim;
+use super::saved::{POLICY, SWITCH};
+
+/// What requests need beside the engine and the disk.
+pub(super) struct Requests {
+    pub(super) consent: Consent,
+    /// The policy that was loaded last cannot be read: nothing is recorded or uploaded until another one is loaded.
+    pub(super) is_policy_lost: bool,
+    /// When the service was started.
+    pub(super) started: Now,
+    /// The system tells of a shortage of memory.
+    pub(super) knows_pressure: bool,
+    /// Reports in the store.
+    pub(super) reports: usize,
+    /// Bytes in the store.
+    pub(super) bytes: u64,
+    pub(super) watchers: Watchers,
+}
+
+impl Requests {
+    /// Does what a client asks for, or has it done; the answer follows.
+    pub(super) fn request<D: Decide>(
+        &mut self,
+        client: u64,
+        request: Request,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        match request {
+            Request::Status => {
+                let status = self.status(dispatcher, rim);
+                rim.answer_client(client, Ok(vec![status]), None);
+            }
+            Request::Reports => rim.ask_store(client, Job::List { client }),
+            Request::Get(report) => {
+                let allowed = Box::new(dispatcher.engine().allowed());
+                let job = Job::Open {
+                    client,
+                    allowed,
+                    report,
+                };
+                rim.ask_store(client, job);
+            }
+            Request::Remove(report) => rim.ask_store(client, Job::Remove { client, report }),
+            Request::PolicyFile(path) => {
+                rim.ask_store(client, Job::ReadPolicy { client, path });
+            }
+            Request::Watch(after) => {
+                if let Some(answer) = self.watchers.wait(client, after) {
+                    rim.answer_client(client, answer, None);
+                }
+            }
+            Request::PolicyText(text) => self.load_policy(client, Some(text), dispatcher, rim),
+            Request::PolicyDefault => self.load_policy(client, None, dispatcher, rim),
+            Request::Preview(report) => {
+                let allowed = Box::new(dispatcher.engine().allowed());
+                let job = Job::Preview {
+                    client,
+                    allowed,
+                    report,
+                };
+                rim.ask_store(client, job);
+            }
+            Request::NextUpload => self.next_upload(client, None, dispatcher, rim),
+            Request::StillUpload { report, kind } => {
+                if let Some(allowed) = self.allowed_upload(client, dispatcher, rim) {
+                    let job = Job::StillUpload {
+                        client,
+                        allowed,
+                        report,
+                        kind,
+                    };
+                    rim.ask_store(client, job);
+                }
+            }
+            Request::Uploaded { report, kind } => {
+                let job = Job::Uploaded {
+                    client,
+                    report,
+                    kind,
+                };
+                rim.ask_store(client, job);
+            }
+            Request::Consent => {
+                let line = self.consent.show(dispatcher);
+                rim.answer_client(client, Ok(vec![line]), None);
+            }
+            Request::Choose {
+                whose,
+                level,
+                ends_others,
+            } => {
+                let choice = (whose, level, ends_others);
+                self.consent.choose(client, choice, dispatcher, rim);
+            }
+            Request::PolicyShow => {
+                let text = dispatcher.engine().policy_text();
+                let lines = text.lines().map(str::to_owned).collect();
+                rim.answer_client(client, Ok(lines), None);
+            }
+            Request::PolicyCheck(text) => {
+                let checked = crate::policy::Policy::parse(&text);
+                let result = checked.map(|_| Vec::new()).map_err(|e| e.to_string());
+                rim.answer_client(client, result, None);
+            }
+            Request::Switch { is_on } => self.switch(client, is_on, dispatcher, rim),
+            Request::Dump => {
+                let mut lines = self.dump(rim);
+                lines.extend(dispatcher.engine().dump());
+                rim.answer_client(client, Ok(lines), None);
+            }
+            Request::Record { package, seconds } => dispatcher.push(Event::Asked {
+                reply: client,
+                what: Asked::Record { package, seconds },
+            }),
+            Request::Report { process, reason } => dispatcher.push(Event::Asked {
+                reply: client,
+                what: Asked::Report { process, reason },
+            }),
+        }
+    }
+
+    /// What is allowed. `None`: nothing is uploaded while nothing is recorded, and the client is told so.
+    fn allowed_upload<D: Decide>(
+        &mut self,
+        client: u64,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) -> Option<Box<Allowed>> {
+        if self.is_policy_lost {
+            let line = "nothing the policy is lost: load it again, or say 'policy default'";
+            rim.answer_client(client, Ok(vec![line.to_owned()]), None);
+            return None;
+        }
+        let allowed = Box::new(dispatcher.engine().allowed());
+        if !allowed.policy.enabled {
+            let line = "nothing the switch is off, or the policy has 'enabled = false'".to_owned();
+            rim.answer_client(client, Ok(vec![line]), None);
+            return None;
+        }
+        Some(allowed)
+    }
+
+    fn next_upload<D: Decide>(
+        &mut self,
+        client: u64,
+        admitted: Option<Report>,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        let Some(allowed) = self.allowed_upload(client, dispatcher, rim) else {
+            return;
+        };
+        let job = Job::NextUpload {
+            client,
+            allowed,
+            admitted,
+        };
+        rim.ask_store(client, job);
+    }
+
+    /// A report may leave, if the limit of uploads allows one more.
+    fn admit_upload<D: Decide>(
+        &mut self,
+        client: u64,
+        report: Report,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        // It would count, and not be handed out.
+        if self.allowed_upload(client, dispatcher, rim).is_none() {
+            return;
+        }
+        let now = rim.now;
+        match dispatcher.admit_upload(now, rim) {
+            Ok(()) => self.next_upload(client, Some(report), dispatcher, rim),
+            Err(why) => {
+                let line = format!("nothing {why}");
+                rim.answer_client(client, Ok(vec![line]), None);
+            }
+        }
+    }
+
+    /// Puts a policy in force, and keeps it for the next service.
+    fn load_policy<D: Decide>(
+        &mut self,
+        client: u64,
+        text: Option<String>,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        let now = rim.now;
+        let loaded = dispatcher.load_policy(now, text.as_deref(), rim);
+        if let Err(message) = loaded {
+            return rim.answer_client(client, Err(message), None);
+        }
+        self.is_policy_lost = false;
+        let job = Job::Save {
+            name: POLICY,
+            text,
+            client,
+        };
+        // Before the answer, so that no report is left then which the policy does not allow.
+        self.consent.enforce(dispatcher, rim);
+        rim.jobs.push_back(job);
+    }
+
+    /// The recording switch: holds at once, and is kept for the next service.
+    fn switch<D: Decide>(
+        &mut self,
+        client: u64,
+        is_on: bool,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        let now = rim.now;
+        dispatcher.switch(now, is_on, rim);
+        let job = Job::Save {
+            name: SWITCH,
+            text: (!is_on).then(|| "off".to_owned()),
+            client,
+        };
+        rim.jobs.push_back(job);
+    }
+
+    /// What the engine does not know.
+    fn dump(&self, rim: &Rim) -> Vec<String> {
+        let up_ns = rim.now.boottime_ns - self.started.boottime_ns;
+        vec![
+            format!(
+                "hindsightd {}, running for {} s",
+                env!("CARGO_PKG_VERSION"),
+                up_ns / 1_000_000_000
+            ),
+            format!(
+                "store: {} reports, {} KiB; {} wait for the disk",
+                self.reports,
+                self.bytes >> 10,
+                rim.waiting_reports
+            ),
+        ]
+    }
+
+    fn status<D: Decide>(&self, dispatcher: &Dispatcher<D>, rim: &Rim) -> String {
+        let (processes, joined) = dispatcher.counts();
+        let up_ns = rim.now.boottime_ns - self.started.boottime_ns;
+        format!(
+            "{{\"service\":\"{}\",\"up_s\":{},\"processes\":{processes},\"connected\":{joined},\"pressure_known\":{},\"store\":{{\"reports\":{},\"bytes\":{},\"waiting\":{}}},\"engine\":{}}}",
+            env!("CARGO_PKG_VERSION"),
+            up_ns / 1_000_000_000,
+            self.knows_pressure,
+            self.reports,
+            self.bytes,
+            rim.waiting_reports,
+            dispatcher.engine().status(),
+        )
+    }
+
+    /// A job of the disk's thread has ended: who waits for it is told.
+    pub(super) fn job_done<D: Decide>(
+        &mut self,
+        done: Done,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        (self.reports, self.bytes) = (done.reports, done.bytes);
+        for line in done.log {
+            rim.log(line);
+        }
+        match done.outcome {
+            Outcome::Nothing => {}
+            Outcome::Written { report, is_kept } => {
+                rim.waiting_reports -= 1;
+                dispatcher.push(Event::Written { report, is_kept });
+                if is_kept {
+                    let (clients, line) = self.watchers.kept(report);
+                    for client in clients {
+                        rim.answer_client(client, Ok(vec![line.clone()]), None);
+                    }
+                }
+            }
+            Outcome::Chosen { result, .. } => {
+                self.consent.saved(result, dispatcher, rim);
+            }
+            Outcome::Answer { client, result } => rim.answer_client(client, result, None),
+            Outcome::Opened { client, file, json } => {
+                rim.answer_client(client, Ok(vec![json]), Some(file));
+            }
+            Outcome::Candidate { client, report } => {
+                self.admit_upload(client, report, dispatcher, rim)
+            }
+            Outcome::Policy { client, result } => match result {
+                Ok(text) => self.load_policy(client, Some(text), dispatcher, rim),
+                Err(message) => rim.answer_client(client, Err(message), None),
+            },
+        }
+    }
+}
