@@ -8,22 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{lab, open};
+use common::{lab, open, program};
 use hindsight_decoder::Trace;
 use hindsight_lab::device::{Device, Service};
 use hindsight_lab::{Execution, Framework};
-
-/// A program of the workspace, which is two folders above the test's own.
-fn program(name: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let program = own.parent().unwrap().parent().unwrap().join(name);
-    assert!(
-        program.is_file(),
-        "{} is not there: cargo build -p hindsight-service -p hindsight-cli",
-        program.display()
-    );
-    program
-}
 
 /// The app has no package here: the name of its process.
 const APP: &str = "dalvikvm64";

@@ -167,6 +167,10 @@ impl DeviceApp {
     /// # Errors
     /// If the system cannot tell.
     pub fn wait(&mut self) -> Result<ExitStatus> {
-        self.child.wait().context("wait for the app of", &self.log)
+        // Not closed before the end, as `Child::wait` does: an app whose input ends ends by itself.
+        let input = self.child.stdin.take();
+        let ended = self.child.wait();
+        drop(input);
+        ended.context("wait for the app of", &self.log)
     }
 }

@@ -19,6 +19,18 @@ pub(crate) fn tests_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
+/// A program of the workspace, which is two folders above the test's own.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let program = own.parent().unwrap().parent().unwrap().join(name);
+    assert!(
+        program.is_file(),
+        "{} is not there: cargo build -p hindsight-service -p hindsight-cli",
+        program.display()
+    );
+    program
+}
+
 /// The lab for x86-64, or for the instruction set in `HINDSIGHT_TEST_ISA`; some tests only work on x86-64.
 pub(crate) fn lab() -> Lab {
     let isa = std::env::var("HINDSIGHT_TEST_ISA").map_or(Isa::X86_64, |isa| isa.parse().unwrap());

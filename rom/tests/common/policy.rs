@@ -122,7 +122,7 @@ type app_data_file, file_type, data_file_type, core_data_file_type;
 type privapp_data_file, file_type, data_file_type, core_data_file_type;
 type method_trace_data_file, file_type, data_file_type, core_data_file_type, mlstrustedobject;
 type system_data_file, file_type, data_file_type, core_data_file_type;
-type appdomain_tmpfs, file_type; type system_server_tmpfs, file_type;
+type tmpfs; type appdomain_tmpfs, file_type; type system_server_tmpfs, file_type;
 type socket_device; type proc_pressure_mem;
 type property_socket, file_type, coredomain_socket, mlstrustedobject; type vendor_default_prop, property_type;
 ";

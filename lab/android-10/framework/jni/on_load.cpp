@@ -10,6 +10,7 @@
 namespace android {
 
 // Defined by the originals of frameworks/base.
+int register_android_net_LocalSocketImpl(JNIEnv* env);
 int register_android_os_FileObserver(JNIEnv* env);
 int register_android_os_MessageQueue(JNIEnv* env);
 int register_android_os_SystemClock(JNIEnv* env);
@@ -29,6 +30,7 @@ extern "C" JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* vm, void* /*reserved*/) {
   android::register_android_os_Trace(env);
   android::register_android_os_MessageQueue(env);
   android::register_android_os_FileObserver(env);
+  android::register_android_net_LocalSocketImpl(env);
   hindsight_lab::RegisterProcess(env);
   hindsight_lab::RegisterDisplayEventReceiver(env);
   hindsight_lab::RegisterInput(env);
