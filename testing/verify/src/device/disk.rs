@@ -137,15 +137,27 @@ impl Check<'_> {
 
     /// More reports than there may be bytes: the oldest ones go.
     fn quota(&mut self) -> Result<()> {
+        let mut largest = 0;
         for _ in 0..KILLS {
             let pid = self.kill()?;
             self.expect_report(pid, "within the quota")?;
             let bytes = folder_bytes(&self.device.store());
             self.disks.most_bytes = self.disks.most_bytes.max(bytes);
+            for report in list(&self.service)? {
+                let file = format!("{}.hindsight", report.report);
+                largest = largest.max(self.device.store().join(file).metadata()?.len());
+            }
         }
         self.disks.kept = list(&self.service)?.len() as u64;
-        if self.disks.kept != MOST_REPORTS {
-            let what = format!("{} reports where {MOST_REPORTS} may be", self.disks.kept);
+        let bytes = folder_bytes(&self.device.store());
+        // A further one would have found no room.
+        let is_full = self.disks.kept == MOST_REPORTS || bytes + largest > Disks::quota();
+        if self.disks.kept > MOST_REPORTS || !is_full {
+            let what = format!(
+                "{} reports of at most {largest} bytes where {MOST_REPORTS} of together {} may be",
+                self.disks.kept,
+                Disks::quota()
+            );
             self.disks.problems.push(what);
         }
         Ok(())

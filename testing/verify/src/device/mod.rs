@@ -41,15 +41,21 @@ pub(crate) struct Options {
     /// Number of the script; default: another one each time
     #[arg(long)]
     seed: Option<u64>,
-    /// How many apps live at a time; a quarter of them are never told to do anything
+    /// How many apps live at a time
     #[arg(long, default_value_t = 20)]
     apps: usize,
+    /// So many of them are never told to do anything; default: a quarter
+    #[arg(long, value_name = "N")]
+    quiet: Option<usize>,
     /// The script goes on until it has killed the service so many times
     #[arg(long, default_value_t = 0, value_name = "N")]
     service_kills: u64,
     /// The budget of memory, MiB
     #[arg(long, default_value_t = 4096, value_name = "N")]
     budget_mib: u64,
+    /// Leave out how long reports take and threads are held: that needs a machine that does little else
+    #[arg(long)]
+    without_times: bool,
     /// Only kill so many apps right after their start, and as many after one app has named the boot image's methods; count methods
     /// without names
     #[arg(long, value_name = "N")]
@@ -58,6 +64,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
+
+/// The most reports in a window that a policy may allow. The script leaves some to the measurements after it.
+const MOST_REPORTS: u64 = 5000;
 
 /// Reports during which pauses of threads are compared.
 const PAUSES: usize = 30;
@@ -122,11 +131,18 @@ fn all(
     options: &Options,
     seed: u64,
 ) -> Result<bool> {
-    println!(
-        "seed {seed}; the same script again: cargo xtask verify device --seconds {} --apps {} --service-kills {} --seed {seed}",
-        options.seconds, options.apps, options.service_kills
+    let quiet = options.quiet.unwrap_or(options.apps / 4);
+    anyhow::ensure!(
+        quiet < options.apps,
+        "--quiet {quiet}: with --apps {} no app is left to be told anything; name fewer",
+        options.apps
     );
-    let mut script = Script::new(device, policy.clone(), seed, options.apps)?;
+    println!(
+        "seed {seed}; the same script again: cargo xtask verify device --seconds {} --apps {} --quiet {quiet} --service-kills {} \
+         --budget-mib {} --seed {seed}",
+        options.seconds, options.apps, options.service_kills, options.budget_mib
+    );
+    let mut script = Script::new(device, policy.clone(), seed, (options.apps, quiet))?;
     script.wait_until_all_are_known()?;
     step("idle apps");
     let window = Duration::from_secs((options.seconds / 4).clamp(9, 60));
@@ -139,7 +155,8 @@ fn all(
         .apps
         .keep_last()
         .map(|pid| Observer::attach(pid, device.logs().join("strace.txt")));
-    script.run(Duration::from_secs(options.seconds), options.service_kills)?;
+    let time = Duration::from_secs(options.seconds);
+    script.run(time, options.service_kills, MOST_REPORTS * 4 / 5)?;
     device.move_clock(0)?;
     let descriptors = script.check_descriptors()?;
     let observed = match observer {
@@ -148,10 +165,17 @@ fn all(
         None => Err("no app".to_owned()),
     };
 
-    step("reports with a full ring");
-    let timing = timing::measure(device, &script.service, PAUSES).map_err(|e| format!("{e:#}"));
+    let timing = match options.without_times {
+        true => None,
+        false => {
+            step("reports with a full ring");
+            let measured = timing::measure(device, &script.service, PAUSES);
+            Some(measured.map_err(|e| format!("{e:#}")))
+        }
+    };
     step("shortage of memory");
-    let pressure = pressure::run(device, &script.service, CONFIGURATION, folder)?;
+    let text = policy_text(options.budget_mib);
+    let pressure = pressure::run(device, &script.service, &text, CONFIGURATION, folder)?;
     script.read_reports()?;
     step("full disk");
     let small = folder.join("small");
@@ -198,9 +222,9 @@ killed = "all"
 queue = 64
 
 [limits]
-device = 1000
-per-uid = 1000
-per-detector = 1000
+device = {MOST_REPORTS}
+per-uid = {MOST_REPORTS}
+per-detector = {MOST_REPORTS}
 
 [consent.end-user]
 unasked = "full"

@@ -103,8 +103,25 @@ fn stalled_us() -> Option<u64> {
     some.rsplit_once("total=")?.1.parse().ok()
 }
 
-/// `Err` in the result: this machine does not let us.
+/// With this policy's text, but that apps keep their rings when the user has left them. `Err` in the result: this machine does
+/// not let us.
 pub(super) fn run(
+    device: &Device,
+    service: &Service,
+    policy: &str,
+    configuration: &str,
+    folder: &Path,
+) -> Result<Result<Seen, String>> {
+    let file = folder.join("pressure.toml");
+    let text = policy.replace("[reports]", "[reports]\ngrace-seconds = 600");
+    std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    service.ask(&format!("policy {}", file.display()))?;
+    let seen = measure(device, service, configuration, folder);
+    service.ask("policy default")?;
+    seen
+}
+
+fn measure(
     device: &Device,
     service: &Service,
     configuration: &str,

@@ -26,7 +26,8 @@ pub(super) struct Findings {
     pub(super) descriptors: u64,
     pub(super) idle: Idle,
     pub(super) observed: Result<Observed, String>,
-    pub(super) timing: Result<Timing, String>,
+    /// `None`: that was not wanted.
+    pub(super) timing: Option<Result<Timing, String>>,
     pub(super) pressure: Result<Seen, String>,
     pub(super) disks: Result<Disks, String>,
 }
@@ -54,6 +55,12 @@ fn count(problems: u64) -> Verdict {
         0 => Verdict::Kept,
         problems => Verdict::Broken(problems),
     }
+}
+
+/// Reports that name threads without room for a ring, beyond one in 50 of all reports, or beyond two of few.
+fn too_many_without_room(totals: &Totals) -> u64 {
+    let most = (totals.reports / 50).max(2);
+    totals.reports_without_room.saturating_sub(most)
 }
 
 impl Findings {
@@ -86,10 +93,15 @@ impl Findings {
             "killed",
             "killed at a random instant: file decodes, all calls named, balanced but for the last slot",
             format!(
-                "{} kills, {} reports, {} calls with a checked caller, {} events",
-                totals.kills, totals.reports, totals.calls, totals.events
+                "{} kills, {} reports, {} calls with a checked caller, {} events; in {} reports {} threads found no room for a ring",
+                totals.kills,
+                totals.reports,
+                totals.calls,
+                totals.events,
+                totals.reports_without_room,
+                totals.without_room
             ),
-            count(self.problems(Kind::Report)),
+            count(self.problems(Kind::Report) + too_many_without_room(totals)),
         );
         let lost = self.problems(Kind::Service);
         let kills = totals.service_kills;
@@ -200,8 +212,9 @@ impl Findings {
 
     fn times(&self, table: &mut Table) {
         let timing = match &self.timing {
-            Ok(timing) => timing,
-            Err(why) => {
+            None => return,
+            Some(Ok(timing)) => timing,
+            Some(Err(why)) => {
                 println!("problem: times of reports were not measured: {why}");
                 let promise = "time of reports, and for how long threads are held";
                 return table.add("times", promise, "-".to_owned(), one(false));
@@ -259,5 +272,23 @@ impl Findings {
                     + u64::from(self.service_bytes > MOST_SERVICE_BYTES),
             ),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_reports_without_room_are_problems() {
+        let excess = |reports, reports_without_room| {
+            too_many_without_room(&Totals {
+                reports,
+                reports_without_room,
+                ..Totals::default()
+            })
+        };
+        assert_eq!([excess(20, 2), excess(20, 3)], [0, 1]);
+        assert_eq!([excess(4000, 80), excess(4000, 90)], [0, 10]);
     }
 }

@@ -33,6 +33,10 @@ pub(super) struct Totals {
     pub(super) reports: u64,
     pub(super) calls: u64,
     pub(super) events: u64,
+    /// Threads that found no room for a ring.
+    pub(super) without_room: u64,
+    /// Reports that name such threads.
+    pub(super) reports_without_room: u64,
     /// By kind of promise.
     pub(super) problems: BTreeMap<Kind, u64>,
 }
@@ -147,11 +151,12 @@ pub(super) struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
+    /// So many apps live at a time, and so many of them are left alone.
     pub(super) fn new(
         device: &'a Device,
         policy: PathBuf,
         seed: u64,
-        wanted: usize,
+        (wanted, quiet): (usize, usize),
     ) -> Result<Self> {
         let wrong = device.logs().join("wrong-reports");
         std::fs::create_dir_all(&wrong).context("cannot make a folder")?;
@@ -161,7 +166,7 @@ impl<'a> Script<'a> {
         let mut script = Script {
             device,
             service,
-            apps: Apps::new(device, wanted / 4),
+            apps: Apps::new(device, quiet),
             sampler,
             policy,
             wanted,
@@ -179,6 +184,8 @@ impl<'a> Script<'a> {
     fn fill(&mut self) -> Result<()> {
         while self.apps.len() < self.wanted {
             let pid = self.apps.start(&mut self.dice)?;
+            // The kernel uses ids again.
+            self.left.remove(&pid);
             self.sampler.add(pid);
         }
         Ok(())
@@ -193,10 +200,24 @@ impl<'a> Script<'a> {
         })
     }
 
-    /// Does random things for so long, and kills the service at least so many times.
-    pub(super) fn run(&mut self, time: Duration, service_kills: u64) -> Result<()> {
-        let end = Instant::now() + time;
-        while Instant::now() < end || self.totals.service_kills < service_kills {
+    /// Does random things for so long, and kills the service at least so many times. The reports are about as many as the
+    /// service admits, or fewer, spread over the time.
+    pub(super) fn run(
+        &mut self,
+        time: Duration,
+        service_kills: u64,
+        most_reports: u64,
+    ) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < time || self.totals.service_kills < service_kills {
+            // Some may come at once in the beginning.
+            let part = 0.1 + 0.9 * (start.elapsed().as_secs_f64() / time.as_secs_f64().max(1.0));
+            if self.totals.reports as f64 > most_reports as f64 * part.min(1.0)
+                && start.elapsed() < time
+            {
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            }
             self.step()?;
             self.fill()?;
             if self.expected.len() > 8 {
@@ -411,6 +432,8 @@ impl<'a> Script<'a> {
                 Ok(counts) => {
                     self.totals.calls += counts.calls;
                     self.totals.events += counts.events;
+                    self.totals.without_room += counts.without_room;
+                    self.totals.reports_without_room += u64::from(counts.without_room != 0);
                 }
                 Err(problem) => {
                     let kept = self.wrong.join(&name);

@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -113,7 +113,9 @@ struct Switch {
     cpu: u64,
     at_ns: u64,
     body: Message,
+    /// The thread that left the processor, and the one that it went on with.
     pid: u64,
+    next: u64,
     /// The kernel had no room for events before this one.
     is_after_loss: bool,
 }
@@ -152,13 +154,14 @@ fn switch(line: &str) -> Option<Switch> {
     let (next_comm, next) = next.strip_prefix("next_comm=")?.rsplit_once(" next_pid=")?;
     let (next_pid, next_prio) = next.split_once(" next_prio=")?;
     let number = |text: &str| text.trim().parse::<u64>().ok();
+    let next = number(next_pid)?;
     let mut body = Message::new();
     body.string(1, prev_comm)
         .varint(2, number(pid)?)
         .varint(3, number(prio)?)
         .varint(4, state(letters))
         .string(5, next_comm)
-        .varint(6, number(next_pid)?)
+        .varint(6, next)
         .varint(7, number(next_prio)?);
     let pid = number(pid)?;
     Some(Switch {
@@ -166,8 +169,42 @@ fn switch(line: &str) -> Option<Switch> {
         at_ns,
         body,
         pid,
+        next,
         is_after_loss: false,
     })
+}
+
+/// A switch without an event, though the kernel tells of no loss: a processor went on with one thread, and the next that left it was
+/// another. Some kernels of virtual machines record no switch away from some threads, such as the idle thread of the second processor.
+/// They record other events of these threads, and count no event that they do not print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hole {
+    /// The events around it, CLOCK_BOOTTIME, ns.
+    pub(super) since_ns: u64,
+    pub(super) until_ns: u64,
+    /// The threads that ran before it and after it.
+    pub(super) before: u64,
+    pub(super) after: u64,
+    /// The kernel has recorded switches away from the thread that ran before: this one was lost on the way.
+    pub(super) is_ours: bool,
+}
+
+/// What is wrong with the kernel's events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Faults {
+    /// Events that the kernel has had no room for.
+    pub(super) lost: u64,
+    /// Lines that are not understood, and the first of them.
+    pub(super) unread: u64,
+    pub(super) first_unread: String,
+    pub(super) holes: Vec<Hole>,
+}
+
+/// A thread; idle threads have one number, 0, and are told apart by their processor.
+type Thread = (u64, Option<u64>);
+
+fn thread(pid: u64, cpu: u64) -> Thread {
+    (pid, (pid == 0).then_some(cpu))
 }
 
 /// Events that are not yet in a packet, by processor.
@@ -176,21 +213,58 @@ struct Recorded {
     by_cpu: BTreeMap<u64, Vec<Switch>>,
     /// Processors that lost events since their last one.
     losing: BTreeSet<u64>,
-    lost: Arc<AtomicU64>,
+    /// Time and next thread of each processor's last event.
+    last: BTreeMap<u64, (u64, u64)>,
+    /// Threads that a switch has left.
+    left: BTreeSet<Thread>,
+    /// Up to where packets have a processor's events.
+    written_ns: BTreeMap<u64, u64>,
+    faults: Arc<Mutex<Faults>>,
 }
 
 impl Recorded {
+    /// A session begins: what was recorded before is not in it.
+    fn begin(&mut self) {
+        self.by_cpu.clear();
+        self.losing.clear();
+        self.last.clear();
+        self.written_ns.clear();
+    }
+
     /// Adds the events of a pipe's text.
     fn add(&mut self, text: &str) {
-        for line in text.lines() {
+        let faults = Arc::clone(&self.faults);
+        let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
             if let Some((cpu, lost)) = loss(line) {
                 self.losing.insert(cpu);
-                self.lost.fetch_add(lost, Ordering::Relaxed);
+                self.last.remove(&cpu);
+                faults.lost += lost;
             } else if let Some(mut switch) = switch(line) {
                 switch.is_after_loss = self.losing.remove(&switch.cpu);
+                faults.holes.extend(self.hole(&switch));
                 self.by_cpu.entry(switch.cpu).or_default().push(switch);
+            } else {
+                faults.unread += 1;
+                if faults.first_unread.is_empty() {
+                    line.clone_into(&mut faults.first_unread);
+                }
             }
         }
+    }
+
+    /// Whether a switch is missing before this one.
+    fn hole(&mut self, switch: &Switch) -> Option<Hole> {
+        self.left.insert(thread(switch.pid, switch.cpu));
+        let last = self.last.insert(switch.cpu, (switch.at_ns, switch.next));
+        let (since_ns, before) = last.filter(|(_, next)| *next != switch.pid)?;
+        Some(Hole {
+            since_ns,
+            until_ns: switch.at_ns,
+            before,
+            after: switch.pid,
+            is_ours: self.left.contains(&thread(before, switch.cpu)),
+        })
     }
 
     /// Packets with bundles of events, each of one processor.
@@ -199,7 +273,9 @@ impl Recorded {
         for (cpu, switches) in std::mem::take(&mut self.by_cpu) {
             for gapless in switches.chunk_by(|_, next| !next.is_after_loss) {
                 for group in gapless.chunks(EVENTS_A_PACKET) {
-                    packets.push(packet(cpu, group));
+                    let end_ns = group.last().map_or(0, |last| last.at_ns);
+                    let previous = self.written_ns.insert(cpu, end_ns);
+                    packets.push(packet(cpu, group, previous));
                 }
             }
         }
@@ -215,7 +291,8 @@ fn loss(line: &str) -> Option<(u64, u64)> {
     Some((cpu.parse().ok()?, count.unwrap_or(1)))
 }
 
-fn packet(cpu: u64, switches: &[Switch]) -> Message {
+/// A bundle of a processor's events. `previous_ns`: the last event of the bundle before.
+fn packet(cpu: u64, switches: &[Switch], previous_ns: Option<u64>) -> Message {
     let mut bundle = Message::new();
     bundle.varint(1, cpu);
     for switch in switches {
@@ -229,6 +306,9 @@ fn packet(cpu: u64, switches: &[Switch]) -> Message {
     if switches.first().is_some_and(|first| first.is_after_loss) {
         bundle.varint(3, 1);
     }
+    if let Some(previous_ns) = previous_ns {
+        bundle.varint(10, previous_ns);
+    }
     let mut packet = Message::new();
     packet.message(1, &bundle);
     packet
@@ -237,7 +317,7 @@ fn packet(cpu: u64, switches: &[Switch]) -> Message {
 /// The data source, on a thread of its own.
 pub(super) struct Ftrace {
     ends: Arc<AtomicBool>,
-    lost: Arc<AtomicU64>,
+    faults: Arc<Mutex<Faults>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -245,16 +325,18 @@ impl Ftrace {
     /// Starts it. The error says why the kernel does not let us.
     pub(super) fn start(producers: &Path, folder: &Path) -> Result<Self> {
         let mut tracefs = Tracefs::new(folder)?;
-        let lost = Arc::new(AtomicU64::new(0));
-        let total = Arc::clone(&lost);
+        let faults = Arc::new(Mutex::new(Faults::default()));
+        let mut recorded = Recorded {
+            faults: Arc::clone(&faults),
+            ..Recorded::default()
+        };
         let ends = Arc::new(AtomicBool::new(false));
         let (flag, producers) = (Arc::clone(&ends), producers.to_owned());
         let thread = std::thread::spawn(move || {
             while !flag.load(Ordering::Relaxed) {
                 // traced may come and go.
                 if let Ok(mut producer) = Producer::connect(&producers, "linux.ftrace") {
-                    let lost = Arc::clone(&total);
-                    if let Err(e) = serve(&mut producer, &mut tracefs, lost, &flag) {
+                    if let Err(e) = serve(&mut producer, &mut tracefs, &mut recorded, &flag) {
                         eprintln!("verify perfetto: the ftrace producer: {e:#}");
                     }
                 }
@@ -262,12 +344,17 @@ impl Ftrace {
             }
         });
         let thread = Some(thread);
-        Ok(Ftrace { ends, lost, thread })
+        Ok(Ftrace {
+            ends,
+            faults,
+            thread,
+        })
     }
 
-    /// How many events the kernel has had no room for since this was asked last.
-    pub(super) fn lost(&self) -> u64 {
-        self.lost.swap(0, Ordering::Relaxed)
+    /// What was wrong since this was asked last.
+    pub(super) fn faults(&self) -> Faults {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *faults)
     }
 }
 
@@ -283,14 +370,10 @@ impl Drop for Ftrace {
 fn serve(
     producer: &mut Producer,
     tracefs: &mut Tracefs,
-    lost: Arc<AtomicU64>,
+    recorded: &mut Recorded,
     ends: &AtomicBool,
 ) -> Result<()> {
     let mut instances: BTreeMap<u64, (Config, u32)> = BTreeMap::new();
-    let mut recorded = Recorded {
-        lost,
-        ..Recorded::default()
-    };
     while !ends.load(Ordering::Relaxed) {
         let mut one = libc::pollfd {
             fd: producer.as_fd().as_raw_fd(),
@@ -300,7 +383,7 @@ fn serve(
         // SAFETY: `one` is one valid entry.
         unsafe { libc::poll(&mut one, 1, 200) };
         if !instances.is_empty() {
-            tracefs.take(&mut recorded)?;
+            tracefs.take(recorded)?;
         }
         while let Some(command) = producer.next_command()? {
             match command {
@@ -309,7 +392,7 @@ fn serve(
                         // Of a session that traced did not end.
                         tracefs.set("tracing_on", "0")?;
                         tracefs.set("trace", "")?;
-                        recorded.by_cpu.clear();
+                        recorded.begin();
                     }
                     tracefs.set("tracing_on", "1")?;
                     instances.insert(instance, (Config::parse(&config), 0));
@@ -322,8 +405,8 @@ fn serve(
                     // As in the data source: a periodic flush writes nothing.
                     let is_periodic = flags & 0xf == reason::PERIODIC;
                     for number in wanted.into_iter().filter(|_| !is_periodic) {
-                        tracefs.take(&mut recorded)?;
-                        write(producer, &mut recorded, &mut instances, number)?;
+                        tracefs.take(recorded)?;
+                        write(producer, recorded, &mut instances, number)?;
                     }
                     producer.commit(&[], Some(request))?;
                 }
@@ -331,8 +414,8 @@ fn serve(
                     if instances.len() == 1 {
                         tracefs.set("tracing_on", "0")?;
                     }
-                    tracefs.take(&mut recorded)?;
-                    write(producer, &mut recorded, &mut instances, instance)?;
+                    tracefs.take(recorded)?;
+                    write(producer, recorded, &mut instances, instance)?;
                     instances.remove(&instance);
                     producer.stopped(instance)?;
                 }
@@ -364,6 +447,8 @@ fn write(
 
 #[cfg(test)]
 mod tests {
+    use hindsight_perfetto_source::proto::Fields;
+
     use super::*;
 
     #[test]
@@ -383,6 +468,59 @@ mod tests {
         assert_eq!(recorded.packets().len(), 1);
         recorded.add(&format!("{line}\nCPU:3 [LOST 12 EVENTS]\n{line}\n{line}\n"));
         assert_eq!(recorded.packets().len(), 2);
-        assert_eq!(recorded.lost.load(Ordering::Relaxed), 12);
+        recorded.add("nonsense\n");
+        let faults = recorded.faults.lock().unwrap().clone();
+        assert_eq!((faults.lost, faults.unread), (12, 1));
+        assert_eq!(faults.first_unread, "nonsense");
+    }
+
+    fn line(cpu: u64, micros: u64, from: u64, to: u64) -> String {
+        format!(
+            "  a-{from} [{cpu:03}] d..2. 5.{micros:06}: sched_switch: prev_comm=a prev_pid={from} prev_prio=120 prev_state=S ==> \
+             next_comm=b next_pid={to} next_prio=120\n"
+        )
+    }
+
+    #[test]
+    fn a_switch_without_an_event_is_a_hole() {
+        let mut recorded = Recorded::default();
+        let faults = Arc::clone(&recorded.faults);
+        let holes = || std::mem::take(&mut faults.lock().unwrap().holes);
+        recorded.add(&(line(0, 1, 0, 7) + &line(1, 2, 8, 9) + &line(0, 3, 7, 0)));
+        recorded.add(&(line(1, 4, 9, 0) + &line(0, 5, 0, 7)));
+        assert_eq!(holes(), []);
+        // The idle thread of processor 1 has never left, the one of processor 0 has.
+        recorded.add(&line(1, 6, 9, 0));
+        let hole = Hole {
+            since_ns: 5_000_004_000,
+            until_ns: 5_000_006_000,
+            before: 0,
+            after: 9,
+            is_ours: false,
+        };
+        assert_eq!(holes(), [hole]);
+        recorded.add(&(line(0, 7, 7, 0) + &line(0, 8, 7, 0)));
+        let is_ours = holes().iter().map(|hole| hole.is_ours).collect::<Vec<_>>();
+        assert_eq!(is_ours, [true]);
+        // A loss that the kernel tells of is none, and a session begins without one.
+        recorded.add(&("CPU:1 [LOST 3 EVENTS]\n".to_owned() + &line(1, 9, 4, 5)));
+        assert_eq!(holes(), []);
+        recorded.begin();
+        recorded.add(&line(1, 10, 6, 7));
+        assert_eq!(holes(), []);
+    }
+
+    #[test]
+    fn a_bundle_says_where_the_one_before_ended() {
+        let mut recorded = Recorded::default();
+        let mut previous = |text: &str| {
+            recorded.add(text);
+            let packets = recorded.packets();
+            let bundle = Fields::get(packets[0].as_bytes(), 1).unwrap().bytes();
+            Fields::get(bundle, 10).map(|v| v.number())
+        };
+        assert_eq!(previous(&line(0, 1, 0, 7)), None);
+        assert_eq!(previous(&line(1, 2, 0, 7)), None);
+        assert_eq!(previous(&line(0, 3, 7, 0)), Some(5_000_001_000));
     }
 }

@@ -26,7 +26,7 @@ use setting::Sockets;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// How many traces
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = scene::SCENES.len() as u64)]
     rounds: u64,
     /// Keep the files in this folder, which must be empty or not exist
     #[arg(long, value_name = "DIR")]

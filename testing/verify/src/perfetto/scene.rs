@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ways in which a trace is taken.
 
-/// Calls in a ring of 8 MiB that is full of short calls, at least: two slots of 8 bytes each.
-pub(super) const FULL_RING_CALLS: u64 = 500_000;
+/// Calls in a ring of 16 MiB that is full of short calls, at least: two slots of 8 bytes each.
+pub(super) const FULL_RING_CALLS: u64 = 1_000_000;
 
 /// How a trace is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +23,19 @@ pub(super) enum Scene {
     TracedKilled,
     /// A buffer that is much too small, and a setting that does not exist.
     FullBuffer,
-    /// A ring of 8 MiB that is full.
+    /// A ring of 16 MiB that is full.
     FullRing,
+    /// The same, and traced waits for less time than writing it takes.
+    LateStop,
 }
 
-pub(super) const SCENES: [Scene; 9] = [
+pub(super) const SCENES: [Scene; 10] = [
     Scene::OurTrigger,
     Scene::OtherTrigger,
     Scene::Clone,
     Scene::Stop,
     Scene::FullRing,
+    Scene::LateStop,
     Scene::SourceKilled,
     Scene::ServiceKilled,
     Scene::TracedKilled,

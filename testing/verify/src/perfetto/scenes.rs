@@ -19,9 +19,9 @@ use super::setting::{wait_for, Sockets};
 use super::text_config;
 use super::traced::{self, Running};
 
-/// What apps record; the first one with the default ring, which [`Scene::FullRing`] fills.
+/// What apps record; the first one with a ring of 16 MiB, which [`Scene::FullRing`] fills.
 const RECORDED: [&str; 3] = [
-    "trace=main,events=all,ring=23,rewind=off",
+    "trace=main,events=all,ring=24,rewind=off",
     "trace=all,events=all,ring=17,rewind=off",
     "trace=main,events=all,ring=17,rewind=off",
 ];
@@ -35,11 +35,15 @@ pub(super) struct Totals {
     joined: u64,
     begun: u64,
     running: u64,
+    /// Those among them that begin where the kernel has left out a switch to or from their thread.
+    unsure: u64,
     samples: u64,
     events: u64,
     skipped: u64,
     /// Rounds in which the kernel lost events of the scheduler.
     with_losses: u64,
+    /// Switches that the kernel has not recorded, without telling.
+    unrecorded: u64,
     pub(super) problems: u64,
 }
 
@@ -47,8 +51,8 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} calls from samples, {} events, {} of {} calls begin while their thread runs, {} rounds with losses of the kernel, {} skipped",
-            self.samples, self.events, self.running, self.begun, self.with_losses, self.skipped
+            "{} calls from samples, {} events, {} of {} calls begin while their thread runs ({} where the kernel does not say), {} rounds with losses of the kernel, {} switches that it left out, {} skipped",
+            self.samples, self.events, self.running, self.begun, self.unsure, self.with_losses, self.unrecorded, self.skipped
         )?;
         write!(
             f,
@@ -190,6 +194,10 @@ impl<'a> Scenes<'a> {
             (Some(start), _) => with_triggers[..start].to_owned(),
         };
         match scene {
+            // As a session without these settings where the snapshot takes longer than traced waits by default.
+            Scene::LateStop => {
+                format!("{without}{name}").replace("timeout_ms: 120000", "timeout_ms: 50")
+            }
             Scene::Stop => format!("{without}{name}flush_period_ms: 100\n"),
             Scene::FullBuffer => {
                 let text = without.replacen("size_kb: 65536", "size_kb: 128", 1);
@@ -243,6 +251,12 @@ impl<'a> Scenes<'a> {
                 "{scene:?}: woken {woken} times while the session ran"
             ));
         }
+        if scene == Scene::LateStop {
+            // traced has not waited for it.
+            wait_for("the data source has written its snapshot", || {
+                Ok(self.log()[logged..].contains("snapshot:").then_some(()))
+            })?;
+        }
         let path = self.sockets.folder.join(format!("round-{round}.pftrace"));
         std::fs::write(&path, &trace)?;
         let answers = queries::ask(self.checkout, &path)?;
@@ -250,8 +264,8 @@ impl<'a> Scenes<'a> {
         self.check(scene, &answers, &log);
         println!(
             "round {round}: {scene:?}: {} bytes, {} calls, {} from samples, {} events, {}/{} threads join sched, {}/{} run",
-            trace.len(), answers.calls, answers.samples, answers.events, answers.joined, answers.threads,
-            answers.running, answers.begun
+            trace.len(), answers.calls, answers.samples, answers.events, answers.threads - answers.apart.len() as u64, answers.threads,
+            answers.begun - answers.not_running.len() as u64, answers.begun
         );
         for line in log.lines().filter(|line| line.contains("snapshot:")) {
             println!("  {line}");
@@ -301,7 +315,7 @@ impl<'a> Scenes<'a> {
                     app.ask("work 30")?;
                 }
             }
-            Scene::FullRing => {
+            Scene::FullRing | Scene::LateStop => {
                 self.apps[0].ask(&format!("fill {}", 2 * FULL_RING_CALLS))?;
             }
             _ => {}
@@ -339,7 +353,9 @@ impl<'a> Scenes<'a> {
     }
 
     fn check(&mut self, scene: Scene, answers: &Answers, log: &str) {
-        let lost = self.ftrace.as_ref().map_or(0, Ftrace::lost);
+        let faults = self.ftrace.as_ref().map(Ftrace::faults);
+        let faults = faults.unwrap_or_default();
+        let lost = faults.lost;
         if lost > 0 {
             self.totals.with_losses += 1;
             println!("the kernel lost {lost} of the scheduler's events: they are not checked");
@@ -350,7 +366,7 @@ impl<'a> Scenes<'a> {
             log,
             apps: self.apps.iter().map(|app| app.pid().into()).collect(),
             has_sched: self.ftrace.is_some(),
-            lost,
+            faults: &faults,
         };
         for problem in seen.problems() {
             self.problem(&format!("{scene:?}: {problem}"));
@@ -358,11 +374,13 @@ impl<'a> Scenes<'a> {
         self.totals.slices += answers.slices();
         self.totals.samples += answers.samples;
         self.totals.events += answers.events;
-        if scene != Scene::FullBuffer && lost == 0 {
+        if ![Scene::FullBuffer, Scene::LateStop].contains(&scene) && lost == 0 {
             self.totals.threads += answers.threads;
-            self.totals.joined += answers.joined;
+            self.totals.joined += seen.joined();
             self.totals.begun += answers.begun;
-            self.totals.running += answers.running;
+            self.totals.running += answers.begun - seen.not_running();
+            self.totals.unsure += answers.not_running.len() as u64 - seen.not_running();
+            self.totals.unrecorded += seen.unrecorded();
         }
     }
 
@@ -371,7 +389,10 @@ impl<'a> Scenes<'a> {
         println!("problem: {what}");
     }
 
-    pub(super) fn finish(self) -> Totals {
+    pub(super) fn finish(mut self) -> Totals {
+        if self.ftrace.is_some() && self.totals.begun == 0 {
+            self.problem("no round says whether calls begin while their thread runs: the kernel lost events in all");
+        }
         self.totals
     }
 }
