@@ -297,6 +297,16 @@ impl<D: Decide> Dispatcher<D> {
         self.events.push_back(event);
     }
 
+    /// The device has slept for so long, ns, since the last call: processes get as much more time.
+    pub fn slept(&mut self, slept_ns: u64) {
+        for entry in self.entries.values_mut() {
+            if let Stage::New { until } | Stage::Closed { until } = &mut entry.stage {
+                *until = until.saturating_add(slept_ns);
+            }
+        }
+        self.push(Event::Slept(slept_ns));
+    }
+
     /// When [`expire`](Self::expire) must be called, `CLOCK_BOOTTIME`, ns.
     pub fn deadline(&self) -> Option<u64> {
         let of = |entry: &Entry| match entry.stage {

@@ -68,6 +68,8 @@ pub struct Daemon<D> {
     _pressure: Option<PressureTriggers>,
     level: PressureLevel,
     looking: Looking,
+    /// How long the machine had slept, as far as time limits know, ns.
+    slept_ns: u64,
 }
 
 impl<D: Decide> Daemon<D> {
@@ -141,6 +143,7 @@ impl<D: Decide> Daemon<D> {
         rim.poll
             .add(waker, DISK, Interest::Read)
             .map_err(no("descriptor"))?;
+        let slept_ns = system.slept_ns();
         Ok(Daemon {
             dispatcher,
             rim,
@@ -162,6 +165,7 @@ impl<D: Decide> Daemon<D> {
             _pressure: pressure,
             level: PressureLevel::default(),
             looking: Looking::default(),
+            slept_ns,
         })
     }
 
@@ -176,12 +180,24 @@ impl<D: Decide> Daemon<D> {
             self.timer.set(self.deadline())?;
             self.rim.poll.wait(&mut ready)?;
             self.rim.now = self.system.now();
+            self.look_for_sleep();
             for one in ready.drain(..) {
                 self.ready(one);
             }
             self.pass_time();
         }
         Ok(())
+    }
+
+    fn look_for_sleep(&mut self) {
+        /// The clocks are read one after the other: less than this is no sleep, ns.
+        const LEAST_NS: u64 = 100_000_000;
+        let slept_ns = self.system.slept_ns();
+        let more_ns = slept_ns.saturating_sub(self.slept_ns);
+        if more_ns >= LEAST_NS {
+            self.slept_ns = slept_ns;
+            self.dispatcher.slept(more_ns);
+        }
     }
 
     /// The next time at which something is due; `None`: only others can make something happen.

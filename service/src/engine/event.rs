@@ -128,6 +128,8 @@ pub enum Event {
     },
     /// Memory became short, or is not short any more.
     Pressure(Pressure),
+    /// The device has slept for so long, ns, since the event before: nobody could answer meanwhile.
+    Slept(u64),
     /// The time of [`Action::WakeAt`](super::Action::WakeAt) has come.
     Woke,
 }

@@ -55,6 +55,7 @@ impl Engine {
                 }
             },
             Event::Pressure(pressure) => state.pressure = pressure,
+            Event::Slept(slept_ns) => state.slept(slept_ns),
             Event::Woke => state.wake_ns = None,
         }
         state.settle()
@@ -173,6 +174,19 @@ impl State {
         self.proceed();
         self.wake();
         std::mem::take(&mut self.actions)
+    }
+
+    /// Processes get as much more time for their answers.
+    fn slept(&mut self, slept_ns: u64) {
+        for process in self.processes.values_mut() {
+            let stage = process.report.as_mut().map(|pending| &mut pending.stage);
+            let of_report = match stage {
+                Some(Stage::Waiting { until_ns } | Stage::Taking { until_ns }) => Some(until_ns),
+                _ => None,
+            };
+            let limits = of_report.into_iter().chain(&mut process.answer_until_ns);
+            limits.for_each(|until_ns| *until_ns = until_ns.saturating_add(slept_ns));
+        }
     }
 
     /// Gives up all that has taken too long.

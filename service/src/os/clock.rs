@@ -29,6 +29,12 @@ pub(super) fn now() -> Now {
     }
 }
 
+pub(super) fn slept_ns() -> u64 {
+    // This order: time that passes between both calls must not look like sleep that ends again.
+    let awake_ns = clock_ns(libc::CLOCK_MONOTONIC);
+    clock_ns(libc::CLOCK_BOOTTIME).saturating_sub(awake_ns)
+}
+
 /// A counter's name, and how to read it.
 type Counter = (&'static str, fn() -> u64);
 

@@ -38,6 +38,10 @@ pub use socket::{
 pub trait System: Send + Sync {
     /// The time.
     fn now(&self) -> Now;
+    /// How long the machine has slept since its boot, ns.
+    fn slept_ns(&self) -> u64 {
+        0
+    }
     /// All clocks and the counter with this name (`Clocks::source`), read together; `None`: this machine has no such counter.
     fn sample(&self, source: &str) -> Option<ClockSample>;
     /// Differs after each boot of the machine.
@@ -68,6 +72,10 @@ pub struct Real;
 impl System for Real {
     fn now(&self) -> Now {
         clock::now()
+    }
+
+    fn slept_ns(&self) -> u64 {
+        clock::slept_ns()
     }
 
     fn sample(&self, source: &str) -> Option<ClockSample> {

@@ -232,6 +232,9 @@ fn step(
         12 => {
             let seconds = u64::from(input.byte());
             now.boottime_ns += seconds * seconds * 10_000_000;
+            if what & 0x80 != 0 {
+                dispatcher.slept(seconds * seconds * 10_000_000);
+            }
             dispatcher.expire(*now, links);
             dispatcher.push(Event::Woke);
         }

@@ -199,6 +199,13 @@ impl Checker {
             }
             Event::Written { .. } => self.writing = None,
             Event::Woke => self.wake_ns = None,
+            Event::Slept(ns) => {
+                for known in self.known.values_mut() {
+                    let take = known.take.iter_mut().map(|(_, at_ns, _)| at_ns);
+                    let unanswered = known.unanswered.iter_mut().map(|(_, at_ns)| at_ns);
+                    take.chain(unanswered).for_each(|at_ns| *at_ns += ns);
+                }
+            }
             Event::Asked {
                 what: Asked::Record { package, .. },
                 ..

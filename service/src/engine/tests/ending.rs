@@ -119,6 +119,21 @@ fn a_process_killed_while_it_is_read_is_read_again() {
 }
 
 #[test]
+fn the_time_for_answers_does_not_pass_while_the_device_sleeps() {
+    let mut bench = Bench::of("");
+    bench.join(1, hello("com.example.notes"));
+    bench.said(1, slow());
+    bench.pass(9 * SECOND);
+    for hours in [1, 5] {
+        bench.now_ns += hours * 3600 * SECOND;
+        let actions = bench.handle(Event::Slept(hours * 3600 * SECOND));
+        assert_eq!(actions, []);
+    }
+    assert_eq!(bench.wake_ns, Some(bench.now_ns + SECOND));
+    assert_ne!(writes(&bench.taken(1, 1)), []);
+}
+
+#[test]
 fn a_process_that_does_not_answer_is_read_when_it_is_killed() {
     for is_lost in [false, true] {
         let mut bench = Bench::of("[reports]\nkilled = \"none\"");

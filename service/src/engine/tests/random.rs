@@ -93,6 +93,9 @@ enum Step {
     Pass {
         ns: u64,
     },
+    Sleep {
+        ns: u64,
+    },
     Policy {
         number: usize,
     },
@@ -130,6 +133,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => slot.prop_map(|slot| Step::Ask { slot }),
         1 => (0..3_u8).prop_map(|level| Step::Pressure { level }),
         3 => (0..20 * SECOND).prop_map(|ns| Step::Pass { ns }),
+        1 => (0..100 * SECOND).prop_map(|ns| Step::Sleep { ns }),
         1 => (0..POLICIES.len()).prop_map(|number| Step::Policy { number }),
         1 => (0..Level::ALL.len()).prop_map(|level| Step::Person { level }),
         1 => any::<i64>().prop_map(|jump| Step::Restart { jump }),
@@ -450,6 +454,10 @@ impl World {
                 self.handle(Event::Pressure(all[usize::from(level)]));
             }
             Step::Pass { ns } => self.pass(ns),
+            Step::Sleep { ns } => {
+                self.now_ns += ns;
+                self.handle(Event::Slept(ns));
+            }
             Step::Policy { number } => self.set_policy(number),
             Step::Person { level } => self.set_person(level),
             Step::Restart { jump } => self.restart(jump),
