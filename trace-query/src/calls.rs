@@ -4,12 +4,10 @@
 //! A ring can only be divided into events from its newest slot backwards. So the first pass marks where events end, one bit a
 //! slot, and finds the time of the oldest one; the second pass goes forwards.
 
-use hindsight_trace_format::container::Ring;
+use hindsight_trace_format::container::{OpenCalls, Ring};
 use hindsight_trace_format::reverse::EventRef;
 use hindsight_trace_format::slot::{Event, Extension};
 
-/// Larger rings are left out: 64 MiB.
-pub const MAX_RING_LOG2_BYTES: u32 = 26;
 /// Calls inside more others than this are counted, but not told apart.
 pub const MAX_DEPTH: usize = 1024;
 
@@ -17,12 +15,23 @@ const FULL_TIME: u32 = Extension::FullTime.number();
 const UNWOUND: u32 = Extension::Unwound.number();
 
 /// What happens in a ring. Times are whole counters, ticks, and never decrease.
-pub(crate) enum Step {
+pub(crate) enum Step<'a> {
     /// A method is entered.
     Enter { method: u64, at: u64 },
     /// The innermost methods end, so many of them; there may be fewer.
     Exit { frames: u64, at: u64 },
+    /// These calls, outermost first, have been open since the ring's oldest slot, outside of all that were entered since then.
+    Outside { methods: &'a [u64], at: u64 },
+    /// Another event, with its payload, and zeros.
+    Other {
+        extension: u32,
+        payload: [u64; MAX_PAYLOAD],
+        at: u64,
+    },
 }
+
+/// Slots of a payload that are told; events whose payload is longer have nothing that is looked for.
+pub(crate) const MAX_PAYLOAD: usize = 4;
 
 /// The counters of the event before and of this event, if it tells both and agrees with its own slot.
 fn full_time(event: &EventRef<'_>) -> Option<(u64, u64)> {
@@ -55,8 +64,89 @@ fn at_least(limit: u64, low: u32) -> u64 {
     }
 }
 
-/// Tells all calls of a ring. Returns the times of its oldest event, and of its end.
-pub(crate) fn walk(ring: &Ring<'_>, mut tell: impl FnMut(Step)) -> (u64, u64) {
+/// The calls that were open at a place of the ring, and how many of those that were entered before it still are.
+struct Noted<'a> {
+    open: &'a OpenCalls,
+    /// Index of the first slot after the place.
+    index: usize,
+    depth: u64,
+}
+
+impl<'a> Noted<'a> {
+    fn of(ring: &Ring<'_>, open: Option<&'a OpenCalls>, slots: usize) -> Option<Self> {
+        let open = open?;
+        let written = ring.header.position.slots_written(ring.header.geometry);
+        let first = written.checked_sub(slots as u64)?;
+        let index = usize::try_from(open.slots_written.checked_sub(first)?).ok()?;
+        // Nothing was overwritten in a ring that has not wrapped.
+        let has_wrapped = first != 0 && index <= slots;
+        let depth = 0;
+        has_wrapped.then_some(Noted { open, index, depth })
+    }
+
+    fn step(&mut self, step: &Step<'_>) {
+        match step {
+            Step::Enter { .. } => self.depth += 1,
+            Step::Exit { frames, .. } => self.depth = self.depth.saturating_sub(*frames),
+            Step::Outside { .. } | Step::Other { .. } => {}
+        }
+    }
+
+    /// Those that began before the ring's oldest slot.
+    fn outside(&self) -> &'a [u64] {
+        let count = self.open.count.saturating_sub(self.depth);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let methods = &self.open.methods;
+        &methods[..count.min(methods.len())]
+    }
+}
+
+fn tell_outside(noted: &Noted<'_>, oldest: u64, tell: &mut impl FnMut(Step<'_>)) {
+    tell(Step::Outside {
+        methods: noted.outside(),
+        at: oldest,
+    });
+}
+
+/// `words`: how many slots the payload has.
+fn step(event: Event, payload: [u64; MAX_PAYLOAD], words: usize, at: u64) -> Option<Step<'static>> {
+    const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
+    const LEFT_AFTER: u32 = Extension::LeftAfter.number();
+    Some(match event {
+        Event::Entry { method } => Step::Enter {
+            method: u64::from(method),
+            at,
+        },
+        Event::WideEntry => Step::Enter {
+            method: payload[0],
+            at,
+        },
+        Event::Extension {
+            number: ENTERED_BEFORE,
+        } => Step::Enter {
+            method: payload[0],
+            at,
+        },
+        Event::Exit | Event::Extension { number: LEFT_AFTER } => Step::Exit { frames: 1, at },
+        Event::Extension { number: UNWOUND } if words > 0 => Step::Exit {
+            frames: payload[0],
+            at,
+        },
+        Event::Extension { number: UNWOUND } => return None,
+        Event::Extension { number } => Step::Other {
+            extension: number,
+            payload,
+            at,
+        },
+    })
+}
+
+/// Tells all calls of a ring. `open`: the ones that were noted with the ring. Returns the times of its oldest event, and of its end.
+pub(crate) fn walk(
+    ring: &Ring<'_>,
+    open: Option<&OpenCalls>,
+    mut tell: impl FnMut(Step<'_>),
+) -> (u64, u64) {
     let slots = ring.slots();
     let mut ends = vec![0_u64; slots.len().div_ceil(64)];
     let header = &ring.header;
@@ -77,8 +167,9 @@ pub(crate) fn walk(ring: &Ring<'_>, mut tell: impl FnMut(Step)) -> (u64, u64) {
             None => at_most(oldest, event.counter()),
         };
     }
+    let mut noted = Noted::of(ring, open, slots.len());
     let mut at = oldest;
-    let mut payload = [0_u64; 2];
+    let mut payload = [0_u64; MAX_PAYLOAD];
     let mut length = 0;
     for (index, slot) in slots.iter().enumerate() {
         let is_end = ends
@@ -97,22 +188,19 @@ pub(crate) fn walk(ring: &Ring<'_>, mut tell: impl FnMut(Step)) -> (u64, u64) {
             Event::Extension { number: FULL_TIME } if words == 2 && payload[1] >= at => payload[1],
             _ => at_least(at, slot.counter()),
         };
-        match slot.event() {
-            Event::Entry { method } => tell(Step::Enter {
-                method: u64::from(method),
-                at,
-            }),
-            Event::WideEntry => tell(Step::Enter {
-                method: payload[0],
-                at,
-            }),
-            Event::Exit => tell(Step::Exit { frames: 1, at }),
-            Event::Extension { number: UNWOUND } if words > 0 => tell(Step::Exit {
-                frames: payload[0],
-                at,
-            }),
-            Event::Extension { .. } => {}
+        if let Some(noted) = noted.take_if(|noted| noted.index <= index) {
+            tell_outside(&noted, oldest, &mut tell);
         }
+        payload[words..].fill(0);
+        if let Some(step) = step(slot.event(), payload, words, at) {
+            if let Some(noted) = &mut noted {
+                noted.step(&step);
+            }
+            tell(step);
+        }
+    }
+    if let Some(noted) = noted {
+        tell_outside(&noted, oldest, &mut tell);
     }
     (oldest, end.max(at))
 }

@@ -3,18 +3,18 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use hindsight_trace_format::container::{Reader, RingMode, SectionKind, SymbolTable};
+use hindsight_trace_format::container::{Reader, RingMode, SymbolTable};
 
-use crate::calls::{walk, Step, MAX_DEPTH, MAX_RING_LOG2_BYTES};
+use crate::calls::{walk, Step, MAX_DEPTH};
+use crate::causes::{causes, Cause};
+use crate::chain::{Link, MAX_CHAIN};
+use crate::rings::each_ring;
 use crate::signature::{Found, Matched, Signature, MAX_SIGNATURES};
 
 /// Longer files are refused, bytes.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Methods that are counted one by one; the rest is counted together.
 pub const MAX_METHODS: usize = 4096;
-/// Calls of the longest piece of work that are named.
-pub const MAX_CHAIN: usize = 64;
-
 /// The chain ends before a call with less than this part of its caller's time: it does not explain it.
 const LEAST_PART: u64 = 20;
 
@@ -40,15 +40,6 @@ pub struct Method {
     pub self_ns: u64,
     /// Time of its longest call, ns.
     pub longest_ns: u64,
-}
-
-/// A call of the longest piece of work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Class and name.
-    pub name: String,
-    /// Its time in the trace, ns.
-    pub ns: u64,
 }
 
 /// Which threads were read.
@@ -77,12 +68,19 @@ pub struct Answer {
     pub others: Method,
     /// The longest call of the thread that the trace is about, and in each call the longest one that it made.
     pub chain: Vec<Link>,
+    /// What the last call of the chain waited for, if it waited: from thread to thread.
+    pub causes: Vec<Cause>,
     /// All signatures that were looked for, in their order.
     pub signatures: Vec<Found>,
 }
 
-/// A method of a chain, and the time of its call, ticks.
-type Spent = (u32, u64);
+/// A call of a chain. Times are ticks.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    method: u32,
+    at: u64,
+    ticks: u64,
+}
 
 struct Frame {
     method: u32,
@@ -116,13 +114,15 @@ struct Counter<'a> {
     deeper: u64,
     threads: Threads,
     longest: VecDeque<Spent>,
+    /// Time of all outermost calls that have ended.
+    outermost: u64,
 }
 
 /// Number of all methods that are not counted one by one.
 const OTHERS: u32 = 0;
 
 fn time(step: Option<&Spent>) -> u64 {
-    step.map_or(0, |(_, ticks)| *ticks)
+    step.map_or(0, |spent| spent.ticks)
 }
 
 impl<'a> Counter<'a> {
@@ -139,6 +139,7 @@ impl<'a> Counter<'a> {
             deeper: 0,
             threads: Threads::default(),
             longest: VecDeque::new(),
+            outermost: 0,
         }
     }
 
@@ -184,6 +185,23 @@ impl<'a> Counter<'a> {
         });
     }
 
+    /// What has ended so far was inside these calls.
+    fn outside(&mut self, methods: &[u64], at: u64) {
+        let inside = std::mem::take(&mut self.stack);
+        let before = std::mem::take(&mut self.longest);
+        let ended = std::mem::take(&mut self.outermost);
+        let room = MAX_DEPTH - inside.len();
+        methods
+            .iter()
+            .take(room)
+            .for_each(|method| self.enter(*method, at));
+        match self.stack.last_mut() {
+            Some(innermost) => (innermost.longest, innermost.inner) = (before, ended),
+            None => (self.longest, self.outermost) = (before, ended),
+        }
+        self.stack.extend(inside);
+    }
+
     fn exit(&mut self, frames: u64, at: u64) {
         let deeper = self.deeper.min(frames);
         self.deeper -= deeper;
@@ -223,11 +241,18 @@ impl<'a> Counter<'a> {
                 caller.inner = caller.inner.saturating_add(ticks);
                 &mut caller.longest
             }
-            None => &mut self.longest,
+            None => {
+                self.outermost = self.outermost.saturating_add(ticks);
+                &mut self.longest
+            }
         };
         if ticks > time(best.back()) {
             let mut chain = frame.longest;
-            chain.push_back((frame.method, ticks));
+            chain.push_back(Spent {
+                method: frame.method,
+                at: frame.at,
+                ticks,
+            });
             if chain.len() > MAX_CHAIN {
                 chain.pop_front();
             }
@@ -241,6 +266,7 @@ impl<'a> Counter<'a> {
         while !self.stack.is_empty() {
             self.leave(at);
         }
+        self.outermost = 0;
         std::mem::take(&mut self.longest)
             .into_iter()
             .rev()
@@ -248,10 +274,13 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Whether a ring is so small that it may be inflated; the section begins with its header.
-fn is_small(section: &[u8]) -> bool {
-    let log2 = section.get(8..12).and_then(|b| b.first_chunk::<4>());
-    log2.is_some_and(|b| u32::from_le_bytes(*b) <= MAX_RING_LOG2_BYTES)
+/// The part of a chain that explains it.
+fn explained(mut chain: Vec<Spent>) -> Vec<Spent> {
+    let pairs = chain.windows(2);
+    let explained = pairs.take_while(|pair| pair[1].ticks >= pair[0].ticks / LEAST_PART);
+    let length = explained.count() + 1;
+    chain.truncate(length);
+    chain
 }
 
 impl Answer {
@@ -277,52 +306,53 @@ impl Answer {
             let rate = u128::from(clocks.ticks_per_second.max(1));
             u64::try_from(u128::from(ticks) * 1_000_000_000 / rate).unwrap_or(u64::MAX)
         };
-        let about = match process.raised_by {
-            0 => process.pid,
-            tid => tid,
+        // A watchdog, whose own thread is not recorded, looks after the main thread.
+        let importance = |tid: u32| match tid {
+            _ if tid == process.raised_by => 2,
+            _ if tid == process.pid => 1,
+            _ => 0,
         };
         let mut counter = Counter::new(signatures, symbols.as_ref());
         // The thread that the trace is about before all others, then the longest.
-        let mut best = ((false, 0), Vec::new());
-        for index in reader.ring_indices() {
-            let section = reader.section(SectionKind::Ring, index);
-            let ring = match section {
-                Ok(Some(section)) if is_small(section) => reader.ring(index),
-                _ => Ok(None),
-            };
-            let Ok(Some(ring)) = ring else {
-                counter.threads.left_out += 1;
-                continue;
-            };
+        let mut best = ((0, 0), 0, Vec::new());
+        let left_out = each_ring(&reader, |ring, open| {
             if ring.header.mode != RingMode::Calls {
-                continue;
+                return;
             }
             counter.threads.rings += 1;
-            let (oldest, end) = walk(&ring, |step| match step {
+            let (oldest, end) = walk(ring, open, |step| match step {
                 Step::Enter { method, at } => counter.enter(method, at),
                 Step::Exit { frames, at } => counter.exit(frames, at),
+                Step::Outside { methods, at } => counter.outside(methods, at),
+                Step::Other { .. } => {}
             });
             let chain = counter.end(end);
             let span_ns = to_ns(end.saturating_sub(oldest));
             let threads = &mut counter.threads;
             threads.span_ns = threads.span_ns.saturating_add(span_ns);
-            let rank = (ring.header.tid == about, time(chain.first()));
+            let rank = (importance(ring.header.tid), time(chain.first()));
             if rank > best.0 {
-                best = (rank, chain);
+                best = (rank, ring.header.tid, chain);
             }
-        }
-        Ok(counter.answer(&best.1, to_ns, most_methods))
+        });
+        counter.threads.left_out = left_out;
+        let chain = explained(best.2);
+        let last = chain
+            .last()
+            .map(|last| (last.at, last.at.saturating_add(last.ticks)));
+        let causes = last.map_or_else(Vec::new, |within| {
+            causes(&reader, symbols.as_ref(), u64::from(best.1), within, to_ns)
+        });
+        let answer = counter.answer(&chain, to_ns, most_methods);
+        Ok(Answer { causes, ..answer })
     }
 }
 
 impl Counter<'_> {
     fn answer(self, chain: &[Spent], to_ns: impl Fn(u64) -> u64, most_methods: usize) -> Answer {
-        let pairs = chain.windows(2);
-        let explained = pairs.take_while(|pair| pair[1].1 >= pair[0].1 / LEAST_PART);
-        let length = chain.len().min(explained.count() + 1);
-        let chain = chain[..length].iter().map(|(method, ticks)| Link {
-            name: self.names[*method as usize].clone(),
-            ns: to_ns(*ticks),
+        let chain = chain.iter().map(|spent| Link {
+            name: self.names[spent.method as usize].clone(),
+            ns: to_ns(spent.ticks),
         });
         let chain = chain.collect();
         let found = self.signatures.iter().zip(&self.found);
@@ -364,6 +394,7 @@ impl Counter<'_> {
             methods,
             others,
             chain,
+            causes: Vec::new(),
             signatures,
         }
     }

@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Display};
 
+use crate::causes::{Cause, Other};
 use crate::question::Answer;
 
 /// Longest name in the text, characters.
@@ -27,6 +28,21 @@ struct Ms(u64);
 impl Display for Ms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:03} ms", self.0 / 1_000_000, self.0 / 1000 % 1000)
+    }
+}
+
+impl Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let other = match self.other {
+            Other::HeldTheLock => "  another thread held it",
+            Other::EndedTheWait => "  another thread ended it",
+            Other::Unknown => "",
+        };
+        writeln!(f, "  {}  {}{other}", Ms(self.ns), self.kind)?;
+        for link in &self.meanwhile {
+            writeln!(f, "    {}  {}", Ms(link.ns), Name(&link.name))?;
+        }
+        Ok(())
     }
 }
 
@@ -58,6 +74,11 @@ impl Display for Answer {
         for link in &self.chain {
             writeln!(f, "  {}  {}", Ms(link.ns), Name(&link.name))?;
         }
+        writeln!(
+            f,
+            "\nwhat that waited for, and what the other thread did meanwhile"
+        )?;
+        self.causes.iter().try_for_each(|cause| cause.fmt(f))?;
         writeln!(f, "\nsignatures: matched, calls, total, longest, name")?;
         for s in &self.signatures {
             let is = if s.is_matched { "yes" } else { "no" };

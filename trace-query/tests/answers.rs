@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers about generated traces.
 
-use hindsight_testkit::Script;
-use hindsight_trace_query::{Answer, Condition, Signature, MAX_DEPTH, MAX_METHODS};
+use hindsight_testkit::{Script, ThreadIndex};
+use hindsight_trace_format::slot::Extension;
+use hindsight_trace_query::{
+    Answer, Cause, Condition, Other, Signature, MAX_CAUSES, MAX_DEPTH, MAX_METHODS,
+};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -143,6 +146,176 @@ fn an_exception_that_leaves_more_methods_than_there_are_costs_no_time() {
     let answer = Answer::of(&script.encode(), &[], 10).unwrap();
     assert_eq!(answer.methods[0].calls, 1000);
     assert!(answer.threads.begun_before > 0);
+}
+
+const LOCK: u64 = 0;
+const SLEEP: u64 = 2;
+
+/// A method that waits for so long; `holder` holds the lock if it is one.
+fn wait(script: &mut Script, thread: ThreadIndex, method: u64, ms: [u64; 2], holder: u64) {
+    let [from, to] = ms.map(|ms| ms * MS);
+    let kind = if holder == 0 { SLEEP } else { LOCK };
+    let mut at = script.at(thread, from);
+    at.enter(method);
+    if holder != 0 {
+        at.event(Extension::LockWait, &[("held by", holder), ("lock", 0xf0)]);
+    }
+    at.event(Extension::WaitBegin, &[("kind", kind), ("number", from)]);
+    at.at(to);
+    if holder != 0 {
+        at.event(Extension::WokenBy, &[("by", holder)]);
+    }
+    at.event(Extension::WaitEnd, &[("kind", kind), ("number", from)])
+        .exit();
+}
+
+fn told(causes: &[Cause]) -> Vec<(&str, u64, Other, Vec<(&str, u64)>)> {
+    let of = |cause: &'static str, ns: u64| (cause, ns / MS);
+    causes
+        .iter()
+        .map(|cause| {
+            let (kind, ms) = of(cause.kind, cause.ns);
+            let links = cause.meanwhile.iter();
+            let links = links.map(|link| (link.name.as_str(), link.ns / MS));
+            (kind, ms, cause.other, links.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn waits_are_followed_to_the_thread_that_waits_for_nobody() {
+    let mut script = Script::new("com.example");
+    script.process.pid = 7;
+    let find = script.method("com.example.Store.find", "()V");
+    let save = script.method("com.example.Store.save", "()V");
+    let log = script.method("com.example.Log.write", "()V");
+    let sync = script.method("com.example.File.sync", "()V");
+    let main = script.thread(7, "main");
+    // A longer wait outside the longest call: a loop without work.
+    script
+        .at(main, 0)
+        .event(Extension::WaitBegin, &[("kind", 5), ("number", 1)])
+        .at(990 * MS)
+        .event(Extension::WaitEnd, &[("kind", 5), ("number", 1)]);
+    wait(&mut script, main, find, [1000, 1600], 8);
+    let saver = script.thread(8, "saver");
+    script.at(saver, 900 * MS).enter(save);
+    wait(&mut script, saver, log, [950, 1590], 9);
+    script.at(saver, 1595 * MS).exit();
+    let logger = script.thread(9, "logger");
+    wait(&mut script, logger, sync, [100, 1580], 0);
+    script.stop_at(2000 * MS);
+    let answer = Answer::of(&script.encode(), &[], 10).unwrap();
+    let names = [
+        vec![
+            ("com.example.Store.save", 595),
+            ("com.example.Log.write", 590),
+        ],
+        vec![("com.example.File.sync", 580)],
+    ];
+    let [saved, synced] = names;
+    assert_eq!(
+        told(&answer.causes),
+        [
+            ("lock", 600, Other::HeldTheLock, saved),
+            ("lock", 590, Other::HeldTheLock, synced),
+            ("sleep", 580, Other::Unknown, vec![]),
+        ]
+    );
+    let text = answer.to_string();
+    let part =
+        "  600.000 ms  lock  another thread held it\n    595.000 ms  com.example.Store.save\n";
+    assert!(text.contains(part), "{text}");
+}
+
+#[test]
+fn a_call_that_computes_has_no_causes_and_a_circle_ends() {
+    let mut script = Script::new("com.example");
+    script.process.pid = 7;
+    let work = script.method("com.example.work", "()V");
+    let main = script.thread(7, "main");
+    script.at(main, 0).enter(work);
+    wait(&mut script, main, work, [10, 14], 8);
+    script.at(main, 1000 * MS).exit();
+    assert_eq!(Answer::of(&script.encode(), &[], 9).unwrap().causes, []);
+
+    // All wait for the next one, and the last one for the first: these never end.
+    let mut script = Script::new("com.example");
+    script.process.pid = 1;
+    let threads = MAX_CAUSES as u64 + 2;
+    let work = script.method("com.example.work", "()V");
+    for tid in 1..=threads {
+        let thread = script.thread(tid as u32, "x");
+        let next = tid % threads + 1;
+        script
+            .at(thread, 10 * tid * MS)
+            .enter(work)
+            .event(Extension::LockWait, &[("held by", next)])
+            .event(Extension::WaitBegin, &[("kind", LOCK), ("number", 1)]);
+    }
+    script.stop_at(5000 * MS);
+    let causes = Answer::of(&script.encode(), &[], 9).unwrap().causes;
+    assert_eq!(causes.len(), MAX_CAUSES);
+    let mut two = Script::new("com.example");
+    two.process.pid = 1;
+    let work = two.method("com.example.work", "()V");
+    for (tid, next) in [(1, 2), (2, 1)] {
+        let thread = two.thread(tid, "x");
+        two.at(thread, 10 * MS)
+            .enter(work)
+            .event(Extension::LockWait, &[("held by", next)])
+            .event(Extension::WaitBegin, &[("kind", LOCK), ("number", 1)]);
+    }
+    two.stop_at(5000 * MS);
+    let causes = Answer::of(&two.encode(), &[], 9).unwrap().causes;
+    assert_eq!((causes.len(), causes[1].meanwhile.len()), (2, 0));
+}
+
+#[test]
+fn calls_that_began_before_the_ring_s_oldest_slot_have_the_names_that_were_noted() {
+    let mut script = Script::new("com.example");
+    script.process.pid = 7;
+    script.ring_log2_bytes(12);
+    let run = script.method("android.os.Looper.loop", "()V");
+    let message = script.method("android.os.Handler.dispatchMessage", "()V");
+    let work = script.method("com.example.work", "()V");
+    let main = script.thread(7, "main");
+    let mut at = script.at(main, 0);
+    at.enter(run).enter(message);
+    for _ in 0..400 {
+        at.call(work, MS).after(MS);
+    }
+    at.call(work, 100 * MS);
+    script.open_calls(main, 2, &[run, message]);
+    script.stop_at(2000 * MS);
+    let answer = Answer::of(&script.encode(), &[], 10).unwrap();
+    let names: Vec<&str> = answer.chain.iter().map(|l| l.name.as_str()).collect();
+    let expected = [
+        "android.os.Looper.loop",
+        "android.os.Handler.dispatchMessage",
+        "com.example.work",
+    ];
+    assert_eq!(names, expected);
+    let of = |name: &str| answer.methods.iter().find(|m| m.name == name).unwrap();
+    let (outer, inner) = (of(names[0]), of(names[1]));
+    assert_eq!((outer.calls, outer.self_ns), (1, 0));
+    let covered = inner.self_ns + of(names[2]).self_ns;
+    assert_eq!(covered, answer.chain[0].ns);
+}
+
+/// As the first page of the documentation explains this file by `hindsight why`.
+#[test]
+fn the_sample_s_stall_is_explained() {
+    let file = concat!(env!("HINDSIGHT_CHECKOUT"), "samples/notes-stall.hindsight");
+    let answer = Answer::of(&std::fs::read(file).unwrap(), &[], 10).unwrap();
+    let last = answer.chain.last().unwrap();
+    assert_eq!(last.name, "com.example.notes.NoteStore.find");
+    let [lock] = &answer.causes[..] else {
+        panic!("{answer}");
+    };
+    assert_eq!((lock.kind, lock.other), ("lock", Other::HeldTheLock));
+    let culprit = "com.example.notes.NoteFile.syncToFlash";
+    assert!(lock.meanwhile.iter().any(|link| link.name == culprit));
 }
 
 proptest! {
