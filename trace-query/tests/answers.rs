@@ -169,17 +169,13 @@ fn wait(script: &mut Script, thread: ThreadIndex, method: u64, ms: [u64; 2], hol
         .exit();
 }
 
-fn told(causes: &[Cause]) -> Vec<(&str, u64, Other, Vec<(&str, u64)>)> {
-    let of = |cause: &'static str, ns: u64| (cause, ns / MS);
-    causes
-        .iter()
-        .map(|cause| {
-            let (kind, ms) = of(cause.kind, cause.ns);
-            let links = cause.meanwhile.iter();
-            let links = links.map(|link| (link.name.as_str(), link.ns / MS));
-            (kind, ms, cause.other, links.collect())
-        })
-        .collect()
+/// Kind, ms, and names and ms of the other thread's calls.
+type Told<'a> = (&'a str, u64, Other, Vec<(&'a str, u64)>);
+
+fn told(cause: &Cause) -> Told<'_> {
+    let links = cause.meanwhile.iter();
+    let links = links.map(|link| (link.name.as_str(), link.ns / MS));
+    (cause.kind, cause.ns / MS, cause.other, links.collect())
 }
 
 #[test]
@@ -215,7 +211,7 @@ fn waits_are_followed_to_the_thread_that_waits_for_nobody() {
     ];
     let [saved, synced] = names;
     assert_eq!(
-        told(&answer.causes),
+        answer.causes.iter().map(told).collect::<Vec<_>>(),
         [
             ("lock", 600, Other::HeldTheLock, saved),
             ("lock", 590, Other::HeldTheLock, synced),
