@@ -4,11 +4,14 @@
 #
 # Tracing is off until a property switches it on (docs/rom.md). In user builds only init and Settings may set one.
 
-PRODUCT_PACKAGES += hindsight hindsightd
+PRODUCT_PACKAGES += hindsight hindsightd hindsight-upload
 PRODUCT_BOOT_JARS += hindsight
 
 PRODUCT_COPY_FILES += \
     external/hindsight/hindsight.rc:$(TARGET_COPY_OUT_SYSTEM)/etc/init/hindsight.rc
+
+# Programs that not all releases have.
+include external/hindsight/programs.mk
 
 # Each release has its own variable for folders of policy.
 include external/hindsight/sepolicy.mk

@@ -5,6 +5,7 @@
 //! stopped or cloned. While a session merely runs it waits in one call of `poll`, without a time limit.
 
 pub mod config;
+mod ffi;
 pub mod hindsightd;
 pub mod ipc;
 pub mod messages;
@@ -13,6 +14,8 @@ pub mod proto;
 pub mod run;
 pub mod shared_buffer;
 pub mod snapshot;
+
+pub use ffi::hindsight_perfetto_main;
 
 const HELP: &str = "\
 hindsight-perfetto: the data source dev.hindsight of Perfetto

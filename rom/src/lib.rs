@@ -12,6 +12,7 @@
 //! - [`checks`]: disk, memory and tools, checked before a step changes anything.
 //! - [`runner`]: starts other programs; with `--dry-run`, only prints them.
 
+mod c_compiler;
 pub mod checks;
 pub mod links;
 pub mod locate;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compiles the Rust half into static libraries for the device and the host: one that ART links, and one that the
-//! system service links. Generates the C++ half of ART's bridge as sources, which Soong compiles with its own
+//! Compiles the Rust half into static libraries for the device and the host: one that ART links, and one for each
+//! program of the system. Generates the C++ half of ART's bridge as sources, which Soong compiles with its own
 //! compiler and C++ library.
 //!
-//! No NDK is needed: a static library is not linked here, and no C or C++ is compiled here.
+//! No NDK is needed: a static library is not linked here, no C++ is compiled here, and the C code needs no headers of Android
+//! ([`crate::c_compiler`]).
 
+use crate::c_compiler::CCompiler;
 use crate::runner::{output, write_atomic, Runner};
 use anyhow::{anyhow, bail, Context, Result};
 use std::path::{Path, PathBuf};
@@ -23,6 +25,8 @@ pub struct Library {
     target_name: &'static str,
     /// Whether programs of the build machine contain it, too.
     for_host: bool,
+    /// Whether a crate in it has C code.
+    has_c: bool,
 }
 
 /// In libart, on the device and in the host's dex2oat.
@@ -32,6 +36,7 @@ pub const ART_HOOKS: Library = Library {
     krate: "hindsight-art-hooks",
     target_name: "hindsight_art_hooks",
     for_host: true,
+    has_c: false,
 };
 
 /// In hindsightd. Compiled for both targets of a product: which one is the product's first depends on its makefiles.
@@ -41,10 +46,28 @@ pub const SERVICE: Library = Library {
     krate: "hindsight-service",
     target_name: "hindsight_service",
     for_host: false,
+    has_c: false,
+};
+
+/// In hindsight-perfetto.
+pub const PERFETTO: Library = Library {
+    file: "libhindsight_perfetto_source.a",
+    krate: "hindsight-perfetto-source",
+    target_name: "hindsight_perfetto_source",
+    ..SERVICE
+};
+
+/// In hindsight-upload. Its TLS has C code and assembly (the crate ring).
+pub const UPLOADER: Library = Library {
+    file: "libhindsight_uploader.a",
+    krate: "hindsight-uploader",
+    target_name: "hindsight_uploader",
+    has_c: true,
+    ..SERVICE
 };
 
 /// All libraries.
-pub const LIBRARIES: [Library; 2] = [ART_HOOKS, SERVICE];
+pub const LIBRARIES: [Library; 4] = [ART_HOOKS, SERVICE, PERFETTO, UPLOADER];
 
 impl Library {
     /// Whether anything on this platform links it.
@@ -169,15 +192,19 @@ pub fn std_for(target: Target) -> Result<Std> {
 /// Compiles the libraries and copies them, with the sources of the bridge, into the overlay.
 ///
 /// # Errors
-/// If a standard library is missing, or compiling fails.
+/// If a standard library or a C compiler is missing, or compiling fails.
 pub fn build(checkout: &Path, overlay: &Path, targets: &[Target], runner: Runner) -> Result<()> {
     let stds = targets
         .iter()
         .map(|target| std_for(*target))
         .collect::<Result<Vec<Std>>>()?;
+    let c_compiler = CCompiler::find()?;
     for (target, std) in targets.iter().zip(stds) {
         for library in LIBRARIES.into_iter().filter(|l| l.is_for(*target)) {
             let mut command = cargo(checkout, library, *target, std);
+            if library.has_c {
+                command.envs(c_compiler.environment(target.triple));
+            }
             if runner.dry_run {
                 runner.run(&mut command)?;
                 continue;

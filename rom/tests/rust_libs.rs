@@ -4,7 +4,10 @@
 //! Android lacks.
 
 use hindsight_rom::runner::Runner;
-use hindsight_rom::rust_libs::{build, missing, std_for, Target, ART_HOOKS, SERVICE, TARGETS};
+use hindsight_rom::rust_libs::{
+    build, missing, std_for, Library, Target, ART_HOOKS, LIBRARIES, PERFETTO, SERVICE, TARGETS,
+    UPLOADER,
+};
 use object::read::archive::ArchiveFile;
 use object::{Architecture, Object as _, ObjectSymbol as _};
 use std::collections::BTreeSet;
@@ -83,16 +86,22 @@ fn has_all_of_rust(needed: &BTreeSet<String>, target: Target) {
     assert!(lost.is_empty(), "{}: {lost:?}", target.triple);
 }
 
-/// The service's library has the function that hindsightd.cc calls, and nothing of ART's.
-fn service_has_its_entry(overlay: &Path, target: Target) {
-    let path = overlay.join(SERVICE.path(target));
+/// A program's library has the function that its C++ calls, and nothing of ART's.
+fn program_has_its_entry(overlay: &Path, target: Target, library: Library, entry: &str) {
+    let path = overlay.join(library.path(target));
     let (defined, needed) = symbols(&path, target);
     let entries: Vec<_> = defined
         .iter()
         .filter(|name| name.starts_with("hindsight"))
         .collect();
-    assert_eq!(entries, ["hindsightd_main"], "{}", target.triple);
+    assert_eq!(entries, [entry], "{}", target.triple);
     has_all_of_rust(&needed, target);
+    // The C code of the uploader's TLS library, which names its functions so, is there whole.
+    let lost: Vec<_> = needed
+        .iter()
+        .filter(|name| name.starts_with("ring_core"))
+        .collect();
+    assert!(lost.is_empty(), "{}: {lost:?}", target.triple);
     println!(
         "{}: {} bytes; needs {}",
         path.display(),
@@ -117,7 +126,13 @@ fn the_static_libraries_for_android_compile_and_have_what_cpp_calls() {
             continue;
         }
         build(&checkout(), overlay.path(), &[target], Runner::default()).unwrap();
-        service_has_its_entry(overlay.path(), target);
+        for (library, entry) in [
+            (SERVICE, "hindsightd_main"),
+            (PERFETTO, "hindsight_perfetto_main"),
+            (UPLOADER, "hindsight_upload_main"),
+        ] {
+            program_has_its_entry(overlay.path(), target, library, entry);
+        }
         let library = overlay.path().join(ART_HOOKS.path(target));
         let (defined, needed) = symbols(&library, target);
         let of_libm: Vec<_> = ["cbrt", "fmod", "fmodf", "sqrt", "rint", "floor"]
@@ -165,9 +180,12 @@ fn a_target_is_missing_until_all_its_libraries_are_there() {
         .for_each(|target| put(&ART_HOOKS.path(*target)));
     let android = ["x86_64-linux-android", "i686-linux-android"];
     assert_eq!(missing(overlay.path(), product), android);
-    for target in targets.iter().filter(|target| SERVICE.is_for(**target)) {
-        assert!(target.is_android());
-        put(&SERVICE.path(*target));
+    for library in &LIBRARIES[1..] {
+        assert_eq!(missing(overlay.path(), product), android);
+        for target in targets.iter().filter(|target| library.is_for(**target)) {
+            assert!(target.is_android());
+            put(&library.path(*target));
+        }
     }
     assert!(missing(overlay.path(), product).is_empty());
     hindsight_rom::rust_libs::remove(overlay.path()).unwrap();

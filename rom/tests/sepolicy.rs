@@ -141,6 +141,7 @@ fn the_property_has_a_context_and_the_script_sets_what_it_covers() {
     let expected = [
         "persist.hindsight. u:object_r:hindsight_prop:s0",
         "persist.hindsight.service u:object_r:hindsight_service_prop:s0 exact enum 0 1",
+        "ro.hindsight.collector u:object_r:hindsight_prop:s0 exact string",
     ];
     assert_eq!(lines, expected);
     let scripts = ["hindsight.rc", "service/hindsightd.rc"]

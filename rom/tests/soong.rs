@@ -9,7 +9,7 @@ use hindsight_blueprint::{parse, Module, Tree, Value, Variation};
 use hindsight_rom::overlay::{Overlay, PATH};
 use hindsight_rom::patch::{in_folder, Patch};
 use hindsight_rom::release::Release;
-use hindsight_rom::rust_libs::{ART_HOOKS, LIBRARIES, SERVICE, TARGETS};
+use hindsight_rom::rust_libs::{ART_HOOKS, LIBRARIES, TARGETS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,7 +64,11 @@ fn all_modules_are_there_and_all_files_too() {
         for wanted in [
             "libhindsight_art_hooks",
             "libhindsight_service",
+            "libhindsight_perfetto_source",
+            "libhindsight_uploader",
             "hindsightd",
+            "hindsight-perfetto",
+            "hindsight-upload",
             "hindsight",
             "hindsight_libart_defaults",
         ] {
@@ -103,9 +107,11 @@ fn all_modules_are_there_and_all_files_too() {
 }
 
 /// The name of the module, and the folder of its Android.bp below the overlay.
-const LIBRARY_MODULES: [(&str, &str); 2] = [
+const LIBRARY_MODULES: [(&str, &str); 4] = [
     ("libhindsight_art_hooks", ""),
     ("libhindsight_service", "service/"),
+    ("libhindsight_perfetto_source", "service/"),
+    ("libhindsight_uploader", "service/"),
 ];
 
 /// 'scripts/rom build' puts each target's library where the Android.bp expects it; no module names one that it
@@ -137,9 +143,31 @@ fn each_library_is_where_its_module_expects_it() {
     }
 }
 
-/// The service's program: what it links, the script that init starts it by, one instruction set, device only.
+/// A program of the system, its library, what else it links, and its C++ file and init script without their endings.
+const PROGRAMS: [(&str, &str, &[&str], &str); 3] = [
+    (
+        "hindsightd",
+        "libhindsight_service",
+        &["libcutils", "liblog"],
+        "hindsightd",
+    ),
+    (
+        "hindsight-perfetto",
+        "libhindsight_perfetto_source",
+        &["liblog"],
+        "hindsight_perfetto",
+    ),
+    (
+        "hindsight-upload",
+        "libhindsight_uploader",
+        &["liblog"],
+        "hindsight_upload",
+    ),
+];
+
+/// The programs: what they link, the scripts that init starts them by, one instruction set, device only.
 #[test]
-fn the_service_is_a_program_of_the_device() {
+fn the_services_are_programs_of_the_device() {
     for release in Release::ALL {
         let dir = tree(release);
         let together = all_modules(dir.path());
@@ -147,23 +175,45 @@ fn the_service_is_a_program_of_the_device() {
             let here = Variation::default();
             together.strings(module, property, &here).unwrap()
         };
-        assert_eq!(list("hindsightd", "static_libs"), ["libhindsight_service"]);
-        assert_eq!(list("hindsightd", "srcs"), ["hindsightd.cc"]);
-        assert_eq!(list("hindsightd", "shared_libs"), ["libcutils", "liblog"]);
-        assert_eq!(list("hindsightd", "init_rc"), ["hindsightd.rc"]);
         let folder = dir.path().join(PATH).join("service");
-        for file in ["hindsightd.cc", "hindsightd.rc"] {
-            assert!(folder.join(file).exists(), "{release}: {file}");
+        for (program, library, shared, file) in PROGRAMS {
+            assert_eq!(list(program, "static_libs"), [library]);
+            assert_eq!(list(program, "shared_libs"), shared);
+            let (source, script) = (format!("{file}.cc"), format!("{file}.rc"));
+            assert_eq!(list(program, "srcs"), [source.as_str()]);
+            assert_eq!(list(program, "init_rc"), [script.as_str()]);
+            for file in [source, script] {
+                assert!(folder.join(&file).exists(), "{release}: {file}");
+            }
+            for module in [program, library] {
+                let properties = &together.module(module).unwrap().properties;
+                let first = Value::String("first".into());
+                assert_eq!(properties.get("compile_multilib"), Some(&first), "{module}");
+                assert!(!properties.contains_key("host_supported"), "{module}");
+            }
         }
-        for module in ["hindsightd", "libhindsight_service"] {
-            let properties = &together.module(module).unwrap().properties;
-            let first = Value::String("first".into());
-            assert_eq!(properties.get("compile_multilib"), Some(&first), "{module}");
-            assert!(!properties.contains_key("host_supported"), "{module}");
+        for library in &LIBRARIES[1..] {
+            assert!(!library.is_for(TARGETS[4]), "the host has no {library:?}");
         }
-        let packages = std::fs::read_to_string(dir.path().join(PATH).join("hindsight.mk")).unwrap();
-        assert!(packages.contains("PRODUCT_PACKAGES += hindsight hindsightd\n"));
-        assert!(!SERVICE.is_for(TARGETS[4]), "the host has no service");
+    }
+}
+
+#[test]
+fn products_have_the_programs_that_their_release_can_use() {
+    if !has_tools(
+        "products_have_the_programs_that_their_release_can_use",
+        &[("make", "make")],
+    ) {
+        return;
+    }
+    for release in Release::ALL {
+        let dir = tree(release);
+        let mut expected = vec!["hindsight", "hindsightd", "hindsight-upload"];
+        if release != Release::Android10 {
+            expected.push("hindsight-perfetto");
+        }
+        let packages = made(dir.path(), 1, "PRODUCT_PACKAGES");
+        assert_eq!(packages[1..], expected, "{release}");
     }
 }
 

@@ -31,6 +31,7 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --uploads PATH      listen here for the uploader, which asks for what may leave the device
   --uploads-fd N      the listening socket for the uploader is descriptor N (SOCK_STREAM)
   --uploader-uid N    user id of the uploader (the service's own)
+  --uploads-when WHEN always (the default), or allowed: only while a client allows it by 'uploads allow'
   --store FOLDER      keep reports and state here; the folder is made, for this user only
   --policy FILE       what is recorded and kept; without it the built-in policy
   --user TYPE         who uses the device: internal, beta or end-user (the default)
@@ -52,6 +53,7 @@ service's socket for commands. --framed writes 'ok' or 'error' first, as the soc
   policy show, policy - < FILE, policy check - < FILE, policy PATH, policy default
   switch off, switch on         recording
   consent show, consent set LEVEL [user N], consent withdraw [user N]
+  uploads allow MINUTES, uploads stop
 
 SIGTERM ends the service when all reports that were decided on are written.
 ";
@@ -69,6 +71,7 @@ struct Arguments {
     commands: Option<Socket>,
     uploads: Option<Socket>,
     uploader_uid: u32,
+    uploads_need_permission: bool,
     store: PathBuf,
     policy: Option<PathBuf>,
     person: Person,
@@ -90,6 +93,7 @@ fn one_of<T>(option: &str, value: &OsStr, names: &str, found: Option<T>) -> Resu
 fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
     let mut sockets: [Option<Socket>; 3] = [None, None, None];
     let mut uploader_uid = own_uid();
+    let mut uploads_need_permission = false;
     let mut store = None;
     let mut policy = None;
     let mut person = Person::default();
@@ -116,6 +120,10 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
             "--commands" => sockets[1] = Some(Socket::Path(value.into())),
             "--uploads" => sockets[2] = Some(Socket::Path(value.into())),
             "--uploader-uid" => uploader_uid = number(&option, value)? as u32,
+            "--uploads-when" => {
+                let known = ["always", "allowed"].iter().position(|name| *name == text);
+                uploads_need_permission = one_of(&option, value, "always, allowed", known)? == 1;
+            }
             "--socket-fd" | "--commands-fd" | "--uploads-fd" => {
                 let descriptor = number(&option, value)? as RawFd;
                 let which = match &*option {
@@ -155,6 +163,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
         commands,
         uploads,
         uploader_uid,
+        uploads_need_permission,
         store: store.ok_or("the folder is missing: --store FOLDER")?,
         policy,
         person,
@@ -275,6 +284,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
         listener,
         commands,
         uploads,
+        uploads_need_permission: arguments.uploads_need_permission,
         signals: Some(signals),
         limits,
         patience: Patience::default(),
@@ -303,6 +313,9 @@ mod tests {
         assert_eq!(parsed.commands, Some(Socket::Path("/c".into())));
         assert_eq!(parsed.person.user, UserType::Beta);
         assert_eq!(parsed.quota.bytes, 3 << 20);
+        assert!(!parsed.uploads_need_permission);
+        let needs = of("--socket /s --store /s --uploads-when allowed").unwrap();
+        assert!(needs.unwrap().uploads_need_permission);
         assert_eq!(of("--store /s --help"), Ok(None));
         for (text, part) in [
             ("", "--socket PATH"),
@@ -314,6 +327,7 @@ mod tests {
             ("--user friend", "internal, beta, end-user"),
             ("--region de", "--region: 'de' is not a region's code"),
             ("--region DEU", "two capitals"),
+            ("--uploads-when idle", "always, allowed"),
         ] {
             let problem = of(text).unwrap_err();
             assert!(problem.contains(part), "{text}: {problem}");
@@ -340,6 +354,6 @@ mod tests {
                 assert!(!problem.contains("no option"), "{problem}");
             })
             .count();
-        assert_eq!(count, 16);
+        assert_eq!(count, 17);
     }
 }

@@ -41,9 +41,13 @@ struct Handed {
 
 impl Setup {
     fn new(policy: &str) -> Self {
+        Setup::with(policy, &[])
+    }
+
+    fn with(policy: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("uploads").to_str().unwrap().to_owned();
-        let service = Service::start(policy, &["--uploads", &path]);
+        let service = Service::start(policy, &[&["--uploads", &path], options].concat());
         Setup { service, folder }
     }
 
@@ -61,10 +65,18 @@ impl Setup {
         }
     }
 
-    fn ask(&self, command: &str) -> (String, Option<File>) {
+    fn say(&self, command: &str) -> UnixStream {
         let path = self.folder.path().join("uploads");
         let mut stream = UnixStream::connect(path).unwrap();
         writeln!(stream, "{command}").unwrap();
+        stream
+    }
+
+    fn ask(&self, command: &str) -> (String, Option<File>) {
+        Setup::answer(&self.say(command))
+    }
+
+    fn answer(stream: &UnixStream) -> (String, Option<File>) {
         let mut buffer = [0; 4096];
         stream.set_nonblocking(true).unwrap();
         wait_for("an answer", || {
@@ -237,6 +249,63 @@ fn what_was_handed_out_may_leave_only_as_long_as_it_is_allowed() {
 }
 
 #[test]
+fn with_a_permission_reports_leave_until_it_ends() {
+    let mut setup = Setup::with(&at_level("full"), &["--uploads-when", "allowed"]);
+    setup.reports(1);
+    setup.assert_nothing("not allowed now");
+    let waits = setup.say("wait 0");
+    assert!(setup
+        .service
+        .ask("dump")
+        .contains(&"uploads: not allowed now".to_owned()));
+    for wrong in [
+        "uploads allow 0",
+        "uploads allow 61",
+        "uploads allow",
+        "uploads",
+    ] {
+        let answer = setup.service.ask(wrong);
+        assert!(answer[0].starts_with("error "), "{wrong}: {answer:?}");
+    }
+    setup.assert_nothing("not allowed now");
+    assert_eq!(setup.service.ask("uploads allow 10"), ["ok"]);
+    let (told, _) = Setup::answer(&waits);
+    let since = told
+        .strip_prefix("ok\nallowed ")
+        .unwrap_or_else(|| panic!("{told}"));
+    let since: u64 = since.trim().parse().unwrap();
+    assert!(since > 0);
+    // Whoever asks later hears the same, and whoever has used this permission waits for the next one.
+    assert_eq!(setup.ask("wait 0").0, told);
+    let waits = setup.say(&format!("wait {since}"));
+    let handed = setup.next();
+    assert_eq!(handed.words[0], "item");
+    let still = format!("still {} text", handed.words[1]);
+    assert_eq!(setup.ask(&still).0, "ok\nstill\n");
+    assert_eq!(setup.service.ask("uploads stop"), ["ok"]);
+    assert!(setup
+        .ask(&still)
+        .0
+        .starts_with("ok\nnothing uploads are not allowed"));
+    setup.assert_nothing("not allowed now");
+
+    assert_eq!(setup.service.ask("uploads allow 60"), ["ok"]);
+    let (later, _) = Setup::answer(&waits);
+    assert_ne!(later, told);
+    assert_eq!(setup.ask(&still).0, "ok\nstill\n");
+    // Nobody knows what the new service was allowed. What was handed out is not lost.
+    setup.service.kill();
+    std::fs::remove_file(setup.folder.path().join("uploads")).unwrap();
+    setup.service.start_again();
+    assert!(setup
+        .ask(&still)
+        .0
+        .starts_with("ok\nnothing uploads are not allowed"));
+    setup.service.ask("uploads allow 1");
+    assert_eq!(setup.send().bytes, handed.bytes);
+}
+
+#[test]
 fn a_report_of_nobody_knows_whom_does_not_leave_and_is_removed() {
     let damages: [fn(&std::path::Path); 3] = [
         |path| fs::remove_file(path).unwrap(),
@@ -344,6 +413,10 @@ fn the_uploaders_socket_serves_nothing_else() {
         "done 1 all",
         "still 1",
         "still 1 all",
+        "uploads allow 10",
+        "wait soon",
+        // Without --uploads-when allowed.
+        "wait 0",
         "",
     ] {
         let (text, file) = setup.ask(command);

@@ -13,19 +13,31 @@ const MAX_BYTES: u64 = 4096;
 /// Conditions that somebody else knows: a file with the lines `idle=1`, `charging=1` and `unmetered=1`. It is looked at before
 /// each request, so that an upload stops soon after somebody takes the device into their hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conditions(PathBuf);
+pub struct Conditions(Option<PathBuf>);
 
 impl Conditions {
     /// Looks at this file.
     pub fn new(path: &Path) -> Self {
-        Conditions(path.to_owned())
+        Conditions(Some(path.to_owned()))
+    }
+
+    /// hindsightd alone knows when to send: it hands out nothing at other times, and is asked before each request.
+    pub const fn of_the_service() -> Self {
+        Conditions(None)
+    }
+
+    /// Whether hindsightd knows them.
+    pub const fn are_of_the_service(&self) -> bool {
+        self.0.is_none()
     }
 
     /// Whether all conditions are met. If the file is missing, or does not say so, they are not.
     pub fn are_met(&self) -> bool {
+        let Some(path) = &self.0 else {
+            return true;
+        };
         let mut text = String::new();
-        let read =
-            File::open(&self.0).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+        let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
         read.is_ok()
             && ALL.iter().all(|name| {
                 let values = text.lines().filter_map(|line| line.split_once('='));

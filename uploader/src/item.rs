@@ -45,6 +45,22 @@ impl Service {
         Service(path.to_owned())
     }
 
+    /// Waits until uploads are allowed, without a time limit. Returns since when, CLOCK_BOOTTIME, ns: later than `after`, so that
+    /// each permission is used once.
+    ///
+    /// # Errors
+    /// If the service cannot be reached, it ends, or nobody can allow uploads.
+    pub fn wait(&self, after: u64) -> Result<u64, SendError> {
+        let (text, _) = self.ask_within(&format!("wait {after}"), None)?;
+        let since = text
+            .lines()
+            .nth(1)
+            .and_then(|line| line.strip_prefix("allowed "));
+        since
+            .and_then(|since| since.parse().ok())
+            .ok_or_else(|| wrong("the answer is not understood"))
+    }
+
     /// The next item; `None`: nothing may leave now.
     ///
     /// # Errors
@@ -99,8 +115,16 @@ impl Service {
     }
 
     fn ask(&self, command: &str) -> Result<(String, Option<File>), SendError> {
+        self.ask_within(command, Some(PATIENCE))
+    }
+
+    fn ask_within(
+        &self,
+        command: &str,
+        patience: Option<Duration>,
+    ) -> Result<(String, Option<File>), SendError> {
         let mut stream = UnixStream::connect(&self.0).map_err(SendError::Service)?;
-        let set = stream.set_read_timeout(Some(PATIENCE));
+        let set = stream.set_read_timeout(patience);
         set.map_err(SendError::Service)?;
         let sent = stream.write_all(format!("{command}\n").as_bytes());
         sent.map_err(SendError::Service)?;

@@ -5,6 +5,7 @@
 mod backoff;
 mod conditions;
 mod error;
+mod ffi;
 mod http;
 mod item;
 mod options;
@@ -12,15 +13,43 @@ mod send;
 mod tls;
 
 use std::thread::sleep;
+use std::time::Duration;
 
 pub use backoff::Backoff;
 pub use conditions::Conditions;
 pub use error::SendError;
+pub use ffi::hindsight_upload_main;
 pub use http::{parse_head, Head, MAX_HEAD_BYTES};
 pub use item::{Item, Service};
 pub use options::{parse, Options, HELP};
 pub use send::{send, Sent};
 pub use tls::{client, Collector};
+
+/// Runs the program with these arguments, without its name. Returns its exit code.
+pub fn main(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
+    match start(arguments) {
+        Ok(()) => 0,
+        Err(message) => {
+            eprintln!("hindsight-upload: {message}");
+            1
+        }
+    }
+}
+
+fn start(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), String> {
+    let arguments = arguments.map(|a| a.to_string_lossy().into_owned());
+    let Some(options) = parse(arguments)? else {
+        print!("{HELP}");
+        return Ok(());
+    };
+    let collector = client(&options.ca, &options.host, options.port, options.deadline)?;
+    if !options.once {
+        run(&options, &collector);
+    }
+    run_once(&options, &collector)
+        .map(|_| ())
+        .map_err(|e| e.to_string())
+}
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +83,35 @@ pub fn run_once(options: &Options, collector: &Collector) -> Result<Ended, SendE
     }
 }
 
-/// Sends for ever: waits between runs, and longer after each failure.
+/// Waits for a permission of hindsightd that is newer than `used`, and sends all that there is. Then the permission is used.
+fn run_when_allowed(
+    options: &Options,
+    collector: &Collector,
+    used: &mut u64,
+) -> Result<(), SendError> {
+    let since = Service::new(&options.service).wait(*used)?;
+    run_once(options, collector)?;
+    *used = since;
+    Ok(())
+}
+
+/// Sends for ever. With a file of conditions it looks at them from time to time; without one it sleeps until hindsightd allows
+/// uploads. After each failure in a row it waits longer.
 pub fn run(options: &Options, collector: &Collector) -> ! {
     let mut backoff = Backoff::new(options.wait);
+    let mut used = 0;
     loop {
-        let wait = match run_once(options, collector) {
-            Ok(_) => {
+        let (result, wait) = match options.conditions.are_of_the_service() {
+            true => {
+                let result = run_when_allowed(options, collector, &mut used);
+                (result, Duration::ZERO)
+            }
+            false => (run_once(options, collector).map(|_| ()), options.wait),
+        };
+        let wait = match result {
+            Ok(()) => {
                 backoff.succeeded();
-                options.wait
+                wait
             }
             Err(e) => {
                 let wait = backoff.failed(random());

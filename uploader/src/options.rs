@@ -10,12 +10,13 @@ use crate::conditions::Conditions;
 pub const HELP: &str = "\
 hindsight-upload: sends what users agreed to from hindsightd to a collector
 
-usage: hindsight-upload --service PATH --collector HOST:PORT --ca FILE --conditions FILE [OPTION]...
+usage: hindsight-upload --service PATH --collector HOST:PORT --ca FILE [OPTION]...
 
   --service PATH         hindsightd's socket for uploads (its option --uploads)
   --collector HOST:PORT  where to; the certificate must be of this host
   --ca FILE              certificates (PEM) of which one must have signed the collector's; no others count
-  --conditions FILE      uploads only while this file has idle=1, charging=1 and unmetered=1
+  --conditions FILE      uploads only while this file has idle=1, charging=1 and unmetered=1; without this option, only while hindsightd
+                         allows it (its option --uploads-when allowed)
   --once                 ends when there is nothing more to send, or the conditions are not met: exit code 0; 1 after a failure
   --wait-s N             looks for work so often, and waits so long after a first failure (900)
   --deadline-s N         the most time for one request of at most 256 KiB (120)
@@ -84,7 +85,8 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
         Some((None, name)) => Err(format!("{name} is missing; --help has an explanation")),
         None => Err(String::new()),
     };
-    let (service, collector, ca, conditions) = (text()?, text()?, text()?, text()?);
+    let (service, collector, ca) = (text()?, text()?, text()?);
+    let conditions = text().ok();
     let wrong = || format!("--collector: '{collector}' is not HOST:PORT");
     let (host, port) = collector.rsplit_once(':').ok_or_else(wrong)?;
     let is_host = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
@@ -96,7 +98,9 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
         host: host.to_owned(),
         port: port.parse().map_err(|_| wrong())?,
         ca: ca.into(),
-        conditions: Conditions::new(conditions.as_ref()),
+        conditions: conditions.map_or(Conditions::of_the_service(), |path| {
+            Conditions::new(path.as_ref())
+        }),
         once,
         wait: Duration::from_secs(wait),
         deadline: Duration::from_secs(deadline),
@@ -116,14 +120,14 @@ mod tests {
             .unwrap();
         assert_eq!((options.host.as_str(), options.port), ("a.b", 443));
         assert!(options.once && options.deadline == Duration::from_secs(5));
+        assert!(!options.conditions.are_of_the_service());
+        let without = of("--service /s --collector a:1 --ca /c").unwrap().unwrap();
+        assert!(without.conditions.are_of_the_service());
         assert_eq!(of("--help"), Ok(None));
         for (text, part) in [
             ("", "--service is missing"),
             ("--service", "value is missing"),
-            (
-                "--service /s --collector a:1 --ca /c",
-                "--conditions is missing",
-            ),
+            ("--service /s --collector a:1", "--ca is missing"),
             ("--new", "no option"),
             (&all.replace("a.b:443", "a.b"), "HOST:PORT"),
             (&all.replace("a.b:443", "a/b:1"), "HOST:PORT"),

@@ -34,6 +34,7 @@ define(`init_daemon_domain', `
   allow init $1:process transition;
   allow $1 $1_exec:file { entrypoint open read execute getattr map };
 ')
+define(`net_domain', `typeattribute $1 netdomain;')
 define(`userdebug_or_eng', ifelse(VARIANT, `user', `', `$1'))
 define(`compatible_property_only', ifelse(PROPERTIES, `compatible', `$1'))
 define(`not_compatible_property', ifelse(PROPERTIES, `compatible', `', `$1'))
@@ -100,7 +101,7 @@ const TYPES: &str = r"
 attribute mlstrustedsubject; attribute mlstrustedobject;
 attribute domain; attribute coredomain; attribute appdomain; attribute property_type;
 attribute file_type; attribute exec_type; attribute system_file_type; attribute coredomain_socket;
-attribute data_file_type; attribute core_data_file_type;
+attribute data_file_type; attribute core_data_file_type; attribute netdomain;
 attribute system_property_type; attribute system_internal_property_type;
 attribute core_property_type; attribute extended_core_property_type;
 type kernel, domain, coredomain;
@@ -124,6 +125,8 @@ type method_trace_data_file, file_type, data_file_type, core_data_file_type, mls
 type system_data_file, file_type, data_file_type, core_data_file_type;
 type tmpfs; type appdomain_tmpfs, file_type; type system_server_tmpfs, file_type;
 type socket_device; type proc_pressure_mem;
+type traced_tmpfs, file_type, mlstrustedobject; type traced_producer_socket, file_type, coredomain_socket, mlstrustedobject;
+type netd, domain, coredomain, mlstrustedsubject; type dnsproxyd_socket, file_type, coredomain_socket, mlstrustedobject;
 type property_socket, file_type, coredomain_socket, mlstrustedobject; type vendor_default_prop, property_type;
 ";
 
@@ -143,6 +146,9 @@ allow init { file_type -app_data_file -privapp_data_file -exec_type -system_file
 allow vendor_init { file_type -core_data_file_type -exec_type -system_file_type }:{ dir file sock_file } { create getattr open read setattr unlink };
 allow system_server { appdomain_tmpfs system_server_tmpfs }:file { getattr map read write };
 allow appdomain appdomain_tmpfs:file { getattr map read write };
+allow netdomain self:{ tcp_socket udp_socket } { create bind connect read write getattr setopt };
+unix_socket_connect(netdomain, dnsproxyd, netd)
+allow traced traced_tmpfs:file { getattr map read write };
 ";
 
 /// Rules about properties, from property.te and vendor_init.te. The types with an attribute of the system's
@@ -187,6 +193,8 @@ neverallow ~domain domain:process { transition dyntransition };
 neverallow { domain -appdomain } { app_data_file privapp_data_file }:dir_file_class_set { create unlink open };
 neverallow mlstrustedsubject { app_data_file privapp_data_file }:dir { read getattr search };
 neverallow domain { property_type }:file { write append };
+neverallow traced domain:process ptrace;
+neverallow traced { data_file_type -method_trace_data_file }:file ~write;
 ";
 
 const END: &str = r"

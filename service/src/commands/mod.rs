@@ -17,13 +17,15 @@
 //! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |
 //! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |
 //! | `preview ID` | `ok`, and what may leave the device of a report: exactly the text, and the hash of a trace |
+//! | `uploads allow MINUTES`, `uploads stop` | `ok`: what may leave the device may do so for this time from now on, or not any more |
 //! | `report PROCESS REASON` | `ok`, and a line of JSON for each process of this name or id |
 //! | `watch ID` | `ok`, and `report ID` of the newest report, once there is one with a higher number; without a time limit |
 //!
-//! The uploader has a socket of its own, which serves these three only:
+//! The uploader has a socket of its own, which serves these four only:
 //!
 //! | line | answer |
 //! |---|---|
+//! | `wait TIME` | `ok`, and `allowed TIME2`, once uploads are allowed, and have been so since a later time (CLOCK_BOOTTIME, ns); without a time limit |
 //! | `next` | `ok`, `item ID KIND BYTES HASH`, and with the first byte a descriptor; or `ok`, `nothing WHY` |
 //! | `still ID KIND` | `ok`, `still` if what was handed out may leave even now; or `ok`, `nothing WHY` |
 //! | `done ID KIND` | `ok` |
@@ -204,7 +206,7 @@ impl Commands {
                     client.input = Vec::new();
                     client.until = match &request {
                         // Nothing may happen for days, which must cost nothing.
-                        Request::Watch(_) => u64::MAX,
+                        Request::Watch(_) | Request::WaitUploads(_) => u64::MAX,
                         _ => {
                             let most_ns =
                                 self.patience.answer_ns.saturating_add(request.lasts_ns());

@@ -56,6 +56,12 @@ pub enum Request {
     },
     /// What may leave the device of a report.
     Preview(Report),
+    /// Anything may leave for so many minutes.
+    AllowUploads(u32),
+    /// Nothing may leave any more.
+    StopUploads,
+    /// The next permission that is given after this time, CLOCK_BOOTTIME, ns.
+    WaitUploads(u64),
     /// What may leave the device next.
     NextUpload,
     /// Whether a part of a report that was handed out may still leave.
@@ -103,7 +109,7 @@ impl Request {
     }
 }
 
-const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], report PROCESS REASON, watch ID";
+const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], uploads allow MINUTES, uploads stop, report PROCESS REASON, watch ID";
 
 /// The words after `consent`.
 fn consent(rest: &str) -> Result<Request, String> {
@@ -136,6 +142,21 @@ fn consent(rest: &str) -> Result<Request, String> {
         _ => Err(
             "what about consent? 'consent show', 'consent set LEVEL', 'consent withdraw'".into(),
         ),
+    }
+}
+
+/// The words after `uploads`.
+fn uploads(rest: &str) -> Result<Request, String> {
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    match words.as_slice() {
+        ["allow", minutes] => match minutes.parse() {
+            Ok(minutes) => Ok(Request::AllowUploads(minutes)),
+            Err(_) => Err(format!(
+                "'{minutes}' is no number of minutes: 'uploads allow 10'"
+            )),
+        },
+        ["stop"] => Ok(Request::StopUploads),
+        _ => Err("what about uploads? 'uploads allow MINUTES' or 'uploads stop'".into()),
     }
 }
 
@@ -173,6 +194,7 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
             )),
         },
         "consent" => consent(rest),
+        "uploads" => uploads(rest),
         "switch" => match rest {
             "on" | "off" => Ok(Request::Switch {
                 is_on: rest == "on",
@@ -208,6 +230,10 @@ pub(super) fn parse_upload(line: &str) -> Result<Request, String> {
     let words: Vec<&str> = line.split(' ').collect();
     match words.as_slice() {
         ["next"] => Ok(Request::NextUpload),
+        ["wait", after] => match after.parse() {
+            Ok(after) => Ok(Request::WaitUploads(after)),
+            Err(_) => Err("the time is no number of nanoseconds: 'wait 0'".into()),
+        },
         ["done", report, kind] => match (report.parse(), Kind::from_name(kind)) {
             (Ok(report), Some(kind)) => Ok(Request::Uploaded { report, kind }),
             _ => Err("the report or its part is none: 'done 12 text'".into()),
@@ -216,7 +242,7 @@ pub(super) fn parse_upload(line: &str) -> Result<Request, String> {
             (Ok(report), Some(kind)) => Ok(Request::StillUpload { report, kind }),
             _ => Err("the report or its part is none: 'still 12 text'".into()),
         },
-        _ => Err("known here: next, still ID KIND, done ID KIND".into()),
+        _ => Err("known here: wait TIME, next, still ID KIND, done ID KIND".into()),
     }
 }
 
@@ -261,6 +287,8 @@ mod tests {
                     ends_others: true,
                 },
             ),
+            ("uploads allow 10", Request::AllowUploads(10)),
+            ("uploads stop", Request::StopUploads),
             (
                 "report com.example it is  slow",
                 Request::Report {
@@ -288,6 +316,10 @@ mod tests {
             ("consent set all", "known: none, summary"),
             ("consent set full 10", "'user 10'"),
             ("consent withdraw user me", "no number"),
+            ("uploads", "'uploads allow MINUTES'"),
+            ("uploads allow", "'uploads stop'"),
+            ("uploads allow all", "'uploads allow 10'"),
+            ("uploads allow -1", "no number of minutes"),
         ] {
             assert!(parse(line).unwrap_err().contains(part), "{line}");
         }

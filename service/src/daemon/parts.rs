@@ -26,6 +26,8 @@ pub struct Parts<D> {
     pub commands: Option<OwnedFd>,
     /// Where the uploader connects, a listening socket of a stream, and its user id.
     pub uploads: Option<(OwnedFd, u32)>,
+    /// Nothing leaves but while a client allows it.
+    pub uploads_need_permission: bool,
     /// Signals that end the service.
     pub signals: Option<Signals>,
     /// Limits of processes.

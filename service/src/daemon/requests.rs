@@ -5,6 +5,7 @@ use crate::commands::{Request, Watchers};
 use crate::consent::Allowed;
 use crate::engine::{Asked, Event, Now, Report};
 use crate::report::{Done, Job, Outcome};
+use crate::upload::Permission;
 
 use super::consent::Consent;
 use super::decide::Decide;
@@ -26,6 +27,8 @@ pub(super) struct Requests {
     /// Bytes in the store.
     pub(super) bytes: u64,
     pub(super) watchers: Watchers,
+    /// When anything may leave.
+    pub(super) permission: Permission,
 }
 
 impl Requests {
@@ -71,6 +74,17 @@ impl Requests {
                     report,
                 };
                 rim.ask_store(client, job);
+            }
+            Request::AllowUploads(minutes) => self.allow_uploads(client, minutes, rim),
+            Request::StopUploads => {
+                self.permission.stop();
+                rim.answer_client(client, Ok(Vec::new()), None);
+            }
+            Request::WaitUploads(after) => {
+                let now = rim.now.boottime_ns;
+                if let Some(answer) = self.permission.wait(client, after, now) {
+                    rim.answer_client(client, answer, None);
+                }
             }
             Request::NextUpload => self.next_upload(client, None, dispatcher, rim),
             Request::StillUpload { report, kind } => {
@@ -131,13 +145,30 @@ impl Requests {
         }
     }
 
-    /// What is allowed. `None`: nothing is uploaded while nothing is recorded, and the client is told so.
+    /// Uploads are allowed for so many minutes: those who wait for that are told.
+    fn allow_uploads(&mut self, client: u64, minutes: u32, rim: &mut Rim) {
+        let allowed = self.permission.allow(rim.now.boottime_ns, minutes);
+        let result = allowed.map(|(clients, line)| {
+            for client in clients {
+                rim.answer_client(client, Ok(vec![line.clone()]), None);
+            }
+            Vec::new()
+        });
+        rim.answer_client(client, result, None);
+    }
+
+    /// What is allowed. `None`: nothing is uploaded without permission or while nothing is recorded, and the client is told so.
     fn allowed_upload<D: Decide>(
         &mut self,
         client: u64,
         dispatcher: &mut Dispatcher<D>,
         rim: &mut Rim,
     ) -> Option<Box<Allowed>> {
+        if !self.permission.is_given(rim.now.boottime_ns) {
+            let line = "nothing uploads are not allowed now: 'uploads allow MINUTES' allows them";
+            rim.answer_client(client, Ok(vec![line.to_owned()]), None);
+            return None;
+        }
         if self.is_policy_lost {
             let line = "nothing the policy is lost: load it again, or say 'policy default'";
             rim.answer_client(client, Ok(vec![line.to_owned()]), None);
@@ -249,6 +280,7 @@ impl Requests {
                 self.bytes >> 10,
                 rim.waiting_reports
             ),
+            self.permission.describe(rim.now.boottime_ns),
         ]
     }
 

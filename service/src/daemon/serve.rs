@@ -155,6 +155,7 @@ impl<D: Decide> Daemon<D> {
                 reports,
                 bytes,
                 watchers: Watchers::new(newest.unwrap_or(0)),
+                permission: crate::upload::Permission::new(parts.uploads_need_permission),
             },
             system,
             worker,

@@ -3,10 +3,12 @@
 
 mod document;
 mod item;
+mod permission;
 mod sent;
 mod sha256;
 
 pub use document::{document, Device};
 pub use item::{Item, Kind};
+pub use permission::Permission;
 pub use sent::{Sent, DEVICE, SENT};
 pub use sha256::Sha256;

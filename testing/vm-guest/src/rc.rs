@@ -52,6 +52,7 @@ fn id(name: &str) -> Result<u32> {
     let known = [
         ("root", 0),
         ("system", 1000),
+        ("metrics_coll", 1042),
         ("shell", 2000),
         ("inet", 3003),
         ("nobody", 9999),

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.hindsight;
 
-import android.net.LocalSocket;
-import android.net.LocalSocketAddress;
-
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
@@ -22,7 +17,7 @@ import org.json.JSONObject;
  * them, such as Settings: it needs the right to give the service commands, which other apps do not have. It works the same on
  * builds that are not debuggable.
  *
- * <p>Each method sends one command to the service, and blocks until the service has answered, or for {@value #LIMIT_MILLIS} ms; call
+ * <p>Each method sends one command to the service, and blocks until the service has answered, or for 150 s; call
  * it from a thread that no other thread waits for. Methods throw
  *
  * <ul>
@@ -33,10 +28,7 @@ import org.json.JSONObject;
  */
 public final class Consent {
     /** Where init puts the service's socket for commands. */
-    public static final String SOCKET = "/dev/socket/hindsightd_commands";
-
-    /** The longest time of one send or receive, in milliseconds. The service itself answers within 120 s. */
-    private static final int LIMIT_MILLIS = 150_000;
+    public static final String SOCKET = ServiceCommands.SOCKET;
 
     /** How much a user agrees to. Each level has all that the one before it has. */
     public enum Level {
@@ -153,7 +145,7 @@ public final class Consent {
         }
     }
 
-    private final String socket;
+    private final ServiceCommands service;
 
     /** The service of the device. */
     public Consent() {
@@ -162,10 +154,7 @@ public final class Consent {
 
     /** The service whose socket for commands is at this path. */
     public Consent(String socket) {
-        if (socket == null) {
-            throw new NullPointerException("socket");
-        }
-        this.socket = socket;
+        service = new ServiceCommands(socket);
     }
 
     /** What was chosen, and what follows from it. */
@@ -209,7 +198,7 @@ public final class Consent {
     /** Numbers of all reports on the device, oldest first; for {@link #preview}. */
     public List<Long> reports() throws IOException {
         List<Long> reports = new ArrayList<>();
-        for (String line : ask("reports").split("\n")) {
+        for (String line : service.ask("reports").split("\n")) {
             if (line.isEmpty()) {
                 continue;
             }
@@ -227,7 +216,7 @@ public final class Consent {
      * of its trace.
      */
     public String preview(long report) throws IOException {
-        return ask("preview " + report);
+        return service.ask("preview " + report);
     }
 
     private Level choose(String choice) throws IOException {
@@ -247,47 +236,11 @@ public final class Consent {
 
     /** The only line of an answer. */
     private String line(String command) throws IOException {
-        return ask(command).trim();
+        return service.ask(command).trim();
     }
 
     private IOException notUnderstood(JSONException e) {
-        return new IOException(socket + ": the answer is not understood: " + e.getMessage()
+        return new IOException(service.socket + ": the answer is not understood: " + e.getMessage()
                 + "; are hindsightd and hindsight.jar of the same ROM?", e);
-    }
-
-    /** Sends a command, and returns the answer without its first line, which is {@code ok}. */
-    private String ask(String command) throws IOException {
-        String answer;
-        try {
-            answer = exchange(command);
-        } catch (IOException e) {
-            throw new IOException(socket + ": " + e.getMessage()
-                    + "; does hindsightd run (persist.hindsight.service), and may this app give it commands?", e);
-        }
-        if (answer.startsWith("ok\n")) {
-            return answer.substring("ok\n".length());
-        }
-        if (answer.startsWith("error ")) {
-            throw new ConsentException(answer.substring("error ".length()).trim());
-        }
-        throw new IOException(socket + ": the answer to '" + command + "' is neither 'ok' nor 'error'");
-    }
-
-    private String exchange(String command) throws IOException {
-        ByteArrayOutputStream answer = new ByteArrayOutputStream();
-        try (LocalSocket connection = new LocalSocket()) {
-            connection.connect(new LocalSocketAddress(socket, LocalSocketAddress.Namespace.FILESYSTEM));
-            connection.setSoTimeout(LIMIT_MILLIS);
-            connection.getOutputStream().write((command + "\n").getBytes("UTF-8"));
-            InputStream in = connection.getInputStream();
-            byte[] bytes = new byte[8192];
-            for (int count = in.read(bytes); count > 0; count = in.read(bytes)) {
-                answer.write(bytes, 0, count);
-            }
-        }
-        if (answer.size() == 0) {
-            throw new IOException("the connection was closed without an answer");
-        }
-        return answer.toString("UTF-8");
     }
 }
