@@ -50,7 +50,10 @@ fn an_app_of_the_system_allows_uploads_for_a_time() {
         assert_eq!(say(execution, &["10"]), ["10: done"]);
         // The program has ended, and its permission has not.
         let answer = next(&uploads);
-        assert!(answer.starts_with("ok\nnothing no report"), "{answer}");
+        assert!(
+            answer.starts_with("ok\nnothing there is no report"),
+            "{answer}"
+        );
         assert_eq!(say(execution, &["60", "stop"]), ["60: done", "stop: done"]);
     }
     let wrong = |minutes| {

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod expected;
 pub(crate) mod policy;
 
 use std::ffi::OsStr;
