@@ -279,6 +279,11 @@ fn start() -> Vec<Step> {
             "/bin/vm-guest stat /dev/socket/hindsightd_commands",
             says("0660 1000:2000 u:object_r:hindsightd_commands_socket:s0"),
         ),
+        Step::new(
+            "the socket of uploads is the uploader's",
+            "/bin/vm-guest stat /dev/socket/hindsightd_uploads",
+            says("0660 9999:1042 u:object_r:hindsightd_uploads_socket:s0"),
+        ),
     ]
 }
 

@@ -199,6 +199,6 @@ service xy /system/bin/xy
         let script = include_str!("../../../aosp/common/service/hindsightd.rc");
         assert_eq!(folders(script).unwrap().len(), 1);
         let found = service(script, "hindsightd").unwrap();
-        assert_eq!((found.user, found.sockets.len()), (9999, 2));
+        assert_eq!((found.user, found.sockets.len()), (9999, 3));
     }
 }
