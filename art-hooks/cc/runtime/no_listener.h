@@ -25,7 +25,12 @@ class NoListener : public instrumentation::InstrumentationListener {
 #else
   void MethodEntered(Thread*, Handle<mirror::Object>, ArtMethod*, uint32_t) override {}
   using InstrumentationListener::MethodExited;
+#if HINDSIGHT_ART >= 11
+  void MethodExited(Thread*, Handle<mirror::Object>, ArtMethod*, uint32_t, instrumentation::OptionalFrame,
+                    JValue&) override {}
+#else
   void MethodExited(Thread*, Handle<mirror::Object>, ArtMethod*, uint32_t, const JValue&) override {}
+#endif
   void MethodUnwind(Thread*, Handle<mirror::Object>, ArtMethod*, uint32_t) override {}
 #endif
   void FieldRead(Thread*, Handle<mirror::Object>, ArtMethod*, uint32_t, ArtField*) override {}
