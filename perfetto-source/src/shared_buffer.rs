@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -43,16 +43,21 @@ impl SharedBuffer {
     /// # Errors
     /// If the system has no memory or descriptor left.
     pub fn new() -> io::Result<Self> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // Android 10's C library has no function for it.
         // SAFETY: the name is a C string; the result is a new descriptor, or -1.
         let number = unsafe {
-            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-            libc::memfd_create(c"hindsight-perfetto".as_ptr(), flags)
+            libc::syscall(
+                libc::SYS_memfd_create,
+                c"hindsight-perfetto".as_ptr(),
+                flags,
+            )
         };
         if number < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: it is a new descriptor, which nobody else has.
-        let file = unsafe { File::from_raw_fd(number) };
+        let file = unsafe { File::from_raw_fd(number as RawFd) };
         file.set_len(BYTES as u64)?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: takes numbers only.

@@ -86,6 +86,29 @@ fn has_all_of_rust(needed: &BTreeSet<String>, target: Target) {
     assert!(lost.is_empty(), "{}: {lost:?}", target.triple);
 }
 
+/// Functions that bionic has since Android 11 or later, by its list of changes (docs/status.md): a library that needs one does
+/// not link in Android 10.
+const NEWER_THAN_10: [&str; 12] = [
+    "memfd_create",
+    "mlock2",
+    "renameat2",
+    "statx",
+    "pthread_cond_clockwait",
+    "sem_clockwait",
+    "process_madvise",
+    "preadv64v2",
+    "pwritev64v2",
+    "pidfd_open",
+    "close_range",
+    "copy_file_range",
+];
+
+fn links_in_android_10(needed: &BTreeSet<String>, library: &Path) {
+    let newer = NEWER_THAN_10.iter().filter(|name| needed.contains(**name));
+    let newer: Vec<_> = newer.collect();
+    assert!(newer.is_empty(), "{}: {newer:?}", library.display());
+}
+
 /// A program's library has the function that its C++ calls, and nothing of ART's.
 fn program_has_its_entry(overlay: &Path, target: Target, library: Library, entry: &str) {
     let path = overlay.join(library.path(target));
@@ -96,6 +119,7 @@ fn program_has_its_entry(overlay: &Path, target: Target, library: Library, entry
         .collect();
     assert_eq!(entries, [entry], "{}", target.triple);
     has_all_of_rust(&needed, target);
+    links_in_android_10(&needed, &path);
     // The C code of the uploader's TLS library, which names its functions so, is there whole.
     let lost: Vec<_> = needed
         .iter()
@@ -148,6 +172,7 @@ fn the_static_libraries_for_android_compile_and_have_what_cpp_calls() {
             .filter(|name| !name.contains("cxxbridge1$"))
             .collect();
         has_all_of_rust(&needed, target);
+        links_in_android_10(&needed, &library);
         println!(
             "{}: {} bytes; needs {}",
             target.triple,

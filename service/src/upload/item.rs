@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use crate::engine::Report;
 
@@ -50,13 +50,15 @@ impl Item {
     /// # Errors
     /// If there is no memory.
     pub fn of_text(report: Report, text: &str) -> io::Result<Self> {
+        let (number, flags) = (libc::SYS_memfd_create, libc::MFD_CLOEXEC);
+        // Android 10's C library has no function for it.
         // SAFETY: the name ends with 0.
-        let memory = unsafe { libc::memfd_create(c"hindsight-upload".as_ptr(), libc::MFD_CLOEXEC) };
+        let memory = unsafe { libc::syscall(number, c"hindsight-upload".as_ptr(), flags) };
         if memory < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor was just made, and nobody else knows it.
-        let mut file = File::from(unsafe { OwnedFd::from_raw_fd(memory) });
+        let mut file = File::from(unsafe { OwnedFd::from_raw_fd(memory as RawFd) });
         file.write_all(text.as_bytes())?;
         Item::of_file(report, Kind::Text, file)
     }
