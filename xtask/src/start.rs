@@ -38,15 +38,20 @@ pub(crate) fn service_program(checkout: &Path) -> anyhow::Result<PathBuf> {
     build_program(checkout, "hindsight-service", "hindsightd")
 }
 
-/// Builds the programs of the virtual machine: hindsightd as the library that Android's program links.
-pub(crate) fn guest_programs(checkout: &Path) -> anyhow::Result<Programs> {
+/// Builds the programs of the virtual machine: hindsightd as the library that Android's program links, and, if wanted, the natives of
+/// programs that use the kernel's binder.
+pub(crate) fn guest_programs(checkout: &Path, with_binder: bool) -> anyhow::Result<Programs> {
     let guest = build_program(checkout, "hindsight-vm-guest", "vm-guest")?;
+    let library = (with_binder)
+        .then(|| build_program(checkout, "hindsight-kernel-binder", "libkernel_binder.so"));
+    let binder = library.transpose()?;
     let library = "rustc --quiet --package hindsight-service --lib --crate-type staticlib";
     let arguments: Vec<&str> = library.split(' ').collect();
     let built = build(checkout, &arguments)?;
     Ok(Programs {
         service: built.join("libhindsight_service.a"),
         guest,
+        binder,
     })
 }
 

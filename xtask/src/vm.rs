@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask lab vm`: the lab's virtual machine, and what the host finds in its snapshots.
 
+mod kernel_events;
+mod tool;
+mod transactions;
+
 use crate::start::{guest_programs, hindsight_program};
 use hindsight_lab::vm::{self, Check, Choice, Verdict};
 use hindsight_lab::{Isa, Lab, Parts, Release, Variant};
-use serde::Deserialize;
+use kernel_events::KernelEvents;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
+use tool::{calls, info, Info};
 
 /// The method of the guest's program that it calls so many times, as its source says.
 const METHOD: &str = "dev.hindsight.vm.Snapshot.round";
@@ -30,7 +35,10 @@ pub(crate) struct Options {
     /// Run the steps on the system service only
     #[arg(long)]
     service_only: bool,
-    /// Also make memory short: the nightly form
+    /// Run the steps on transactions through the kernel's binder only
+    #[arg(long, conflicts_with_all = ["service_only", "long"])]
+    binder_only: bool,
+    /// Also send transactions through the kernel's binder, and make memory short: the nightly form
     #[arg(long, conflicts_with = "service_only")]
     long: bool,
 }
@@ -39,7 +47,17 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let checkout = hindsight_lab::checkout_dir()?;
     let hindsight = hindsight_program(&checkout)?;
-    let programs = guest_programs(&checkout)?;
+    let choice = match options {
+        Options {
+            binder_only: true, ..
+        } => Choice::Binder,
+        Options {
+            service_only: true, ..
+        } => Choice::Service,
+        Options { long: true, .. } => Choice::Long,
+        _ => Choice::All,
+    };
+    let programs = guest_programs(&checkout, choice.has_binder())?;
     let lab = Lab::open_parts(
         Release::Android10,
         Isa::X86_64,
@@ -54,11 +72,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Err
         }
         None => scratch.path(),
     };
-    let choice = match (options.service_only, options.long) {
-        (true, _) => Choice::Service,
-        (false, true) => Choice::Long,
-        (false, false) => Choice::All,
-    };
     let limit = Duration::from_secs(options.limit);
     let report = vm::run(&lab, &programs, choice, out, limit, &|what| {
         eprintln!("vm: {what}")
@@ -68,22 +81,27 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Err
         let name = file.file_name().unwrap_or_default();
         name.to_string_lossy().starts_with("report-")
     };
-    let (reports, snapshots): (Vec<&PathBuf>, Vec<&PathBuf>) =
+    let (mut reports, snapshots): (Vec<&PathBuf>, Vec<&PathBuf>) =
         report.snapshots.iter().partition(is_report);
-    let mut decoded = |name: &str, result: anyhow::Result<()>| {
-        let verdict = match result {
-            Ok(()) => Verdict::Passed,
-            Err(error) => Verdict::Failed(format!("{error:#}")),
-        };
+    let mut judged = |name: &str, verdict: Verdict| {
         let name = name.to_owned();
         checks.push(Check { name, verdict });
     };
-    if choice != Choice::Service {
+    if matches!(choice, Choice::All | Choice::Long) {
         let result = decode(&hindsight, &snapshots);
-        decoded("the host decodes every snapshot", result);
+        judged("the host decodes every snapshot", verdict(result));
     }
-    let result = decode_reports(&hindsight, &reports);
-    decoded("the host decodes every report", result);
+    let binder = transactions::Reports::take(&hindsight, &mut reports);
+    if choice != Choice::Binder {
+        let result = decode_reports(&hindsight, &reports);
+        judged("the host decodes every report", verdict(result));
+    }
+    if choice.has_binder() {
+        let kernel = report.kernel_events.as_deref();
+        for (name, verdict) in binder_checks(&hindsight, binder, kernel, out) {
+            judged(name, verdict);
+        }
+    }
     let (mut failed, mut skipped) = (0, 0);
     for check in &checks {
         match &check.verdict {
@@ -109,72 +127,68 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Box<dyn std::error::Err
     })
 }
 
-/// What `info --json` says of a snapshot.
-#[derive(Deserialize)]
-struct Info {
-    reason: String,
-    losses: Vec<Loss>,
+fn verdict(result: anyhow::Result<()>) -> Verdict {
+    match result {
+        Ok(()) => Verdict::Passed,
+        Err(error) => Verdict::Failed(format!("{error:#}")),
+    }
 }
 
-#[derive(Deserialize)]
-struct Loss {
-    what: String,
-    count: u64,
+/// The checks on transactions through the kernel's binder.
+fn binder_checks(
+    hindsight: &Path,
+    reports: anyhow::Result<Option<transactions::Reports>>,
+    kernel: Option<&Path>,
+    out: &Path,
+) -> [(&'static str, Verdict); 2] {
+    const COMPARED: &str = "each transaction that was recorded is one of the kernel's";
+    const EXPLAINED: &str = "the long wait is explained by the service's method";
+    let both = |verdict: Verdict| [(COMPARED, verdict.clone()), (EXPLAINED, verdict)];
+    let events = || {
+        let text = kernel.map(std::fs::read_to_string).transpose()?;
+        text.map(|text| KernelEvents::parse(&text)).transpose()
+    };
+    match (reports, events()) {
+        (Err(error), _) | (_, Err(error)) => both(Verdict::Failed(format!("{error:#}"))),
+        (Ok(Some(reports)), Ok(Some(events))) => [
+            (
+                COMPARED,
+                verdict(transactions::compare(hindsight, &reports, &events)),
+            ),
+            (
+                EXPLAINED,
+                verdict(transactions::explain(hindsight, &reports, &events, out)),
+            ),
+        ],
+        (Ok(None), Ok(Some(_))) => both(Verdict::Failed(
+            "the two processes left no report".to_owned(),
+        )),
+        (Ok(_), Ok(None)) => both(Verdict::Skipped(
+            "the kernel recorded no transactions".to_owned(),
+        )),
+    }
 }
 
 /// The only loss that a snapshot of the guest has: calls are under way when it is taken.
 const UNDER_WAY: &str = "calls whose end was not seen";
 
-impl Info {
-    /// Why this is not what the guest's app should have saved; `None` if it is.
-    fn objection(&self) -> Option<String> {
-        if !self.reason.starts_with("vm: ") {
-            return Some(format!("its reason is '{}'", self.reason));
-        }
-        let others = self.losses.iter().filter(|loss| loss.what != UNDER_WAY);
-        let others: Vec<String> = others
-            .map(|loss| format!("{} {}", loss.count, loss.what))
-            .collect();
-        (!others.is_empty()).then(|| format!("it lacks {}", others.join(", ")))
+/// Why this is not what the guest's app should have saved; `None` if it is.
+fn objection(info: &Info) -> Option<String> {
+    if !info.reason.starts_with("vm: ") {
+        return Some(format!("its reason is '{}'", info.reason));
     }
-}
-
-#[derive(Deserialize)]
-struct Top {
-    rows: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    name: String,
-    calls: u64,
-}
-
-/// What a command of the tool prints of a file.
-fn said(hindsight: &Path, arguments: &[&str], file: &Path) -> anyhow::Result<Vec<u8>> {
-    let output = Command::new(hindsight).args(arguments).arg(file).output()?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "{}: {error}", file.display());
-    Ok(output.stdout)
-}
-
-/// How often a method was called.
-fn calls(hindsight: &Path, file: &Path, method: &str) -> anyhow::Result<Option<u64>> {
-    let top: Top = serde_json::from_slice(&said(hindsight, &["top", "--json"], file)?)?;
-    let found = top.rows.iter().find(|row| row.name == method);
-    Ok(found.map(|row| row.calls))
-}
-
-fn info(hindsight: &Path, file: &Path) -> anyhow::Result<Info> {
-    let text = said(hindsight, &["info", "--strict", "--json"], file)?;
-    Ok(serde_json::from_slice(&text)?)
+    let others = info.losses.iter().filter(|loss| loss.what != UNDER_WAY);
+    let others: Vec<String> = others
+        .map(|loss| format!("{} {}", loss.count, loss.what))
+        .collect();
+    (!others.is_empty()).then(|| format!("it lacks {}", others.join(", ")))
 }
 
 /// Reads each snapshot with the tool: it has the calls of the program's source, and lacks nothing.
 fn decode(hindsight: &Path, snapshots: &[&PathBuf]) -> anyhow::Result<()> {
     anyhow::ensure!(!snapshots.is_empty(), "there is none");
     for file in snapshots {
-        if let Some(objection) = info(hindsight, file)?.objection() {
+        if let Some(objection) = objection(&info(hindsight, file)?) {
             anyhow::bail!("{}: {objection}", file.display());
         }
         let calls = calls(hindsight, file, METHOD)?;
@@ -224,8 +238,9 @@ mod tests {
     #[test]
     fn a_snapshot_that_lacks_something_is_objected_to() {
         let objection = |reason: &str, losses: &str| {
-            let json = format!(r#"{{"reason":"{reason}","threads":[],"losses":[{losses}]}}"#);
-            serde_json::from_str::<Info>(&json).unwrap().objection()
+            let json =
+                format!(r#"{{"pid":1,"reason":"{reason}","threads":[],"losses":[{losses}]}}"#);
+            super::objection(&serde_json::from_str(&json).unwrap())
         };
         let under_way = r#"{"what":"calls whose end was not seen","count":5}"#;
         assert_eq!(objection("vm: app", ""), None);

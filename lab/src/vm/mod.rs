@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask lab vm`: the lab's ART on a real kernel, with SELinux enforcing the overlay's rules. See `docs/lab.md`.
 
+mod binder;
 mod console;
 mod cpio;
 mod image;
@@ -61,6 +62,8 @@ pub struct Report {
     pub checks: Vec<Check>,
     /// The snapshots of the guest's apps, in the folder that [`run`] was given.
     pub snapshots: Vec<PathBuf>,
+    /// The text of the kernel's events, with the clocks in its first line, if the kernel has recorded some.
+    pub kernel_events: Option<PathBuf>,
 }
 
 /// Which steps the guest runs.
@@ -70,8 +73,18 @@ pub enum Choice {
     All,
     /// Those on the system service.
     Service,
-    /// All, and real shortage of memory.
+    /// Those on transactions through the kernel's binder.
+    Binder,
+    /// All, also transactions and real shortage of memory.
     Long,
+}
+
+impl Choice {
+    /// Whether steps send transactions through the kernel's binder.
+    #[must_use]
+    pub fn has_binder(self) -> bool {
+        matches!(self, Choice::Binder | Choice::Long)
+    }
 }
 
 /// Programs that are compiled before.
@@ -81,6 +94,8 @@ pub struct Programs {
     pub service: PathBuf,
     /// `vm-guest`.
     pub guest: PathBuf,
+    /// `libkernel_binder.so`, the natives of programs that use the kernel's binder; only for [`Choice::has_binder`].
+    pub binder: Option<PathBuf>,
 }
 
 /// Boots the guest, runs its steps, and judges them; the snapshots and the console's
@@ -115,10 +130,17 @@ pub fn run(
     let service = policy::service_configuration(checkout)?;
     let mut steps = match choice {
         Choice::All | Choice::Long => steps::all(&program),
-        Choice::Service => steps::begin(),
+        Choice::Service | Choice::Binder => steps::begin(),
     };
-    let killed = command_line(&framework, &app, KILLED, &service);
-    steps.extend(service::steps(&killed));
+    let of = |class| command_line(&framework, &app, class, &service);
+    if choice == Choice::Binder {
+        steps.extend(service::begin());
+    } else {
+        steps.extend(service::steps(&of(KILLED)));
+    }
+    if choice.has_binder() {
+        steps.extend(binder::steps(&of(binder::SERVER), &of(binder::CLIENT)));
+    }
     if choice == Choice::Long {
         steps.extend(service::shortage());
     }
@@ -129,12 +151,13 @@ pub fn run(
     let work = tempfile::tempdir().context("make a folder in", std::env::temp_dir())?;
     let hindsightd = work.path().join("hindsightd");
     compile_service(checkout, &programs.service, &hindsightd)?;
-    let beside = [("vm-guest", &programs.guest), ("hindsightd", &hindsightd)];
-    for (name, program) in beside {
-        files.push(GuestFile::program(
-            Path::new("/bin").join(name),
-            read_bytes(program)?,
-        ));
+    let mut beside = vec![
+        ("/bin/vm-guest", &programs.guest),
+        ("/bin/hindsightd", &hindsightd),
+    ];
+    beside.extend(programs.binder.as_ref().map(|path| (binder::LIBRARY, path)));
+    for &(path, program) in &beside {
+        files.push(GuestFile::program(path, read_bytes(program)?));
     }
     let beside: Vec<PathBuf> = beside.iter().map(|(_, path)| path.to_path_buf()).collect();
     files.push(GuestFile::data(app.jar(), read_bytes(app.jar())?));
@@ -161,7 +184,12 @@ pub fn run(
     } else {
         Vec::new()
     };
-    Ok(Report { checks, snapshots })
+    let kernel_events = Some(out.join("kernel.txt")).filter(|path| path.exists());
+    Ok(Report {
+        checks,
+        snapshots,
+        kernel_events,
+    })
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>> {

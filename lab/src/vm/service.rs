@@ -8,7 +8,8 @@ use super::steps::{
     SYSTEM_SERVER,
 };
 
-/// The policy file of the guest's service: every end of a process is kept, and nobody is asked.
+/// The policy file of the guest's service: every end of a process is kept, and nobody is asked. On a busy host a first transaction
+/// may take a second, which is not the one to be reported.
 pub(super) const POLICY_FILE: &str = "\
 version = 1
 [memory]
@@ -24,6 +25,8 @@ per-uid = 100
 per-detector = 100
 [consent.end-user]
 unasked = \"full\"
+[detectors.long-binder-wait]
+limit-ms = 4000
 ";
 
 /// The user of the service, and its domain.
@@ -53,11 +56,11 @@ const STORE: &str = "/data/misc/hindsight";
 const INIT: &str = "/bin/vm-guest init /hindsightd.rc /file_contexts";
 
 /// A step whose command is a line of the guest's init.
-fn line(name: impl Into<String>, line: &str, expected: Expected) -> Step {
+pub(super) fn line(name: impl Into<String>, line: &str, expected: Expected) -> Step {
     Step::new(name, format!("eval {}", quoted(line)), expected)
 }
 
-fn says(text: impl Into<String>) -> Expected {
+pub(super) fn says(text: impl Into<String>) -> Expected {
     Expected::Says(text.into())
 }
 
@@ -66,7 +69,7 @@ fn ask(who: Identity, command: &str) -> String {
 }
 
 /// Waits until hindsightd's answer to a command has this text.
-fn answer_has(command: &str, text: &str) -> String {
+pub(super) fn answer_has(command: &str, text: &str) -> String {
     format!("await answer_has {} {}", quoted(command), quoted(text))
 }
 
@@ -110,10 +113,16 @@ fn denied(permission: &'static str, class: &'static str, object: &'static str) -
     }
 }
 
-/// The steps. `app` is the command line of an app on ART that works until it is killed.
-pub(super) fn steps(app: &str) -> Vec<Step> {
+/// The steps that all others need: the policy of a user build, and the service.
+pub(super) fn begin() -> Vec<Step> {
     let mut steps = vec![load(Policy::User)];
     steps.extend(start());
+    steps
+}
+
+/// The steps. `app` is the command line of an app on ART that works until it is killed.
+pub(super) fn steps(app: &str) -> Vec<Step> {
+    let mut steps = begin();
     for who in [NEIGHBOUR, WORK, SYSTEM_SERVER] {
         steps.push(joins(who));
     }
@@ -368,7 +377,10 @@ fn confined() -> Vec<Step> {
 }
 
 fn denied_process(permission: &'static str) -> Expected {
-    Expected::DeniedToProcess { permission }
+    Expected::DeniedToProcess {
+        permission,
+        class: "process",
+    }
 }
 
 /// An app on ART with the shipped configuration, which lives through a restart of the service.

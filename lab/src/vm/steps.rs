@@ -43,7 +43,7 @@ pub(super) const SU: &str = "u:r:su:s0";
 
 /// The accounts of these uids: ART asks for the name of its own.
 pub(super) const ACCOUNTS: &str = "root:x:0:0::/:\nsystem:x:1000:1000::/:\nshell:x:2000:2000::/:\n\
-    u0_a1:x:10001:10001::/:\nu0_a2:x:10002:10002::/:\n";
+    u0_a1:x:10001:10001::/:\nu0_a2:x:10002:10002::/:\nu0_a3:x:10003:10003::/:\n";
 
 /// What a snapshot does with files, without Java: busybox's tools start in a second.
 const SAVE: &str = "cd /data/misc/trace && echo > .$$.tmp && mv .$$.tmp $$.saved";
@@ -64,7 +64,10 @@ pub(super) enum Expected {
         object: &'static str,
     },
     /// It fails, and SELinux has denied this to be done to another process.
-    DeniedToProcess { permission: &'static str },
+    DeniedToProcess {
+        permission: &'static str,
+        class: &'static str,
+    },
     /// It fails for want of permission, and SELinux has denied nothing: the modes refuse it.
     RefusedByModes,
 }
@@ -125,10 +128,10 @@ impl Step {
             {
                 "it succeeded".to_owned()
             }
-            Expected::DeniedToProcess { permission } => {
+            Expected::DeniedToProcess { permission, class } => {
                 let permitted = format!("{{ {permission} }}");
-                let is_it =
-                    |line: &&String| line.contains(&permitted) && line.contains("tclass=process ");
+                let class = format!("tclass={class} ");
+                let is_it = |line: &&String| line.contains(&permitted) && line.contains(&class);
                 if denials.iter().any(is_it) {
                     return None;
                 }

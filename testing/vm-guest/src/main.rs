@@ -8,10 +8,14 @@
 //! | `app NAME [behind\|grows]` | joins as a traced process, and waits; one that the user does not see; one that takes all memory |
 //! | `connect` | connects, and says nothing |
 //! | `ask LINE` | gives hindsightd a command, and prints the answer |
+//! | `manage-binder` | becomes binder's context manager for a moment |
+//! | `clocks` | a line with the clocks, ns |
 //! | `stat PATH…` | mode, owner and SELinux label of each file |
 
 mod app;
 mod ask;
+mod binder;
+mod clocks;
 mod init;
 mod label;
 mod rc;
@@ -32,6 +36,8 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["app", name, "grows"] => app::join(name, Behaviour::Grows),
         ["connect"] => app::connect(),
         ["ask", line] => ask::ask(line),
+        ["manage-binder"] => binder::manage(),
+        ["clocks"] => clocks::print(),
         ["stat", paths @ ..] => paths.iter().try_for_each(|path| label::print(path)),
         _ => bail!("the arguments are not those of the table in main.rs: {arguments:?}"),
     }
