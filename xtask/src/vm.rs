@@ -233,7 +233,6 @@ fn decode_reports(hindsight: &Path, reports: &[&PathBuf]) -> anyhow::Result<()> 
 
 #[cfg(test)]
 mod tests {
-
     #[test]
     fn a_snapshot_that_lacks_something_is_objected_to() {
         let objection = |reason: &str, losses: &str| {
