@@ -64,6 +64,8 @@ pub(crate) struct Scan {
     pub(crate) entries: usize,
     /// Slots of the oldest event, which was cut by the wrap-around.
     pub(crate) cut_slots: usize,
+    /// Calls may have begun or ended by that event.
+    cut_changes_calls: bool,
     /// Claimed frames beyond a credible number.
     pub(crate) incredible_frames: u64,
     /// Claimed frames beyond the number that is shown.
@@ -94,6 +96,20 @@ pub(crate) struct Older {
 /// Whether a slot closes an event that is neither an exit nor a narrow entry.
 pub(crate) const fn is_special(low: u32) -> bool {
     low.wrapping_sub(1) < FIRST_METHOD - 1
+}
+
+/// Whether calls begin or end by such an event, which has several slots.
+const fn changes_calls(low: u32) -> bool {
+    const ENTERED: u32 = Extension::NativeEntered.number();
+    const LEFT: u32 = Extension::NativeLeft.number();
+    const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
+    const LEFT_AFTER: u32 = Extension::LeftAfter.number();
+    const UNWOUND: u32 = Extension::Unwound.number();
+    const STARTED: u32 = Extension::Started.number();
+    matches!(
+        low,
+        TAG_WIDE_ENTRY | ENTERED | LEFT | ENTERED_BEFORE | LEFT_AFTER | UNWOUND | STARTED
+    )
 }
 
 /// The slots in these bytes.
@@ -181,6 +197,11 @@ impl Scan {
         scan
     }
 
+    /// Whether open calls were noted in the middle of the oldest event, which is cut: what it did to them is not known.
+    pub(crate) fn is_noted_in_cut(&self) -> bool {
+        self.cut_changes_calls && self.split < self.cut_slots
+    }
+
     /// A block without special events. `None` if it has some.
     fn simple(&mut self, bytes: &[u8], start: usize, timeline: &mut Timeline) -> Option<usize> {
         let mut special = false;
@@ -244,6 +265,7 @@ impl Scan {
             let payload = payload_slots(low);
             if payload > at - 1 {
                 self.cut_slots = at;
+                self.cut_changes_calls = changes_calls(low);
                 break;
             }
             if is_special(low) {

@@ -359,14 +359,15 @@ impl ThreadScript {
     /// The ring after all recorded slots were written to it.
     fn ring(&self, stopped: u64) -> (RingHeader, Vec<u8>) {
         let capacity = self.header.geometry.slots();
-        let laps = self.slots.len() / capacity;
+        // As in the runtime, a full ring wraps when the next slot is written.
+        let laps = self.slots.len().saturating_sub(1) / capacity;
         let stopped_counter = self.ended.unwrap_or(stopped);
         // All events of scripts with such rings are in one epoch.
         let epoch = (stopped_counter >> 32) as u32;
         let header = RingHeader {
             position: Position {
                 laps: laps as u64,
-                offset: ((self.slots.len() % capacity) * SLOT_BYTES) as u64,
+                offset: ((self.slots.len() - laps * capacity) * SLOT_BYTES) as u64,
             },
             stopped_counter,
             epochs: self.header.epochs.map(|e| Epochs { epoch, ..e }),
