@@ -47,8 +47,23 @@ cannot_go_on() {
   exit 1
 }
 
-# summary: a table of times, the lines with counts, and the sum of all counts as last line. The exit status is 1 if
-# a step failed.
+# why NAME: the lines of a failed step's log that say what is wrong, each once, at most 20; the last 5 if there are none.
+why() {
+  awk -v name="$1" '
+    { last[NR % 5] = $0 }
+    # The line after the place of a panic is its message.
+    /^(finding|problem|error): / || /^error\[/ || /^FAILED / || /panicked at / || /^test .* FAILED$/ || panicked {
+      if (!seen[$0]++ && ++count <= 20) print name ": " $0
+    }
+    { panicked = /panicked at / }
+    END {
+      if (count > 20) print name ": " count - 20 " more"
+      for (nth = NR - 4; !count && nth <= NR; nth++) if (nth > 0) print name ": " last[nth % 5]
+    }' "$logs/$1.log"
+}
+
+# summary: a table of times, what is wrong in failed steps, the lines with counts, and the sum of all counts as last line.
+# The exit status is 1 if a step failed.
 #
 # Counted are the results of cargo's tests, 'N passed, N failed, N skipped', and the unit tests of the hooks. A test that
 # one step ignores and another one runs counts once, as run; one that no step runs is skipped, and named.
@@ -61,13 +76,15 @@ summary() {
       END { printf "%-28s %6.0f s %6.0f s  %s\n", name, $1, $2 + $3, result }' "$logs/$name.times"
   done < "$logs/order"
   awk -v elapsed="$SECONDS" '{ cpu += $2 + $3 } END { printf "%-28s %6.0f s %6.0f s\n\n", "all", elapsed, cpu }' "$logs"/*.times
+  for name in "${failed[@]}"; do why "$name"; done
   xargs -a "$logs/order" -I{} cat "$logs/{}.log" | awk -v steps="${#failed[@]}" -v names="${failed[*]:-}" '
     / Running .*\(.*\)$/ || /^ +Doc-tests / { program = $0; sub(/-[0-9a-f]+\)$/, "", program); sub(/^.*[\/ ]/, "", program) }
     /^test .* \.\.\. ignored/ { if (!((program, $2) in run)) ignored[program, $2] = program "::" $2 }
     /^test .* \.\.\. (ok|FAILED)$/ { run[program, $2]; delete ignored[program, $2] }
     /^test result: / { gsub(";", ""); passed += $4; failed += $6 }
-    /^(layout|graphs|checker|oracle|balance|stress|device): .* (differences|failed|problems|findings)$/ { print }
-    /^events: .* pairs, .* missing$/ || /^samples: .* error .* %$/ { print }
+    /^(layout|graphs|checker|oracle|oat|instructions|balance|stress|device|detectors|perfetto): .* (differences|failed|problems|findings)$/ { print }
+    /^events: .* pairs, .* missing$/ || /^samples: .* error .* %$/ || /^vm: [0-9]+ checks, / { print }
+    /^causality: .* edges, .* wrong$/ || /^cases: [0-9]+ runs, / { print }
     /^unit: [0-9]+ tests passed/ { passed += $2; failed += $5 }
     /^[0-9]+ passed, [0-9]+ failed/ { gsub(",", ""); passed += $1; failed += $3; skipped += $5 }
     /^skipped / { print }

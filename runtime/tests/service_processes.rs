@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use common::workers::{numbers, record, waits, PATIENCE};
 use common::{gettid, FakeHost, Managed, World};
 use hindsight_runtime::{Recorder, Severity, SnapshotOutcome};
 use hindsight_trace_format::protocol::{FromProcess, TakeOutcome};
-use hindsight_trace_format::shared::{read_crash, CrashKind};
+use hindsight_trace_format::shared::{read, read_crash, CrashKind};
 
 /// Calls a test of this file in a process of its own; it is killed in the end.
 struct Other {
@@ -168,19 +169,50 @@ fn the_rings_of_a_killed_process_can_be_read() {
     }
 }
 
-/// A filter of system calls by which this one fails with ENOSYS in this process from now on. False if the kernel has no filters.
+/// Loads a part of the call: its number at 0, the lower halves of its arguments from [`FIRST_ARGUMENT`] on, each 8 bytes.
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const FIRST_ARGUMENT: u32 = 16;
+const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JUMP_IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+fn fail(error: libc::c_int) -> libc::sock_filter {
+    step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32)
+}
+
+/// This call fails with ENOSYS from now on. False if the kernel has no filters.
 fn forbid(call: libc::c_long) -> bool {
-    /// Loads the number of the call.
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut steps = [
+    filter(&mut [
         step(LOAD, 0, 0, 0),
         step(JUMP_IF_EQUAL, 0, 1, call as u32),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        fail(libc::ENOSYS),
         step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
+    ])
+}
+
+/// From now on memory files have no seals, as on a kernel that does not know them. False if the kernel has no filters.
+fn forbid_seals() -> bool {
+    const SEALS: u32 = libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL;
+    filter(&mut [
+        step(LOAD, 0, 0, 0),
+        step(JUMP_IF_EQUAL, 0, 3, libc::SYS_memfd_create as u32),
+        step(LOAD, 0, 0, FIRST_ARGUMENT + 8),
+        step(JUMP_IF_ANY_BIT, 0, 5, SEALS),
+        fail(libc::EINVAL),
+        step(JUMP_IF_EQUAL, 0, 3, libc::SYS_fcntl as u32),
+        step(LOAD, 0, 0, FIRST_ARGUMENT + 8),
+        step(JUMP_IF_EQUAL, 0, 1, libc::F_ADD_SEALS as u32),
+        fail(libc::EINVAL),
+        step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ])
+}
+
+/// A filter of system calls for all threads of this process. False if the kernel has none.
+fn filter(steps: &mut [libc::sock_filter]) -> bool {
     let program = libc::sock_fprog {
         len: steps.len() as u16,
         filter: steps.as_mut_ptr(),
@@ -245,6 +277,51 @@ fn without_memory_to_share_a_process_records_as_without_a_service() {
         "skipped"
     );
     println!("skipped: a process without memfd_create: the kernel has no filters of system calls");
+}
+
+/// Its memory file cannot be sealed.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_without_seals() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    if !forbid_seals() {
+        std::fs::write(folder.join("skipped"), "").unwrap();
+        return;
+    }
+    child_that_records();
+}
+
+#[test]
+fn without_seals_a_service_reads_the_memory_all_the_same() {
+    let mut other = Other::start("child_without_seals");
+    until("it joins, or there are no filters", || {
+        other.service.has_client() || other.folder.path().join("skipped").exists()
+    });
+    if !other.service.has_client() {
+        assert!(
+            std::env::var_os("HINDSIGHT_REQUIRE_TOOLS").is_none(),
+            "skipped"
+        );
+        println!("skipped: memory files without seals: the kernel has no filters of system calls");
+        return;
+    }
+    let (peer, ..) = other.service.welcome(1, waits());
+    // SAFETY: a system call on the test's own descriptor.
+    let seals = unsafe { libc::fcntl(peer.memory().as_raw_fd(), libc::F_GET_SEALS) };
+    assert_eq!(
+        seals,
+        libc::F_SEAL_SEAL,
+        "the kernel's seal of a plain file"
+    );
+    until("it records", || numbers(&peer.read().rings).len() > 100);
+    other.child.kill().unwrap();
+    other.child.wait().unwrap();
+    assert!(numbers(&peer.read().rings).len() > 100);
+    // Nothing keeps it from becoming shorter: an error of this one report.
+    peer.memory().set_len(100).unwrap();
+    assert!(read(peer.memory(), 1 << 30).is_err());
 }
 
 /// Forks a child that stays, and ends.

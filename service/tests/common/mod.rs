@@ -308,7 +308,11 @@ impl Connection {
     /// Connects and introduces this process.
     pub(crate) fn join(folder: &Path, hello: &Hello, memory: &File) -> Self {
         let connection = Connection::new(folder);
-        assert!(connection.send_with(&FromProcess::Hello(hello.clone()), memory));
+        assert!(
+            connection.send_with(&FromProcess::Hello(hello.clone()), memory),
+            "the hello cannot be sent: {}; the service's log says more",
+            std::io::Error::last_os_error()
+        );
         connection
     }
 

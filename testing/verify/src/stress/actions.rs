@@ -115,6 +115,8 @@ pub(super) enum Outcome {
     Done,
     /// No connection: the process is ending.
     NoSocket,
+    /// The process says that it ends: it must do so.
+    Ends,
     /// A violation.
     Finding(String),
 }
@@ -196,6 +198,7 @@ impl Subject<'_> {
             }
         };
         match judge(action, &answer) {
+            _ if answer == SHUT_DOWN => Outcome::Ends,
             Ok(()) => Outcome::Done,
             Err(problem) => Outcome::Finding(format!("'{line}' is answered '{answer}': {problem}")),
         }
@@ -218,6 +221,9 @@ impl Subject<'_> {
         Ok(answer.trim_end().to_owned())
     }
 }
+
+/// The answer to any command that comes when tracing has been shut down, because the process ends.
+const SHUT_DOWN: &str = "error tracing was shut down";
 
 /// Checks an answer; an error names the problem.
 fn judge(action: &Action, answer: &str) -> Result<(), String> {

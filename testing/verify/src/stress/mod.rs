@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context as _, Result};
@@ -188,17 +188,15 @@ impl Totals {
     fn found(&self, round: &Round, what: &str) {
         let text = format!("round {}: {what}", round.number);
         println!("finding: {text}");
-        self.findings
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(text);
+        self.findings().push(text);
+    }
+
+    fn findings(&self) -> MutexGuard<'_, Vec<String>> {
+        self.findings.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     fn count(&self) -> usize {
-        self.findings
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .len()
+        self.findings().len()
     }
 }
 
@@ -245,6 +243,10 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         println!("logs and files are in {}", kept.display());
     }
     let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    // Again, for a reader who sees the end of a long log only.
+    for finding in totals.findings().iter() {
+        println!("finding: {finding}");
+    }
     println!(
         "{number} processes, {} calls of known callers, {} slots without bounds in time",
         get(&totals.calls),
@@ -505,9 +507,29 @@ fn act(
         match subject.perform(&action) {
             Outcome::Done => {}
             Outcome::NoSocket => std::thread::sleep(Duration::from_millis(20)),
+            Outcome::Ends => {
+                if !within(subject.patience, || over.load(Ordering::Acquire)) {
+                    totals.found(
+                        round,
+                        &format!("'{action}': it says that it ends, and goes on"),
+                    );
+                }
+            }
             Outcome::Finding(finding) => totals.found(round, &finding),
         }
     }
+}
+
+/// Waits so long until this is so. Returns whether it is.
+fn within(patience: Duration, is_so: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    while !is_so() {
+        if started.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
 }
 
 /// Checks files as they appear, and removes correct ones, until the process ends.
