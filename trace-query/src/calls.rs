@@ -158,7 +158,8 @@ pub(crate) fn walk(
         Some(epochs) => epochs.end(),
         None => end,
     };
-    for event in slots.events() {
+    let mut events = slots.events();
+    for event in events.by_ref() {
         if let Some(word) = ends.get_mut(event.index / 64) {
             *word |= 1 << (event.index % 64);
         }
@@ -167,7 +168,9 @@ pub(crate) fn walk(
             None => at_most(oldest, event.counter()),
         };
     }
-    let mut noted = Noted::of(ring, open, slots.len());
+    // What an event did that was being written when the calls were noted, and is cut, is not known.
+    let cut = events.cut_slots();
+    let mut noted = Noted::of(ring, open, slots.len()).filter(|noted| noted.index >= cut);
     let mut at = oldest;
     let mut payload = [0_u64; MAX_PAYLOAD];
     let mut length = 0;

@@ -299,6 +299,32 @@ fn calls_that_began_before_the_ring_s_oldest_slot_have_the_names_that_were_noted
     assert_eq!(covered, answer.chain[0].ns);
 }
 
+#[test]
+fn calls_that_were_noted_in_the_middle_of_an_event_that_is_cut_have_no_names() {
+    let mut script = Script::new("com.example");
+    script.process.pid = 7;
+    script.ring_log2_bytes(12);
+    let run = script.method("android.os.Looper.loop", "()V");
+    let work = script.method("com.example.work", "()V");
+    let main = script.thread(7, "main");
+    let mut at = script.at(main, 0);
+    at.enter(run);
+    for _ in 0..254 {
+        at.call(work, MS).after(MS);
+    }
+    // Of its two slots, the wrap is in the middle. The ring is then filled exactly.
+    at.enter(run).enter(work).unwind(2);
+    for _ in 0..255 {
+        at.call(work, MS).after(MS);
+    }
+    at.exit();
+    script.open_calls(main, 3, &[run, run, work]);
+    script.stop_at(2000 * MS);
+    let answer = Answer::of(&script.encode(), &[], 10).unwrap();
+    let names: Vec<&str> = answer.methods.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["com.example.work"]);
+}
+
 /// As the first page of the documentation explains this file by `hindsight why`.
 #[test]
 fn the_sample_s_stall_is_explained() {
