@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// No header of the build machine is used by mistake: clang's own stay. ring then leaves out the only header of C's library
 /// that it includes, assert.h.
 const FLAGS: &str = "-nostdlibinc -DRING_CORE_NOSTDLIBINC=1";
+/// For 32-bit ARM: without them the build scripts name a processor without the instructions that Android demands. The floating-point
+/// unit and the calling convention are those of Rust's target.
+const ARMV7_FLAGS: &str = "--target=armv7a-linux-androideabi -mfpu=vfpv3-d16 -mfloat-abi=softfp";
 
 /// clang, and the archiver of its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +48,14 @@ impl CCompiler {
         if std::env::var_os(format!("CC_{target}")).is_some() {
             return Vec::new();
         }
+        let flags = match triple.starts_with("armv7") {
+            true => format!("{FLAGS} {ARMV7_FLAGS}"),
+            false => FLAGS.to_owned(),
+        };
         vec![
             (format!("CC_{target}"), self.clang.clone().into()),
             (format!("AR_{target}"), self.archiver.clone().into()),
-            (format!("CFLAGS_{target}"), FLAGS.into()),
+            (format!("CFLAGS_{target}"), flags.into()),
         ]
     }
 }
