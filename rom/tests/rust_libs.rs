@@ -86,7 +86,7 @@ fn has_all_of_rust(needed: &BTreeSet<String>, target: Target) {
     assert!(lost.is_empty(), "{}: {lost:?}", target.triple);
 }
 
-/// Functions that bionic has since Android 11 or later, by its list of changes (docs/status.md): a library that needs one does
+/// Functions that bionic has since Android 11 or later, by the list of changes in its documentation: a library that needs one does
 /// not link in Android 10.
 const NEWER_THAN_10: [&str; 12] = [
     "memfd_create",
