@@ -41,6 +41,7 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --keep-mib N        the most MiB that the folder has (256)
   --keep-days N       reports are removed at this age (7)
   --free-mib N        so many MiB of the disk are left to others (512)
+  --facts-root FOLDER for tests: detectors find /proc and /sys in this folder
   --help              this text
 
 hindsightd --command [--at PATH] [--framed] WORD... sends a command to the service that runs, and prints the answer. PATH is the
@@ -74,6 +75,7 @@ struct Arguments {
     uploads_need_permission: bool,
     store: PathBuf,
     policy: Option<PathBuf>,
+    facts_root: PathBuf,
     person: Person,
     quota: Quota,
 }
@@ -96,6 +98,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
     let mut uploads_need_permission = false;
     let mut store = None;
     let mut policy = None;
+    let mut facts_root = PathBuf::from("/");
     let mut person = Person::default();
     let mut quota = Quota::default();
     let mut rest = arguments.iter();
@@ -135,6 +138,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
             }
             "--store" => store = Some(PathBuf::from(value)),
             "--policy" => policy = Some(PathBuf::from(value)),
+            "--facts-root" => facts_root = PathBuf::from(value),
             "--user" => {
                 let names = "internal, beta, end-user";
                 person.user = one_of(&option, value, names, UserType::from_name(&text))?;
@@ -166,6 +170,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
         uploads_need_permission,
         store: store.ok_or("the folder is missing: --store FOLDER")?,
         policy,
+        facts_root,
         person,
         quota,
     }))
@@ -264,7 +269,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     let (policy, policy_text) = read_policy(arguments.policy.as_deref())?;
     // Before the first thread, which would take the signals otherwise.
     let signals = Signals::new().map_err(|e| format!("signals cannot be waited for: {e}"))?;
-    let system: Arc<dyn System> = Arc::new(Real);
+    let system: Arc<dyn System> = Arc::new(Real::with_facts_in(arguments.facts_root));
     let mut store = Store::open(&arguments.store, arguments.quota, Arc::clone(&system))
         .map_err(|e| e.to_string())?;
     let limiter = read_limits(&mut store, &*system);

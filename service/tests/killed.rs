@@ -52,7 +52,7 @@ fn child_that_crashes_before_it_is_accepted() {
     let memory = memory(&image(&name, CALLS));
     let _connection = Connection::join(&folder, &hello(&name), &memory);
     let crash = CrashNote::default();
-    let at_boottime_ns = Real.now().boottime_ns;
+    let at_boottime_ns = Real::default().now().boottime_ns;
     crash.note(&Crash {
         kind: CrashKind::Signal(11),
         tid: 5,

@@ -208,7 +208,7 @@ fn decode_reports(hindsight: &Path, reports: &[&PathBuf]) -> anyhow::Result<()> 
     for file in reports {
         let reason = info(hindsight, file)?.reason;
         anyhow::ensure!(
-            reason == "the process was killed",
+            reason.starts_with("the process was killed"),
             "{}: its reason is '{reason}'",
             file.display()
         );

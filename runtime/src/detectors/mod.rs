@@ -9,6 +9,7 @@
 
 mod method;
 mod rules;
+mod run_delay;
 mod state;
 mod watch;
 

@@ -10,6 +10,7 @@ use hindsight_trace_format::slot::Extension;
 
 use super::method::Calls;
 use super::rules::{AppRules, Found, Measured};
+use super::run_delay::RunDelay;
 use super::state::{slow_start, Collections, Event, MainThread};
 use crate::clock;
 use crate::shared::SharedMemory;
@@ -59,6 +60,7 @@ pub(crate) struct Detectors {
     started: u64,
     first_frame: AtomicU64,
     is_start_checked: AtomicBool,
+    run_delay: RunDelay,
     /// Where what is found goes.
     sink: OnceLock<Sink>,
     /// Has the counters that the service reads.
@@ -77,6 +79,7 @@ impl Detectors {
             started: process_start_ns().unwrap_or(0),
             first_frame: AtomicU64::new(0),
             is_start_checked: AtomicBool::new(false),
+            run_delay: RunDelay::default(),
             sink: OnceLock::new(),
             memory: memory.cloned(),
         }
@@ -119,6 +122,16 @@ impl Detectors {
             if let Some(found) = slow_start(rules, self.started, first_frame) {
                 self.report(rules, clock::monotonic_ns(), std::process::id(), found);
             }
+        }
+    }
+
+    /// Keeps the counter of the main thread's delays, if it is time.
+    fn count_run_delay(&self, now: u64) {
+        let Some(memory) = &self.memory else {
+            return;
+        };
+        if let Some(delay) = self.run_delay.look(now) {
+            memory.set_counter(Counter::RunDelayNs, delay);
         }
     }
 
@@ -273,6 +286,7 @@ impl ThreadWatch {
                 };
                 shared.count(Counter::Messages, 1);
                 shared.count(Counter::MessageNs, took);
+                shared.count_run_delay(now);
             }
             Extension::FrameEnd => {
                 let limit = match rules.late_frame.ns {
@@ -283,6 +297,7 @@ impl ThreadWatch {
                 let is_late = now.saturating_sub(vsync) > limit;
                 shared.count(Counter::Frames, 1);
                 shared.count(Counter::LateFrames, is_late.into());
+                shared.count_run_delay(now);
             }
             Extension::WaitEnd => shared.count(Counter::LockNs, before.in_lock_ns(event)),
             Extension::BinderReply => shared.count(Counter::BinderNs, before.in_binder_ns(event)),

@@ -17,12 +17,19 @@ use crate::policy::Detectors;
 pub(super) struct Looking {
     detectors: ServiceDetectors,
     pace: Pace,
+    /// How often they have looked.
+    looks: u64,
 }
 
 impl Looking {
     /// When [`look`](Self::look) must be called, `CLOCK_BOOTTIME`, ns.
     pub(super) fn deadline(&self) -> Option<u64> {
         self.pace.deadline()
+    }
+
+    /// How often the detectors have looked at facts.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks
     }
 
     /// A process said something.
@@ -63,6 +70,7 @@ impl Looking {
         };
         let (found, is_active) = self.detectors.look(rules, now_ns, facts);
         self.pace.looked(now_ns, is_active);
+        self.looks += 1;
         if !self.detectors.need_facts(rules) {
             self.pace.set(now_ns, false);
         }

@@ -22,6 +22,8 @@ pub(super) struct Requests {
     pub(super) started: Now,
     /// The system tells of a shortage of memory.
     pub(super) knows_pressure: bool,
+    /// How often the service's detectors have looked at facts.
+    pub(super) looks: u64,
     /// Reports in the store.
     pub(super) reports: usize,
     /// Bytes in the store.
@@ -288,10 +290,11 @@ impl Requests {
         let (processes, joined) = dispatcher.counts();
         let up_ns = rim.now.boottime_ns - self.started.boottime_ns;
         format!(
-            "{{\"service\":\"{}\",\"up_s\":{},\"processes\":{processes},\"connected\":{joined},\"pressure_known\":{},\"store\":{{\"reports\":{},\"bytes\":{},\"waiting\":{}}},\"engine\":{}}}",
+            "{{\"service\":\"{}\",\"up_s\":{},\"processes\":{processes},\"connected\":{joined},\"pressure_known\":{},\"looks\":{},\"store\":{{\"reports\":{},\"bytes\":{},\"waiting\":{}}},\"engine\":{}}}",
             env!("CARGO_PKG_VERSION"),
             up_ns / 1_000_000_000,
             self.knows_pressure,
+            self.looks,
             self.reports,
             self.bytes,
             rim.waiting_reports,

@@ -151,6 +151,7 @@ impl<D: Decide> Daemon<D> {
                 consent,
                 is_policy_lost,
                 started: now,
+                looks: 0,
                 knows_pressure: pressure.is_some(),
                 reports,
                 bytes,
@@ -243,6 +244,7 @@ impl<D: Decide> Daemon<D> {
             let observed = engine.observed();
             (self.looking).look(engine.detectors(), &observed, &self.rim, &*self.system)
         };
+        self.requests.looks = self.looking.looks();
         for (connection, finding) in found {
             self.dispatcher.push(Event::Found {
                 connection,
@@ -272,7 +274,14 @@ impl<D: Decide> Daemon<D> {
         self.dispatcher.drain(now, &mut self.rim);
     }
 
+    /// What is known of memory is told as it is now.
+    fn note_memory(&mut self) {
+        let facts = self.system.memory();
+        self.dispatcher.push(Event::Memory(facts));
+    }
+
     fn stalled(&mut self, stall: Stall) {
+        self.note_memory();
         let level = self.level.stalled(stall, self.rim.now.boottime_ns);
         if let Some(level) = level {
             self.dispatcher.push(Event::Pressure(level));
@@ -325,6 +334,7 @@ impl<D: Decide> Daemon<D> {
                 return;
             }
         };
+        self.note_memory();
         let peer = process.peer;
         let shows_end = process.pidfd.is_some();
         let connection = match self.dispatcher.connect(self.rim.now, peer, shows_end) {
@@ -382,6 +392,8 @@ impl<D: Decide> Daemon<D> {
                 // The first time it only says that the other side did not read all: its own packets come next.
                 Err(_) if failures == 0 => failures += 1,
                 Ok(Packet::End) | Err(_) => {
+                    // Where the system does not tell the end of a process, this is it.
+                    self.note_memory();
                     let now = self.rim.now;
                     self.dispatcher.closed(now, connection, &mut self.rim);
                 }
@@ -416,6 +428,7 @@ impl<D: Decide> Daemon<D> {
             }
         }
         self.receive(connection, LAST_PACKETS);
+        self.note_memory();
         self.dispatcher.ended(connection, &mut self.rim);
     }
 

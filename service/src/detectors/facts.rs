@@ -88,8 +88,9 @@ pub(super) fn rates(before: &Facts, now: &Facts, ns: u64) -> Vec<(Connection, Ra
             (Metric::Collections, grown(Counter::Collections)),
             (Metric::Allocated, grown(Counter::AllocatedBytes) / 1024.0),
         ]);
-        let delay = |facts: &Facts| facts.system.run_delay_ns.get(&process.pid).copied();
-        if let (Some(then), Some(now)) = (delay(before), delay(now)) {
+        let by_system = |facts: &Facts| facts.system.run_delay_ns.get(&process.pid).copied();
+        let by_system = by_system(before).zip(by_system(now));
+        if let Some((then, now)) = own_run_delays(then, process).or(by_system) {
             let ns = now.saturating_sub(then) as f64;
             values.insert(Metric::RunDelay, ns / 1e6 / seconds);
         }
@@ -97,4 +98,13 @@ pub(super) fn rates(before: &Facts, now: &Facts, ns: u64) -> Vec<(Connection, Ra
         (connection, Rates { values, is_active })
     })
     .collect()
+}
+
+/// What the process itself has read of its main thread's delay, at both looks, ns. The service may not look for it everywhere.
+fn own_run_delays(then: &ProcessFacts, now: &ProcessFacts) -> Option<(u64, u64)> {
+    let of = |facts: &ProcessFacts| {
+        let delay = facts.counters[Counter::RunDelayNs as usize];
+        (delay != 0).then_some(delay)
+    };
+    of(then).zip(of(now))
 }

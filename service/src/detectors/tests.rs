@@ -150,6 +150,33 @@ fn noise_around_nothing_is_no_outlier() {
     assert_eq!(outliers(&[&quiet[..], &[5, 5, 5, 5]].concat()), NOTHING);
 }
 
+/// Run delays of each second, ms: by the process's own account, and by the system's.
+fn run_delays(own: &[u64], system: &[u64]) -> Vec<u64> {
+    let rules = rules(
+        "[detectors.thermal]\nenabled = false\n[[detectors.correlated]]\nname = \"starved\"\nquiet-seconds = 0\n\
+         all = [{ metric = \"run-delay-ms\", over = 100 }]",
+    );
+    let (mut own_ns, mut system_ns) = (0, 0);
+    let mut all = Vec::new();
+    for (own, system) in own.iter().zip(system) {
+        own_ns += own * 1_000_000;
+        system_ns += system * 1_000_000;
+        let mut facts = facts(0, 0, &[(Counter::RunDelayNs, own_ns)]);
+        facts.system.run_delay_ns = [(7, system_ns)].into();
+        all.push(facts);
+    }
+    seconds(&look(&rules, all))
+}
+
+#[test]
+fn a_process_may_tell_its_own_run_delay() {
+    assert_eq!(run_delays(&[1, 200, 9, 200], &[0; 4]), [1, 3]);
+    // An older build tells nothing; then the system may.
+    assert_eq!(run_delays(&[0; 4], &[1, 200, 9, 200]), [1, 3]);
+    // What comes from two accounts is not compared.
+    assert_eq!(run_delays(&[0, 0, 5000, 1], &[1; 4]), NOTHING);
+}
+
 #[test]
 fn other_rules_begin_anew() {
     let thermal = |celsius: u64| {

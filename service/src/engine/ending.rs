@@ -189,11 +189,20 @@ impl State {
         let symptom = Symptom {
             severity: TriggerSeverity::Fatal,
             detector: KILLED.into(),
-            reason: "the process was killed".into(),
+            reason: self.killed_reason(),
             tid: 0,
             at_boottime_ns: now_ns,
         };
         self.admit(connection, symptom, Stage::Ready);
+    }
+
+    /// What is known: who killed it is not.
+    fn killed_reason(&self) -> String {
+        let most = self.policy.reports.memory_percent;
+        match self.shortage.text(self.now_ns(), self.pressure, most) {
+            Some(facts) => format!("the process was killed while memory was short ({facts})"),
+            None => "the process was killed".into(),
+        }
     }
 
     fn is_worth_a_report(&self, process: &Process) -> bool {

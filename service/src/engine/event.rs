@@ -39,6 +39,17 @@ pub enum Pressure {
     Full,
 }
 
+/// How short of memory the system is at one time, by its own account. What it does not tell is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryFacts {
+    /// Share of the last 10 s in which some work waited for memory (`/proc/pressure/memory`), percent.
+    pub some_percent: Option<u32>,
+    /// Share of the last 10 s in which all work waited for memory, percent.
+    pub full_percent: Option<u32>,
+    /// Processes that the kernel has killed for want of memory since boot (`oom_kill` in `/proc/vmstat`).
+    pub oom_kills: Option<u64>,
+}
+
 /// A request of a user, by command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -128,6 +139,8 @@ pub enum Event {
     },
     /// Memory became short, or is not short any more.
     Pressure(Pressure),
+    /// How short memory is now; also just before [`Event::Ended`].
+    Memory(MemoryFacts),
     /// The device has slept for so long, ns, since the event before: nobody could answer meanwhile.
     Slept(u64),
     /// The time of [`Action::WakeAt`](super::Action::WakeAt) has come.

@@ -55,6 +55,7 @@ impl Engine {
                 }
             },
             Event::Pressure(pressure) => state.pressure = pressure,
+            Event::Memory(facts) => state.shortage.noted(state.now.boottime_ns, facts),
             Event::Slept(slept_ns) => state.slept(slept_ns),
             Event::Woke => state.wake_ns = None,
         }

@@ -13,6 +13,7 @@
 //! | `memory` | how much memory that takes at most |
 //! | `reports` | what becomes of a report, from its trigger to its file |
 //! | `ending` | what is kept of a process that has ended or is lost |
+//! | `shortage` | what is known of memory when a process ends |
 //! | `recording` | what a recording for a time changes, and which reports it leaves |
 //! | `requests` | what users ask for |
 //! | `detecting` | which rules the detectors of processes follow |
@@ -33,12 +34,13 @@ mod reports;
 mod requests;
 mod rings;
 mod room;
+mod shortage;
 mod state;
 mod status;
 mod text;
 
 pub use action::{About, Action, ProcessReport};
-pub use event::{Asked, Connection, Event, Finding, Now, Peer, Pressure, Report};
+pub use event::{Asked, Connection, Event, Finding, MemoryFacts, Now, Peer, Pressure, Report};
 pub use handle::Engine;
 pub(crate) use recordings::SECONDS as RECORDING_SECONDS;
 pub use state::{Facts, Outcome};

@@ -12,6 +12,7 @@ use super::foreground::Claims;
 use super::process::{Link, Process};
 use super::recordings::Recordings;
 use super::replies::Replies;
+use super::shortage::Shortage;
 use crate::limits::{Limiter, Refusal};
 use crate::policy::{Person, Policy};
 
@@ -144,6 +145,7 @@ pub(super) struct State {
     /// The last processes that were refused, and why; for people.
     pub(super) refusals: VecDeque<String>,
     pub(super) pressure: Pressure,
+    pub(super) shortage: Shortage,
     /// Reports below are of earlier instances of the service; 0: there was none in this boot.
     pub(super) earlier_reports: u64,
     /// Earlier ones that are written.
@@ -186,6 +188,7 @@ impl State {
             recordings: Recordings::default(),
             refusals: VecDeque::new(),
             pressure: Pressure::None,
+            shortage: Shortage::default(),
             settled_ns: None,
             is_restart: facts.is_restart,
             report_bytes: facts.report_bytes,

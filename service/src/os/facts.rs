@@ -7,9 +7,12 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::detectors::SystemFacts;
+use crate::engine::MemoryFacts;
 
 /// The longest file that is read, bytes.
 const MAX_BYTES: u64 = 4096;
+/// The longest `/proc/vmstat` that is read, bytes: some 200 lines.
+const MAX_VMSTAT_BYTES: u64 = 1 << 16;
 /// The most zones of temperature that are read.
 const MAX_ZONES: usize = 64;
 
@@ -32,10 +35,42 @@ pub(super) fn read(root: &Path, pids: &[u32]) -> SystemFacts {
 }
 
 fn text(path: &Path) -> Option<String> {
+    text_up_to(path, MAX_BYTES)
+}
+
+fn text_up_to(path: &Path, most: u64) -> Option<String> {
     let file = fs::File::open(path).ok()?;
     let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    file.take(most).read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+/// How short memory is, below this folder.
+pub(super) fn memory(root: &Path) -> MemoryFacts {
+    let pressure = text(&root.join("proc/pressure/memory")).unwrap_or_default();
+    let percent = |kind| average_percent(&pressure, kind);
+    let vmstat = text_up_to(&root.join("proc/vmstat"), MAX_VMSTAT_BYTES).unwrap_or_default();
+    let kills = vmstat
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "));
+    MemoryFacts {
+        some_percent: percent("some"),
+        full_percent: percent("full"),
+        oom_kills: kills.and_then(|count| count.trim().parse().ok()),
+    }
+}
+
+/// The average of the last 10 s in the line of this kind, percent.
+fn average_percent(text: &str, kind: &str) -> Option<u32> {
+    let mut fields = text
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut fields| (fields.next() == Some(kind)).then_some(fields))?;
+    let average: f64 = fields
+        .find_map(|field| field.strip_prefix("avg10="))?
+        .parse()
+        .ok()?;
+    (0.0..=100.0).contains(&average).then_some(average as u32)
 }
 
 /// The total of the line `some`, µs.
@@ -82,5 +117,28 @@ mod tests {
         assert_eq!(facts.stalled_us, [None, None, Some(4711)]);
         assert_eq!(facts.millicelsius, Some(58500));
         assert_eq!(facts.run_delay_ns, [(7, 250)].into());
+    }
+
+    #[test]
+    fn memory_is_as_short_as_the_system_says() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(memory(root.path()), MemoryFacts::default());
+        fs::create_dir_all(root.path().join("proc/pressure")).unwrap();
+        let write = |path: &str, text: &str| fs::write(root.path().join(path), text).unwrap();
+        let pressure = "some avg10=35.60 avg60=1.00 avg300=0.01 total=4711\nfull avg10=2.00 avg60=0.0 avg300=0.0 total=9\n";
+        write("proc/pressure/memory", pressure);
+        write("proc/vmstat", "pgfault 7\noom_kill 12\noom_kill_other 3\n");
+        let expected = MemoryFacts {
+            some_percent: Some(35),
+            full_percent: Some(2),
+            oom_kills: Some(12),
+        };
+        assert_eq!(memory(root.path()), expected);
+        write(
+            "proc/pressure/memory",
+            "some avg10=NaN\nfull avg10=200\nsome",
+        );
+        write("proc/vmstat", "oom_kill -1");
+        assert_eq!(memory(root.path()), MemoryFacts::default());
     }
 }

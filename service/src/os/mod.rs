@@ -16,12 +16,12 @@ mod socket;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hindsight_trace_format::container::ClockSample;
 
 use crate::detectors::SystemFacts;
-use crate::engine::{Now, Peer};
+use crate::engine::{MemoryFacts, Now, Peer};
 
 use call::done;
 
@@ -61,13 +61,34 @@ pub trait System: Send + Sync {
         let _ = pids;
         SystemFacts::default()
     }
+    /// How short memory is.
+    fn memory(&self) -> MemoryFacts {
+        MemoryFacts::default()
+    }
     /// Tells when memory becomes short; `None`: the system cannot tell.
     fn pressure(&self) -> Option<PressureTriggers>;
 }
 
 /// The real system.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Real;
+#[derive(Clone, Debug)]
+pub struct Real {
+    /// Facts for detectors, and about memory, are read below this folder.
+    facts_root: PathBuf,
+}
+
+impl Default for Real {
+    fn default() -> Self {
+        Real::with_facts_in(PathBuf::from("/"))
+    }
+}
+
+impl Real {
+    /// A system whose `/proc` and `/sys`, as far as detectors and [`System::memory`] read them, are in this folder. For tests: no
+    /// machine becomes hot when it is told to.
+    pub fn with_facts_in(facts_root: PathBuf) -> Self {
+        Real { facts_root }
+    }
+}
 
 impl System for Real {
     fn now(&self) -> Now {
@@ -106,7 +127,11 @@ impl System for Real {
     }
 
     fn facts(&self, pids: &[u32]) -> SystemFacts {
-        facts::read(Path::new("/"), pids)
+        facts::read(&self.facts_root, pids)
+    }
+
+    fn memory(&self) -> MemoryFacts {
+        facts::memory(&self.facts_root)
     }
 
     fn pressure(&self) -> Option<PressureTriggers> {

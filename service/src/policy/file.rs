@@ -187,6 +187,7 @@ struct RecordFile {
 struct ReportsFile {
     killed: Option<Named<Killed>>,
     grace_seconds: Option<Number<0, 3600>>,
+    memory_percent: Option<Number<0, 100>>,
     severities: Option<Vec<Named<TriggerSeverity>>>,
     queue: Option<Number<1, 64>>,
 }
@@ -385,6 +386,7 @@ impl ReportsFile {
         Reports {
             killed: self.killed.map_or(d.killed, |name| name.0),
             grace_ns: self.grace_seconds.map_or(d.grace_ns, |n| n.0 * SECOND_NS),
+            memory_percent: self.memory_percent.map_or(d.memory_percent, Number::u32),
             severities: severities.unwrap_or(d.severities),
             queue: self.queue.map_or(d.queue, Number::u32),
         }

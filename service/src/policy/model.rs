@@ -150,6 +150,9 @@ pub struct Reports {
     pub killed: Killed,
     /// So long after a process has left the foreground, its end counts as one in the foreground; ns.
     pub grace_ns: u64,
+    /// An end is reported as one while memory was short if some work waited for it for a larger share of the last 10 s, percent; 100:
+    /// never.
+    pub memory_percent: u32,
     /// Severities of triggers.
     pub severities: Vec<TriggerSeverity>,
     /// The most reports that wait to be written.
@@ -161,6 +164,7 @@ impl Default for Reports {
         Reports {
             killed: Killed::default(),
             grace_ns: 5_000_000_000,
+            memory_percent: 10,
             severities: TriggerSeverity::ALL.into(),
             queue: 8,
         }

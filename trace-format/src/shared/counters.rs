@@ -23,6 +23,9 @@ pub enum Counter {
     Collections = 7,
     /// What the main thread has allocated, bytes.
     AllocatedBytes = 8,
+    /// How long the main thread was ready to run and had no processor, by the kernel's account, ns. Unlike the others it is written
+    /// at most twice a second. 0: not known, as in older builds.
+    RunDelayNs = 9,
 }
 
 /// Room for counters, with some for additions.

@@ -213,6 +213,7 @@ impl Checker {
             Event::Asked { .. }
             | Event::Found { .. }
             | Event::Pressure(_)
+            | Event::Memory(_)
             | Event::Crashed { .. } => {}
         }
     }
