@@ -12,16 +12,16 @@ const SECOND_NS: u64 = 1_000_000_000;
 const VALUES: usize = 600;
 /// The median deviation of normally distributed values is their standard deviation divided by this.
 const NORMAL: f64 = 1.4826;
-/// Metrics of which more is worse.
-const METRICS: [Metric; 8] = [
-    Metric::LateFrames,
-    Metric::Messages,
-    Metric::LockWait,
-    Metric::BinderWait,
-    Metric::GcStopped,
-    Metric::Collections,
-    Metric::Allocated,
-    Metric::RunDelay,
+/// Metrics of which more is worse, and deviations that are noise in any process: one in a second, a hundredth of the time, some
+/// memory. Not the run delay: that is what other processes do.
+const METRICS: [(Metric, f64); 7] = [
+    (Metric::LateFrames, 1.0),
+    (Metric::Messages, 10.0),
+    (Metric::LockWait, 10.0),
+    (Metric::BinderWait, 10.0),
+    (Metric::GcStopped, 10.0),
+    (Metric::Collections, 1.0),
+    (Metric::Allocated, 64.0),
 ];
 
 #[derive(Debug, Default)]
@@ -50,13 +50,13 @@ impl Outliers {
             return None;
         }
         let mut reason = None;
-        for metric in METRICS {
+        for (metric, noise) in METRICS {
             let Some(value) = rates.get(metric) else {
                 continue;
             };
             let history = self.histories.entry(metric).or_default();
             let is_warm = history.values.len() as u64 >= warm_up;
-            let (middle, spread) = range(&history.values);
+            let (middle, spread) = range(&history.values, noise);
             let z = (value - middle) / spread;
             history.row = match is_warm && z > score as f64 {
                 true => history.row + 1,
@@ -81,12 +81,12 @@ impl Outliers {
     }
 }
 
-/// The median, and a deviation that is never so small that noise would be an outlier: at least 1, and a tenth of the median.
-fn range(values: &VecDeque<f64>) -> (f64, f64) {
+/// The median, and a deviation that is never so small that noise would be an outlier: at least this much, and a tenth of the median.
+fn range(values: &VecDeque<f64>, noise: f64) -> (f64, f64) {
     let middle = median(values.iter().copied().collect());
     let deviations = values.iter().map(|value| (value - middle).abs()).collect();
     let spread = NORMAL * median(deviations);
-    (middle, spread.max(1.0).max(middle / 10.0))
+    (middle, spread.max(noise).max(middle / 10.0))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

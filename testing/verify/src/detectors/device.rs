@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A service and an app of one case.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,7 @@ pub(super) struct Report {
 
 #[derive(Deserialize)]
 struct Status {
+    looks: u64,
     engine: Engine,
 }
 
@@ -74,9 +76,25 @@ impl Corpus {
 
     /// Starts the service of a case, with these rules.
     pub(super) fn start(&self, case: &str, rules: &str) -> Result<CaseDevice> {
+        self.start_with(case, rules, None)
+    }
+
+    /// The folder of a case.
+    pub(super) fn folder_of(&self, case: &str) -> Result<PathBuf> {
         let folder = self.folder.join(case);
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// As [`start`](Self::start), and the service's detectors read facts of the system in this folder.
+    pub(super) fn start_with(
+        &self,
+        case: &str,
+        rules: &str,
+        facts: Option<&Path>,
+    ) -> Result<CaseDevice> {
+        let folder = self.folder_of(case)?;
         let device = Device::with_app(
             &self.framework,
             self.app.clone(),
@@ -84,6 +102,10 @@ impl Corpus {
             &self.program,
             &folder,
         )?;
+        let device = match facts {
+            Some(facts) => device.with_options([OsStr::new("--facts-root"), facts.as_os_str()]),
+            None => device,
+        };
         let policy = folder.join("policy.toml");
         std::fs::write(&policy, policy_text(rules))
             .with_context(|| format!("cannot write {}", policy.display()))?;
@@ -99,10 +121,14 @@ impl Corpus {
 
 /// A policy without limits on reports, with no detector but those of these rules.
 fn policy_text(rules: &str) -> String {
-    let off = hindsight_trace_format::protocol::DETECTORS
-        .iter()
-        .filter(|spec| spec.name != "slow-method" && !rules.contains(&format!(".{}]", spec.name)))
-        .map(|spec| format!("[detectors.{}]\nenabled = false\n", spec.name));
+    let of_apps = hindsight_trace_format::protocol::DETECTORS.iter();
+    let of_apps = of_apps
+        .map(|spec| spec.name)
+        .filter(|name| *name != "slow-method");
+    let off = of_apps
+        .chain(["thermal"])
+        .filter(|name| !rules.contains(&format!(".{name}]")))
+        .map(|name| format!("[detectors.{name}]\nenabled = false\n"));
     let off: String = off.collect();
     format!("{POLICY}{off}{rules}")
 }
@@ -125,8 +151,6 @@ per-detector = 1000
 [consent.end-user]
 unasked = "full"
 
-[detectors.thermal]
-enabled = false
 "#;
 
 /// The service and the files of a case.
@@ -182,6 +206,14 @@ impl CaseDevice {
             .into_iter()
             .filter(|r| r.detector != REQUESTED)
             .collect())
+    }
+
+    /// Waits until the service's own detectors have looked so many times more.
+    pub(super) fn wait_for_looks(&self, more: u64) -> Result<()> {
+        let enough = self.status()?.looks + more;
+        self.until("the service's detectors look at facts", || {
+            Ok(self.status()?.looks >= enough)
+        })
     }
 
     /// Waits until there are more reports than this, or for so long that there will be none.

@@ -5,6 +5,9 @@
 mod case;
 mod cases;
 mod device;
+mod facts;
+mod load;
+mod service_cases;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,6 +19,7 @@ use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Parts, Varia
 
 use case::{Case, Outcome};
 use device::Corpus;
+use service_cases::ServiceCase;
 
 /// Options of `verify detectors`.
 #[derive(clap::Args)]
@@ -44,7 +48,7 @@ struct Totals {
 
 impl Totals {
     /// Adds a case, and prints its line.
-    fn add(&mut self, case: &Case, result: &Result<Outcome>) {
+    fn add(&mut self, name: &str, result: &Result<Outcome>) {
         self.cases += 1;
         match result {
             Ok(outcome) => {
@@ -60,11 +64,11 @@ impl Totals {
                 };
                 self.found += u64::from(outcome.found.is_some());
                 self.missed += u64::from(outcome.found.is_none());
-                println!("{}: {found}; {quiet}", case.name);
+                println!("{name}: {found}; {quiet}");
             }
             Err(problem) => {
                 self.problems += 1;
-                println!("{}: PROBLEM: {problem:#}", case.name);
+                println!("{name}: PROBLEM: {problem:#}");
             }
         }
     }
@@ -101,8 +105,11 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         None => temporary.path().canonicalize()?,
     };
     let corpus = Corpus::new(&framework, checkout, &program, &folder, Execution::Jit)?;
-    let cases: Vec<Case> = (cases::all().into_iter())
-        .filter(|case| case.name.contains(&options.only))
+    // Those of the service take longest.
+    let of_service = service_cases::all().into_iter().map(Any::Service);
+    let cases: Vec<Any> = of_service
+        .chain(cases::all().into_iter().map(Any::App))
+        .filter(|case| case.name().contains(&options.only))
         .collect();
     anyhow::ensure!(
         !cases.is_empty(),
@@ -122,10 +129,34 @@ impl Totals {
     }
 }
 
+/// A case of any kind.
+enum Any {
+    /// Of a detector in apps.
+    App(Case),
+    /// Of a detector in the service.
+    Service(ServiceCase),
+}
+
+impl Any {
+    fn name(&self) -> &'static str {
+        match self {
+            Any::App(case) => case.name,
+            Any::Service(case) => case.name,
+        }
+    }
+
+    fn run(&self, corpus: &Corpus) -> Result<Outcome> {
+        match self {
+            Any::App(case) => case.run(corpus),
+            Any::Service(case) => case.run(corpus),
+        }
+    }
+}
+
 /// Runs the cases, so many at a time: most of them sleep.
-fn run_all(corpus: &Corpus, cases: &[Case], jobs: usize) -> Totals {
+fn run_all(corpus: &Corpus, cases: &[Any], jobs: usize) -> Totals {
     let totals = Mutex::new(Totals::default());
-    let waiting: Mutex<VecDeque<&Case>> = Mutex::new(cases.iter().collect());
+    let waiting: Mutex<VecDeque<&Any>> = Mutex::new(cases.iter().collect());
     let next = || {
         waiting
             .lock()
@@ -138,7 +169,7 @@ fn run_all(corpus: &Corpus, cases: &[Case], jobs: usize) -> Totals {
                 while let Some(case) = next() {
                     let result = case.run(corpus);
                     let mut totals = totals.lock().unwrap_or_else(|e| e.into_inner());
-                    totals.add(case, &result);
+                    totals.add(case.name(), &result);
                 }
             });
         }

@@ -31,6 +31,8 @@ import java.io.InputStreamReader;
  *   <li>{@code collect COUNT}: collects garbage so often;
  *   <li>{@code method MILLIS}: calls {@link Store#load}, which takes so long;
  *   <li>{@code stacks MILLIS}: another thread sends SIGQUIT while a message runs that takes so long;
+ *   <li>{@code steady KIND MILLIS}: from now on, message after message, {@code sleep}s, waits for a {@code lock} or {@code compute}s
+ *       for so long; {@code off} ends that;
  *   <li>{@code caught}: throws an exception, and catches it;
  *   <li>{@code uncaught}, {@code segv}, {@code abort}, {@code exit}: the process ends in this way.
  * </ul>
@@ -42,6 +44,7 @@ public final class Corpus {
     private final Handler handler = new Handler(Looper.getMainLooper());
     private final Screen screen = new Screen();
     private final Store store = new Store();
+    private final Steady steady = new Steady(handler, store);
 
     private Corpus() {}
 
@@ -135,6 +138,9 @@ public final class Corpus {
                 break;
             case "stacks":
                 stacks(number(command, 1));
+                break;
+            case "steady":
+                steady.set(command[1], number(command, 2));
                 break;
             case "caught":
                 try {
