@@ -113,6 +113,13 @@ fn the_service_can_do_its_work_and_nothing_else() {
             ("hindsightd", "system_data_file", "dir", "search"),
             ("hindsightd", "proc_pressure_mem", "file", "read"),
             ("hindsightd", "proc_pressure_mem", "file", "write"),
+            ("hindsightd", "proc_pressure_cpu", "file", "read"),
+            ("hindsightd", "proc_pressure_io", "file", "read"),
+            ("hindsightd", "proc_vmstat", "file", "read"),
+            ("hindsightd", "sysfs", "dir", "read"),
+            ("hindsightd", "sysfs_thermal", "dir", "search"),
+            ("hindsightd", "sysfs_thermal", "file", "read"),
+            ("hindsightd", "sysfs_thermal", "lnk_file", "read"),
         ];
         // Makes folders; writes a hidden file, syncs and renames it; lists and removes; reads for a command.
         for permission in [
@@ -133,6 +140,10 @@ fn the_service_can_do_its_work_and_nothing_else() {
         }
         expected.given(&needed, true);
         let refused = [
+            ("hindsightd", "proc_pressure_cpu", "file", "write"),
+            ("hindsightd", "sysfs_thermal", "file", "write"),
+            ("hindsightd", "sysfs", "file", "read"),
+            ("hindsightd", "proc", "file", "read"),
             ("hindsightd", "app_data_file", "file", "read"),
             ("hindsightd", "privapp_data_file", "dir", "search"),
             ("hindsightd", "method_trace_data_file", "file", "open"),

@@ -212,9 +212,9 @@ pub(super) fn shortage() -> Vec<Step> {
             says("oom_kill"),
         ),
         line(
-            "which leaves a report",
+            "which leaves a report, and that names the kernel's count of such ends",
             &answer_has("reports", &format!("\"uid\":{}", HOG.uid)),
-            says("\"severity\":\"fatal\""),
+            says("oom_kill rose by"),
         ),
         line(
             "memory is there again, and so is the ring",

@@ -18,6 +18,7 @@ const MACROS: &str = r"
 define(`r_file_perms', `{ getattr open read map }')
 define(`rx_file_perms', `{ getattr open read map execute execute_no_trans }')
 define(`w_file_perms', `{ open append write lock map }')
+define(`r_dir_perms', `{ open getattr read search }')
 define(`rw_file_perms', `{ getattr open read append write lock map }')
 define(`create_file_perms', `{ create rename setattr unlink getattr open read append write lock map }')
 define(`w_dir_perms', `{ open search write add_name remove_name lock }')
@@ -124,7 +125,9 @@ type privapp_data_file, file_type, data_file_type, core_data_file_type;
 type method_trace_data_file, file_type, data_file_type, core_data_file_type, mlstrustedobject;
 type system_data_file, file_type, data_file_type, core_data_file_type;
 type tmpfs; type appdomain_tmpfs, file_type; type system_server_tmpfs, file_type;
-type socket_device; type proc_pressure_mem;
+type socket_device;
+type proc; type proc_pressure_cpu; type proc_pressure_io; type proc_pressure_mem; type proc_vmstat;
+type sysfs; type sysfs_thermal;
 type traced_tmpfs, file_type, mlstrustedobject; type traced_producer_socket, file_type, coredomain_socket, mlstrustedobject;
 type netd, domain, coredomain, mlstrustedsubject; type dnsproxyd_socket, file_type, coredomain_socket, mlstrustedobject;
 type property_socket, file_type, coredomain_socket, mlstrustedobject; type vendor_default_prop, property_type;
@@ -183,6 +186,7 @@ neverallow all_untrusted_apps { file_type -app_data_file userdebug_or_eng(`-meth
 /// apps' files alone, and is a domain.
 const SYSTEM: &str = r"
 neverallow { coredomain -init } { file_type -coredomain_socket -core_data_file_type }:sock_file { open create setattr unlink };
+neverallow { coredomain -init } { proc sysfs }:file { open read write append };
 neverallow { coredomain -appdomain -init } { data_file_type -core_data_file_type }:file { open create unlink };
 neverallow { domain -coredomain -appdomain -vendor_init } { coredomain_socket core_data_file_type }:sock_file { open create setattr };
 neverallow { domain -coredomain -appdomain } core_data_file_type:file { open create };

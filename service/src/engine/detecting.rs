@@ -2,7 +2,7 @@
 //! Which rules the detectors of processes follow, and what the service's own detectors found.
 
 use hindsight_trace_format::protocol::{
-    DetectorRules, FromService, TriggerSeverity, MAX_DETECTOR_RULES,
+    DetectorRule, DetectorRules, FromService, TriggerSeverity, COUNTERS_RULE, MAX_DETECTOR_RULES,
 };
 
 use super::event::{Connection, Finding};
@@ -23,6 +23,14 @@ impl State {
                 Some(_) => detectors.of_process(process.peer.uid, &process.name),
                 None => Vec::new(),
             };
+            let is_recorded = process.recording.level.strings().is_some();
+            if rules.is_empty() && is_recorded && detectors.needs_facts(true) {
+                rules.push(DetectorRule {
+                    name: COUNTERS_RULE.into(),
+                    numbers: Vec::new(),
+                    method: String::new(),
+                });
+            }
             rules.truncate(MAX_DETECTOR_RULES);
             if process.rules.as_ref() != Some(&rules) {
                 changed.push((*connection, rules));

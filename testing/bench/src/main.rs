@@ -6,6 +6,7 @@ mod apps;
 mod code_size;
 mod control;
 mod demo;
+mod detectors;
 mod events;
 mod floor;
 mod graph;
@@ -62,6 +63,8 @@ enum Name {
     Control,
     /// The costs of events and of stacks: one by one, in whole programs, in memory
     Events,
+    /// What the detectors in a process cost a message, a frame and a wait of the main thread
+    Detectors,
     /// What tracing costs whole programs: run time, memory, start-up
     Apps(apps::Options),
     /// Tracing and the processor's caches: the multiplication of matrices of the Hubble paper
@@ -105,6 +108,7 @@ fn run(name: &Name, checkout: &Path) -> Result<()> {
         Name::History(options) => ("history.json", history::bench(checkout, options)?),
         #[cfg(target_arch = "x86_64")]
         Name::Placement => ("placement.json", placement::bench()?),
+        Name::Detectors => ("detectors.json", detectors::bench(checkout)?),
         Name::Events => ("events.json", events::bench(checkout)?),
         Name::Control => ("control.json", control::bench(checkout)?),
         Name::Sequences => ("sequences.json", sequences::bench()?),

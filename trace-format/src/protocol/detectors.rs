@@ -80,6 +80,10 @@ const fn parameter(key: &'static str, default: u64, least: u64, most: u64) -> Pa
 
 const QUIET: Parameter = parameter("quiet-seconds", 10, 0, 86_400);
 
+/// The name of a rule that is for no detector of processes: it asks for the counters in the shared memory, which a process keeps while
+/// any rule is in force. The service's own detectors need them.
+pub const COUNTERS_RULE: &str = "counters";
+
 /// All detectors.
 pub const DETECTORS: &[DetectorSpec] = &[
     DetectorSpec {

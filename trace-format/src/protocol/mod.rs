@@ -34,7 +34,7 @@ mod messages;
 mod severity;
 
 pub use detectors::{
-    AppDetector, DetectorRule, DetectorRules, DetectorSpec, Parameter, DETECTORS,
+    AppDetector, DetectorRule, DetectorRules, DetectorSpec, Parameter, COUNTERS_RULE, DETECTORS,
     MAX_DETECTOR_NUMBERS, MAX_DETECTOR_RULES, MAX_METHOD_BYTES, MAX_SLOW_METHODS,
 };
 pub use messages::{Configuration, FromProcess, FromService, Hello, TakeOutcome, Trigger};

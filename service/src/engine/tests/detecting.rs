@@ -43,6 +43,28 @@ fn a_process_learns_the_rules_at_once_and_again_when_they_change() {
     assert_eq!(last(&mut bench).1.rules, [], "nothing is recorded");
 }
 
+/// The service's detectors need the counters that a process keeps while it follows any rule.
+#[test]
+fn a_process_without_rules_keeps_counters_if_the_service_needs_them() {
+    let off: String = DETECTORS
+        .iter()
+        .filter(|spec| spec.detector != AppDetector::SlowMethod)
+        .map(|spec| format!("[detectors.{}]\nenabled = false\n", spec.name))
+        .collect();
+    let names = |more: &str| {
+        let mut bench = Bench::of(&format!("{off}{more}"));
+        bench.join(1, hello("com.example.notes"));
+        let rules = bench.rules.pop().map(|(_, rules)| rules.rules);
+        let rules = rules.unwrap_or_default().into_iter();
+        rules.map(|rule| rule.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("[detectors.thermal]\nenabled = false"), [""; 0]);
+    assert_eq!(names(""), ["counters"], "thermal is on");
+    let correlated =
+        "[[detectors.correlated]]\nname = \"x\"\nall = [{ metric = \"frames\", over = 1 }]";
+    assert_eq!(names(correlated), ["counters"]);
+}
+
 #[test]
 fn methods_are_watched_in_the_processes_that_the_rule_names() {
     let watch = "[[detectors.slow-method]]\npackage = \"com.example.notes\"\n\

@@ -5,7 +5,7 @@ use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::protocol::{FromProcess, Hello, TriggerSeverity};
 
 use super::support::*;
-use crate::engine::{Action, Event, Facts, Peer};
+use crate::engine::{Action, Event, Facts, MemoryFacts, Peer};
 use crate::limits::Limiter;
 use crate::policy::Policy;
 
@@ -104,6 +104,41 @@ fn ends_worth_a_report() {
         } else {
             assert_eq!(bench.handle(kept(1)), [forget(1)], "{case:?}");
         }
+    }
+}
+
+/// What the report of a killed process says, by what was known of memory before its end, and by the policy.
+#[test]
+fn the_reason_of_a_killed_process_names_what_is_known_of_memory() {
+    let short = MemoryFacts {
+        some_percent: Some(35),
+        full_percent: Some(12),
+        oom_kills: Some(3),
+    };
+    let waits = "some work waited for it for 35 % of the last 10 s, all for 12 %";
+    let plain = "the process was killed".to_owned();
+    let known = format!("{plain} while memory was short ({waits})");
+    for (lines, facts, expected) in [
+        ("", MemoryFacts::default(), &plain),
+        ("", short, &known),
+        ("[reports]\nmemory-percent = 34", short, &known),
+        ("[reports]\nmemory-percent = 35", short, &plain),
+        ("[reports]\nmemory-percent = 100", short, &plain),
+    ] {
+        let mut bench = Bench::of(lines);
+        bench.join(1, hello("com.example.notes"));
+        bench.foreground(1, true);
+        bench.answer_all();
+        bench.handle(Event::Memory(facts));
+        let actions = bench.handle(ended(1));
+        let reasons: Vec<&String> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Write { about, .. } => Some(&about.reason),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(reasons, [expected], "{lines}");
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Apps<'a> {
     quiet: usize,
     /// How long the apps lived that have ended.
     lived: Duration,
+    /// How long quiet apps did steady work, together.
+    pub(super) steady: Duration,
     /// Apps started so far.
     pub(super) started: u64,
 }
@@ -71,6 +73,7 @@ impl<'a> Apps<'a> {
             quiet,
             living: Vec::new(),
             lived: Duration::ZERO,
+            steady: Duration::ZERO,
             started: 0,
         }
     }
@@ -140,6 +143,22 @@ impl<'a> Apps<'a> {
     pub(super) fn quiet_time(&self) -> Duration {
         let quiet = self.living.iter().filter(|app| app.told.is_empty());
         quiet.map(|app| app.started.elapsed()).sum()
+    }
+
+    /// The first of the quiet apps, whose number it returns, do a little again and again, and the user sees them; or they do nothing
+    /// any more. They count as quiet ones all the same: nothing of it is worth a report.
+    pub(super) fn set_steady(&mut self, is_steady: bool) -> Result<usize> {
+        let commands = match is_steady {
+            true => ["foreground", "tick"],
+            false => ["background", "background"],
+        };
+        let count = self.quiet.div_ceil(2).min(self.living.len());
+        for app in &mut self.living[..count] {
+            for command in commands {
+                app.process.ask(command)?;
+            }
+        }
+        Ok(count)
     }
 
     /// The user sees this app from now on, and no other one.

@@ -13,6 +13,7 @@ mod promises;
 mod reports;
 mod sampler;
 mod script;
+mod steady;
 mod stranger;
 mod table;
 mod timing;
@@ -150,6 +151,10 @@ fn all(
     let idle = idle::settled(&apps, service, window);
     let service_bytes = sampler::resident_bytes(service);
 
+    step("steady apps");
+    let window = Duration::from_secs((options.seconds / 4).clamp(20, 300));
+    steady::run(&mut script, window)?;
+
     step("script");
     let observer = script
         .apps
@@ -186,6 +191,7 @@ fn all(
         apps: script.apps.started,
         app_hours: script.apps.lived().as_secs_f64() / 3600.0,
         quiet_hours: script.apps.quiet_time().as_secs_f64() / 3600.0,
+        steady_hours: script.apps.steady.as_secs_f64() / 3600.0,
         budget: options.budget_mib << 20,
         totals: script.totals,
         peaks: script.sampler.finish(),
@@ -228,6 +234,17 @@ per-detector = {MOST_REPORTS}
 
 [consent.end-user]
 unasked = "full"
+
+[detectors.outlier]
+enabled = true
+warm-up-seconds = 10
+
+[[detectors.correlated]]
+name = "memory-stall"
+all = [
+    {{ metric = "psi-memory-percent", over = 20, for-seconds = 2 }},
+    {{ metric = "messages-ms", over = 400, for-seconds = 2 }},
+]
 "#
     )
 }

@@ -16,6 +16,8 @@ pub(super) struct Findings {
     pub(super) apps: u64,
     pub(super) app_hours: f64,
     pub(super) quiet_hours: f64,
+    /// Of these, in which they did steady work that the user saw.
+    pub(super) steady_hours: f64,
     /// Of memory, bytes.
     pub(super) budget: u64,
     pub(super) totals: Totals,
@@ -199,11 +201,12 @@ impl Findings {
         );
         table.add(
             "quiet",
-            "no report of apps that do nothing",
+            "no report of apps that do nothing, or always the same",
             format!(
-                "{} reports in {:.2} app-hours; {} jumps of the clock",
+                "{} reports in {:.2} app-hours, {:.2} of these of steady work with all detectors on; {} jumps of the clock",
                 self.problems(Kind::Quiet),
                 self.quiet_hours,
+                self.steady_hours,
                 totals.jumps
             ),
             count(self.problems(Kind::Quiet)),

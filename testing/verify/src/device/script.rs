@@ -65,6 +65,8 @@ pub(super) struct Report {
 /// The part of the answer to `status` that this program needs.
 #[derive(Deserialize)]
 pub(super) struct Status {
+    /// How often the service's detectors have looked.
+    pub(super) looks: u64,
     pub(super) engine: Engine,
 }
 

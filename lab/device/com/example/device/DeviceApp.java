@@ -26,6 +26,7 @@ import java.io.InputStreamReader;
  *   <li>{@code busy}: goes on with such rounds, message after message, until the next command;
  *   <li>{@code spin}: notes its own pauses, message after message, until {@code gaps}, which prints each as
  *       {@code data START LENGTH} (ns, {@code CLOCK_MONOTONIC});
+ *   <li>{@code tick}: does a little every 100 ms, until the next command;
  *   <li>{@code stall MILLIS}: a message that sleeps for so long;
  *   <li>{@code lock MILLIS}: a message that waits for a lock, which another thread holds for so long while it sleeps;
  *   <li>{@code stuck}: a message that never ends: it waits for a lock that another thread does not give back;
@@ -38,6 +39,7 @@ import java.io.InputStreamReader;
 public final class DeviceApp implements Watchdog.Listener {
     private static final int IMPERCEPTIBLE = 1;
     private static final int PERCEPTIBLE = 0;
+    private static final long TICK_MILLIS = 100;
 
     private final Handler handler = new Handler(Looper.getMainLooper());
     private final Store store = new Store();
@@ -106,6 +108,10 @@ public final class DeviceApp implements Watchdog.Listener {
                 busy = true;
                 handler.post(this::goOn);
                 break;
+            case "tick":
+                busy = true;
+                handler.postDelayed(this::tick, TICK_MILLIS);
+                break;
             case "spin":
                 busy = true;
                 gaps.begin();
@@ -136,6 +142,13 @@ public final class DeviceApp implements Watchdog.Listener {
                 return;
         }
         say("ok");
+    }
+
+    private void tick() {
+        if (busy) {
+            Work.rounds(1);
+            handler.postDelayed(this::tick, TICK_MILLIS);
+        }
     }
 
     private void goOn() {
