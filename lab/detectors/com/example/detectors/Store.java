@@ -29,9 +29,11 @@ final class Store {
 
     void waitForMonitor(long millis) {
         CountDownLatch held = new CountDownLatch(1);
+        Thread waiter = Thread.currentThread();
         new Thread(() -> {
             synchronized (monitor) {
                 held.countDown();
+                sleepUntilIn(waiter, Thread.State.BLOCKED);
                 sleep(millis);
             }
         }, "holder").start();
@@ -43,15 +45,24 @@ final class Store {
 
     void waitForLock(long millis) {
         CountDownLatch held = new CountDownLatch(1);
+        Thread waiter = Thread.currentThread();
         new Thread(() -> {
             lock.lock();
             held.countDown();
+            sleepUntilIn(waiter, Thread.State.WAITING);
             sleep(millis);
             lock.unlock();
         }, "holder").start();
         spinUntil(held);
         lock.lock();
         lock.unlock();
+    }
+
+    /** The time that a lock is held begins when the other thread waits for it, however late that is. */
+    private static void sleepUntilIn(Thread thread, Thread.State state) {
+        while (thread.getState() != state) {
+            sleep(1);
+        }
     }
 
     /** Without a wait that a detector would see. */
