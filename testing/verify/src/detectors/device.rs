@@ -130,7 +130,23 @@ fn policy_text(rules: &str) -> String {
         .filter(|name| !rules.contains(&format!(".{name}]")))
         .map(|name| format!("[detectors.{name}]\nenabled = false\n"));
     let off: String = off.collect();
-    format!("{POLICY}{off}{rules}")
+    format!("{POLICY}{off}{}", never_quiet(rules))
+}
+
+/// The same rules, and a detector may fire again at once. A busy machine can make it fire where it must not; such a try is made
+/// again, and must not hide what comes after it.
+fn never_quiet(rules: &str) -> String {
+    let has_quiet = |line: &str| {
+        let all = hindsight_trace_format::protocol::DETECTORS.iter();
+        let mut all = all.filter(|spec| spec.parameters.iter().any(|p| p.key == "quiet-seconds"));
+        let name = line.trim_matches(['[', ']']).strip_prefix("detectors.");
+        all.any(|spec| name == Some(spec.name))
+    };
+    let line = |line: &str| match has_quiet(line) {
+        true => format!("{line}\nquiet-seconds = 0\n"),
+        false => format!("{line}\n"),
+    };
+    rules.lines().map(line).collect()
 }
 
 const POLICY: &str = r#"
