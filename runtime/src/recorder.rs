@@ -470,9 +470,12 @@ fn start_service(
         rings: Box::new(move || u32::try_from(counted.registry.rings()).unwrap_or(u32::MAX)),
         log: Box::new(move |severity, message| logged.host.log(severity, message)),
     };
-    let asks = commands.clone();
-    facts.memory.room().on_need(move || {
-        let _ = asks.send(Command::Service(ServiceCommand::Needs));
+    let (asks, tells) = (commands.clone(), link.clone());
+    facts.memory.room().on_need(move |bytes| {
+        // The control thread may be busy for long; it is asked only if another thread uses the connection just now.
+        if !tells.needs_if_free(bytes) {
+            let _ = asks.send(Command::Service(ServiceCommand::Needs));
+        }
     });
     let started = ServiceThread::start(path, link, facts, commands.clone());
     let problem = |e: io::Error| {

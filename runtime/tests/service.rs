@@ -17,7 +17,7 @@ use hindsight_trace_format::container::{Consent, Reader, RingMode, Symbol};
 use hindsight_trace_format::protocol::{
     Configuration, FromProcess, FromService, TakeOutcome, Trigger, TriggerSeverity,
 };
-use hindsight_trace_format::shared::{EndedRing, Loss};
+use hindsight_trace_format::shared::{has_left, EndedRing, Loss};
 
 #[test]
 fn rings_are_granted_taken_read_and_released() {
@@ -481,9 +481,12 @@ fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
         );
         // A user's wish is still the process's own.
         assert!(process.command("snapshot mine").starts_with("ok /"));
+        assert!(!has_left(peer.memory()));
         process.recorder.shutdown();
         assert_eq!(peer.next(), Some(FromProcess::Farewell));
         assert!(peer.ends());
+        // For a service that gave the connection up before it read that.
+        assert!(has_left(peer.memory()));
     });
 }
 

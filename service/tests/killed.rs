@@ -65,6 +65,22 @@ fn child_that_crashes_before_it_is_accepted() {
     parents_line();
 }
 
+#[test]
+#[ignore = "runs only as a child of the tests below"]
+fn child_that_leaves_without_a_connection() {
+    let Some((folder, name)) = as_child() else {
+        return;
+    };
+    let memory = memory(&image(&name, CALLS));
+    let connection = Connection::join(&folder, &hello(&name), &memory);
+    connection.wait_for_welcome();
+    drop(connection);
+    if parents_line().contains("farewell") {
+        let at = std::mem::offset_of!(Header, has_left) as u64;
+        memory.write_all_at(&1_u64.to_le_bytes(), at).unwrap();
+    }
+}
+
 fn joined(service: &Service, name: &str) -> Peer {
     let mut peer = Peer::start("child_that_joins_and_waits", service.folder.path(), name);
     peer.wait_for("joined");
@@ -131,6 +147,22 @@ fn a_farewell_is_heard_though_the_process_was_told_something_meanwhile() {
         reports.iter().all(|report| report["pid"] != pid),
         "{reports:?}"
     );
+}
+
+#[test]
+fn a_process_without_a_connection_notes_that_it_ends_by_itself() {
+    let service = Service::start(POLICY, &[]);
+    let test = "child_that_leaves_without_a_connection";
+    let start = |name| Peer::start(test, service.folder.path(), name);
+    let (mut left, mut other) = (start("com.example.left"), start("com.example.other"));
+    left.tell("farewell");
+    assert!(left.wait());
+    other.tell("nothing");
+    assert!(other.wait());
+    // The ends are looked at in their order.
+    let reports = service.wait_for_reports(1);
+    let names: Vec<_> = reports.iter().map(|report| &report["process"]).collect();
+    assert_eq!(names, ["com.example.other"]);
 }
 
 #[test]

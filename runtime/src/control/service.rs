@@ -332,6 +332,10 @@ impl<'a> ServiceRequests<'a> {
         let Some(link) = self.session.link() else {
             return false;
         };
+        if let Some(shared) = self.session.shared() {
+            // There may be no connection just now, or one that the service gives up before it reads the farewell.
+            shared.set_left();
+        }
         let has_service = link.say_farewell();
         link.close();
         if let Some(taken) = self.taken.take() {

@@ -76,6 +76,13 @@ impl State {
         sent
     }
 
+    fn needs(&mut self, bytes: u64) {
+        if self.is_welcome && self.needs < bytes {
+            self.needs = bytes;
+            self.send(&FromProcess::Needs { bytes }.encode());
+        }
+    }
+
     fn disconnect(&mut self) {
         self.is_welcome = false;
         if let Some(socket) = self.socket.take() {
@@ -231,11 +238,13 @@ impl Link {
 
     /// The process needs so much memory for all but rings of calls: tells the service if it knows of less.
     pub(crate) fn needs(&self, bytes: u64) {
-        let mut state = self.state();
-        if state.is_welcome && state.needs < bytes {
-            state.needs = bytes;
-            state.send(&FromProcess::Needs { bytes }.encode());
-        }
+        self.state().needs(bytes);
+    }
+
+    /// As [`needs`](Self::needs), for threads that may not wait. False: another thread uses the connection just now.
+    pub(crate) fn needs_if_free(&self, bytes: u64) -> bool {
+        let state = self.0.state.try_lock();
+        state.map(|mut state| state.needs(bytes)).is_ok()
     }
 
     /// Tells the service something if it has accepted the process; otherwise nothing happens.

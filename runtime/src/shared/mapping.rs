@@ -448,6 +448,11 @@ impl SharedMemory {
         }
     }
 
+    /// The process ends by itself.
+    pub(crate) fn set_left(&self) {
+        self.header().has_left.store(1, Ordering::Release);
+    }
+
     /// Where a crash is noted.
     pub(crate) fn crash(&self) -> &CrashNote {
         &self.header().crash

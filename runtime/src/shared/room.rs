@@ -3,6 +3,9 @@
 //!
 //! A system service gives each process a part of its budget. The process begins with [`FIRST`], and asks for more before it needs
 //! it. What does not fit is dropped and counted; nobody waits. A process without a service has no limit but its configuration.
+//!
+//! Until the service answers, what is left is for threads that begin, and for the second set of rings that a report needs: rings
+//! that only keep older events take none of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
@@ -14,8 +17,8 @@ use crate::sync::lock;
 pub(crate) const FIRST: u64 = 2 << 20;
 /// Room is asked for in multiples of this, bytes.
 const STEP: u64 = 1 << 20;
-/// More is asked for when less than this is left, bytes.
-const MARGIN: u64 = 256 << 10;
+/// More is asked for when less than this is left, bytes: rings of events for seven threads.
+const MARGIN: u64 = 512 << 10;
 /// There is no limit.
 const UNLIMITED: u64 = u64::MAX;
 
@@ -29,8 +32,8 @@ pub(crate) struct Room {
     asked: AtomicU64,
     /// More than this is never needed.
     most: u64,
-    /// Tells the service that more is needed.
-    ask: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Tells the service how much is needed in all, bytes.
+    ask: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
     /// Wakes who waits for a higher limit.
     changes: (Mutex<()>, Condvar),
 }
@@ -53,7 +56,7 @@ impl Room {
     }
 
     /// Sets who is called when more is needed; only the first call counts. `ask` must not wait for anything.
-    pub(crate) fn on_need(&self, ask: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn on_need(&self, ask: impl Fn(u64) + Send + Sync + 'static) {
         let _ = self.ask.set(Box::new(ask));
     }
 
@@ -98,18 +101,41 @@ impl Room {
         if limit == UNLIMITED {
             return;
         }
-        let events = self.events.load(Ordering::Relaxed);
-        let needed = used.saturating_add(events).saturating_add(MARGIN);
+        let needed = self.with_reserve(used);
         if needed <= limit || limit >= self.most {
             return;
         }
         // Half as much again: a process that names all its classes asks a few times.
         let wanted = steps(needed.saturating_add(used / 2)).min(self.most);
         if self.asked.fetch_max(wanted, Ordering::Relaxed) < wanted {
-            if let Some(ask) = self.ask.get() {
-                ask();
-            }
+            self.tell(wanted);
         }
+    }
+
+    /// What is used, the second set of rings of events that a snapshot needs, and the margin; bytes.
+    fn with_reserve(&self, used: u64) -> u64 {
+        let events = self.events.load(Ordering::Relaxed);
+        used.saturating_add(events).saturating_add(MARGIN)
+    }
+
+    fn tell(&self, wanted: u64) {
+        if let Some(ask) = self.ask.get() {
+            ask(wanted);
+        }
+    }
+
+    /// Whether there is room for one more ring of so many bytes that only keeps older events. If there is not, more is asked for.
+    pub(crate) fn has_spare(&self, bytes: u64) -> bool {
+        // With the second ring that a snapshot needs for it.
+        let more = bytes.saturating_mul(2);
+        let used = self.used.load(Ordering::Relaxed).saturating_add(more);
+        // Of a process that may use all that it can ever need, nothing more can be asked for.
+        let limit = self.limit.load(Ordering::Relaxed);
+        let has_spare = limit >= self.most || self.with_reserve(used) <= limit;
+        if !has_spare {
+            self.ask_for(used);
+        }
+        has_spare
     }
 
     /// The process introduces itself. Returns how much it declares; from here on it is the limit.
@@ -130,6 +156,11 @@ impl Room {
     /// The service has accepted the process, and can be asked.
     pub(crate) fn accepted(&self) {
         self.ask_for(self.used.load(Ordering::SeqCst));
+        // What was asked for since the process introduced itself was told to nobody.
+        let asked = self.asked.load(Ordering::Relaxed);
+        if asked > self.limit.load(Ordering::SeqCst) {
+            self.tell(asked);
+        }
     }
 
     /// The service gives so much in all. It never takes anything back.
@@ -205,7 +236,7 @@ mod tests {
         let room = Arc::new(Room::new(4096, 64 * MIB));
         let asks = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&asks);
-        room.on_need(move || {
+        room.on_need(move |_| {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         (room, asks)
@@ -237,16 +268,51 @@ mod tests {
     }
 
     #[test]
+    fn what_was_asked_for_before_the_service_listens_is_asked_for_again() {
+        let room = Room::new(4096, 64 * MIB);
+        let heard = Arc::new(Mutex::new(None));
+        let ear = Arc::clone(&heard);
+        room.on_need(move |bytes| *lock(&ear) = Some(bytes));
+        room.declare();
+        assert!(room.take(2 * MIB - 8192));
+        let asked = lock(&heard).take();
+        assert!(asked > Some(FIRST));
+        room.accepted();
+        assert_eq!(*lock(&heard), asked);
+        room.set(room.asked());
+        lock(&heard).take();
+        room.accepted();
+        assert_eq!(*lock(&heard), None);
+    }
+
+    #[test]
+    fn older_events_leave_room_to_threads_that_begin() {
+        const RING: u64 = 64 << 10;
+        let (room, asks) = room();
+        assert!(room.has_spare(1000 * MIB), "there is no limit");
+        room.declare();
+        while room.has_spare(RING) {
+            assert!(room.take_events(RING));
+        }
+        assert_eq!(asks.load(Ordering::Relaxed), 1);
+        let before = room.state().1;
+        // A snapshot exchanges all rings, and some threads begin.
+        assert!(room.take_events(before - 4096) && room.take_events(MARGIN - RING));
+        room.set(64 * MIB);
+        assert!(room.has_spare(RING));
+    }
+
+    #[test]
     fn who_may_wait_is_woken_when_there_is_more() {
         let (room, asks) = room();
         room.declare();
         room.need(3 * MIB);
         assert!(!room.wait_for(3 * MIB, Duration::from_millis(1)));
-        assert_eq!((asks.load(Ordering::Relaxed), room.asked()), (1, 5 * MIB));
+        assert_eq!((asks.load(Ordering::Relaxed), room.asked()), (1, 6 * MIB));
         let waiter = Arc::clone(&room);
         let waits = move || waiter.wait_for(3 * MIB, Duration::from_secs(300));
         let waits = std::thread::spawn(waits);
-        room.set(5 * MIB);
+        room.set(6 * MIB);
         assert!(waits.join().unwrap());
     }
 

@@ -440,6 +440,12 @@ impl RingPool {
         }
     }
 
+    /// Whether a further ring leaves room to threads that begin. Only a service limits it.
+    pub(crate) fn has_spare_room(&self) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_none_or(|shared| shared.room().has_spare(self.geometry.bytes() as u64))
+    }
+
     fn new_ring(&self) -> io::Result<Ring> {
         if let Some(shared) = &self.shared {
             match Ring::in_memory(shared, self.geometry, self.mode) {

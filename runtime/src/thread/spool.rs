@@ -74,8 +74,8 @@ impl Spool {
             }
         }
         // Not under the lock: it may map memory.
-        let ring = self.pool.take().ok();
-        if ring.is_some() {
+        let ring = (self.pool.has_spare_room()).then(|| self.pool.take().ok());
+        if let Some(ring @ Some(_)) = ring {
             return ring;
         }
         let mut full = self.full();

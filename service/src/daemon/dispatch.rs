@@ -22,6 +22,11 @@ pub trait Outlet {
         let _ = connection;
         None
     }
+    /// Whether the process has noted in its memory that it ends by itself.
+    fn has_left(&self, connection: Connection) -> bool {
+        let _ = connection;
+        false
+    }
     /// Closes the connection; the end of the process and its memory may still be of interest.
     fn close(&mut self, connection: Connection);
     /// Writes a report, later, and reads so much at most. False: it cannot be done.
@@ -283,6 +288,9 @@ impl<D: Decide> Dispatcher<D> {
                 entry.stage = Stage::Ended;
                 if let Some(crash) = outlet.crash(connection) {
                     self.events.push_back(Event::Crashed { connection, crash });
+                }
+                if outlet.has_left(connection) {
+                    self.events.push_back(Event::Left { connection });
                 }
                 self.events.push_back(Event::Ended { connection });
                 if !entry.has_memory {

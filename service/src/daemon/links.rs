@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use hindsight_trace_format::protocol::FromService;
-use hindsight_trace_format::shared::{read_crash, Crash, ReadLimits};
+use hindsight_trace_format::shared::{has_left, read_crash, Crash, ReadLimits};
 
 use crate::commands::{Commands, FIRST_UPLOADER};
 use crate::engine::{About, Connection, Now, Report};
@@ -107,6 +107,12 @@ impl Outlet for Rim {
     fn crash(&self, connection: Connection) -> Option<Crash> {
         let memory = self.links.get(&connection)?.memory.as_deref()?;
         read_crash(memory)
+    }
+
+    fn has_left(&self, connection: Connection) -> bool {
+        let link = self.links.get(&connection);
+        let memory = link.and_then(|link| link.memory.as_deref());
+        memory.is_some_and(has_left)
     }
 
     fn close(&mut self, connection: Connection) {

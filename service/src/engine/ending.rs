@@ -93,6 +93,13 @@ impl State {
         true
     }
 
+    /// The process ends by itself, by its own account.
+    pub(super) fn left(&mut self, connection: Connection) {
+        if let Some(process) = self.processes.get_mut(&connection) {
+            process.has_farewell = true;
+        }
+    }
+
     /// The process has noted a crash in its memory, by its own account.
     pub(super) fn noted(&mut self, connection: Connection, crash: &Crash) {
         let now_ns = self.now_ns();

@@ -111,6 +111,11 @@ pub enum Event {
         /// The crash, by the process's own account.
         crash: Crash,
     },
+    /// The process has noted in its memory that it ends by itself; before [`Event::Ended`], and also if it has said farewell.
+    Left {
+        /// Its connection.
+        connection: Connection,
+    },
     /// The process has ended. Its memory can still be read.
     Ended {
         /// Its connection.

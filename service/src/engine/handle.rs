@@ -37,6 +37,7 @@ impl Engine {
             } => state.said(connection, message),
             Event::Lost { connection } => state.lost(connection),
             Event::Crashed { connection, crash } => state.noted(connection, &crash),
+            Event::Left { connection } => state.left(connection),
             Event::Ended { connection } => {
                 if state.ended(connection) {
                     state.recorded_ended(connection);
@@ -144,7 +145,7 @@ impl State {
             FromProcess::Held { rings } => self.held(connection, rings),
             FromProcess::Trigger(trigger) => self.trigger(connection, trigger),
             FromProcess::Taken { report, outcome } => self.taken(connection, report, outcome),
-            FromProcess::Farewell => process.has_farewell = true,
+            FromProcess::Farewell => self.left(connection),
             FromProcess::Needs { bytes } => self.needs(connection, bytes),
             FromProcess::Name { name } => self.named(connection, &name),
             FromProcess::Named => {

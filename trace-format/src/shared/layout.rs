@@ -92,6 +92,8 @@ pub struct Header {
     pub counters: [AtomicU64; COUNTERS],
     /// The boot image: its checksum, address and length (bytes), as in [`BootImage`](super::BootImage). Older builds have zeros here.
     pub boot_image: [AtomicU64; 3],
+    /// 1 once the process ends by itself. It may have no connection then on which it could say so. Older builds have zero here.
+    pub has_left: AtomicU64,
 }
 
 /// The state of one generation of stacks.

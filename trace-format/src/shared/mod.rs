@@ -42,7 +42,7 @@ pub use layout::{
 };
 pub use losses::Loss;
 pub use newest::newest_in_segment;
-pub use noted::read_crash;
+pub use noted::{has_left, read_crash};
 pub use read::{read, Ended, SharedReader};
 pub use source::{ReadAt, ReadLimits, SharedError};
 pub use write::{Ending, EndingError};

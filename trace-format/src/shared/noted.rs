@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads the note of a crash.
+//! Reads what a process notes about its end.
 
 use std::mem::offset_of;
 
@@ -10,12 +10,7 @@ use super::source::{Copied, ReadAt};
 /// The crash that the owner of this memory has noted; `None`: there was none, or the memory cannot be read. The process may say
 /// anything.
 pub fn read_crash(memory: &(impl ReadAt + ?Sized)) -> Option<Crash> {
-    let mut magic = [0; SHARED_MAGIC.len()];
-    memory.read_at(0, &mut magic).ok()?;
-    let mut words = [0; size_of::<CrashNote>()];
-    memory
-        .read_at(offset_of!(Header, crash) as u64, &mut words)
-        .ok()?;
+    let words: [u8; size_of::<CrashNote>()] = read_field(memory, offset_of!(Header, crash))?;
     let words = Copied(&words);
     let what = words.u64(offset_of!(CrashNote, what));
     let kind = match what as u8 {
@@ -23,9 +18,24 @@ pub fn read_crash(memory: &(impl ReadAt + ?Sized)) -> Option<Crash> {
         2 => CrashKind::Signal((what >> 8) as u8),
         _ => return None,
     };
-    (magic == SHARED_MAGIC).then_some(Crash {
+    Some(Crash {
         kind,
         tid: (what >> 32) as u32,
         at_boottime_ns: words.u64(offset_of!(CrashNote, at_boottime_ns)),
     })
+}
+
+/// Whether the owner of this memory has noted that it ends by itself. False also if the memory cannot be read.
+pub fn has_left(memory: &(impl ReadAt + ?Sized)) -> bool {
+    let word: Option<[u8; 8]> = read_field(memory, offset_of!(Header, has_left));
+    word.is_some_and(|word| Copied(&word).u64(0) == 1)
+}
+
+/// Bytes of the header; `None`: the memory is not ready, or cannot be read.
+fn read_field<const N: usize>(memory: &(impl ReadAt + ?Sized), at: usize) -> Option<[u8; N]> {
+    let mut magic = [0; SHARED_MAGIC.len()];
+    memory.read_at(0, &mut magic).ok()?;
+    let mut bytes = [0; N];
+    memory.read_at(at as u64, &mut bytes).ok()?;
+    (magic == SHARED_MAGIC).then_some(bytes)
 }

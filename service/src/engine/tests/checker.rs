@@ -214,7 +214,8 @@ impl Checker {
             | Event::Found { .. }
             | Event::Pressure(_)
             | Event::Memory(_)
-            | Event::Crashed { .. } => {}
+            | Event::Crashed { .. }
+            | Event::Left { .. } => {}
         }
     }
 

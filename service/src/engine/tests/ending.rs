@@ -142,6 +142,20 @@ fn the_reason_of_a_killed_process_names_what_is_known_of_memory() {
     }
 }
 
+/// Such a process has no connection on which it could say farewell.
+#[test]
+fn a_lost_process_may_note_that_it_ends_by_itself() {
+    for has_left in [false, true] {
+        let mut bench = seen("[reports]\nkilled = \"all\"");
+        bench.handle(Event::Lost { connection: 1 });
+        if has_left {
+            assert_eq!(bench.handle(Event::Left { connection: 1 }), []);
+        }
+        let actions = bench.handle(ended(1));
+        assert_eq!(writes(&actions).len(), usize::from(!has_left));
+    }
+}
+
 #[test]
 fn a_process_killed_while_it_is_read_is_read_again() {
     let mut bench = seen("");
