@@ -128,6 +128,12 @@ impl<'a> Apps<'a> {
         Some(last.process.pid())
     }
 
+    /// One of the apps that are left alone.
+    pub(super) fn first_quiet(&self) -> Option<u32> {
+        let first = self.living.first().filter(|_| self.quiet != 0);
+        first.map(|app| app.process.pid())
+    }
+
     /// All processes.
     pub(super) fn pids(&self) -> Vec<u32> {
         self.living.iter().map(|app| app.process.pid()).collect()

@@ -11,7 +11,7 @@ use hindsight_lab::Execution;
 use crate::stress::dice::Dice;
 
 use super::reports;
-use super::script::{list, until, Status};
+use super::status::{list, until, Status};
 
 /// The latest kill after the service has heard of the app, us.
 const LATEST_US: u64 = 20_000;

@@ -9,7 +9,7 @@ use hindsight_lab::device::{Device, Service};
 use hindsight_lab::Execution;
 
 use super::sampler::folder_bytes;
-use super::script::{list, log_of, until, Status};
+use super::status::{list, log_of, until, Status};
 
 const DISK_MIB: u64 = 4;
 /// The most that the store may take, MiB.

@@ -21,6 +21,8 @@ pub(super) struct Idle {
     pub(super) of_service: u64,
     /// How long it was looked, s.
     pub(super) seconds: f64,
+    /// How often it had been looked before, when something still woke up periodically after the start of the apps.
+    pub(super) before: u32,
 }
 
 /// Voluntary context switches of all threads of a process so far.
@@ -85,22 +87,24 @@ pub(super) fn watch(apps: &[u32], service: u32, time: Duration) -> Idle {
         periodic: periodic(&parts),
         of_service: switches(service).values().sum::<u64>() - served,
         seconds: begin.elapsed().as_secs_f64(),
+        before: 0,
     }
 }
 
 /// The most attempts to find apps that have settled after their start.
 const ATTEMPTS: u32 = 5;
 
-/// As [`watch`], once what apps do after their start is over: they are looked at again as long as anything is periodic.
+/// As [`watch`], once what apps do after their start is over: they are looked at again as long as anything is periodic. A thread that
+/// goes on doing something periodically does so each time, so that this hides none.
 pub(super) fn settled(apps: &[u32], service: u32, time: Duration) -> Idle {
     let is_idle = |idle: &Idle| idle.periodic.is_empty() && idle.of_service as f64 <= idle.seconds;
-    let mut attempts = 1;
+    let mut before = 0;
     loop {
         let idle = watch(apps, service, time);
-        if is_idle(&idle) || attempts == ATTEMPTS {
-            return idle;
+        if is_idle(&idle) || before + 1 == ATTEMPTS {
+            return Idle { before, ..idle };
         }
-        attempts += 1;
+        before += 1;
     }
 }
 

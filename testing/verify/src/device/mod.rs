@@ -3,6 +3,7 @@
 //! service. Then every report is read, and the promises of the service are printed with what was measured.
 
 mod apps;
+mod at_once;
 mod at_start;
 mod disk;
 mod hostile;
@@ -14,8 +15,10 @@ mod reports;
 mod sampler;
 mod script;
 mod steady;
+mod status;
 mod stranger;
 mod table;
+mod tight;
 mod timing;
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -29,7 +32,6 @@ use hindsight_lab::{build, BuildOptions, Framework, Isa, Parts, Variant};
 
 use crate::stress::dice::Dice;
 use apps::CONFIGURATION;
-use observe::Observer;
 use promises::Findings;
 use script::Script;
 
@@ -69,8 +71,8 @@ pub(crate) struct Options {
 /// The most reports in a window that a policy may allow. The script leaves some to the measurements after it.
 const MOST_REPORTS: u64 = 5000;
 
-/// Reports during which pauses of threads are compared.
-const PAUSES: usize = 30;
+/// The most reports in each round in which pauses of threads are compared.
+const PAUSES: usize = 100;
 
 /// Runs the script. Returns whether there is no problem.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
@@ -156,18 +158,14 @@ fn all(
     steady::run(&mut script, window)?;
 
     step("script");
-    let observer = script
-        .apps
-        .keep_last()
-        .map(|pid| Observer::attach(pid, device.logs().join("strace.txt")));
+    let observers = script.observe()?;
     let time = Duration::from_secs(options.seconds);
     script.run(time, options.service_kills, MOST_REPORTS * 4 / 5)?;
     device.move_clock(0)?;
     let descriptors = script.check_descriptors()?;
-    let observed = match observer {
-        Some(Ok(observer)) => Ok(observer.finish(&device.socket())?),
-        Some(Err(error)) => Err(format!("{error:#}")),
-        None => Err("no app".to_owned()),
+    let observed = match observers {
+        Ok(observers) => Ok(observe::finish(observers, &device.socket())?),
+        Err(error) => Err(format!("{error:#}")),
     };
 
     let timing = match options.without_times {
@@ -182,10 +180,19 @@ fn all(
     let text = policy_text(options.budget_mib);
     let pressure = pressure::run(device, &script.service, &text, CONFIGURATION, folder)?;
     script.read_reports()?;
+    step("another policy");
+    let at_once = at_once::run(
+        &device.at(&part(folder, "policy")?)?,
+        &policy,
+        CONFIGURATION,
+    )?;
+    step("a tight budget");
+    let tight = part(folder, "tight")?;
+    let text = policy_text(tight::BUDGET_MIB);
+    let time = Duration::from_secs((options.seconds / 10).clamp(5, 60));
+    let tight = tight::run(&device.at(&tight)?, &text, &tight, time)?;
     step("full disk");
-    let small = folder.join("small");
-    std::fs::create_dir_all(&small)?;
-    let disks = disk::run(&device.at(&small)?, &policy)?;
+    let disks = disk::run(&device.at(&part(folder, "small")?)?, &policy)?;
 
     let findings = Findings {
         apps: script.apps.started,
@@ -201,11 +208,22 @@ fn all(
         observed,
         timing,
         pressure,
+        at_once,
+        tight,
         disks,
     };
     let table = findings.table();
     println!("{table}{}", findings.last_line(table.problems()));
     Ok(table.problems() == 0)
+}
+
+/// A folder for a further device.
+fn part(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = folder.join(name);
+    std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    // As the folder above.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    Ok(path)
 }
 
 fn step(what: &str) {

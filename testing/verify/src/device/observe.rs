@@ -32,6 +32,10 @@ pub(super) struct Observer {
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Observed {
+    /// Apps.
+    pub(super) apps: usize,
+    /// The fewest attempts of one app to connect.
+    pub(super) fewest_connects: u64,
     /// System calls on the connection, and on its making.
     pub(super) calls: u64,
     /// Attempts to connect.
@@ -74,7 +78,7 @@ impl Observer {
     }
 
     /// Detaches, and reads what was seen.
-    pub(super) fn finish(mut self, socket: &Path) -> Result<Observed> {
+    fn finish(mut self, socket: &Path) -> Result<Observed> {
         self.stop();
         let text = std::fs::read(&self.output).context("strace wrote nothing")?;
         let text = String::from_utf8_lossy(&text);
@@ -92,6 +96,26 @@ impl Drop for Observer {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Detaches from all apps, and reads what was seen of them together.
+pub(super) fn finish(observers: Vec<Observer>, socket: &Path) -> Result<Observed> {
+    let all = observers.into_iter().map(|one| one.finish(socket));
+    Ok(together(all.collect::<Result<_>>()?))
+}
+
+fn together(all: Vec<Observed>) -> Observed {
+    let mut sum = Observed {
+        apps: all.len(),
+        fewest_connects: all.iter().map(|one| one.connects).min().unwrap_or(0),
+        ..Observed::default()
+    };
+    for one in all {
+        sum.calls += one.calls;
+        sum.connects += one.connects;
+        sum.waits.extend(one.waits);
+    }
+    sum
 }
 
 /// Whether another process traces all threads.
@@ -156,5 +180,9 @@ mod tests {
         let seen = read(text, "/d/apps");
         assert_eq!((seen.calls, seen.connects), (8, 2));
         assert_eq!(seen.waits.len(), 3, "{:#?}", seen.waits);
+        // An app that never connected was not observed, whatever others did.
+        let both = together(vec![seen.clone(), Observed::default()]);
+        let counts = (both.apps, both.connects, both.fewest_connects);
+        assert_eq!((counts, both.waits), ((2, 2, 0), seen.waits));
     }
 }

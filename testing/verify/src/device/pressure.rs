@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use hindsight_lab::device::{Device, Service};
 use hindsight_lab::Execution;
 
-use super::script::{until, Status};
+use super::status::{until, Status};
 
 /// What the programs may keep, and what they read again and again, MiB.
 const LIMIT_MIB: u64 = 12;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From what was seen to the table of promises.
 
+use super::at_once::AtOnce;
 use super::disk::Disks;
 use super::idle::Idle;
 use super::observe::Observed;
@@ -8,6 +9,7 @@ use super::pressure::Seen;
 use super::sampler::Peaks;
 use super::script::{Kind, Totals};
 use super::table::{Table, Verdict};
+use super::tight::{self, Tight};
 use super::timing::{quantile, Timing};
 
 /// All that was seen.
@@ -31,6 +33,8 @@ pub(super) struct Findings {
     /// `None`: that was not wanted.
     pub(super) timing: Option<Result<Timing, String>>,
     pub(super) pressure: Result<Seen, String>,
+    pub(super) at_once: AtOnce,
+    pub(super) tight: Tight,
     pub(super) disks: Result<Disks, String>,
 }
 
@@ -40,6 +44,8 @@ const STORE_QUOTA: u64 = 256 << 20;
 const MOST_RATIO: f64 = 3.0;
 /// A traced thread is held no longer than this beyond an untraced one's own delay, us.
 const MOST_HELD_US: f64 = 100.0;
+/// A command is in force in all apps after this time, ms.
+const MOST_AT_ONCE_MS: f64 = 1000.0;
 /// The idle service.
 const MOST_SERVICE_BYTES: u64 = 8 << 20;
 
@@ -83,6 +89,8 @@ impl Findings {
         let mut table = Table::default();
         self.ends(&mut table);
         self.memory(&mut table);
+        self.tight(&mut table);
+        self.at_once(&mut table);
         self.clients(&mut table);
         self.times(&mut table);
         self.costs(&mut table);
@@ -110,11 +118,14 @@ impl Findings {
         let (measured, verdict) = match &self.observed {
             Ok(seen) => (
                 format!(
-                    "{kills} kills, {} freezes; strace of one app: {} calls on {} connections, {} of them may wait",
-                    totals.freezes, seen.calls, seen.connects, seen.waits.len()
+                    "{kills} kills, {} freezes; strace of {} apps: {} calls on {} connections, {} of them may wait",
+                    totals.freezes, seen.apps, seen.calls, seen.connects, seen.waits.len()
                 ),
                 // A kill without a new connection: the observer has not seen anything.
-                count(lost + seen.waits.len() as u64 + u64::from(seen.connects < kills.min(1))),
+                count(
+                    lost + seen.waits.len() as u64
+                        + u64::from(seen.fewest_connects < kills.min(1)),
+                ),
             ),
             Err(why) => (
                 format!("{kills} kills, {} freezes, no strace", totals.freezes),
@@ -188,6 +199,41 @@ impl Findings {
         }
     }
 
+    fn tight(&self, table: &mut Table) {
+        let (seen, budget) = (&self.tight, tight::BUDGET_MIB << 20);
+        table.add(
+            "tight-memory",
+            "a budget that is too small for what apps want: at least 90 % of it needed, never exceeded",
+            format!(
+                "budget {}: needed {}, {} more were asked for; in use {} at most, in {} samples, and {} reports",
+                mib(budget),
+                mib(seen.demand),
+                mib(seen.unmet),
+                mib(seen.peaks.both),
+                seen.peaks.samples,
+                seen.reports
+            ),
+            one(tight::is_tight(seen) && seen.peaks.both <= budget && seen.peaks.shared != 0),
+        );
+    }
+
+    fn at_once(&self, table: &mut Table) {
+        let seen = &self.at_once;
+        let ms = |times: &[f64], part| quantile(times, part) * 1e3;
+        let (off, on) = (ms(&seen.off_s, 0.5), ms(&seen.on_s, 0.5));
+        table.add(
+            "at-once",
+            "another policy, or the recording switch, in force in 20 apps: within 1 s",
+            format!(
+                "recording ends in all after {off:.0} ms (most {:.0}), begins after {on:.0} ms (most {:.0}); medians of {} commands",
+                ms(&seen.off_s, 1.0),
+                ms(&seen.on_s, 1.0),
+                seen.off_s.len() + seen.on_s.len()
+            ),
+            one(!seen.off_s.is_empty() && off.max(on) <= MOST_AT_ONCE_MS),
+        );
+    }
+
     fn clients(&self, table: &mut Table) {
         let totals = &self.totals;
         table.add(
@@ -236,24 +282,27 @@ impl Findings {
             ),
             one(timing.ratio() <= MOST_RATIO),
         );
-        let (traced, untraced) = timing.held_us();
+        let promise =
+            "threads held by a report: p99 at most 100 us above an untraced thread's own delay";
+        let Some(held) = timing.held() else {
+            return;
+        };
         // First: on a noisy machine neither answer means anything.
-        let verdict = match traced - untraced <= MOST_HELD_US {
-            _ if timing.is_noisy() => Verdict::Skipped(format!(
-                "an untraced thread waits {untraced:.0} us: the machine does too much else"
+        let verdict = match held.excess() <= MOST_HELD_US {
+            _ if held.is_noisy() => Verdict::Skipped(format!(
+                "an untraced thread is away for {:.0} us: the machine does too much else",
+                held.untraced
             )),
             true => Verdict::Kept,
             false => Verdict::Broken(1),
         };
-        table.add(
-            "threads-held",
-            "threads held by a report: p99 at most 100 us above an untraced thread's own delay",
-            format!(
-                "p99 {traced:.0} us, untraced {untraced:.0} us, in {} reports",
-                timing.traced_ns.len()
-            ),
-            verdict,
+        let measured = format!(
+            "p99 {:.0} us, untraced {:.0} us, in {} reports",
+            held.traced,
+            held.untraced,
+            timing.compared()
         );
+        table.add("threads-held", promise, measured, verdict);
     }
 
     fn costs(&self, table: &mut Table) {
@@ -266,8 +315,8 @@ impl Findings {
             "idle",
             "idle traced apps: 0 periodic wake-ups in apps; service at most 1 a second, 8 MiB",
             format!(
-                "{} threads of apps periodically ({} wake-ups in all) in {:.0} s; service {of_service:.2} a second, {}",
-                idle.periodic.len(), idle.of_apps, idle.seconds, mib(self.service_bytes)
+                "{} threads of apps periodically ({} wake-ups in all) in {:.0} s, after {} such times; service {of_service:.2} a second, {}",
+                idle.periodic.len(), idle.of_apps, idle.seconds, idle.before, mib(self.service_bytes)
             ),
             count(
                 idle.periodic.len() as u64

@@ -7,17 +7,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context as _, Result};
 use hindsight_lab::device::{Device, Service};
-use serde::Deserialize;
 
 use crate::stress::dice::Dice;
 
 use super::apps::{App, Apps};
+use super::observe::Observer;
 use super::sampler::Sampler;
+use super::status::{list, log_of, until, Report, Status, LIMIT};
 use super::stranger::{self, Prey};
 use super::{hostile, reports};
 
-/// The longest wait for anything, on a machine that does much else.
-const LIMIT: Duration = Duration::from_secs(300);
 /// Seconds that the clock of the day jumps ahead: back to 1970, half an hour back, a day, some years.
 const JUMPS: [i64; 5] = [-1_800_000_000, -1_800, 0, 86_400, 300_000_000];
 
@@ -52,85 +51,6 @@ pub(super) enum Kind {
     Hostile,
     /// A report of an app that did nothing.
     Quiet,
-}
-
-/// A line of the answer to `reports`.
-#[derive(Deserialize)]
-pub(super) struct Report {
-    pub(super) report: u64,
-    pub(super) pid: u32,
-    pub(super) detector: String,
-}
-
-/// The part of the answer to `status` that this program needs.
-#[derive(Deserialize)]
-pub(super) struct Status {
-    /// How often the service's detectors have looked.
-    pub(super) looks: u64,
-    pub(super) engine: Engine,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Engine {
-    pub(super) processes: Vec<Process>,
-    reports: BTreeMap<String, u64>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Process {
-    pub(super) pid: u32,
-    connection: String,
-    pub(super) rings_granted: u32,
-    pub(super) rings_held: u32,
-}
-
-impl Status {
-    pub(super) fn of(service: &Service) -> Result<Status> {
-        let lines = service.ask("status")?;
-        let text = lines.first().context("hindsightd has no status")?;
-        serde_json::from_str(text).with_context(|| format!("no status: {text}"))
-    }
-
-    /// The process with this id, if it is connected.
-    pub(super) fn connected(&self, pid: u32) -> Option<&Process> {
-        let mut all = self.engine.processes.iter();
-        all.find(|process| process.pid == pid && process.connection == "connected")
-    }
-}
-
-/// The reports that there are.
-pub(super) fn list(service: &Service) -> Result<Vec<Report>> {
-    let lines = service.ask("reports")?;
-    let reports = lines.iter();
-    reports
-        .map(|line| serde_json::from_str(line).with_context(|| format!("no report: {line}")))
-        .collect()
-}
-
-/// What the service's log said last of the process with this id.
-pub(super) fn log_of(service: &Service, pid: u32) -> String {
-    let log = std::fs::read_to_string(service.log()).unwrap_or_default();
-    let process = format!("process {pid},");
-    let last = log.lines().rev().find(|line| line.contains(&process));
-    last.unwrap_or("its log says nothing").to_owned()
-}
-
-/// Waits until something is so.
-pub(super) fn until(
-    service: &Service,
-    what: &str,
-    mut is_so: impl FnMut() -> Result<bool>,
-) -> Result<()> {
-    let end = Instant::now() + LIMIT;
-    while !is_so()? {
-        anyhow::ensure!(
-            Instant::now() < end,
-            "{what}: not within five minutes; the service's log is {}",
-            service.log().display()
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(())
 }
 
 /// A device, and what is going on there.
@@ -227,6 +147,19 @@ impl<'a> Script<'a> {
             }
         }
         self.read_reports()
+    }
+
+    /// Watches three apps, which live until the end, by strace: a quiet one if there is one, one that is told things, and one from its
+    /// start. `Err` in the result: this machine does not allow it.
+    pub(super) fn observe(&mut self) -> Result<Result<Vec<Observer>>> {
+        let mut pids: Vec<u32> = self.apps.first_quiet().into_iter().collect();
+        pids.extend(self.apps.keep_last());
+        let started = self.apps.start(&mut self.dice)?;
+        self.sampler.add(started);
+        pids.extend(self.apps.keep_last());
+        let logs = self.device.logs();
+        let attach = |pid| Observer::attach(pid, logs.join(format!("strace-{pid}.txt")));
+        Ok(pids.into_iter().map(attach).collect())
     }
 
     fn step(&mut self) -> Result<()> {

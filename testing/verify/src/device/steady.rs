@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::script::{until, Script, Status};
+use super::script::Script;
+use super::status::{until, Status};
 
 /// The detectors look so often at least: more than the policy's warm-up, and what they need to find anything after that.
 const LOOKS: u64 = 20;

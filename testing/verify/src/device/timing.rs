@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use hindsight_lab::device::{Device, DeviceApp, Service};
 use hindsight_lab::Execution;
 
-use super::script::{list, until, Status};
+use super::status::{list, until, Status};
 
 /// A ring of 32 MiB.
 const CONFIGURATION: &str = "trace=main,events=all,ring=25,rewind=off";
@@ -20,8 +20,13 @@ const RING_BYTES: usize = 32 << 20;
 const FILLS: &str = "fill 3000000";
 /// Reports with a full ring, whose time is measured.
 const FULL: usize = 5;
-/// An untraced thread that waits longer than this says that nothing short can be measured here, ns.
-const MOST_NOISE_NS: u64 = 1_000_000;
+/// An untraced thread that is away for longer than this says that nothing short can be measured here, us.
+const MOST_NOISE_US: f64 = 1_000.0;
+/// Pauses are compared in so many rounds, of which the middle one counts.
+const ROUNDS: usize = 3;
+/// A round on a busy machine ends after this time, but not before it has so many reports.
+const ROUND: Duration = Duration::from_secs(20);
+const FEWEST: usize = 20;
 
 /// What was measured.
 #[derive(Clone, Debug, Default)]
@@ -32,13 +37,52 @@ pub(super) struct Timing {
     pub(super) writing_s: Vec<f64>,
     /// Bytes of the reports' files.
     pub(super) file_bytes: Vec<u64>,
-    /// The longest pause of the traced thread during each report, and that of an untraced thread at the same time: ns.
-    pub(super) traced_ns: Vec<u64>,
-    pub(super) untraced_ns: Vec<u64>,
+    /// Pauses of threads.
+    pub(super) rounds: Vec<Round>,
 }
 
-/// A thread was away: since when, and for how long; ns.
-type Gap = (u64, u64);
+/// The longest pause of the traced thread during each report, and that of an untraced thread at the same time: ns. Without the
+/// time in which the thread could run, and the machine ran others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Round {
+    traced_ns: Vec<u64>,
+    untraced_ns: Vec<u64>,
+}
+
+/// 99th percentiles of the traced and of the untraced thread's pauses, us.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Held {
+    pub(super) traced: f64,
+    pub(super) untraced: f64,
+}
+
+impl Held {
+    /// How much longer the traced thread was away, us.
+    pub(super) fn excess(&self) -> f64 {
+        self.traced - self.untraced
+    }
+
+    /// Whether the machine does too much else.
+    pub(super) fn is_noisy(&self) -> bool {
+        self.untraced > MOST_NOISE_US
+    }
+}
+
+impl Round {
+    fn held(&self) -> Held {
+        let p99 = |all: &[u64]| {
+            let all: Vec<f64> = all.iter().map(|ns| *ns as f64 / 1e3).collect();
+            quantile(&all, 0.99)
+        };
+        Held {
+            traced: p99(&self.traced_ns),
+            untraced: p99(&self.untraced_ns),
+        }
+    }
+}
+
+/// A thread was away: since when, for how long, and how long of it it could run; ns.
+type Gap = (u64, u64, u64);
 
 impl Timing {
     /// Time of a report, in times of writing and syncing.
@@ -46,18 +90,16 @@ impl Timing {
         quantile(&self.report_s, 0.5) / quantile(&self.writing_s, 0.5).max(1e-9)
     }
 
-    /// 99th percentiles of the traced and of the untraced thread's pauses, us.
-    pub(super) fn held_us(&self) -> (f64, f64) {
-        let p99 = |all: &[u64]| {
-            let all: Vec<f64> = all.iter().map(|ns| *ns as f64 / 1e3).collect();
-            quantile(&all, 0.99)
-        };
-        (p99(&self.traced_ns), p99(&self.untraced_ns))
+    /// The round with the middle difference: something else that the machine did once does not count.
+    pub(super) fn held(&self) -> Option<Held> {
+        let mut all: Vec<Held> = self.rounds.iter().map(Round::held).collect();
+        all.sort_by(|a, b| a.excess().total_cmp(&b.excess()));
+        all.get(all.len() / 2).copied()
     }
 
-    /// Whether the machine does too much else.
-    pub(super) fn is_noisy(&self) -> bool {
-        self.held_us().1 * 1e3 > MOST_NOISE_NS as f64
+    /// Reports during which pauses were compared.
+    pub(super) fn compared(&self) -> usize {
+        self.rounds.iter().map(|round| round.traced_ns.len()).sum()
     }
 }
 
@@ -87,27 +129,41 @@ pub(super) fn measure(device: &Device, service: &Service, reports: usize) -> Res
         timing.file_bytes.push(take_report(device, service, pid)?);
         timing.writing_s.push(write(&device.store(), &bytes)?);
     }
-    let mut windows = Vec::new();
-    traced.ask("spin")?;
-    untraced.ask("spin")?;
-    for _ in 0..reports {
-        let begin = monotonic_ns();
-        report(service, pid)?;
-        windows.push((begin, monotonic_ns()));
-        take_report(device, service, pid)?;
+    for _ in 0..ROUNDS {
+        let round = compare(device, service, (&mut traced, &mut untraced), reports)?;
+        timing.rounds.push(round);
     }
-    let longest = |app: &mut DeviceApp| -> Result<Vec<u64>> {
-        let gaps = gaps(&app.ask_for("gaps")?)?;
-        Ok(windows
-            .iter()
-            .map(|window| longest(&gaps, *window))
-            .collect())
-    };
-    timing.traced_ns = longest(&mut traced)?;
-    timing.untraced_ns = longest(&mut untraced)?;
     traced.ask("exit")?;
     traced.wait()?;
     Ok(timing)
+}
+
+/// Compares the pauses of both apps' main threads during reports of the first one: so many, or fewer on a busy machine.
+fn compare(
+    device: &Device,
+    service: &Service,
+    (traced, untraced): (&mut DeviceApp, &mut DeviceApp),
+    reports: usize,
+) -> Result<Round> {
+    let mut windows = Vec::new();
+    traced.ask("spin")?;
+    untraced.ask("spin")?;
+    let started = Instant::now();
+    while windows.len() < FEWEST || (windows.len() < reports && started.elapsed() < ROUND) {
+        let begin = monotonic_ns();
+        report(service, traced.pid())?;
+        windows.push((begin, monotonic_ns()));
+        take_report(device, service, traced.pid())?;
+    }
+    let longest = |app: &mut DeviceApp| -> Result<Vec<u64>> {
+        let gaps = gaps(&app.ask_for("gaps")?)?;
+        let all = windows.iter();
+        Ok(all.map(|window| longest(&gaps, *window)).collect())
+    };
+    Ok(Round {
+        traced_ns: longest(traced)?,
+        untraced_ns: longest(untraced)?,
+    })
 }
 
 /// Fills the app's ring; returns what is in it. To be called before the report: the process gives the memory of taken rings back.
@@ -179,12 +235,12 @@ fn ring_bytes(pid: u32) -> Result<Vec<u8>> {
     Ok(found.split_off(found.len() - RING_BYTES))
 }
 
-/// The app's lines: `data START LENGTH`.
+/// The app's lines: `data START LENGTH DELAY`.
 fn gaps(lines: &[String]) -> Result<Vec<Gap>> {
     let gap = |line: &String| {
         let mut words = line.split(' ').skip(1);
         let mut next = || words.next()?.parse().ok();
-        Some((next()?, next()?))
+        Some((next()?, next()?, next()?))
     };
     let of = |line| gap(line).with_context(|| format!("no pause: {line}"));
     lines.iter().map(of).collect()
@@ -194,8 +250,9 @@ fn gaps(lines: &[String]) -> Result<Vec<Gap>> {
 fn longest(gaps: &[Gap], window: (u64, u64)) -> u64 {
     let within = gaps
         .iter()
-        .filter(|(start, length)| *start < window.1 && start + length > window.0);
-    within.map(|(_, length)| *length).max().unwrap_or(0)
+        .filter(|(start, length, _)| *start < window.1 && start + length > window.0);
+    let held = within.map(|(_, length, delay)| length.saturating_sub(*delay));
+    held.max().unwrap_or(0)
 }
 
 fn monotonic_ns() -> u64 {
@@ -214,10 +271,26 @@ mod tests {
 
     #[test]
     fn pauses_are_compared_within_the_same_window() {
-        let gaps = [(0, 10), (95, 10), (150, 7), (300, 99)];
+        let gaps = [(0, 10, 0), (95, 10, 0), (150, 900, 893), (300, 99, 0)];
         assert_eq!(longest(&gaps, (100, 200)), 10);
         assert_eq!(longest(&gaps, (106, 200)), 7);
-        assert_eq!(longest(&gaps, (200, 300)), 0);
+        assert_eq!(longest(&gaps[..2], (200, 300)), 0);
+    }
+
+    #[test]
+    fn the_middle_round_counts() {
+        let round = |traced_us: u64, untraced_us: u64| Round {
+            traced_ns: vec![traced_us * 1000; 3],
+            untraced_ns: vec![untraced_us * 1000; 3],
+        };
+        let rounds = vec![round(900, 20), round(70, 60), round(100, 400)];
+        let timing = Timing {
+            rounds,
+            ..Timing::default()
+        };
+        let (traced, untraced) = (70.0, 60.0);
+        assert_eq!(timing.held(), Some(Held { traced, untraced }));
+        assert_eq!((Timing::default().held(), timing.compared()), (None, 9));
     }
 
     #[test]

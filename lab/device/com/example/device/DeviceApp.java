@@ -25,7 +25,7 @@ import java.io.InputStreamReader;
  *   <li>{@code fill N}: N calls of one short method;
  *   <li>{@code busy}: goes on with such rounds, message after message, until the next command;
  *   <li>{@code spin}: notes its own pauses, message after message, until {@code gaps}, which prints each as
- *       {@code data START LENGTH} (ns, {@code CLOCK_MONOTONIC});
+ *       {@code data START LENGTH DELAY} (ns, {@code CLOCK_MONOTONIC}; so long of it the thread waited for a processor);
  *   <li>{@code tick}: does a little every 100 ms, until the next command;
  *   <li>{@code stall MILLIS}: a message that sleeps for so long;
  *   <li>{@code lock MILLIS}: a message that waits for a lock, which another thread holds for so long while it sleeps;

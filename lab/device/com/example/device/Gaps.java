@@ -1,18 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 package com.example.device;
 
-/** The pauses of a thread that does nothing but look at the clock, and call methods. */
+import android.system.ErrnoException;
+import android.system.Os;
+import android.system.OsConstants;
+
+import java.io.FileDescriptor;
+import java.io.InterruptedIOException;
+
+/**
+ * The pauses of a thread that does nothing but look at the clock, and call methods. Of each it also notes for how long the thread
+ * could have run in that time, while the machine gave the processor to others.
+ */
 final class Gaps {
     /** Shorter ones are of no interest, ns. */
-    private static final long SHORTEST = 5_000;
+    private static final long SHORTEST = 20_000;
 
     private final long[] starts = new long[1 << 18];
     private final long[] lengths = new long[1 << 18];
+    private final long[] delays = new long[1 << 18];
+    private final byte[] text = new byte[100];
+    private FileDescriptor statistics;
     private int count;
     private long last;
+    private long lastDelay;
 
     void begin() {
         count = 0;
+        try {
+            statistics = Os.open("/proc/thread-self/schedstat", OsConstants.O_RDONLY, 0);
+        } catch (ErrnoException e) {
+            throw new IllegalStateException(e);
+        }
+        lastDelay = delay();
         last = System.nanoTime();
     }
 
@@ -23,17 +43,42 @@ final class Gaps {
             Work.rounds(1);
             long now = System.nanoTime();
             if (now - last >= SHORTEST && count < starts.length) {
+                long delay = delay();
                 starts[count] = last;
                 lengths[count] = now - last;
+                delays[count] = delay - lastDelay;
                 count++;
+                lastDelay = delay;
+                now = System.nanoTime();
             }
             last = now;
         }
+        // Of pauses that are not noted.
+        lastDelay = delay();
+    }
+
+    /** How long this thread has waited for a processor so far, ns: the second of the kernel's numbers. */
+    private long delay() {
+        int length;
+        try {
+            length = Os.pread(statistics, text, 0, text.length, 0);
+        } catch (ErrnoException | InterruptedIOException e) {
+            throw new IllegalStateException(e);
+        }
+        int at = 0;
+        while (at < length && text[at] != ' ') {
+            at++;
+        }
+        long value = 0;
+        for (at++; at < length && text[at] != ' '; at++) {
+            value = 10 * value + text[at] - '0';
+        }
+        return value;
     }
 
     void print() {
         for (int i = 0; i < count; i++) {
-            System.out.println("data " + starts[i] + " " + lengths[i]);
+            System.out.println("data " + starts[i] + " " + lengths[i] + " " + delays[i]);
         }
         System.out.flush();
     }
