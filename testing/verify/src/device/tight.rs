@@ -15,7 +15,7 @@ use super::status::{list, until, Status};
 /// The budget, MiB.
 pub(super) const BUDGET_MIB: u64 = 64;
 /// Apps; the user sees all of them, and all are busy.
-const APPS: usize = 12;
+const APPS: usize = 8;
 /// After so many reports an app is killed, as long as half of them are left.
 const KILL_EACH: usize = 5;
 /// Rings of calls of 2 MiB.
