@@ -27,6 +27,8 @@ const ROUNDS: usize = 3;
 /// A round on a busy machine ends after this time, but not before it has so many reports.
 const ROUND: Duration = Duration::from_secs(20);
 const FEWEST: usize = 20;
+/// So many reports before them do not count: apps load classes for what they do for the first time.
+const WARM_UP: usize = 3;
 
 /// What was measured.
 #[derive(Clone, Debug, Default)]
@@ -148,6 +150,10 @@ fn compare(
     let mut windows = Vec::new();
     traced.ask("spin")?;
     untraced.ask("spin")?;
+    for _ in 0..WARM_UP {
+        report(service, traced.pid())?;
+        take_report(device, service, traced.pid())?;
+    }
     let started = Instant::now();
     while windows.len() < FEWEST || (windows.len() < reports && started.elapsed() < ROUND) {
         let begin = monotonic_ns();
