@@ -120,6 +120,9 @@ fn the_service_can_do_its_work_and_nothing_else() {
             ("hindsightd", "sysfs_thermal", "dir", "search"),
             ("hindsightd", "sysfs_thermal", "file", "read"),
             ("hindsightd", "sysfs_thermal", "lnk_file", "read"),
+            ("hindsightd", "hindsight_keys_file", "dir", "open"),
+            ("hindsightd", "hindsight_keys_file", "file", "open"),
+            ("hindsightd", "hindsight_keys_file", "file", "read"),
         ];
         // Makes folders; writes a hidden file, syncs and renames it; lists and removes; reads for a command.
         for permission in [
@@ -157,6 +160,8 @@ fn the_service_can_do_its_work_and_nothing_else() {
             ("hindsightd", "hindsight_prop", "property_service", "set"),
             ("hindsightd", "hindsight_data_file", "file", "execute"),
             ("untrusted_app", "hindsightd", "process", "transition"),
+            ("hindsightd", "hindsight_keys_file", "file", "write"),
+            ("init", "hindsight_keys_file", "file", "write"),
         ];
         expected.given(&refused, false);
         expected.check(build);
@@ -216,7 +221,8 @@ fn settings_and_the_shell_get_reports_from_the_service_only() {
 }
 
 /// Rules that a later policy could add, of a product or a vendor: each violates a neverallow rule.
-const FORBIDDEN: [&str; 20] = [
+const FORBIDDEN: [&str; 21] = [
+    "allow system_app hindsight_keys_file:file write;",
     "allow dumpstate hindsight_data_file:file { open read };",
     "allow dumpstate hindsight_data_file:file read;",
     "allow system_app hindsight_data_file:file open;",
@@ -301,6 +307,7 @@ fn labels_and_script_name_the_same_files() {
         .collect();
     let expected = [
         ("/system/bin/hindsightd", "hindsightd_exec"),
+        ("/system/etc/hindsight/keys(/.*)?", "hindsight_keys_file"),
         ("/dev/socket/hindsightd", "hindsightd_socket"),
         (
             "/dev/socket/hindsightd_commands",
@@ -345,8 +352,8 @@ fn labels_and_script_name_the_same_files() {
             "{socket}"
         );
     }
-    assert!(
-        script.contains("service hindsightd /system/bin/hindsightd --store /data/misc/hindsight\n")
-    );
+    assert!(script.contains(
+        "service hindsightd /system/bin/hindsightd --store /data/misc/hindsight --policy-keys /system/etc/hindsight/keys --unsigned-policies ${ro.debuggable:-0}\n"
+    ));
     assert!(script.contains("mkdir /data/misc/hindsight 0700 nobody nobody\n"));
 }

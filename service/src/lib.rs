@@ -14,6 +14,7 @@ pub mod detectors;
 pub mod engine;
 pub mod ffi;
 mod json;
+mod key_folder;
 pub mod limits;
 pub mod os;
 pub mod policy;

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use crate::client;
 use crate::commands::Patience;
-use crate::daemon::{Daemon, Decider, Limits, Log, Parts};
+use crate::daemon::{read_accepted, Daemon, Decider, Limits, Log, Parts};
 use crate::engine::{Engine, Facts};
+use crate::key_folder;
 use crate::limits::Limiter;
 use crate::os::{
     adopt_listener, listen, own_uid, raise_descriptor_limit, Real, Signals, SocketKind, System,
 };
-use crate::policy::{is_region, Level, Person, Policy, UserType, DEFAULT_TEXT};
+use crate::policy::{is_region, Level, Person, Policy, Trust, UserType, DEFAULT_TEXT};
 use crate::report::{BOOT_NAMES_BYTES, LIMITS};
 use crate::store::{Quota, State, Store};
 
@@ -34,6 +35,8 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --uploads-when WHEN always (the default), or allowed: only while a client allows it by 'uploads allow'
   --store FOLDER      keep reports and state here; the folder is made, for this user only
   --policy FILE       what is recorded and kept; without it the built-in policy
+  --policy-keys FOLDER  take only policies that a key of this folder has signed
+  --unsigned-policies N  1: take policies without a signature all the same; 0 (without it): do not
   --user TYPE         who uses the device: internal, beta or end-user (the default)
   --region CODE       where, two capitals; without it the rules of all regions hold
   --agreed LEVEL      what the user agreed to: none, summary, signatures or full; without it nobody was asked
@@ -76,6 +79,8 @@ struct Arguments {
     store: PathBuf,
     policy: Option<PathBuf>,
     facts_root: PathBuf,
+    policy_keys: Option<PathBuf>,
+    takes_unsigned: bool,
     person: Person,
     quota: Quota,
 }
@@ -99,6 +104,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
     let mut store = None;
     let mut policy = None;
     let mut facts_root = PathBuf::from("/");
+    let mut policy_keys = None;
+    let mut takes_unsigned = false;
     let mut person = Person::default();
     let mut quota = Quota::default();
     let mut rest = arguments.iter();
@@ -139,6 +146,11 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
             "--store" => store = Some(PathBuf::from(value)),
             "--policy" => policy = Some(PathBuf::from(value)),
             "--facts-root" => facts_root = PathBuf::from(value),
+            "--policy-keys" => policy_keys = Some(PathBuf::from(value)),
+            "--unsigned-policies" => {
+                let found = ["0", "1"].iter().position(|known| *known == text);
+                takes_unsigned = one_of(&option, value, "0, 1", found)? == 1;
+            }
             "--user" => {
                 let names = "internal, beta, end-user";
                 person.user = one_of(&option, value, names, UserType::from_name(&text))?;
@@ -171,6 +183,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
         store: store.ok_or("the folder is missing: --store FOLDER")?,
         policy,
         facts_root,
+        policy_keys,
+        takes_unsigned,
         person,
         quota,
     }))
@@ -243,6 +257,19 @@ fn read_limits(store: &mut Store, system: &dyn System) -> Limiter {
     Limiter::closed(&boot, now)
 }
 
+/// Whose policies are taken.
+fn read_trust(arguments: &Arguments, store: &mut Store) -> Trust {
+    let keys = arguments.policy_keys.as_ref().map(|folder| {
+        let (keys, log) = key_folder::read(folder);
+        log.into_iter().for_each(|line| store.note(line));
+        keys
+    });
+    Trust {
+        keys,
+        takes_unsigned: arguments.takes_unsigned,
+    }
+}
+
 /// Runs the service with these arguments, until it is asked to end.
 ///
 /// # Errors
@@ -273,6 +300,8 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     let mut store = Store::open(&arguments.store, arguments.quota, Arc::clone(&system))
         .map_err(|e| e.to_string())?;
     let limiter = read_limits(&mut store, &*system);
+    let trust = read_trust(&arguments, &mut store);
+    let accepted = read_accepted(&mut store, &trust);
     store.begin();
     let facts = Facts {
         person: arguments.person,
@@ -283,7 +312,8 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     };
     let limits = Limits::default().within(raise_descriptor_limit(4096));
     let daemon = Daemon::new(Parts {
-        engine: Decider::new(Engine::new(policy, limiter, facts), policy_text),
+        engine: Decider::new(Engine::new(policy, limiter, facts), policy_text)
+            .with_trust(trust, accepted),
         system,
         store,
         listener,
@@ -333,6 +363,7 @@ mod tests {
             ("--region de", "--region: 'de' is not a region's code"),
             ("--region DEU", "two capitals"),
             ("--uploads-when idle", "always, allowed"),
+            ("--unsigned-policies yes", "'yes' is none of 0, 1"),
         ] {
             let problem = of(text).unwrap_err();
             assert!(problem.contains(part), "{text}: {problem}");
@@ -359,6 +390,6 @@ mod tests {
                 assert!(!problem.contains("no option"), "{problem}");
             })
             .count();
-        assert_eq!(count, 17);
+        assert_eq!(count, 19);
     }
 }

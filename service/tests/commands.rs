@@ -369,3 +369,16 @@ fn the_programs_own_client_prints_answers_and_reports() {
     assert!(!wrong.status.success() && wrong.stdout.is_empty());
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("there is no report 99"));
 }
+
+#[test]
+fn the_state_is_in_the_log_without_names() {
+    let service = with_report(POLICY);
+    let log = fs::read_to_string(service.path("log")).unwrap();
+    let state = log.lines().filter(|line| line.contains(": state: "));
+    let state: Vec<&str> = state.collect();
+    for part in ["policy: revision 0", "processes: ", "store: "] {
+        assert!(state.iter().any(|line| line.contains(part)), "{state:?}");
+    }
+    assert!(state.iter().all(|line| !line.contains("app")), "{state:?}");
+    assert!(state.len() <= 40, "{state:?}");
+}

@@ -1,14 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The state as lines for people, to be attached to a bug report by hand. Bounded: the engine's limits bound the processes.
+//! The state as lines for people. Bounded: the engine's limits bound the processes.
 
 use crate::engine::Status;
+use crate::policy::Level;
 
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
 }
 
-/// The lines.
-pub fn lines(status: &Status) -> Vec<String> {
+/// A few lines without names of apps, for the log.
+pub fn summary(status: &Status) -> Vec<String> {
+    let connected = status.processes.iter();
+    let connected = connected.filter(|process| process.connection == "connected");
+    let count = |consent: &str| {
+        let of = status.processes.iter().filter(|p| p.consent == consent);
+        format!("{} {consent}", of.count())
+    };
+    let levels = Level::ALL.map(|level| count(level.name()));
+    let mut lines = totals(status);
+    lines.push(format!(
+        "processes: {}, {} connected; consent: {}; {} refused; {} recordings",
+        status.processes.len(),
+        connected.count(),
+        levels.join(", "),
+        status.refused_processes,
+        status.recordings.len()
+    ));
+    lines.push(outcomes(status));
+    lines
+}
+
+fn outcomes(status: &Status) -> String {
+    let outcomes = status.reports.iter();
+    let outcomes = outcomes.map(|(outcome, count)| format!("{count} {}", outcome.name()));
+    let outcomes: Vec<String> = outcomes.collect();
+    format!("reports since the start: {}", outcomes.join(", "))
+}
+
+/// What is true of the whole service.
+fn totals(status: &Status) -> Vec<String> {
     let recorded = if status.enabled { "on" } else { "off" };
     let memory = &status.memory;
     let limits = &status.limits;
@@ -35,6 +65,12 @@ pub fn lines(status: &Status) -> Vec<String> {
             "limits: closed for {left} s, as the list of reports was lost"
         ));
     }
+    lines
+}
+
+/// The lines.
+pub fn lines(status: &Status) -> Vec<String> {
+    let mut lines = totals(status);
     for recording in &status.recordings {
         let left = recording.left_ns.div_ceil(1_000_000_000);
         lines.push(format!(
@@ -65,9 +101,6 @@ pub fn lines(status: &Status) -> Vec<String> {
     }
     lines.push(format!("refused processes: {}", status.refused_processes));
     lines.extend(status.refusals.iter().map(|why| format!("  {why}")));
-    let outcomes = status.reports.iter();
-    let outcomes = outcomes.map(|(outcome, count)| format!("{count} {}", outcome.name()));
-    let outcomes: Vec<String> = outcomes.collect();
-    lines.push(format!("reports since the start: {}", outcomes.join(", ")));
+    lines.push(outcomes(status));
     lines
 }

@@ -6,7 +6,14 @@ use crate::consent::{Allowed, Choices};
 use crate::engine::{Action, Connection, Engine, Event, Now};
 use crate::json;
 use crate::limits::Refusal;
-use crate::policy::{Detectors, Person, Policy};
+use crate::policy::{Accepted, Detectors, Person, Policy, Refused, Trust};
+
+/// Holds while the policy that a client has loaded is lost.
+const NO_POLICY: &str =
+    "# The policy that was loaded last cannot be read: load it again, or say 'policy default'.
+version = 1
+enabled = false
+";
 
 /// Decides.
 pub trait Decide {
@@ -17,8 +24,20 @@ pub trait Decide {
     /// carried out.
     ///
     /// # Errors
-    /// If the policy is none: a message for people, with the line and the remedy. The old policy stays in force.
-    fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, String>;
+    /// If the policy is none, or not one that this device takes: a message for people, with the remedy. The old policy stays in force.
+    fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, Refused>;
+
+    /// Whether [`load_policy`](Self::load_policy) would take this text.
+    ///
+    /// # Errors
+    /// Why not.
+    fn check_policy(&self, text: &str) -> Result<(), Refused>;
+
+    /// The policy that a client has loaded is lost: nothing is recorded.
+    fn lose_policy(&mut self, now: Now) -> Vec<Action>;
+
+    /// The highest revision of a signed policy that was in force.
+    fn accepted(&self) -> Accepted;
 
     /// Puts the choices of users in force.
     fn choose(&mut self, now: Now, choices: &Choices) -> Vec<Action>;
@@ -47,6 +66,9 @@ pub trait Decide {
     /// The state as lines for people, not many.
     fn dump(&self) -> Vec<String>;
 
+    /// A few lines of the state, without names of apps.
+    fn summary(&self) -> Vec<String>;
+
     /// The state for people and tools: one line of JSON, an object.
     fn status(&self) -> String;
 
@@ -61,6 +83,11 @@ pub struct Decider {
     first: (Policy, String),
     /// The policy in force, and its text.
     policy: (Policy, String),
+    /// Which policies are taken.
+    trust: Trust,
+    accepted: Accepted,
+    /// The key of the policy in force.
+    key: Option<String>,
     /// The recording switch.
     is_on: bool,
     /// What consent depends on, without choices at run time.
@@ -69,7 +96,7 @@ pub struct Decider {
 }
 
 impl Decider {
-    /// Decides by this engine, whose policy has this text.
+    /// Decides by this engine, whose policy has this text. Takes policies without looking at signatures.
     pub fn new(engine: Engine, policy_text: String) -> Self {
         let first = (engine.policy().clone(), policy_text);
         let person = engine.person().clone();
@@ -77,14 +104,52 @@ impl Decider {
             engine,
             policy: first.clone(),
             first,
+            trust: Trust::default(),
+            accepted: Accepted::UpTo(0),
+            key: None,
             is_on: true,
             unasked: person.clone(),
             person,
         }
     }
+
+    /// Takes only policies that it may trust; signed ones were in force up to this revision.
+    #[must_use]
+    pub fn with_trust(self, trust: Trust, accepted: Accepted) -> Self {
+        Decider {
+            trust,
+            accepted,
+            ..self
+        }
+    }
 }
 
 impl Decider {
+    fn signed_by(&self) -> String {
+        let key = self.key.as_ref();
+        let by = key.map_or("the ROM's own, or not signed".to_owned(), |key| {
+            format!("signed with the key {key}")
+        });
+        match self.accepted {
+            Accepted::UpTo(revision) => {
+                format!("policy: {by}; signed ones are taken from revision {revision} on")
+            }
+            Accepted::Lost => format!("policy: {by}; the revision of signed ones is lost"),
+        }
+    }
+
+    /// With what the engine does not know.
+    fn with_heads(&self, mut lines: Vec<String>) -> Vec<String> {
+        if self.trust.keys.is_some() {
+            lines.insert(0, self.signed_by());
+        }
+        if !self.is_on {
+            let line = "recording is switched off: 'switch on' ends that";
+            lines.insert(0, line.to_owned());
+        }
+        lines
+    }
+
     fn put_in_force(&mut self, now: Now) -> Vec<Action> {
         let mut policy = self.policy.0.clone();
         policy.enabled &= self.is_on;
@@ -97,15 +162,37 @@ impl Decide for Decider {
         self.engine.handle(now, event)
     }
 
-    fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, String> {
-        self.policy = match text {
+    fn load_policy(&mut self, now: Now, text: Option<&str>) -> Result<Vec<Action>, Refused> {
+        (self.policy, self.key) = match text {
             Some(text) => {
-                let policy = Policy::parse(text).map_err(|e| e.to_string())?;
-                (policy, text.to_owned())
+                let rom = self.first.0.revision;
+                let admitted = self.trust.admit(text, self.accepted, rom)?;
+                if admitted.key.is_some() {
+                    self.accepted = Accepted::UpTo(admitted.policy.revision);
+                }
+                ((admitted.policy, text.to_owned()), admitted.key)
             }
-            None => self.first.clone(),
+            None => (self.first.clone(), None),
         };
         Ok(self.put_in_force(now))
+    }
+
+    fn check_policy(&self, text: &str) -> Result<(), Refused> {
+        let rom = self.first.0.revision;
+        self.trust.admit(text, self.accepted, rom).map(drop)
+    }
+
+    fn lose_policy(&mut self, now: Now) -> Vec<Action> {
+        let nothing = Policy {
+            enabled: false,
+            ..Policy::default()
+        };
+        (self.policy, self.key) = ((nothing, NO_POLICY.to_owned()), None);
+        self.put_in_force(now)
+    }
+
+    fn accepted(&self) -> Accepted {
+        self.accepted
     }
 
     fn policy_text(&self) -> &str {
@@ -118,14 +205,11 @@ impl Decide for Decider {
     }
 
     fn dump(&self) -> Vec<String> {
-        let mut lines = dump::lines(&self.engine.status());
-        if !self.is_on {
-            lines.insert(
-                0,
-                "recording is switched off: 'switch on' ends that".to_owned(),
-            );
-        }
-        lines
+        self.with_heads(dump::lines(&self.engine.status()))
+    }
+
+    fn summary(&self) -> Vec<String> {
+        self.with_heads(dump::summary(&self.engine.status()))
     }
 
     fn choose(&mut self, now: Now, choices: &Choices) -> Vec<Action> {

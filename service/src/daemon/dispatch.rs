@@ -9,6 +9,7 @@ use hindsight_trace_format::shared::{Crash, ReadLimits};
 use crate::consent::Choices;
 use crate::engine::{About, Action, Connection, Event, Now, Peer, Report};
 use crate::json;
+use crate::policy::Refused;
 
 use super::decide::Decide;
 use super::limits::{Allowance, Limits};
@@ -351,11 +352,18 @@ impl<D: Decide> Dispatcher<D> {
         now: Now,
         text: Option<&str>,
         outlet: &mut impl Outlet,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let actions = self.engine.load_policy(now, text)?;
         self.perform(now, actions, outlet);
         self.drain(now, outlet);
         Ok(())
+    }
+
+    /// The policy that a client has loaded is lost.
+    pub(super) fn lose_policy(&mut self, now: Now, outlet: &mut impl Outlet) {
+        let actions = self.engine.lose_policy(now);
+        self.perform(now, actions, outlet);
+        self.drain(now, outlet);
     }
 
     /// Whether one more report may be uploaded; then it counts, and what says so is saved before anything that is given to the

@@ -13,10 +13,12 @@ mod parts;
 mod requests;
 mod saved;
 mod serve;
+mod state_log;
 
 pub use decide::{Decide, Decider};
 pub use dispatch::{Dispatcher, Memory, Outlet, Verdict};
 pub use limits::Limits;
 pub use log::Log;
 pub use parts::{Parts, StartError};
+pub use saved::read_accepted;
 pub use serve::Daemon;

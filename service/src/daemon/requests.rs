@@ -11,7 +11,8 @@ use super::consent::Consent;
 use super::decide::Decide;
 use super::dispatch::{Dispatcher, Outlet};
 use super::links::Rim;
-use super::saved::{POLICY, SWITCH};
+use super::saved::{saved_revision, POLICY, SWITCH};
+use super::state_log::StateLog;
 
 /// What requests need beside the engine and the disk.
 pub(super) struct Requests {
@@ -31,6 +32,7 @@ pub(super) struct Requests {
     pub(super) watchers: Watchers,
     /// When anything may leave.
     pub(super) permission: Permission,
+    pub(super) state_log: StateLog,
 }
 
 impl Requests {
@@ -126,8 +128,8 @@ impl Requests {
                 rim.answer_client(client, Ok(lines), None);
             }
             Request::PolicyCheck(text) => {
-                let checked = crate::policy::Policy::parse(&text);
-                let result = checked.map(|_| Vec::new()).map_err(|e| e.to_string());
+                let checked = dispatcher.engine().check_policy(&text);
+                let result = checked.map(|()| Vec::new()).map_err(|e| e.to_string());
                 rim.answer_client(client, result, None);
             }
             Request::Switch { is_on } => self.switch(client, is_on, dispatcher, rim),
@@ -235,11 +237,12 @@ impl Requests {
     ) {
         let now = rim.now;
         let loaded = dispatcher.load_policy(now, text.as_deref(), rim);
-        if let Err(message) = loaded {
-            return rim.answer_client(client, Err(message), None);
+        if let Err(refused) = loaded {
+            return rim.answer_client(client, Err(refused.to_string()), None);
         }
         self.is_policy_lost = false;
         let job = Job::Save {
+            before: saved_revision(dispatcher.engine().accepted()),
             name: POLICY,
             text,
             client,
@@ -260,6 +263,7 @@ impl Requests {
         let now = rim.now;
         dispatcher.switch(now, is_on, rim);
         let job = Job::Save {
+            before: None,
             name: SWITCH,
             text: (!is_on).then(|| "off".to_owned()),
             client,
@@ -276,14 +280,31 @@ impl Requests {
                 env!("CARGO_PKG_VERSION"),
                 up_ns / 1_000_000_000
             ),
-            format!(
-                "store: {} reports, {} KiB; {} wait for the disk",
-                self.reports,
-                self.bytes >> 10,
-                rim.waiting_reports
-            ),
+            self.of_store(rim),
             self.permission.describe(rim.now.boottime_ns),
         ]
+    }
+
+    fn of_store(&self, rim: &Rim) -> String {
+        format!(
+            "store: {} reports, {} KiB; {} wait for the disk",
+            self.reports,
+            self.bytes >> 10,
+            rim.waiting_reports
+        )
+    }
+
+    /// Writes the state to the log, if it is time.
+    pub(super) fn log_state<D: Decide>(&mut self, dispatcher: &Dispatcher<D>, rim: &mut Rim) {
+        let store = self.of_store(rim);
+        let lines = self.state_log.lines(rim.now.boottime_ns, || {
+            let mut lines = dispatcher.engine().summary();
+            lines.push(store);
+            lines
+        });
+        for line in lines {
+            rim.log(format!("state: {line}"));
+        }
     }
 
     fn status<D: Decide>(&self, dispatcher: &Dispatcher<D>, rim: &Rim) -> String {
@@ -317,6 +338,7 @@ impl Requests {
             Outcome::Nothing => {}
             Outcome::Written { report, is_kept } => {
                 rim.waiting_reports -= 1;
+                self.state_log.report_written();
                 dispatcher.push(Event::Written { report, is_kept });
                 if is_kept {
                     let (clients, line) = self.watchers.kept(report);

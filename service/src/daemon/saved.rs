@@ -2,6 +2,7 @@
 //! What a service before this one has saved: the policy that a client has loaded, and the recording switch.
 
 use crate::engine::Now;
+use crate::policy::{Accepted, Refused, Trust};
 use crate::store::{State, Store};
 
 use super::decide::Decide;
@@ -13,12 +14,61 @@ pub(super) const POLICY: &str = "policy";
 /// Name of the recording switch in the store: there only if it is off.
 pub(super) const SWITCH: &str = "switch";
 
-/// Holds while the policy that a client has loaded is lost.
-const NO_POLICY: &str =
-    "# The policy that was loaded last cannot be read: load it again, or say 'policy default'.
-version = 1
-enabled = false
-";
+/// Name of the highest revision of a signed policy that was in force.
+const REVISION: &str = "revision";
+
+/// What is saved of it before a policy is: an interrupted service leaves no policy that is newer than this. Nothing, if it is lost.
+pub(super) fn saved_revision(accepted: Accepted) -> Option<(&'static str, String)> {
+    match accepted {
+        Accepted::UpTo(revision) => Some((REVISION, revision.to_string())),
+        Accepted::Lost => None,
+    }
+}
+
+/// The highest revision of a signed policy that was in force. If it is lost, it is the one of the signed policy that was loaded last;
+/// without such a policy nobody knows which ones are old.
+pub fn read_accepted(store: &mut Store, trust: &Trust) -> Accepted {
+    let problem = match store.load_state(REVISION) {
+        State::Found(text) => match text.parse() {
+            Ok(revision) => return Accepted::UpTo(revision),
+            Err(_) => "it is no number".to_owned(),
+        },
+        // Before the store counts as used: from then on a missing revision is a lost one.
+        State::Missing if !store.was_used() => return keep(store, 0),
+        State::Missing => "it is missing".to_owned(),
+        State::Damaged(why) => why,
+    };
+    let what = format!("the highest revision of a signed policy: {problem}");
+    let saved = match store.load_state(POLICY) {
+        State::Found(text) => trust.read(&text).ok(),
+        _ => None,
+    };
+    match saved.filter(|saved| saved.key.is_some()) {
+        Some(saved) => {
+            let revision = saved.policy.revision;
+            store.note(format!(
+                "{what}; it is {revision}, as the policy that was loaded last has it"
+            ));
+            keep(store, revision)
+        }
+        None if trust.keys.is_some() => {
+            store.note(format!(
+                "{what}; no signed policy is taken until the device's data are erased"
+            ));
+            Accepted::Lost
+        }
+        None => Accepted::Lost,
+    }
+}
+
+fn keep(store: &mut Store, revision: u64) -> Accepted {
+    if let Err(e) = store.save_state(REVISION, &revision.to_string()) {
+        store.note(format!(
+            "the highest revision of a signed policy cannot be saved: {e}"
+        ));
+    }
+    Accepted::UpTo(revision)
+}
 
 /// What was found in the store.
 pub(super) struct Saved {
@@ -47,7 +97,15 @@ impl Saved {
         let problem = match self.policy {
             State::Missing => None,
             State::Damaged(why) => Some(why),
-            State::Found(text) => dispatcher.load_policy(now, Some(&text), rim).err(),
+            State::Found(text) => match dispatcher.load_policy(now, Some(&text), rim) {
+                Ok(()) => None,
+                // A new ROM with a newer policy.
+                Err(older @ Refused::OlderThanRom { .. }) => {
+                    rim.log(format!("the ROM's own policy is in force: {older}"));
+                    None
+                }
+                Err(refused) => Some(refused.to_string()),
+            },
         };
         let is_lost = problem.is_some();
         if let Some(why) = problem {
@@ -55,10 +113,7 @@ impl Saved {
                 "the policy that was loaded last is lost, so that nothing is recorded or uploaded";
             let remedy = "load it again, or say 'policy default'";
             rim.log(format!("{what}: {why}; {remedy}"));
-            if let Err(e) = dispatcher.load_policy(now, Some(NO_POLICY), rim) {
-                rim.log(format!("the policy that records nothing: {e}"));
-                dispatcher.switch(now, false, rim);
-            }
+            dispatcher.lose_policy(now, rim);
         }
         if self.is_switched_off {
             rim.log("recording is switched off: 'switch on' ends that".to_owned());

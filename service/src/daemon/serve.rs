@@ -25,6 +25,7 @@ use super::looking::Looking;
 use super::parts::{Parts, StartError};
 use super::requests::Requests;
 use super::saved::Saved;
+use super::state_log::StateLog;
 
 /// Packets of one process, and new connections, before the others get their turn.
 const PACKETS_A_TURN: usize = 8;
@@ -157,6 +158,7 @@ impl<D: Decide> Daemon<D> {
                 bytes,
                 watchers: Watchers::new(newest.unwrap_or(0)),
                 permission: crate::upload::Permission::new(parts.uploads_need_permission),
+                state_log: StateLog::default(),
             },
             system,
             worker,
@@ -252,6 +254,7 @@ impl<D: Decide> Daemon<D> {
             });
         }
         self.dispatcher.drain(now, &mut self.rim);
+        self.requests.log_state(&self.dispatcher, &mut self.rim);
     }
 
     fn ready(&mut self, ready: Ready) {

@@ -262,11 +262,8 @@ struct PolicyFile {
 }
 
 impl Policy {
-    /// From the text of a policy file. What the file leaves out has the built-in value.
-    ///
-    /// # Errors
-    /// If the text is too long, is no TOML, is of another version, has an unknown key, or a value that is not allowed.
-    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+    /// Whether a file of this length may be read.
+    pub(super) fn check_length(text: &str) -> Result<(), PolicyError> {
         if text.len() > MAX_POLICY_BYTES {
             return Err(PolicyError {
                 line: 1,
@@ -278,6 +275,15 @@ impl Policy {
                 ),
             });
         }
+        Ok(())
+    }
+
+    /// From the text of a policy file. What the file leaves out has the built-in value.
+    ///
+    /// # Errors
+    /// If the text is too long, is no TOML, is of another version, has an unknown key, or a value that is not allowed.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        Policy::check_length(text)?;
         check_version(text)?;
         let file: PolicyFile =
             toml::from_str(text).map_err(|error| PolicyError::of_parser(text, &error))?;

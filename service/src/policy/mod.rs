@@ -3,15 +3,19 @@
 //!
 //! A policy is a TOML file with a version; what the file leaves out has the built-in value (`default.toml` here lists all keys
 //! with these values). A file with any mistake is refused as a whole ([`PolicyError`] names line, key and remedy), and the
-//! caller keeps the policy that it had.
+//! caller keeps the policy that it had. [`Trust`] decides whose policies are read at all.
 
+mod base64;
 mod consent;
 mod detectors;
 mod error;
 mod file;
+mod keys;
 mod model;
 mod selector;
 mod signature;
+mod signed;
+mod trust;
 mod unnamed;
 
 pub use consent::{is_region, ConsentRules, Level, OfUser, Person, RegionRule, UserType};
@@ -21,10 +25,13 @@ pub use detectors::{
 };
 pub use error::PolicyError;
 pub use file::{DEFAULT_TEXT, MAX_POLICY_BYTES, POLICY_VERSION};
+pub use keys::{Keys, KEY_SUFFIX};
 pub use model::{
     Killed, Limits, Memory, Override, Policy, Record, Recording, Reports, Select, Uploads,
 };
 pub use selector::{Package, Selector};
+pub use signed::SignatureError;
+pub use trust::{Accepted, Admitted, Refused, Trust};
 
 #[cfg(test)]
 mod tests;

@@ -116,11 +116,17 @@ impl Disk {
                 }
                 Outcome::Nothing
             }
-            Job::Save { name, text, client } => {
-                let result = match text {
+            Job::Save {
+                before,
+                name,
+                text,
+                client,
+            } => {
+                let first = before.map_or(Ok(()), |(name, text)| store.save_state(name, &text));
+                let result = first.and_then(|()| match text {
                     Some(text) => store.save_state(name, &text),
                     None => store.remove_state(name),
-                };
+                });
                 let result = result.map_err(|e| self.not_saved(name, &e));
                 Outcome::Answer {
                     client,

@@ -24,6 +24,8 @@ pub enum Job {
     SaveLimits(String),
     /// Save a text under a name.
     Save {
+        /// Name and text of what must be saved before it.
+        before: Option<(&'static str, String)>,
         /// Its name.
         name: &'static str,
         /// The text; `None` removes what was saved.

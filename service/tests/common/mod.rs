@@ -86,6 +86,11 @@ impl Service {
         self.start_again();
     }
 
+    /// Without its last options from the next start on.
+    pub(crate) fn drop_options(&mut self, last: usize) {
+        self.options.truncate(self.options.len() - last);
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

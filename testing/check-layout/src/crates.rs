@@ -138,6 +138,11 @@ const DEVICE_MAY_USE: &[(&str, &str)] = &[
 
 /// Crates from crates.io that one device crate alone may use: its folder, and what for.
 const ONE_DEVICE_CRATE_MAY_USE: &[(&str, &str, &str)] = &[
+    (
+        "ed25519-compact",
+        "service",
+        "signatures of policies; pure Rust, no dependencies",
+    ),
     ("proguard", "decoder", "mapping files; only on a host"),
     ("rayon", "decoder", "all cores; only on a host"),
     ("rustls", "uploader", "its connections, with ring"),

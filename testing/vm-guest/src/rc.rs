@@ -100,6 +100,13 @@ pub(crate) fn folders(script: &str) -> Result<Vec<Folder>> {
     section(script, "on post-fs-data").map(folder).collect()
 }
 
+/// A word as init gives it to a program on a device that has none of the properties: `${NAME:-DEFAULT}` is DEFAULT.
+fn expanded(word: &str) -> String {
+    let inside = word.strip_prefix("${").and_then(|w| w.strip_suffix('}'));
+    let default = inside.and_then(|inside| inside.split_once(":-"));
+    default.map_or(word, |(_, default)| default).to_owned()
+}
+
 /// The service of this name.
 ///
 /// # Errors
@@ -111,7 +118,7 @@ pub(crate) fn service(script: &str, name: &str) -> Result<Service> {
         .find_map(|line| line.strip_prefix(&beginning))
         .with_context(|| format!("the script has no '{beginning}'"))?;
     let mut service = Service {
-        words: first.split_whitespace().map(str::to_owned).collect(),
+        words: first.split_whitespace().map(expanded).collect(),
         ..Service::default()
     };
     ensure!(!service.words.is_empty(), "'{beginning}' has no program");
@@ -200,5 +207,6 @@ service xy /system/bin/xy
         assert_eq!(folders(script).unwrap().len(), 1);
         let found = service(script, "hindsightd").unwrap();
         assert_eq!((found.user, found.sockets.len()), (9999, 3));
+        assert_eq!(found.words[5..], ["--unsigned-policies", "0"]);
     }
 }

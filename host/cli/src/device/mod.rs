@@ -2,6 +2,7 @@
 //! `hindsight device`: commands to hindsightd, the system service of a device.
 
 mod show;
+mod sign;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -133,6 +134,23 @@ enum Policy {
     },
     /// Puts the policy in force that the service was started with
     Reset,
+    /// Makes a key that signs policies: NAME.key, and NAME.pem for the ROM
+    NewKey {
+        /// Its name, with its folder
+        #[arg(value_hint = clap::ValueHint::AnyPath)]
+        name: PathBuf,
+    },
+    /// Signs the policy of a file, so that devices with the key take it
+    Sign {
+        /// The file, TOML, with a revision
+        file: PathBuf,
+        /// The private key, NAME.key
+        #[arg(long)]
+        key: PathBuf,
+        /// The signed file [default: the file itself]
+        #[arg(short, long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+        output: Option<PathBuf>,
+    },
 }
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
@@ -190,6 +208,8 @@ fn change_policy(device: &Device, policy: &Policy, look: &Look) -> Result<()> {
         Policy::Show => print(look, &device.ask("policy show", "", 0)?),
         Policy::Load { file } => with_file("policy -", file),
         Policy::Check { file } => with_file("policy check -", file),
+        Policy::NewKey { name } => sign::new_key(name),
+        Policy::Sign { file, key, output } => sign::sign(file, key, output.as_deref()),
         Policy::Reset => Ok(device.ask("policy default", "", 0).map(drop)?),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 mod mistakes;
 mod reading;
+mod signed;
 mod who;
 
 use super::*;
