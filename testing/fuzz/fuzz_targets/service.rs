@@ -14,7 +14,7 @@ use hindsight_service::engine::{
     About, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure, Report,
 };
 use hindsight_service::limits::Limiter;
-use hindsight_service::policy::{Level, Person, Policy};
+use hindsight_service::policy::{Accepted, Keys, Level, Person, Policy, Trust};
 use hindsight_trace_format::container::{Consent, Writer};
 use hindsight_trace_format::protocol::{
     FromProcess, FromService, Hello, TakeOutcome, Trigger, TriggerSeverity, MAX_MESSAGE_BYTES,
@@ -292,6 +292,29 @@ fn receive(
     }
 }
 
+/// A key whose private half nobody has kept: no input can be signed with it.
+const KEY: &str = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAgO28JwQ79cBQPxbALHYrhC12oLDUHPfe47y+azbQSG8=\n-----END PUBLIC KEY-----\n";
+
+/// A policy file where signatures are looked at, with one of them or without: it is never taken as signed.
+fn signed(input: &mut Input<'_>) {
+    let mut keys = Keys::default();
+    keys.add("key.pem", KEY).unwrap();
+    let takes_unsigned = input.byte() % 2 == 0;
+    let mut text = String::from_utf8_lossy(input.0).into_owned();
+    if takes_unsigned {
+        // The key's file is input as well.
+        let _ = keys.add("other.pem", &text);
+    } else if text.len() % 2 == 0 {
+        text = text.replace("$", "# signature: key ");
+    }
+    let keys = Some(keys);
+    let trust = Trust { keys, takes_unsigned };
+    match trust.admit(&text, Accepted::UpTo(0), 0) {
+        Ok(admitted) => assert!(takes_unsigned && admitted.key.is_none()),
+        Err(refused) => assert!(!refused.to_string().is_empty()),
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     let mut input = Input(data);
     let kind = input.byte();
@@ -303,6 +326,9 @@ fuzz_target!(|data: &[u8]| {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
         return;
+    }
+    if kind == 4 {
+        return signed(&mut input);
     }
     if kind == 3 {
         if let Err(why) = Request::parse(&String::from_utf8_lossy(input.0)) {
