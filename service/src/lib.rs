@@ -9,6 +9,7 @@
 mod client;
 pub mod commands;
 pub mod consent;
+pub mod context;
 pub mod daemon;
 pub mod detectors;
 pub mod engine;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::client;
 use crate::commands::Patience;
+use crate::context::{DeviceFacts, Fact};
 use crate::daemon::{read_accepted, Daemon, Decider, Limits, Log, Parts};
 use crate::engine::{Engine, Facts};
 use crate::key_folder;
@@ -38,6 +39,8 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --policy-keys FOLDER  take only policies that a key of this folder has signed
   --unsigned-policies N  1: take policies without a signature all the same; 0 (without it): do not
   --user TYPE         who uses the device: internal, beta or end-user (the default)
+  --device-facts FILE facts about the device (TOML), instead of what the system tells
+  --log-socket PATH   where Android's logd takes readers, for the lines of a process's log
   --region CODE       where, two capitals; without it the rules of all regions hold
   --agreed LEVEL      what the user agreed to: none, summary, signatures or full; without it nobody was asked
   --keep-reports N    the most reports that are kept (50)
@@ -51,7 +54,7 @@ hindsightd --command [--at PATH] [--framed] WORD... sends a command to the servi
 service's socket for commands. --framed writes 'ok' or 'error' first, as the socket does, and is for programs. The commands:
 
   status, dump                  the state, as JSON and as lines for people
-  reports, get ID > FILE, remove ID, preview ID
+  reports, get ID > FILE, context ID, remove ID, preview ID
   report PROCESS REASON         a report of a running process, by name or id
   record PACKAGE SECONDS        the package's processes get rings for so long, and leave reports
   policy show, policy - < FILE, policy check - < FILE, policy PATH, policy default
@@ -82,6 +85,8 @@ struct Arguments {
     policy_keys: Option<PathBuf>,
     takes_unsigned: bool,
     person: Person,
+    device_facts: Option<PathBuf>,
+    log_socket: Option<PathBuf>,
     quota: Quota,
 }
 
@@ -106,6 +111,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
     let mut facts_root = PathBuf::from("/");
     let mut policy_keys = None;
     let mut takes_unsigned = false;
+    let mut device_facts = None;
+    let mut log_socket = None;
     let mut person = Person::default();
     let mut quota = Quota::default();
     let mut rest = arguments.iter();
@@ -151,6 +158,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
                 let found = ["0", "1"].iter().position(|known| *known == text);
                 takes_unsigned = one_of(&option, value, "0, 1", found)? == 1;
             }
+            "--device-facts" => device_facts = Some(PathBuf::from(value)),
+            "--log-socket" => log_socket = Some(PathBuf::from(value)),
             "--user" => {
                 let names = "internal, beta, end-user";
                 person.user = one_of(&option, value, names, UserType::from_name(&text))?;
@@ -186,6 +195,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
         policy_keys,
         takes_unsigned,
         person,
+        device_facts,
+        log_socket,
         quota,
     }))
 }
@@ -230,6 +241,16 @@ fn read_policy(path: Option<&Path>) -> Result<(Policy, String), String> {
     let text = fs::read_to_string(path).map_err(|e| problem(&e))?;
     let policy = Policy::parse(&text).map_err(|e| problem(&e))?;
     Ok((policy, text))
+}
+
+/// Facts about the device from a file.
+fn read_device_facts(path: Option<&Path>) -> Result<DeviceFacts, String> {
+    let Some(path) = path else {
+        return Ok(DeviceFacts::default());
+    };
+    let problem = |e: &dyn std::fmt::Display| format!("the device's facts {}: {e}", path.display());
+    let text = fs::read_to_string(path).map_err(|e| problem(&e))?;
+    DeviceFacts::parse(&text).map_err(|e| problem(&e))
 }
 
 /// The limits as they were saved. A list that is missing or damaged, although there was one, admits nothing for a while.
@@ -296,7 +317,12 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     let (policy, policy_text) = read_policy(arguments.policy.as_deref())?;
     // Before the first thread, which would take the signals otherwise.
     let signals = Signals::new().map_err(|e| format!("signals cannot be waited for: {e}"))?;
-    let system: Arc<dyn System> = Arc::new(Real::with_facts_in(arguments.facts_root));
+    let system: Arc<dyn System> = Arc::new(Real {
+        facts_root: arguments.facts_root.clone(),
+        device: read_device_facts(arguments.device_facts.as_deref())?,
+        log_socket: arguments.log_socket.clone(),
+    });
+    let model = system.device().get(Fact::Model).map(str::to_owned);
     let mut store = Store::open(&arguments.store, arguments.quota, Arc::clone(&system))
         .map_err(|e| e.to_string())?;
     let limiter = read_limits(&mut store, &*system);
@@ -304,7 +330,10 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     let accepted = read_accepted(&mut store, &trust);
     store.begin();
     let facts = Facts {
-        person: arguments.person,
+        person: Person {
+            model: model.unwrap_or_default(),
+            ..arguments.person
+        },
         is_restart: store.was_used_in_this_boot(),
         first_report: store.first_report(),
         stored: store.reports().map(|entry| entry.report).collect(),

@@ -17,6 +17,8 @@ pub enum Request {
     Reports,
     /// A report's trace.
     Get(Report),
+    /// The device, metrics and log around a report.
+    Context(Report),
     /// A report is not needed any more.
     Remove(Report),
     /// The policy in this file.
@@ -109,7 +111,7 @@ impl Request {
     }
 }
 
-const KNOWN: &str = "status, reports, get ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], uploads allow MINUTES, uploads stop, report PROCESS REASON, watch ID";
+const KNOWN: &str = "status, reports, get ID, context ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], uploads allow MINUTES, uploads stop, report PROCESS REASON, watch ID";
 
 /// The words after `consent`.
 fn consent(rest: &str) -> Result<Request, String> {
@@ -179,6 +181,7 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
         "status" => alone(Request::Status),
         "reports" => alone(Request::Reports),
         "get" => number().map(Request::Get),
+        "context" => number().map(Request::Context),
         "preview" => number().map(Request::Preview),
         "watch" => number().map(Request::Watch),
         "remove" => number().map(Request::Remove),

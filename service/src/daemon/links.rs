@@ -10,6 +10,7 @@ use hindsight_trace_format::protocol::FromService;
 use hindsight_trace_format::shared::{has_left, read_crash, Crash, ReadLimits};
 
 use crate::commands::{Commands, FIRST_UPLOADER};
+use crate::detectors::History;
 use crate::engine::{About, Connection, Now, Report};
 use crate::os::{own_uid, send_packet, Poll, Process, Sent};
 use crate::report::{GivenNames, Job, WriteJob};
@@ -53,6 +54,8 @@ pub(super) struct Rim {
     pub(super) commands: Option<Commands>,
     pub(super) uploads: Option<Commands>,
     pub(super) log: Log,
+    /// Metrics of the last minutes.
+    pub(super) history: History,
     pub(super) now: Now,
     /// Numbers below this one are reserved, or will be before the next report is written.
     pub(super) reserved: Report,
@@ -145,6 +148,7 @@ impl Outlet for Rim {
             return false;
         }
         self.waiting_reports += 1;
+        let metrics = self.history.before(connection, about.at_boottime_ns);
         self.jobs.push_back(Job::Write(Box::new(WriteJob {
             report,
             memory,
@@ -152,6 +156,7 @@ impl Outlet for Rim {
             about,
             has_ended: ended,
             limits,
+            metrics,
         })));
         true
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use hindsight_trace_format::shared::{COUNTERS, COUNTERS_OFFSET};
 
 use super::links::Rim;
-use crate::detectors::{Facts, Pace, ProcessFacts, ServiceDetectors};
+use crate::detectors::{Facts, History, Pace, ProcessFacts, ServiceDetectors};
 use crate::engine::{Connection, Finding};
 use crate::os::System;
 use crate::policy::Detectors;
@@ -23,8 +23,9 @@ pub(super) struct Looking {
 
 impl Looking {
     /// When [`look`](Self::look) must be called, `CLOCK_BOOTTIME`, ns.
-    pub(super) fn deadline(&self) -> Option<u64> {
-        self.pace.deadline()
+    pub(super) fn deadline(&self, history: &History) -> Option<u64> {
+        let both = [self.pace.deadline(), history.deadline()];
+        both.into_iter().flatten().min()
     }
 
     /// How often the detectors have looked at facts.
@@ -42,7 +43,7 @@ impl Looking {
         &mut self,
         rules: &Detectors,
         observed: &[Connection],
-        rim: &Rim,
+        rim: &mut Rim,
         system: &dyn System,
     ) -> Vec<(Connection, Finding)> {
         let now_ns = rim.now.boottime_ns;
@@ -51,7 +52,9 @@ impl Looking {
         }
         let has_any = !observed.is_empty() && self.detectors.need_facts(rules);
         self.pace.set(now_ns, has_any);
-        if !self.pace.is_due(now_ns) {
+        rim.history.set(now_ns, !observed.is_empty());
+        let (is_due, is_sampled) = (self.pace.is_due(now_ns), rim.history.is_due(now_ns));
+        if !is_due && !is_sampled {
             return Vec::new();
         }
         let links = observed.iter().filter_map(|connection| {
@@ -68,6 +71,12 @@ impl Looking {
             system: system.facts(&pids),
             processes,
         };
+        if is_sampled {
+            rim.history.take(now_ns, facts.clone());
+        }
+        if !is_due {
+            return Vec::new();
+        }
         let (found, is_active) = self.detectors.look(rules, now_ns, facts);
         self.pace.looked(now_ns, is_active);
         self.looks += 1;

@@ -59,6 +59,15 @@ impl Requests {
                 };
                 rim.ask_store(client, job);
             }
+            Request::Context(report) => {
+                let allowed = Box::new(dispatcher.engine().allowed());
+                let job = Job::Context {
+                    client,
+                    allowed,
+                    report,
+                };
+                rim.ask_store(client, job);
+            }
             Request::Remove(report) => rim.ask_store(client, Job::Remove { client, report }),
             Request::PolicyFile(path) => {
                 rim.ask_store(client, Job::ReadPolicy { client, path });

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
 
 use crate::commands::{Commands, Watchers, FIRST_UPLOADER};
+use crate::detectors::History;
 use crate::engine::{Connection, Event};
 use crate::os::{
     accept, check_memory, own_uid, receive_packet, Interest, Packet, Poll, PressureLevel,
@@ -125,6 +126,7 @@ impl<D: Decide> Daemon<D> {
             commands,
             uploads,
             log: parts.log,
+            history: History::default(),
             now,
             reserved: store.reserved(),
         };
@@ -212,7 +214,7 @@ impl<D: Decide> Daemon<D> {
             self.rim.wake_at,
             self.level.wake_at(),
             self.accept_again,
-            self.looking.deadline(),
+            self.looking.deadline(&self.rim.history),
             commands,
             self.rim.uploads.as_ref().and_then(Commands::deadline),
         ];
@@ -244,7 +246,7 @@ impl<D: Decide> Daemon<D> {
         let found = {
             let engine = self.dispatcher.engine();
             let observed = engine.observed();
-            (self.looking).look(engine.detectors(), &observed, &self.rim, &*self.system)
+            (self.looking).look(engine.detectors(), &observed, &mut self.rim, &*self.system)
         };
         self.requests.looks = self.looking.looks();
         for (connection, finding) in found {
@@ -406,6 +408,7 @@ impl<D: Decide> Daemon<D> {
 
     fn received(&mut self, connection: Connection, packet: &[u8], descriptor: Option<OwnedFd>) {
         self.looking.woken(self.rim.now.boottime_ns);
+        self.rim.history.woken(self.rim.now.boottime_ns);
         let file = descriptor.map(File::from);
         let memory = match file.as_ref().map(check_memory) {
             None => Memory::Missing,

@@ -7,11 +7,14 @@
 //! | `correlated` | several metrics are over their limits at once |
 //! | `outlier` | a counter of a process left the range that it had before |
 //!
+//! `history` keeps metrics of the last minutes for reports.
+//!
 //! Facts are read once a second while the user sees a traced process that does something ([`Pace`]); a process that does nothing is
 //! looked at less and less often, and processes in the background never. No process is woken for it.
 
 mod correlated;
 mod facts;
+mod history;
 mod outlier;
 mod pace;
 mod thermal;
@@ -22,6 +25,7 @@ use crate::engine::{Connection, Finding};
 use crate::policy::{Detectors, ServiceDetector, SERVICE_SEVERITY};
 
 pub use facts::{Facts, ProcessFacts, SystemFacts};
+pub use history::History;
 pub use pace::Pace;
 
 use correlated::Correlating;

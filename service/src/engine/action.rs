@@ -54,6 +54,8 @@ pub struct About {
     pub at_boottime_ns: u64,
     /// Which strings may be in the file.
     pub consent: Consent,
+    /// The most bytes of the process's log that may be kept with it; 0: none.
+    pub log_bytes: usize,
 }
 
 /// Something to be done, in the order given.

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::protocol::{
     AppDetector, FromService, TakeOutcome, Trigger, TriggerSeverity,
 };
@@ -357,6 +358,10 @@ impl State {
                 uid: process.peer.uid,
                 at_boottime_ns: symptom.at_boottime_ns,
                 consent,
+                log_bytes: match consent {
+                    Consent::Content => self.policy.reports.log_bytes,
+                    Consent::Structure | Consent::Names => 0,
+                },
             },
             has_ended,
             limits,

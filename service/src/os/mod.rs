@@ -6,7 +6,9 @@
 
 mod call;
 mod clock;
+mod device;
 mod facts;
+mod logdr;
 mod poll;
 mod pressure;
 mod process;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use hindsight_trace_format::container::ClockSample;
 
+use crate::context::{DeviceFacts, LogExcerpt, LogRequest};
 use crate::detectors::SystemFacts;
 use crate::engine::{MemoryFacts, Now, Peer};
 
@@ -65,6 +68,18 @@ pub trait System: Send + Sync {
     fn memory(&self) -> MemoryFacts {
         MemoryFacts::default()
     }
+    /// Facts about the device.
+    fn device(&self) -> DeviceFacts {
+        DeviceFacts::default()
+    }
+    /// The newest lines of a process's log. May take some seconds.
+    ///
+    /// # Errors
+    /// If the system's log cannot be read.
+    fn log(&self, request: LogRequest) -> io::Result<LogExcerpt> {
+        let _ = request;
+        Ok(LogExcerpt::default())
+    }
     /// Tells when memory becomes short; `None`: the system cannot tell.
     fn pressure(&self) -> Option<PressureTriggers>;
 }
@@ -72,21 +87,21 @@ pub trait System: Send + Sync {
 /// The real system.
 #[derive(Clone, Debug)]
 pub struct Real {
-    /// Facts for detectors, and about memory, are read below this folder.
-    facts_root: PathBuf,
+    /// Facts for detectors, and about memory, are read below this folder. For tests: no machine becomes hot when it is told to.
+    pub facts_root: PathBuf,
+    /// Facts about the device that hold instead of what the system says.
+    pub device: DeviceFacts,
+    /// Where logd takes readers; `None`: there is none.
+    pub log_socket: Option<PathBuf>,
 }
 
 impl Default for Real {
     fn default() -> Self {
-        Real::with_facts_in(PathBuf::from("/"))
-    }
-}
-
-impl Real {
-    /// A system whose `/proc` and `/sys`, as far as detectors and [`System::memory`] read them, are in this folder. For tests: no
-    /// machine becomes hot when it is told to.
-    pub fn with_facts_in(facts_root: PathBuf) -> Self {
-        Real { facts_root }
+        Real {
+            facts_root: PathBuf::from("/"),
+            device: DeviceFacts::default(),
+            log_socket: None,
+        }
     }
 }
 
@@ -132,6 +147,17 @@ impl System for Real {
 
     fn memory(&self) -> MemoryFacts {
         facts::memory(&self.facts_root)
+    }
+
+    fn device(&self) -> DeviceFacts {
+        self.device.clone().or(&device::read())
+    }
+
+    fn log(&self, request: LogRequest) -> io::Result<LogExcerpt> {
+        match &self.log_socket {
+            Some(socket) => logdr::read(socket, request, logdr::PATIENCE),
+            None => Ok(LogExcerpt::default()),
+        }
     }
 
     fn pressure(&self) -> Option<PressureTriggers> {

@@ -45,6 +45,15 @@ impl Level {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }
 
+    /// The level with these strings.
+    pub const fn of_strings(strings: Consent) -> Self {
+        match strings {
+            Consent::Structure => Level::Summary,
+            Consent::Names => Level::Signatures,
+            Consent::Content => Level::Full,
+        }
+    }
+
     /// Which strings may be in a file; `None`: there may be no file.
     pub const fn strings(self) -> Option<Consent> {
         match self {
@@ -95,6 +104,44 @@ pub fn is_region(code: &str) -> bool {
     code.len() == 2 && code.bytes().all(|b| b.is_ascii_uppercase())
 }
 
+/// Longest name of a device model, bytes.
+const MAX_MODEL: usize = 92;
+
+/// Which device models a rule is about: one by its whole name, or all whose names begin with a text (`Phone 3*`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    begin: String,
+    is_pattern: bool,
+}
+
+impl Model {
+    /// From a policy.
+    ///
+    /// # Errors
+    /// If it is no name of a model: what it must be.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let begin = text.strip_suffix('*');
+        let is_pattern = begin.is_some();
+        let begin = begin.unwrap_or(text);
+        let is_plain = |c: char| !c.is_control() && c != '*';
+        let has_length = (1..=MAX_MODEL).contains(&begin.len());
+        match has_length && begin.chars().all(is_plain) {
+            true => Ok(Model {
+                begin: begin.to_owned(),
+                is_pattern,
+            }),
+            false => Err("no device model: write its name, such as \"Phone 3\", or its beginning and a star, such as \"Phone 3*\""),
+        }
+    }
+
+    fn matches(&self, model: &str) -> bool {
+        match self.is_pattern {
+            true => model.starts_with(&self.begin),
+            false => model == self.begin,
+        }
+    }
+}
+
 /// The facts that consent depends on. The default is an end user who has agreed to nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Person {
@@ -102,6 +149,8 @@ pub struct Person {
     pub user: UserType,
     /// Where, as a two-letter code of ISO 3166 in capitals, such as `DE`. Empty: not known; the rules of all regions apply.
     pub region: String,
+    /// The device's model. Empty: not known; the rules of all models apply.
+    pub model: String,
     /// What was agreed to on this device; `None`: nobody was asked.
     pub agreed: Option<Level>,
     /// What single Android users (user id / 100000) agreed to, instead.
@@ -124,11 +173,13 @@ pub struct OfUser {
     pub unasked: Level,
 }
 
-/// A further limit in some regions.
+/// A further limit in some regions, or for some device models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionRule {
-    /// Codes of the regions.
-    pub regions: Vec<String>,
+    /// Codes of the regions; `None`: all.
+    pub regions: Option<Vec<String>>,
+    /// Device models; `None`: all.
+    pub models: Option<Vec<Model>>,
     /// Only for this type of user; `None`: for all.
     pub user: Option<UserType>,
     /// The highest level there.
@@ -137,8 +188,14 @@ pub struct RegionRule {
 
 impl RegionRule {
     fn applies(&self, person: &Person) -> bool {
-        let is_there = person.region.is_empty() || self.regions.contains(&person.region);
-        is_there && self.user.is_none_or(|user| user == person.user)
+        let regions = self.regions.as_ref();
+        let is_there = regions
+            .is_none_or(|regions| person.region.is_empty() || regions.contains(&person.region));
+        let models = self.models.as_ref();
+        let is_it = models.is_none_or(|models| {
+            person.model.is_empty() || models.iter().any(|model| model.matches(&person.model))
+        });
+        is_there && is_it && self.user.is_none_or(|user| user == person.user)
     }
 }
 

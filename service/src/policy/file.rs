@@ -10,11 +10,12 @@ use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 use toml::Spanned;
 
-use super::consent::{is_region, ConsentRules, Level, OfUser, RegionRule, UserType};
+use super::consent::{is_region, ConsentRules, Level, Model, OfUser, RegionRule, UserType};
 use super::detectors;
 use super::error::PolicyError;
 use super::model::{
     Killed, Limits, Memory, Override, Policy, Record, Reports, Select, Uploads, HOUR_NS,
+    MAX_LOG_KIB,
 };
 use super::selector::{Package, Selector};
 use super::signature::{signatures, SignatureFile};
@@ -118,6 +119,12 @@ impl Names for Region {
     }
 }
 
+impl Names for Model {
+    fn parse(name: &str) -> Result<Self, String> {
+        Model::parse(name).map_err(|error| format!("\"{name}\" is {error}"))
+    }
+}
+
 /// Bits of one category, or of all.
 struct Bits(u32);
 
@@ -190,6 +197,7 @@ struct ReportsFile {
     memory_percent: Option<Number<0, 100>>,
     severities: Option<Vec<Named<TriggerSeverity>>>,
     queue: Option<Number<1, 64>>,
+    log_kib: Option<Number<0, MAX_LOG_KIB>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -229,7 +237,8 @@ struct OfUserFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RegionFile {
-    regions: Vec<Named<Region>>,
+    regions: Option<Vec<Named<Region>>>,
+    models: Option<Vec<Named<Model>>>,
     user: Option<Named<UserType>>,
     most: Named<Level>,
 }
@@ -240,7 +249,7 @@ struct ConsentFile {
     internal: OfUserFile,
     beta: OfUserFile,
     end_user: OfUserFile,
-    region: Vec<RegionFile>,
+    region: Vec<Spanned<RegionFile>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -319,7 +328,7 @@ impl PolicyFile {
             reports: self.reports.reports(built_in.reports),
             limits: self.limits.limits(built_in.limits),
             uploads: self.uploads.uploads(built_in.uploads, text)?,
-            consent: self.consent.rules(built_in.consent),
+            consent: self.consent.rules(built_in.consent, text)?,
             detectors: detectors::parse(text)?,
         })
     }
@@ -395,6 +404,7 @@ impl ReportsFile {
             memory_percent: self.memory_percent.map_or(d.memory_percent, Number::u32),
             severities: severities.unwrap_or(d.severities),
             queue: self.queue.map_or(d.queue, Number::u32),
+            log_bytes: self.log_kib.map_or(d.log_bytes, |n| (n.0 << 10) as usize),
         }
     }
 }
@@ -444,18 +454,40 @@ impl OfUserFile {
     }
 }
 
-impl ConsentFile {
-    fn rules(self, d: ConsentRules) -> ConsentRules {
-        let region = |file: RegionFile| RegionRule {
-            regions: file.regions.into_iter().map(|code| code.0 .0).collect(),
-            user: file.user.map(|user| user.0),
-            most: file.most.0,
+impl RegionFile {
+    fn rule(self) -> Result<RegionRule, &'static str> {
+        let regions = self
+            .regions
+            .map(|all| all.into_iter().map(|code| code.0 .0));
+        let models = self.models.map(|all| all.into_iter().map(|model| model.0));
+        let rule = RegionRule {
+            regions: regions.map(Iterator::collect),
+            models: models.map(Iterator::collect),
+            user: self.user.map(|user| user.0),
+            most: self.most.0,
         };
-        ConsentRules {
+        // A rule that is about nothing, or about all, is a mistake: all is what the rules of user types are for.
+        let is_empty = rule.regions.as_ref().is_some_and(Vec::is_empty)
+            || rule.models.as_ref().is_some_and(Vec::is_empty);
+        match is_empty || (rule.regions.is_none() && rule.models.is_none()) {
+            true => Err("it is about no region and no device model: write regions or models, with one name at least"),
+            false => Ok(rule),
+        }
+    }
+}
+
+impl ConsentFile {
+    fn rules(self, d: ConsentRules, text: &str) -> Result<ConsentRules, PolicyError> {
+        let regions = self.region.into_iter().map(|file| {
+            let at = file.span().start;
+            let rule = file.into_inner().rule();
+            rule.map_err(|problem| PolicyError::at(text, at, problem))
+        });
+        Ok(ConsentRules {
             internal: self.internal.rules(d.internal),
             beta: self.beta.rules(d.beta),
             end_user: self.end_user.rules(d.end_user),
-            regions: self.region.into_iter().map(region).collect(),
-        }
+            regions: regions.collect::<Result<_, _>>()?,
+        })
     }
 }

@@ -18,7 +18,7 @@ mod signed;
 mod trust;
 mod unnamed;
 
-pub use consent::{is_region, ConsentRules, Level, OfUser, Person, RegionRule, UserType};
+pub use consent::{is_region, ConsentRules, Level, Model, OfUser, Person, RegionRule, UserType};
 pub use detectors::{
     Condition, Correlated, Detectors, Metric, Rule, ServiceDetector, ServiceSpec, SlowMethod,
     CORRELATED, SERVICE_DETECTORS, SERVICE_SEVERITY,

@@ -9,6 +9,8 @@ use super::consent::{ConsentRules, Level, Person};
 use super::detectors::Detectors;
 use super::selector::{Package, Selector};
 
+/// The most of a process's log in a report, KiB.
+pub(super) const MAX_LOG_KIB: u64 = 64;
 /// Length of an hour, ns.
 pub(super) const HOUR_NS: u64 = 3600 * 1_000_000_000;
 
@@ -157,6 +159,8 @@ pub struct Reports {
     pub severities: Vec<TriggerSeverity>,
     /// The most reports that wait to be written.
     pub queue: u32,
+    /// The most of the process's log in a report, bytes, where the level of consent is full; 0: none.
+    pub log_bytes: usize,
 }
 
 impl Default for Reports {
@@ -167,6 +171,7 @@ impl Default for Reports {
             memory_percent: 10,
             severities: TriggerSeverity::ALL.into(),
             queue: 8,
+            log_bytes: 0,
         }
     }
 }

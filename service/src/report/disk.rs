@@ -207,6 +207,15 @@ impl Disk {
                     result: Err(missing(report, &e)),
                 },
             },
+            Job::Context {
+                client,
+                allowed,
+                report,
+            } => Outcome::Answer {
+                client,
+                result: leaving::context_lines(store, &allowed, report)
+                    .map_err(|e| missing(report, &e)),
+            },
             Job::Remove { client, report } => Outcome::Answer {
                 client,
                 result: match store.remove(report) {

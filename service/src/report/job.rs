@@ -99,6 +99,15 @@ pub enum Job {
         /// The report.
         report: Report,
     },
+    /// Show the context of a report.
+    Context {
+        /// The client that asks.
+        client: u64,
+        /// What is allowed.
+        allowed: Box<Allowed>,
+        /// The report.
+        report: Report,
+    },
     /// Remove a report.
     Remove {
         /// The client that asks.
@@ -191,6 +200,7 @@ pub(super) fn failed(job: &Job) -> Outcome {
         },
         Job::List { client }
         | Job::Open { client, .. }
+        | Job::Context { client, .. }
         | Job::Remove { client, .. }
         | Job::NextUpload { client, .. }
         | Job::StillUpload { client, .. }

@@ -7,6 +7,7 @@ use std::io::{self, Read as _};
 use hindsight_trace_query::{Answer, MAX_FILE_BYTES};
 
 use crate::consent::Allowed;
+use crate::context::{Context, MAX_CONTEXT_BYTES};
 use crate::engine::Report;
 use crate::policy::Level;
 use crate::store::{Entry, State, Store};
@@ -66,6 +67,22 @@ fn device(store: &mut Store, allowed: &Allowed) -> io::Result<Device> {
     })
 }
 
+/// What is known around a report; nothing, if that is damaged.
+fn context(store: &mut Store, report: Report) -> Context {
+    let read = store.context(report, MAX_CONTEXT_BYTES);
+    let read = read.map_err(|e| e.to_string());
+    let parsed = read.and_then(|text| match text {
+        Some(text) => Context::from_toml(&text),
+        None => Ok(Context::default()),
+    });
+    parsed.unwrap_or_else(|e| {
+        store.note(format!(
+            "the context of report {report} cannot be read: {e}"
+        ));
+        Context::default()
+    })
+}
+
 /// The text about a report at the level that holds now; `None`: there is no consent.
 ///
 /// # Errors
@@ -92,8 +109,25 @@ pub(super) fn text(
         false => &[],
     };
     let answer = Answer::of(&bytes, signatures, METHODS).map_err(io::Error::other)?;
+    let context = context(store, report);
     let device = device(store, allowed)?;
-    Ok(Some((document(&entry, &answer, &device, level), level)))
+    let text = document(&entry, &context, &answer, &device, level);
+    Ok(Some((text, level)))
+}
+
+/// The file with the context of a report, as it is kept; it is shown where the trace may be handed out.
+pub(super) fn context_lines(
+    store: &Store,
+    allowed: &Allowed,
+    report: Report,
+) -> io::Result<Vec<String>> {
+    let (_, entry) = store.open_report(report)?;
+    if !allowed.allows(entry) {
+        return Err(io::Error::other("there is no consent to it now"));
+    }
+    let text = store.context(report, MAX_CONTEXT_BYTES)?;
+    let text = text.unwrap_or_default();
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// The parts of a report that may leave, as lines for people: exactly the text, and the hash of a trace.

@@ -7,11 +7,16 @@ use std::sync::Arc;
 use hindsight_trace_format::container::{Consent, Limit, ProcessFacts, REMOVED};
 use hindsight_trace_format::shared::{BootNames, Ending, ReadLimits, RingFilter, SharedReader};
 
+use crate::context::{Context, LogRequest, Metrics};
 use crate::engine::{About, Peer, Report};
 use crate::os::System;
+use crate::policy::Level;
 use crate::store::{Entry, PublishError, ReportWriter, Store};
 
 use super::boot_names;
+
+/// Lines of a log from so long before a report are kept with it, ns.
+const LOG_NS: u64 = 300_000_000_000;
 
 /// A report to be written.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub struct WriteJob {
     pub has_ended: bool,
     /// What is read at most.
     pub limits: ReadLimits,
+    /// Metrics of the last minutes.
+    pub metrics: Metrics,
 }
 
 /// The detector's name, which comes from the process: a text of any other form may say anything.
@@ -70,6 +77,33 @@ impl WriteJob {
         }
     }
 
+    /// What is known around the report, as far as its level allows.
+    fn context(&self, store: &mut Store, system: &dyn System) -> Context {
+        let about = &self.about;
+        let mut context = Context {
+            device: system.device(),
+            metrics: self.metrics.clone(),
+            ..Context::default()
+        };
+        if about.log_bytes > 0 {
+            let now = system.now();
+            let ago = now.boottime_ns.saturating_sub(about.at_boottime_ns);
+            let report_ns = now.realtime_ns.saturating_sub(ago);
+            let excerpt = system.log(LogRequest {
+                pid: self.peer.pid,
+                uid: self.peer.uid,
+                report_ns,
+                since_ns: report_ns.saturating_sub(LOG_NS),
+                bytes: about.log_bytes,
+            });
+            match excerpt {
+                Ok(log) => context.log = log,
+                Err(e) => store.note(format!("report {} has no log: {e}", self.report)),
+            }
+        }
+        context.limited_to(Level::of_strings(about.consent))
+    }
+
     /// Writes the report. The memory may be anything, and may change all the time.
     ///
     /// # Errors
@@ -79,7 +113,8 @@ impl WriteJob {
         store: &'a mut Store,
         system: &dyn System,
     ) -> Result<&'a Entry, PublishError> {
-        let entry = self.entry(system);
+        let mut entry = self.entry(system);
+        entry.context = self.context(store, system).to_toml();
         let names = boot_names::for_process(store, &self.memory);
         store.publish(entry, |writer, _| self.write_trace(writer, system, names))
     }

@@ -47,6 +47,9 @@ pub struct Entry {
     pub kept_since_s: u64,
     /// Version of the service that wrote it.
     pub service: String,
+    /// The file with its context, only until it is written.
+    #[serde(skip)]
+    pub context: String,
     /// The file is lost or damaged: nobody knows whose report it is, or what was agreed to.
     #[serde(skip)]
     pub is_unreadable: bool,

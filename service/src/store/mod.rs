@@ -4,6 +4,7 @@
 //! ```text
 //! 12.hindsight     a trace
 //! 12.toml          what is known about it
+//! 12.context       the device, metrics and log around it; some have none
 //! counter.state    numbers of reports that may have been used
 //! age.state        how long the store has existed
 //! limits.state     how many reports each user has made (the engine's)
@@ -23,7 +24,7 @@ mod state;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -171,6 +172,25 @@ impl Store {
         Ok((File::open(self.trace_path(report))?, entry))
     }
 
+    /// The file with the context of a report; `None`: it has none. At most so many bytes are read.
+    ///
+    /// # Errors
+    /// If there is no such report, or the file cannot be read.
+    pub fn context(&self, report: Report, most: u64) -> io::Result<Option<String>> {
+        if !self.kept.contains_key(&report) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut text = String::new();
+        match File::open(self.context_path(report)) {
+            Ok(file) => file
+                .take(most)
+                .read_to_string(&mut text)
+                .map(|_| Some(text)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Removes a report.
     ///
     /// # Errors
@@ -179,7 +199,11 @@ impl Store {
         if !self.kept.contains_key(&report) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        for path in [self.trace_path(report), self.entry_path(report)] {
+        for path in [
+            self.trace_path(report),
+            self.context_path(report),
+            self.entry_path(report),
+        ] {
             match fs::remove_file(path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}
@@ -307,6 +331,10 @@ impl Store {
 
     fn entry_path(&self, report: Report) -> PathBuf {
         self.folder.join(format!("{report}.toml"))
+    }
+
+    fn context_path(&self, report: Report) -> PathBuf {
+        self.folder.join(format!("{report}.context"))
     }
 
     /// Counts the time up to now.

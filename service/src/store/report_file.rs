@@ -12,6 +12,7 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 use super::entry::MAX_ENTRY_BYTES;
 use super::error::PublishError;
 use super::{state, Entry, Incoming, Store};
+use crate::engine::Report;
 
 /// Room is made for so many bytes at once, so that the reports are not gone through for each write.
 const STEP: u64 = 256 << 10;
@@ -26,6 +27,8 @@ pub struct Growing<'a> {
     severity: TriggerSeverity,
     at: u64,
     length: u64,
+    /// Bytes of the files beside it.
+    beside: u64,
     /// There is room for so many bytes.
     granted: u64,
     /// Why there was no room.
@@ -35,11 +38,11 @@ pub struct Growing<'a> {
 impl Growing<'_> {
     fn grow(&mut self, end: u64) -> io::Result<()> {
         let wanted = end.next_multiple_of(STEP);
-        let granted = self.granted;
+        let (granted, beside) = (self.granted, self.beside);
         let mut make = |to: u64| {
             self.store.remove_for(Some(Incoming {
                 severity: self.severity,
-                bytes: to + MAX_ENTRY_BYTES,
+                bytes: to + beside,
                 more_bytes: to - granted,
             }))
         };
@@ -110,6 +113,7 @@ impl Store {
         if result.is_err() {
             let _ = fs::remove_file(&trace);
             let _ = fs::remove_file(&small);
+            let _ = fs::remove_file(self.context_path(report));
         }
         let bytes = result?;
         self.bytes.insert(report, bytes);
@@ -117,7 +121,7 @@ impl Store {
         Ok(self.kept.entry(report).or_insert(entry))
     }
 
-    /// Writes and names both files. Returns their length, bytes.
+    /// Writes and names all files, the trace last. Returns their length, bytes.
     fn write_both(
         &mut self,
         entry: &mut Entry,
@@ -135,6 +139,7 @@ impl Store {
             move |e| PublishError::Disk(what, path, e)
         };
         state::write_new(small, text.as_bytes()).map_err(failed("write", small))?;
+        let context_bytes = self.write_context(report, &std::mem::take(&mut entry.context));
         let entry_path = self.entry_path(report);
         fs::rename(small, &entry_path).map_err(failed("rename", small))?;
         if let Err(e) = fs::rename(trace, self.trace_path(report)) {
@@ -145,7 +150,25 @@ impl Store {
         if let Err(e) = self.directory.sync_all() {
             self.complain("it cannot be synced", &e);
         }
-        Ok(entry.bytes + text.len() as u64)
+        Ok(entry.bytes + text.len() as u64 + context_bytes)
+    }
+
+    /// Writes and names the file with the context, if there is any. A report whose context cannot be written has none. Returns its
+    /// length, bytes.
+    fn write_context(&mut self, report: Report, text: &str) -> u64 {
+        if text.is_empty() {
+            return 0;
+        }
+        let hidden = self.folder.join(format!(".{report}.context.tmp"));
+        let written = state::write_new(&hidden, text.as_bytes());
+        match written.and_then(|()| fs::rename(&hidden, self.context_path(report))) {
+            Ok(()) => text.len() as u64,
+            Err(e) => {
+                let _ = fs::remove_file(&hidden);
+                self.note(format!("report {report} has no context: {e}"));
+                0
+            }
+        }
     }
 
     /// Writes and syncs the trace. Returns its length, bytes.
@@ -166,6 +189,7 @@ impl Store {
             file: &file,
             at: 0,
             length: 0,
+            beside: MAX_ENTRY_BYTES + entry.context.len() as u64,
             granted: 0,
             refused: &mut refused,
         };

@@ -32,6 +32,7 @@ impl Store {
     pub(super) fn scan(&mut self) -> io::Result<()> {
         let mut traces = Vec::new();
         let mut entries = BTreeSet::new();
+        let mut contexts = BTreeSet::new();
         for file in fs::read_dir(&self.folder)? {
             let file = file?;
             let name = file.file_name();
@@ -43,6 +44,8 @@ impl Store {
                 traces.push((report, bytes));
             } else if let Some(report) = number(name, ".toml") {
                 entries.insert(report);
+            } else if let Some(report) = number(name, ".context") {
+                contexts.insert(report);
             } else if state::is_state(name) {
                 let name = name.trim_end_matches(".state").to_owned();
                 self.states.insert(name, bytes);
@@ -50,11 +53,16 @@ impl Store {
         }
         for (report, bytes) in traces {
             entries.remove(&report);
+            contexts.remove(&report);
             self.add_found(report, bytes);
         }
         // Their traces were not published, or are removed already.
         for report in entries {
             let path = self.entry_path(report);
+            self.remove_leftover(&path);
+        }
+        for report in contexts {
+            let path = self.context_path(report);
             self.remove_leftover(&path);
         }
         Ok(())
@@ -76,7 +84,8 @@ impl Store {
         });
         entry.report = report;
         entry.bytes = trace_bytes;
-        let entry_bytes = fs::metadata(&path).map_or(0, |facts| facts.len());
+        let bytes_of = |path: &Path| fs::metadata(path).map_or(0, |facts| facts.len());
+        let entry_bytes = bytes_of(&path) + bytes_of(&self.context_path(report));
         self.kept.insert(report, entry);
         self.bytes.insert(report, trace_bytes + entry_bytes);
     }

@@ -140,11 +140,45 @@ fn consent_depends_on_user_type_agreement_and_region() {
 }
 
 #[test]
+fn consent_depends_on_the_device_model() {
+    use Level::{Full, Signatures, Summary};
+    let rules = "[[consent.region]]\nmodels = [\"Phone 3\", \"Tablet*\"]\nmost = \"signatures\"\n\
+                 [[consent.region]]\nmodels = [\"Phone 3\"]\nregions = [\"FR\"]\nuser = \"beta\"\nmost = \"summary\"\n";
+    let policy = parse(rules).unwrap();
+    let cases = [
+        ("Phone 3", "US", UserType::Internal, Signatures),
+        ("Phone 3a", "US", UserType::Internal, Full),
+        ("phone 3", "US", UserType::Internal, Full),
+        ("Tablet", "US", UserType::Internal, Signatures),
+        ("Tablet 12 Pro", "FR", UserType::Beta, Signatures),
+        // All four decide: user type, region, model, and what was agreed to.
+        ("Phone 3", "FR", UserType::Beta, Summary),
+        ("Phone 3", "DE", UserType::Beta, Signatures),
+        ("Phone 3", "FR", UserType::Internal, Signatures),
+        ("Phone 4", "FR", UserType::Beta, Full),
+        // Nobody knows which model, or where: the rules of all hold.
+        ("", "FR", UserType::Beta, Summary),
+        ("Phone 3", "", UserType::Beta, Summary),
+    ];
+    for (model, region, user, expected) in cases {
+        let mut person = person(user, region, Some(Full));
+        person.model = model.into();
+        let found = policy.consent.level(&person, 10_001);
+        assert_eq!(found, expected, "{model} {region} {user:?}");
+        person.agreed = Some(Level::None);
+        assert_eq!(policy.consent.level(&person, 10_001), Level::None);
+    }
+}
+
+#[test]
 fn each_level_stands_for_strings_in_a_file() {
     let strings = Level::ALL.map(Level::strings);
     let [first, second, third] = Consent::ALL.map(Some);
     assert_eq!(strings, [None, first, second, third]);
     assert!(Level::ALL.is_sorted());
+    for level in Consent::ALL {
+        assert_eq!(Level::of_strings(level).strings(), Some(level));
+    }
 }
 
 proptest! {
