@@ -123,6 +123,8 @@ fn the_service_can_do_its_work_and_nothing_else() {
             ("hindsightd", "hindsight_keys_file", "dir", "open"),
             ("hindsightd", "hindsight_keys_file", "file", "open"),
             ("hindsightd", "hindsight_keys_file", "file", "read"),
+            ("hindsightd", "logdr_socket", "sock_file", "write"),
+            ("hindsightd", "logd", "unix_stream_socket", "connectto"),
         ];
         // Makes folders; writes a hidden file, syncs and renames it; lists and removes; reads for a command.
         for permission in [
@@ -157,6 +159,8 @@ fn the_service_can_do_its_work_and_nothing_else() {
             ("hindsightd", "hindsightd", "capability", "sys_ptrace"),
             ("hindsightd", "system_server", "process", "signal"),
             ("hindsightd", "init", "unix_stream_socket", "connectto"),
+            ("hindsightd", "logd_socket", "sock_file", "write"),
+            ("hindsightd", "logcat_exec", "file", "execute"),
             ("hindsightd", "hindsight_prop", "property_service", "set"),
             ("hindsightd", "hindsight_data_file", "file", "execute"),
             ("untrusted_app", "hindsightd", "process", "transition"),

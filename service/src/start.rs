@@ -40,7 +40,7 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --unsigned-policies N  1: take policies without a signature all the same; 0 (without it): do not
   --user TYPE         who uses the device: internal, beta or end-user (the default)
   --device-facts FILE facts about the device (TOML), instead of what the system tells
-  --log-socket PATH   where Android's logd takes readers, for the lines of a process's log
+  --log-socket PATH   where logd takes readers, for lines of a process's log (/dev/socket/logdr on Android)
   --region CODE       where, two capitals; without it the rules of all regions hold
   --agreed LEVEL      what the user agreed to: none, summary, signatures or full; without it nobody was asked
   --keep-reports N    the most reports that are kept (50)
@@ -64,6 +64,12 @@ service's socket for commands. --framed writes 'ok' or 'error' first, as the soc
 
 SIGTERM ends the service when all reports that were decided on are written.
 ";
+
+/// Where the system's log takes readers.
+const LOG_SOCKET: Option<&str> = match cfg!(target_os = "android") {
+    true => Some("/dev/socket/logdr"),
+    false => None,
+};
 
 /// Where a listening socket comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,7 +202,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Arguments>, String> {
         takes_unsigned,
         person,
         device_facts,
-        log_socket,
+        log_socket: log_socket.or(LOG_SOCKET.map(PathBuf::from)),
         quota,
     }))
 }

@@ -130,6 +130,8 @@ type proc; type proc_pressure_cpu; type proc_pressure_io; type proc_pressure_mem
 type sysfs; type sysfs_thermal;
 type traced_tmpfs, file_type, mlstrustedobject; type traced_producer_socket, file_type, coredomain_socket, mlstrustedobject;
 type netd, domain, coredomain, mlstrustedsubject; type dnsproxyd_socket, file_type, coredomain_socket, mlstrustedobject;
+type logd, domain, coredomain, mlstrustedsubject; type logdr_socket, file_type, coredomain_socket, mlstrustedobject;
+type logd_socket, file_type, coredomain_socket, mlstrustedobject; type logcat_exec, file_type, exec_type, system_file_type;
 type property_socket, file_type, coredomain_socket, mlstrustedobject; type vendor_default_prop, property_type;
 ";
 

@@ -53,6 +53,7 @@ fn id(name: &str) -> Result<u32> {
         ("root", 0),
         ("system", 1000),
         ("metrics_coll", 1042),
+        ("log", 1007),
         ("shell", 2000),
         ("inet", 3003),
         ("nobody", 9999),
@@ -170,7 +171,7 @@ on property:a=1
 service x /system/bin/x --store /data
     # one more
     user nobody
-    group nobody system
+    group nobody system log
     socket x seqpacket 0600 nobody nobody
     rlimit data 10 20
 service xy /system/bin/xy
@@ -184,7 +185,10 @@ service xy /system/bin/xy
         assert_eq!((folders[0].mode, folders[0].user), (0o700, 9999));
         let found = service(SCRIPT, "x").unwrap();
         assert_eq!(found.words, ["/system/bin/x", "--store", "/data"]);
-        assert_eq!((found.user, &*found.groups), (9999, &[9999, 1000][..]));
+        assert_eq!(
+            (found.user, &*found.groups),
+            (9999, &[9999, 1000, 1007][..])
+        );
         assert_eq!(found.sockets[0].kind, libc::SOCK_SEQPACKET);
         assert_eq!(found.limits, [(libc::RLIMIT_DATA, 10, 20)]);
         assert_eq!(service(SCRIPT, "xy").unwrap().user, 0);
