@@ -296,7 +296,7 @@ fn reports_that_a_killed_service_did_not_remove_are_removed_by_the_next_one() {
         fs::copy(&path, &back).unwrap();
         fs::set_permissions(&back, fs::Permissions::from_mode(0o600)).unwrap();
     }
-    assert_eq!(reports().len(), 2);
+    assert_eq!(reports().len(), 3);
     service.start_again();
     wait_for("they are removed", || reports().is_empty().then_some(()));
 }

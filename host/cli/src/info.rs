@@ -11,6 +11,7 @@ use hindsight_decoder::{Mode, Stats, Thread, ThreadKey, Trace};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::context::Context;
 use crate::damage::{self, DamageReport};
 use crate::event_rate::{self, Rate};
 use crate::input::Input;
@@ -69,6 +70,9 @@ struct Report {
     losses: Vec<Loss>,
     damaged: Vec<DamageReport>,
     extra: Vec<(String, String)>,
+    /// Of a report of the system service, if its file is beside the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Context>,
 }
 
 #[derive(Serialize)]
@@ -310,15 +314,21 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
         losses: all_losses,
         damaged,
         extra: facts.extra.clone(),
+        context: None,
     })
 }
 
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
-    let report = report(arguments.input.read()?, arguments)?;
+    let mut report = report(arguments.input.read()?, arguments)?;
+    report.context = Context::beside(&arguments.input.file)?;
     if arguments.json {
         return write_json(&report);
     }
-    Page::new(look).show(|page| write(page, &report))
+    Page::new(look).show(|page| {
+        write(page, &report)?;
+        let context = report.context.iter();
+        context.map(|context| context.write(page)).collect()
+    })
 }
 
 fn write(page: &mut Page, r: &Report) -> io::Result<()> {
@@ -379,6 +389,9 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
     ]);
     for (key, value) in &r.extra {
         facts.push((key, value.clone()));
+    }
+    if let Some(device) = r.context.as_ref().and_then(Context::device) {
+        facts.push(("device", device));
     }
     if let Some((from, to)) = r.window_ns {
         let window = format!("{} to {} after the beginning", duration(from), duration(to));

@@ -2,6 +2,7 @@
 //! `hindsight`: answers questions about saved traces, and turns traces into files for other tools.
 
 mod batch;
+mod context;
 mod convert;
 mod crashes;
 mod damage;

@@ -34,6 +34,7 @@ case "$line" in
   *"'reports'"*) printf 'ok\n%s\n%s\n' '{"report":3,"process":"com.example.notes","pid":7,"bytes":4,"realtime_s":1795000000,"severity":"fatal","detector":"killed","reason":"the process was killed"}' '{"report":4,"process":"a/b","pid":9,"bytes":5,"realtime_s":1795000001,"severity":"slow","detector":"x","reason":"y"}' ;;
   *"'get' '3'"*) printf 'ok\n%s\nbody' '{"report":3,"bytes":4}' ;;
   *"'get' '4'"*) printf 'ok\n%s\nbod' '{"report":4,"bytes":5}' ;;
+  *"'context' '3'"*) printf 'ok\nversion = 1\n[device]\nmodel = "Phone 3"\n' ;;
   *"'policy' 'show'"*) printf 'ok\nversion = 1\n' ;;
   *"'policy' '-'"*|*"'policy' 'check' '-'"*) printf 'error the policy is refused: line 2, column 11, enabled: invalid type: string "its", expected a boolean\n' ;;
   *"'switch' 'off'"*) printf 'ok\n' ;;
@@ -135,6 +136,11 @@ fn a_report_has_its_name_only_when_all_of_it_is_there() {
     lab.run(&["device", "pull", "3"]).success();
     let first = lab.path().join("3-com.example.notes.hindsight");
     assert_eq!(fs::read(&first).unwrap(), b"body");
+    let context = fs::read_to_string(first.with_extension("context")).unwrap();
+    assert_eq!(context, "version = 1\n[device]\nmodel = \"Phone 3\"\n");
+    lab.run(&["device", "context", "3"])
+        .success()
+        .stdout(has("model = \"Phone 3\""));
     lab.run(&["device", "pull", "3", "-o", "mine.hindsight"])
         .success();
     assert_eq!(
@@ -157,7 +163,10 @@ fn a_report_has_its_name_only_when_all_of_it_is_there() {
     };
     assert_eq!(
         names(&lab.path().join("all")),
-        ["3-com.example.notes.hindsight"]
+        [
+            "3-com.example.notes.context",
+            "3-com.example.notes.hindsight"
+        ]
     );
     assert_eq!(
         names(lab.path()),

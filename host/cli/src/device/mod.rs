@@ -76,7 +76,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Copies reports from the device
+    /// Shows the device, metrics and log around a report, as the service keeps them (TOML)
+    Context {
+        /// Its number
+        report: u64,
+    },
+    /// Copies reports from the device, each with its context, NAME.context, if it has one
     Pull {
         /// Their numbers
         #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -170,6 +175,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
                 false => Page::new(look).show(|page| show::reports(page, &reports)),
             }
         }
+        Command::Context { report } => print(look, &ask(&format!("context {report}"))?),
         Command::Pull {
             reports,
             all,
@@ -279,6 +285,7 @@ fn pull(device: &Device, numbers: &[u64], all: bool, output: Option<&Path>) -> R
             continue;
         }
         pull_one(device, number, &path)?;
+        pull_context(device, number, &path)?;
         anstream::println!("{}", path.display());
     }
     Ok(())
@@ -297,6 +304,17 @@ pub(crate) fn pull_one(device: &Device, number: u64, path: &Path) -> Result<()> 
         Some(problem) => Err(problem).with_context(|| format!("report {number}")),
         None => written,
     }
+}
+
+/// Copies the context of a report beside its trace. A service that has none, or is older than contexts, is no error.
+fn pull_context(device: &Device, number: u64, trace: &Path) -> Result<()> {
+    let path = crate::context::path_of(trace);
+    let lines = match device.ask(&format!("context {number}"), "", 0) {
+        Ok(lines) if !lines.is_empty() && path != trace => lines,
+        _ => return Ok(()),
+    };
+    let text = lines.join("\n") + "\n";
+    write_file(&path, |out| out.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -92,6 +92,7 @@ fn try_all(prey: &Prey) -> Tried {
     let mut files = vec![
         prey.store.join(format!("{report}.hindsight")),
         prey.store.join(format!("{report}.toml")),
+        prey.store.join(format!("{report}.context")),
         prey.store.join("limits.state"),
     ];
     let descriptors = format!("/proc/{}/fd", prey.pid);
