@@ -268,6 +268,18 @@ mod tests {
         assert_eq!(history.deadline(), None);
     }
 
+    #[test]
+    fn the_newest_samples_are_kept_of_a_process_that_never_stops_talking() {
+        let mut history = History::default();
+        history.set(0, true);
+        for second in 0..1000 {
+            history.take(second * SECOND_NS, facts([7], second));
+        }
+        assert_eq!(history.of[&7].len(), SAMPLES);
+        let metrics = history.before(7, 999 * SECOND_NS);
+        assert_eq!(metrics.samples.last().map(|sample| sample.ms[1]), Some(0));
+    }
+
     proptest! {
         #[test]
         fn memory_has_bounds_whatever_happens(
