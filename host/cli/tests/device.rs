@@ -171,10 +171,12 @@ fn a_report_has_its_name_only_when_all_of_it_is_there() {
     assert_eq!(
         names(lab.path()),
         [
+            "3-com.example.notes.context",
             "3-com.example.notes.hindsight",
             "adb",
             "all",
             "log",
+            "mine.context",
             "mine.hindsight"
         ]
     );
