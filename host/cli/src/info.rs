@@ -326,8 +326,8 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
     }
     Page::new(look).show(|page| {
         write(page, &report)?;
-        let context = report.context.iter();
-        context.map(|context| context.write(page)).collect()
+        let mut context = report.context.iter();
+        context.try_for_each(|context| context.write(page))
     })
 }
 

@@ -76,7 +76,7 @@ fn push_log(text: &mut String, context: &Context) {
     }
 }
 
-/// The whole text. Below level full it has no time of day or of anything, no ids of processes, threads or users, and no names of
+/// The whole text. It has no time of day, no ids of processes, threads or users, and no names of
 /// threads; lines of the log may have anything in them.
 pub fn document(
     entry: &Entry,
