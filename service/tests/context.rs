@@ -269,7 +269,9 @@ fn files_of_contexts_are_counted_and_leftovers_removed() {
     assert!(!store.join("4711.context").exists());
     assert!(!store.join(".4712.context.tmp").exists());
     assert!(store.join(format!("{report}.context")).exists());
-    assert_eq!(counted(&setup.service), stored_bytes(&store));
+    wait_for("all bytes are counted again", || {
+        (counted(&setup.service) == stored_bytes(&store)).then_some(())
+    });
     // A damaged one costs itself only.
     fs::write(store.join(format!("{report}.context")), "?").unwrap();
     let shown = setup.service.ask(&format!("preview {report}"));
