@@ -10,6 +10,7 @@
 mod method;
 mod rules;
 mod run_delay;
+mod serving;
 mod state;
 mod watch;
 

@@ -11,6 +11,7 @@ use hindsight_trace_format::slot::Extension;
 use super::method::Calls;
 use super::rules::{AppRules, Found, Measured};
 use super::run_delay::RunDelay;
+use super::serving::Serves;
 use super::state::{slow_start, Collections, Event, MainThread};
 use crate::clock;
 use crate::shared::SharedMemory;
@@ -35,7 +36,7 @@ fn of_interest(number: u32) -> Option<Extension> {
         };
     }
     find!(WaitBegin WaitEnd MessageDispatched MessageDone FrameEnd InputBegin InputEnd TraversalScheduled CallbackPosted
-        BinderSend BinderReply GcPauseBegin GcPauseEnd RuleBegin RuleEnd)
+        BinderSend BinderReply BinderServe BinderServed GcPauseBegin GcPauseEnd RuleBegin RuleEnd)
 }
 
 /// Whether a detector looks at such events of all threads.
@@ -176,6 +177,7 @@ pub(crate) struct ThreadWatch {
     /// `None`: it is not the main thread.
     main: Option<Mutex<MainThread>>,
     calls: Mutex<Calls>,
+    serves: Serves,
 }
 
 impl ThreadWatch {
@@ -186,6 +188,7 @@ impl ThreadWatch {
             tid,
             main: is_main.then(Mutex::default),
             calls: Mutex::default(),
+            serves: Serves::default(),
         }
     }
 
@@ -193,7 +196,11 @@ impl ThreadWatch {
     #[inline]
     pub(crate) fn event(&self, number: u32, payload: &[u64]) {
         let is_on = self.shared.is_on.load(Ordering::Relaxed);
-        if is_on || (self.main.is_some() && number == Extension::FrameEnd as u32) {
+        let is_needed = || {
+            let is_frame = self.main.is_some() && number == Extension::FrameEnd as u32;
+            is_frame || self.serves.is_serving()
+        };
+        if is_on || is_needed() {
             self.look(number, payload, is_on);
         }
     }
@@ -209,6 +216,14 @@ impl ThreadWatch {
         let Some(kind) = of_interest(number) else {
             return;
         };
+        if matches!(kind, Extension::BinderServe | Extension::BinderServed) {
+            if let Some(memory) = &self.shared.memory {
+                let now_ns = clock::boottime_ns();
+                self.serves
+                    .event(memory.serving(), self.tid, payload, now_ns, is_on);
+            }
+            return;
+        }
         if self.main.is_none() && !is_of_all_threads(kind) {
             return;
         }
@@ -308,6 +323,19 @@ impl ThreadWatch {
     fn report(&self, rules: &AppRules, event: &Event<'_>, found: Option<(AppDetector, Measured)>) {
         if let Some(found) = found {
             self.shared.report(rules, event.now_ns, self.tid, found);
+        }
+    }
+}
+
+impl Drop for ThreadWatch {
+    fn drop(&mut self) {
+        if let Some(memory) = self
+            .shared
+            .memory
+            .as_ref()
+            .filter(|_| self.serves.is_serving())
+        {
+            self.serves.stop(memory.serving(), clock::boottime_ns());
         }
     }
 }

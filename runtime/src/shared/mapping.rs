@@ -24,8 +24,8 @@ use hindsight_trace_format::container::{ClockSample, RingMode};
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::shared::{
     segments_of, BootImage, Counter, CrashNote, Header, JournalWriter, Loss, Region, Regions,
-    RingControl, RingState, StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
-    OPEN_CALLS_BYTES, SHARED_MAGIC, SHARED_VERSION,
+    RingControl, RingState, Serving, StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
+    OPEN_CALLS_BYTES, SERVING, SHARED_MAGIC, SHARED_VERSION,
 };
 
 use super::memfd;
@@ -456,6 +456,11 @@ impl SharedMemory {
     /// Where a crash is noted.
     pub(crate) fn crash(&self) -> &CrashNote {
         &self.header().crash
+    }
+
+    /// The transactions of other processes that this one serves; the service reads them.
+    pub(crate) fn serving(&self) -> &[Serving; SERVING] {
+        &self.header().serving
     }
 
     /// The place where a crash is noted, in a mapping of its own that is never removed: a signal may come at any time. A forked child

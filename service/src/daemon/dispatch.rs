@@ -7,7 +7,7 @@ use hindsight_trace_format::protocol::{FromProcess, FromService};
 use hindsight_trace_format::shared::{Crash, ReadLimits};
 
 use crate::consent::Choices;
-use crate::engine::{About, Action, Connection, Event, Now, Peer, Report};
+use crate::engine::{About, Action, Connection, Event, Now, Peer, Report, Service};
 use crate::json;
 use crate::policy::Refused;
 
@@ -27,6 +27,10 @@ pub trait Outlet {
     fn has_left(&self, connection: Connection) -> bool {
         let _ = connection;
         false
+    }
+    /// The transactions that processes have noted that they serve, or have served.
+    fn services(&self) -> Vec<Service> {
+        Vec::new()
     }
     /// Closes the connection; the end of the process and its memory may still be of interest.
     fn close(&mut self, connection: Connection);
@@ -420,6 +424,13 @@ impl<D: Decide> Dispatcher<D> {
                         let is_kept = false;
                         self.events.push_back(Event::Written { report, is_kept });
                     }
+                }
+                Action::FindPeers { report, connection } => {
+                    self.events.push_back(Event::Serving {
+                        report,
+                        connection,
+                        services: outlet.services(),
+                    });
                 }
                 Action::LearnNames { connection, most } => outlet.learn_names(connection, most),
                 Action::Forget { connection } => self.forget(connection, outlet),

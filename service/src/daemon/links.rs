@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use hindsight_trace_format::protocol::FromService;
-use hindsight_trace_format::shared::{has_left, read_crash, Crash, ReadLimits};
+use hindsight_trace_format::shared::{has_left, read_crash, read_served, Crash, ReadLimits};
 
 use crate::commands::{Commands, FIRST_UPLOADER};
 use crate::detectors::History;
-use crate::engine::{About, Connection, Now, Report};
+use crate::engine::{About, Connection, Now, Report, Service};
 use crate::os::{own_uid, send_packet, Poll, Process, Sent};
 use crate::report::{GivenNames, Job, WriteJob};
 use crate::store::RESERVED_AT_ONCE;
@@ -116,6 +116,18 @@ impl Outlet for Rim {
         let link = self.links.get(&connection);
         let memory = link.and_then(|link| link.memory.as_deref());
         memory.is_some_and(has_left)
+    }
+
+    fn services(&self) -> Vec<Service> {
+        let memories = self.links.iter().filter_map(|(connection, link)| {
+            let memory = link.memory.as_deref().filter(|_| link.socket.is_some())?;
+            Some((*connection, memory))
+        });
+        let of = |(connection, memory)| {
+            let services = read_served(memory).into_iter();
+            services.map(move |served| Service { connection, served })
+        };
+        memories.flat_map(of).collect()
     }
 
     fn close(&mut self, connection: Connection) {

@@ -50,6 +50,8 @@ pub struct About {
     pub pid: u32,
     /// The process's user.
     pub uid: u32,
+    /// The first report of its group; its own number if it stands for itself.
+    pub group: Report,
     /// When it was noticed, `CLOCK_BOOTTIME`, ns.
     pub at_boottime_ns: u64,
     /// Which strings may be in the file.
@@ -85,6 +87,13 @@ pub enum Action {
         has_ended: bool,
         /// What is read at most: as much as the process was given, whatever its memory says.
         limits: ReadLimits,
+    },
+    /// Find out which processes serve others, or have served them; then comes [`Event::Serving`](super::Event::Serving).
+    FindPeers {
+        /// The report that begins.
+        report: Report,
+        /// Whose.
+        connection: Connection,
     },
     /// The process has written the names of its classes: those of the boot image may be kept for others, if the process is trusted.
     LearnNames {

@@ -4,6 +4,8 @@
 use hindsight_trace_format::protocol::{FromProcess, Hello, TriggerSeverity};
 use hindsight_trace_format::shared::Crash;
 
+use super::peers::Service;
+
 /// A connection of a process; never used twice.
 pub type Connection = u64;
 /// Number of a report; never 0, and never used twice, also after the service was started again.
@@ -127,6 +129,15 @@ pub enum Event {
         report: Report,
         /// Whether there is a file.
         is_kept: bool,
+    },
+    /// The answer to [`Action::FindPeers`](super::Action::FindPeers).
+    Serving {
+        /// The report.
+        report: Report,
+        /// Whose.
+        connection: Connection,
+        /// What all processes say.
+        services: Vec<Service>,
     },
     /// A user wants something.
     Asked {

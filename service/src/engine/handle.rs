@@ -45,6 +45,11 @@ impl Engine {
                 }
             }
             Event::Written { report, is_kept } => state.written(report, is_kept),
+            Event::Serving {
+                report,
+                connection,
+                services,
+            } => state.serving(report, connection, &services),
             Event::Found {
                 connection,
                 finding,
@@ -175,6 +180,7 @@ impl State {
         self.save();
         self.proceed();
         self.wake();
+        self.actions.append(&mut self.looks);
         std::mem::take(&mut self.actions)
     }
 

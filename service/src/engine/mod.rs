@@ -12,6 +12,7 @@
 //! | `room` | how much memory each process gets for all else |
 //! | `memory` | how much memory that takes at most |
 //! | `reports` | what becomes of a report, from its trigger to its file |
+//! | `peers` | whose rings are taken with those of a process, because it waited for them |
 //! | `ending` | what is kept of a process that has ended or is lost |
 //! | `shortage` | what is known of memory when a process ends |
 //! | `recording` | what a recording for a time changes, and which reports it leaves |
@@ -26,6 +27,7 @@ mod foreground;
 mod handle;
 mod joining;
 mod memory;
+mod peers;
 mod process;
 mod recording;
 mod recordings;
@@ -42,6 +44,7 @@ mod text;
 pub use action::{About, Action, ProcessReport};
 pub use event::{Asked, Connection, Event, Finding, MemoryFacts, Now, Peer, Pressure, Report};
 pub use handle::Engine;
+pub use peers::Service;
 pub(crate) use recordings::SECONDS as RECORDING_SECONDS;
 pub use state::{Facts, Outcome};
 pub use status::{LimitStatus, MemoryStatus, ProcessStatus, RecordingStatus, Status};

@@ -85,6 +85,8 @@ pub(super) struct Pending {
     pub(super) report: Report,
     /// The number that the process knows: another one if an earlier instance of the service had the rings taken.
     pub(super) taken_as: Report,
+    /// The first report of its group: its own number, unless it belongs to another one.
+    pub(super) group: Report,
     /// Why.
     pub(super) symptom: Symptom,
     /// How far it is.

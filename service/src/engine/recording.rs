@@ -135,6 +135,7 @@ impl State {
             "no process of \"{}\" was recorded: is it installed, started with tracing, and connected? The status lists all that are",
             text::line(&recording.package)
         );
+        self.group_requested(&reports);
         let answer = self.replies.close(recording.reply, nothing);
         self.actions.extend(answer);
         reports

@@ -46,7 +46,8 @@ impl State {
             let is_same = pending.symptom.severity == TriggerSeverity::Fatal;
             if !is_late || !is_crash || is_same || process.next.is_some() {
                 let is_renamed = pending.stage != Stage::Writing && !(is_crash && is_late);
-                if is_renamed && pending.symptom.severity < symptom.severity {
+                let says_more = pending.is_of_peer() || pending.symptom.severity < symptom.severity;
+                if is_renamed && says_more {
                     pending.symptom = symptom;
                 }
                 if is_crash {
@@ -94,7 +95,8 @@ impl State {
             self.count(Outcome::of_limit(refusal));
             return false;
         }
-        self.begin(connection, symptom, stage);
+        let report = self.begin(connection, symptom, stage);
+        self.look_for_peers(connection, report);
         true
     }
 
@@ -112,6 +114,7 @@ impl State {
             let pending = Pending {
                 report,
                 taken_as: report,
+                group: report,
                 symptom,
                 stage: match stage {
                     Stage::Waiting { .. } => Stage::Waiting { until_ns },
@@ -128,7 +131,7 @@ impl State {
     }
 
     /// Reports that wait for something that will come.
-    fn queued(&self) -> usize {
+    pub(super) fn queued(&self) -> usize {
         let all = self.processes.values();
         let pending = all.flat_map(|process| process.report.iter().chain(&process.next));
         pending.filter(|pending| pending.is_queued()).count()
@@ -343,7 +346,7 @@ impl State {
         };
         pending.stage = Stage::Writing;
         let symptom = pending.symptom.clone();
-        let (report, has_ended) = (pending.report, pending.reads_all);
+        let (report, group, has_ended) = (pending.report, pending.group, pending.reads_all);
         let limits = process.read_limits();
         self.actions.push(Action::Write {
             report,
@@ -356,6 +359,7 @@ impl State {
                 process: process.name.clone(),
                 pid: process.peer.pid,
                 uid: process.peer.uid,
+                group,
                 at_boottime_ns: symptom.at_boottime_ns,
                 consent,
                 log_bytes: match consent {

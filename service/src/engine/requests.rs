@@ -61,7 +61,24 @@ impl State {
         let reports = allowed
             .into_iter()
             .map(|connection| self.asked_of(connection, REQUESTED, reason));
-        Ok(reports.collect())
+        let reports: Vec<Report> = reports.collect();
+        self.group_requested(&reports);
+        Ok(reports)
+    }
+
+    /// Reports of one request are a group, but not those that were under way for another reason.
+    pub(super) fn group_requested(&mut self, reports: &[Report]) {
+        let all = self.processes.values().filter_map(|p| p.report.as_ref());
+        let begun = all.filter(|pending| {
+            pending.symptom.severity == TriggerSeverity::Requested
+                && pending.group == pending.report
+                && !matches!(pending.stage, Stage::Ready | Stage::Writing)
+                && reports.contains(&pending.report)
+        });
+        let begun: Vec<Report> = begun.map(|pending| pending.report).collect();
+        if let Some(first) = begun.iter().min() {
+            self.set_group(&begun, *first);
+        }
     }
 
     /// A report of this process: the one under way, if there is one.

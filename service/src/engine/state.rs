@@ -165,6 +165,8 @@ pub(super) struct State {
     /// The last wish, ns.
     pub(super) wake_ns: Option<u64>,
     pub(super) actions: Vec<Action>,
+    /// Actions that come after all others.
+    pub(super) looks: Vec<Action>,
 }
 
 impl State {
@@ -198,6 +200,7 @@ impl State {
             saved_ns: 0,
             wake_ns: None,
             actions: Vec::new(),
+            looks: Vec::new(),
         }
     }
 

@@ -198,6 +198,7 @@ struct ReportsFile {
     severities: Option<Vec<Named<TriggerSeverity>>>,
     queue: Option<Number<1, 64>>,
     log_kib: Option<Number<0, MAX_LOG_KIB>>,
+    peers: Option<Number<0, 8>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -405,6 +406,7 @@ impl ReportsFile {
             severities: severities.unwrap_or(d.severities),
             queue: self.queue.map_or(d.queue, Number::u32),
             log_bytes: self.log_kib.map_or(d.log_bytes, |n| (n.0 << 10) as usize),
+            peers: self.peers.map_or(d.peers, Number::u32),
         }
     }
 }

@@ -161,6 +161,8 @@ pub struct Reports {
     pub queue: u32,
     /// The most of the process's log in a report, bytes, where the level of consent is full; 0: none.
     pub log_bytes: usize,
+    /// The most processes that are in the group of a report because it waited for them.
+    pub peers: u32,
 }
 
 impl Default for Reports {
@@ -172,6 +174,7 @@ impl Default for Reports {
             severities: TriggerSeverity::ALL.into(),
             queue: 8,
             log_bytes: 0,
+            peers: 3,
         }
     }
 }

@@ -218,7 +218,7 @@ impl Disk {
             },
             Job::Remove { client, report } => Outcome::Answer {
                 client,
-                result: match store.remove(report) {
+                result: match store.remove_with_group(report) {
                     Ok(()) => Ok(Vec::new()),
                     Err(e) => Err(missing(report, &e)),
                 },

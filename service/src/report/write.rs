@@ -61,6 +61,7 @@ impl WriteJob {
         let ago = now.boottime_ns.saturating_sub(about.at_boottime_ns);
         Entry {
             report: self.report,
+            group: about.group,
             realtime_s: now.realtime_ns.saturating_sub(ago) / 1_000_000_000,
             boottime_ns: about.at_boottime_ns,
             severity: about.severity.name().to_owned(),

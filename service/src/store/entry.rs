@@ -19,6 +19,9 @@ pub(super) const MAX_ENTRY_BYTES: u64 = 16 << 10;
 pub struct Entry {
     /// Its number.
     pub report: Report,
+    /// Number of the first report of its group: its own, unless its process was waited for by another one, or recorded with it. 0:
+    /// a file of an older service.
+    pub group: Report,
     /// When it was noticed: s since 1970, by the clock of the device then.
     pub realtime_s: u64,
     /// The same since boot (`CLOCK_BOOTTIME`), ns.
@@ -66,9 +69,10 @@ struct Required {
 }
 
 /// A field's value, in the notation that TOML and JSON share.
-fn fields(entry: &Entry) -> [(&'static str, String); 15] {
+fn fields(entry: &Entry) -> [(&'static str, String); 16] {
     [
         ("report", entry.report.to_string()),
+        ("group", entry.group().to_string()),
         ("severity", quoted(&entry.severity)),
         ("detector", quoted(&entry.detector)),
         ("reason", quoted(&entry.reason)),
@@ -87,6 +91,14 @@ fn fields(entry: &Entry) -> [(&'static str, String); 15] {
 }
 
 impl Entry {
+    /// Number of the first report of its group.
+    pub fn group(&self) -> Report {
+        match self.group {
+            0 => self.report,
+            group => group,
+        }
+    }
+
     /// The severity; that of a damaged entry is the least one.
     pub fn severity(&self) -> TriggerSeverity {
         TriggerSeverity::from_name(&self.severity).unwrap_or_default()
@@ -131,6 +143,7 @@ mod tests {
     fn an_entry_is_read_as_it_was_written() {
         let entry = Entry {
             report: 7,
+            group: 6,
             severity: "stuck".into(),
             reason: "a \"line\"\n[table]\nuid = 0".into(),
             process: "com.example\\".into(),

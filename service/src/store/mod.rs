@@ -214,6 +214,20 @@ impl Store {
         Ok(())
     }
 
+    /// Removes a report, and with the first of a group the others, too.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub fn remove_with_group(&mut self, report: Report) -> io::Result<()> {
+        let of_group = self.kept.values().filter(|entry| entry.group() == report);
+        let of_group: Vec<Report> = of_group.map(|entry| entry.report).collect();
+        // The first one last: if the disk refuses, the rest can be removed again by its number.
+        for other in of_group.into_iter().filter(|other| *other != report) {
+            self.remove(other)?;
+        }
+        self.remove(report)
+    }
+
     /// Removes all reports that do not fulfil a condition.
     ///
     /// # Errors
@@ -405,6 +419,7 @@ impl Store {
         let kept: Vec<Kept> = (self.kept.iter())
             .map(|(report, entry)| Kept {
                 report: *report,
+                group: entry.group(),
                 severity: entry.severity(),
                 bytes: self.bytes.get(report).map_or(0, |bytes| *bytes),
                 age_s: self.clock.elapsed_s.saturating_sub(entry.kept_since_s),

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use hindsight_trace_format::container::Writer;
 use hindsight_trace_format::protocol::TriggerSeverity;
 
+use crate::engine::Report;
+
 use super::entry::MAX_ENTRY_BYTES;
 use super::error::PublishError;
 use super::{state, Entry, Incoming, Store};
@@ -24,6 +26,7 @@ pub type ReportWriter<'a> = Writer<BufWriter<Growing<'a>>>;
 pub struct Growing<'a> {
     store: &'a mut Store,
     file: &'a File,
+    group: Report,
     severity: TriggerSeverity,
     at: u64,
     length: u64,
@@ -41,6 +44,7 @@ impl Growing<'_> {
         let (granted, beside) = (self.granted, self.beside);
         let mut make = |to: u64| {
             self.store.remove_for(Some(Incoming {
+                group: self.group,
                 severity: self.severity,
                 bytes: to + beside,
                 more_bytes: to - granted,
@@ -184,6 +188,7 @@ impl Store {
         let file = options.open(path).map_err(failed("create"))?;
         let mut refused = None;
         let growing = Growing {
+            group: entry.group(),
             severity: entry.severity(),
             store: self,
             file: &file,

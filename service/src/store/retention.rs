@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which reports are removed. Pure.
 
+use std::collections::BTreeMap;
+
 use hindsight_trace_format::protocol::TriggerSeverity;
 
 use crate::engine::Report;
@@ -34,6 +36,8 @@ impl Default for Quota {
 pub struct Kept {
     /// Its number; reports with lower numbers are older.
     pub report: Report,
+    /// Number of the first report of its group.
+    pub group: Report,
     /// How bad it was.
     pub severity: TriggerSeverity,
     /// Bytes of its files.
@@ -45,6 +49,8 @@ pub struct Kept {
 /// A report that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incoming {
+    /// Number of the first report of its group.
+    pub group: Report,
     /// How bad it was.
     pub severity: TriggerSeverity,
     /// Bytes that it will have then.
@@ -76,8 +82,36 @@ pub enum NoRoom {
     Disk,
 }
 
+/// Reports that are removed together.
+struct Group<'a> {
+    reports: Vec<&'a Kept>,
+    is_old: bool,
+    /// Of the most severe of them.
+    severity: TriggerSeverity,
+}
+
+/// All groups but this one, in the order in which they are removed.
+fn groups<'a>(kept: &'a [Kept], quota: &Quota, own: Option<Report>) -> Vec<Group<'a>> {
+    let mut all: BTreeMap<Report, Group<'a>> = BTreeMap::new();
+    for report in kept.iter().filter(|report| Some(report.group) != own) {
+        let group = all.entry(report.group).or_insert(Group {
+            reports: Vec::new(),
+            is_old: false,
+            severity: report.severity,
+        });
+        group.reports.push(report);
+        group.is_old |= report.age_s >= quota.age_s;
+        group.severity = group.severity.max(report.severity);
+    }
+    // Those of one rank stay in the order of their numbers.
+    let mut order: Vec<Group<'a>> = all.into_values().collect();
+    order.sort_by_key(|group| (!group.is_old, group.severity));
+    order
+}
+
 /// The reports that must be removed before anything more is written, in this order: those that are too old, then the oldest of
-/// the least severe ones. A report never makes room for one that is less severe.
+/// the least severe ones. Reports of a group go together, and count as severe as the most severe of them. A report never makes room
+/// for one that is less severe, or that belongs to its own group.
 ///
 /// # Errors
 /// If there is no room for the incoming report. Nothing needs to be removed then.
@@ -87,9 +121,7 @@ pub fn plan(
     quota: &Quota,
     disk: Disk,
 ) -> Result<Vec<Report>, NoRoom> {
-    let mut order: Vec<&Kept> = kept.iter().collect();
-    let is_old = |kept: &Kept| kept.age_s >= quota.age_s;
-    order.sort_by_key(|kept| (!is_old(kept), kept.severity, kept.report));
+    let order = groups(kept, quota, incoming.map(|new| new.group));
     let (new, new_bytes, more_bytes) =
         incoming.map_or((0, 0, 0), |new| (1, new.bytes, new.more_bytes));
     let mut bytes: u64 = kept.iter().map(|kept| kept.bytes).sum();
@@ -107,20 +139,22 @@ pub fn plan(
             } else {
                 None
             };
-        let next_is_old = order.peek().is_some_and(|next| is_old(next));
+        let next_is_old = order.peek().is_some_and(|next| next.is_old);
         if over.is_none() && !next_is_old {
             return Ok(removed);
         }
         match (order.next(), over) {
             (Some(next), Some(_))
-                if !is_old(next) && incoming.is_some_and(|new| next.severity > new.severity) =>
+                if !next.is_old && incoming.is_some_and(|new| next.severity > new.severity) =>
             {
                 return Err(NoRoom::Severity)
             }
             (Some(next), _) => {
-                bytes -= next.bytes;
-                free = free.saturating_add(next.bytes);
-                removed.push(next.report);
+                for report in next.reports {
+                    bytes -= report.bytes;
+                    free = free.saturating_add(report.bytes);
+                    removed.push(report.report);
+                }
             }
             (None, Some(why)) if incoming.is_some() => return Err(why),
             (None, _) => return Ok(removed),
@@ -148,6 +182,7 @@ mod tests {
     fn kept(report: Report, severity: TriggerSeverity, bytes: u64, age_s: u64) -> Kept {
         Kept {
             report,
+            group: report,
             severity,
             bytes,
             age_s,
@@ -156,6 +191,7 @@ mod tests {
 
     fn new(severity: TriggerSeverity, bytes: u64) -> Option<Incoming> {
         Some(Incoming {
+            group: 100,
             severity,
             bytes,
             more_bytes: bytes,
@@ -216,6 +252,28 @@ mod tests {
         assert_eq!(of(new(Fatal, 10), None), Ok(vec![]));
     }
 
+    #[test]
+    fn reports_of_a_group_go_together() {
+        let of = |group, report| Kept { group, ..report };
+        let all = [
+            of(1, kept(1, Fatal, 20, 10)),
+            of(2, kept(2, Slow, 20, 10)),
+            of(1, kept(3, Slow, 20, 10)),
+            of(2, kept(4, Slow, 20, 10)),
+        ];
+        let planned = |incoming| plan(&all, incoming, &QUOTA, DISK);
+        assert_eq!(planned(new(Slow, 10)), Ok(vec![2, 4]));
+        // The group is as severe as its first report.
+        assert_eq!(planned(new(Slow, 60)), Err(NoRoom::Severity));
+        assert_eq!(planned(new(Fatal, 60)), Ok(vec![2, 4, 1, 3]));
+        // A report does not take the place of its own group.
+        let of_group = |group, bytes| new(Fatal, bytes).map(|new| Incoming { group, ..new });
+        assert_eq!(planned(of_group(2, 10)), Ok(vec![1, 3]));
+        assert_eq!(planned(of_group(2, 60)), Err(NoRoom::Quota));
+        let old = [of(1, kept(1, Slow, 1, 60)), of(1, kept(2, Slow, 1, 49))];
+        assert_eq!(plan(&old, None, &QUOTA, DISK), Ok(vec![1, 2]));
+    }
+
     fn severities() -> impl Strategy<Value = TriggerSeverity> {
         prop::sample::select(TriggerSeverity::ALL.to_vec())
     }
@@ -223,11 +281,19 @@ mod tests {
     proptest! {
         #[test]
         fn the_quota_is_kept_and_nothing_is_removed_without_need(
-            all in prop::collection::vec((severities(), 0..60_u64, 0..60_u64), 0..8),
+            all in prop::collection::vec((severities(), 0..60_u64, 0..60_u64, 0..6_u64), 0..8),
             incoming in prop::option::of((severities(), 1..120_u64)),
             free in prop::option::of(900..1200_u64),
         ) {
-            let all: Vec<Kept> = (1..).zip(all).map(|(id, (s, b, a))| kept(id, s, b, a)).collect();
+            let all = (1..).zip(all);
+            let of = |(id, (s, b, a, back)): (u64, (_, _, _, u64))| Kept {
+                group: id.saturating_sub(back).max(1),
+                ..kept(id, s, b, a)
+            };
+            let all: Vec<Kept> = all.map(of).collect();
+            let of_group = |group| all.iter().filter(move |k| k.group == group);
+            let is_old = |group| of_group(group).any(|k| k.age_s >= 50);
+            let severity = |group| of_group(group).map(|k| k.severity).max().unwrap();
             let incoming = incoming.and_then(|(severity, bytes)| new(severity, bytes));
             let disk = Disk { other_bytes: 10, free_bytes: free };
             let fits = |removed: &[Report]| {
@@ -244,21 +310,31 @@ mod tests {
                 Ok(removed) => {
                     let is_all = removed.len() == all.len() && incoming.is_none();
                     prop_assert!(fits(&removed) || is_all);
-                    // One less would not do.
-                    if let Some((_, fewer)) = removed.split_last() {
-                        prop_assert!(!fits(fewer));
+                    // A group less would not do.
+                    if let Some(last) = removed.last() {
+                        let last = all[*last as usize - 1].group;
+                        let is_of_last = |report: &u64| all[*report as usize - 1].group == last;
+                        let fewer: Vec<Report> =
+                            removed.iter().copied().filter(|r| !is_of_last(r)).collect();
+                        prop_assert!(!fits(&fewer));
                     }
-                    for gone in all.iter().filter(|k| removed.contains(&k.report) && k.age_s < 50) {
-                        prop_assert!(incoming.is_none_or(|new| gone.severity <= new.severity));
+                    for gone in all.iter().filter(|k| removed.contains(&k.report)) {
+                        prop_assert!(of_group(gone.group).all(|k| removed.contains(&k.report)));
+                        if is_old(gone.group) {
+                            continue;
+                        }
+                        let gone = (severity(gone.group), gone.group);
+                        prop_assert!(incoming.is_none_or(|new| gone.0 <= new.severity));
                         let left = all.iter().filter(|k| !removed.contains(&k.report));
                         for kept in left {
-                            prop_assert!((gone.severity, gone.report) < (kept.severity, kept.report));
+                            prop_assert!(gone < (severity(kept.group), kept.group));
                         }
                     }
                 }
                 Err(_) => {
                     let new = incoming.unwrap();
-                    let may_go = all.iter().filter(|k| k.severity <= new.severity || k.age_s >= 50);
+                    let may_go = |k: &&Kept| is_old(k.group) || severity(k.group) <= new.severity;
+                    let may_go = all.iter().filter(may_go);
                     let may_go: Vec<Report> = may_go.map(|k| k.report).collect();
                     prop_assert!(!fits(&may_go));
                 }

@@ -13,6 +13,7 @@ use crate::slot::PAYLOAD_MASK;
 use super::counters::COUNTERS;
 use super::crash::CrashNote;
 use super::losses::Loss;
+use super::serving::{Serving, SERVING};
 
 /// The first bytes of a process's shared memory.
 pub const SHARED_MAGIC: [u8; 8] = *b"\x89HSSM\r\n\x1a";
@@ -94,6 +95,8 @@ pub struct Header {
     pub boot_image: [AtomicU64; 3],
     /// 1 once the process ends by itself. It may have no connection then on which it could say so. Older builds have zero here.
     pub has_left: AtomicU64,
+    /// Transactions of other processes that the process serves, or has served for long. Older builds have zeros here.
+    pub serving: [Serving; SERVING],
 }
 
 /// The state of one generation of stacks.

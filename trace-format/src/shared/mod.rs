@@ -27,6 +27,7 @@ mod losses;
 mod newest;
 mod noted;
 mod read;
+mod serving;
 mod source;
 mod write;
 
@@ -42,7 +43,10 @@ pub use layout::{
 };
 pub use losses::Loss;
 pub use newest::newest_in_segment;
-pub use noted::{has_left, read_crash};
+pub use noted::{has_left, read_crash, read_served};
 pub use read::{read, Ended, SharedReader};
+pub use serving::{
+    begin as begin_serving, end as end_serving, Served, Serving, LONG_SERVING_NS, SERVING,
+};
 pub use source::{ReadAt, ReadLimits, SharedError};
 pub use write::{Ending, EndingError};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads what a process notes about its end.
+//! Reads what a process has noted in its header: its crash, that it ends by itself, and whom it serves.
 
 use std::mem::offset_of;
 
 use super::crash::{Crash, CrashKind, CrashNote};
 use super::layout::{Header, SHARED_MAGIC};
+use super::serving::{Served, Serving, SERVING};
 use super::source::{Copied, ReadAt};
 
 /// The crash that the owner of this memory has noted; `None`: there was none, or the memory cannot be read. The process may say
@@ -38,4 +39,27 @@ fn read_field<const N: usize>(memory: &(impl ReadAt + ?Sized), at: usize) -> Opt
     let mut bytes = [0; N];
     memory.read_at(at as u64, &mut bytes).ok()?;
     (magic == SHARED_MAGIC).then_some(bytes)
+}
+
+/// The transactions of other processes that the owner of this memory serves, or has served for long. Empty if the memory cannot be
+/// read. The process may say anything.
+pub fn read_served(memory: &(impl ReadAt + ?Sized)) -> Vec<Served> {
+    const BYTES: usize = SERVING * size_of::<Serving>();
+    let places: Option<[u8; BYTES]> = read_field(memory, offset_of!(Header, serving));
+    let places = places.unwrap_or([0; BYTES]);
+    let noted = places
+        .chunks_exact(size_of::<Serving>())
+        .filter_map(|place| {
+            let place = Copied(place);
+            let from = place.u64(offset_of!(Serving, from));
+            let ended = place.u64(offset_of!(Serving, ended_ns));
+            (from != 0).then_some(Served {
+                pid: (from >> 32) as u32,
+                uid: from as u32,
+                tid: place.u64(offset_of!(Serving, thread)) as u32,
+                began_ns: place.u64(offset_of!(Serving, began_ns)),
+                ended_ns: Some(ended).filter(|ended| *ended != 0),
+            })
+        });
+    noted.collect()
 }

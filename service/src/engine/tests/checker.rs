@@ -71,6 +71,10 @@ pub(super) struct Checker {
     pub(super) writing: Option<(u64, Connection, u64)>,
     /// All reports that were written, and their user ids.
     pub(super) written: BTreeMap<u64, u32>,
+    /// First reports of groups, their user ids, and how many others were written.
+    groups: BTreeMap<u64, (u32, u32)>,
+    /// Reports of processes that another one waited for.
+    pub(super) peers: BTreeSet<u64>,
     /// Numbers below are on disk.
     saved: u64,
     pub(super) list: String,
@@ -214,6 +218,7 @@ impl Checker {
             | Event::Found { .. }
             | Event::Pressure(_)
             | Event::Memory(_)
+            | Event::Serving { .. }
             | Event::Crashed { .. }
             | Event::Left { .. } => {}
         }
@@ -282,6 +287,8 @@ impl Checker {
                 );
                 let before = self.written.insert(*report, known.peer.uid);
                 assert_eq!(before, None, "report {report} is written twice");
+                self.joins(*report, about.group, self.known[connection].peer.uid);
+                let known = &self.known[connection];
                 assert_eq!(self.writing, None, "two are read at once");
                 let taken = u64::from(known.taken) * known.hello.ring_bytes;
                 let copy = match has_ended {
@@ -295,6 +302,11 @@ impl Checker {
                 if !self.is_excused {
                     self.check_budget("a write");
                 }
+            }
+            Action::FindPeers { report, connection } => {
+                let uid = self.known[connection].peer.uid;
+                let before = self.groups.insert(*report, (uid, 0));
+                assert_eq!(before, None, "its peers are wanted twice");
             }
             Action::SaveLimits(list) => {
                 let next = list
@@ -321,6 +333,23 @@ impl Checker {
             }
             Action::Log(line) => assert!(!line.contains('\n')),
         }
+    }
+
+    /// A report is written: in a group that another one began, only as many as the policy allows, and not of another Android user.
+    fn joins(&mut self, report: u64, group: u64, uid: u32) {
+        assert!(group != 0 && group <= report, "report {report} of {group}");
+        if group == report {
+            return;
+        }
+        let Some((first, others)) = self.groups.get_mut(&group) else {
+            return;
+        };
+        let is_system = uid % 100_000 < 10_000;
+        let is_same_user = uid / 100_000 == *first / 100_000;
+        assert!(is_system || is_same_user, "user {uid} joins {first}");
+        *others += 1;
+        assert!(*others <= 3, "{others} more reports in the group {group}");
+        self.peers.insert(report);
     }
 
     fn check_budget(&self, what: &str) {

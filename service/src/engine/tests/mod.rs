@@ -7,6 +7,7 @@ mod crashes;
 mod detecting;
 mod ending;
 mod joining;
+mod peers;
 mod random;
 mod recordings;
 mod reports;

@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 
 use hindsight_trace_format::protocol::{FromProcess, TakeOutcome, TriggerSeverity};
-use hindsight_trace_format::shared::{Crash, CrashKind};
+use hindsight_trace_format::shared::{Crash, CrashKind, Served};
 use proptest::prelude::*;
 
 use super::actor::Actor;
 use super::checker::{Checker, NAMES};
 use super::support::{trigger, MIB, SECOND};
-use crate::engine::{Action, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure};
+use crate::engine::{
+    Action, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure, Service,
+};
 use crate::limits::Limiter;
 use crate::policy::{Level, Person, Policy, UserType};
 
@@ -77,6 +79,12 @@ enum Step {
     Lose {
         slot: usize,
     },
+    /// It says that it serves a transaction of another one since so long, perhaps not truly.
+    Serve {
+        slot: usize,
+        client: usize,
+        ns: u64,
+    },
     End {
         slot: usize,
         has_crashed: bool,
@@ -107,10 +115,15 @@ enum Step {
     },
 }
 
+/// Apps of one Android user, and sometimes the system and another user.
+fn uids() -> impl Strategy<Value = u32> {
+    prop_oneof![6 => 10_000..10_004_u32, 1 => Just(1000), 1 => Just(1_010_001)]
+}
+
 fn steps() -> impl Strategy<Value = Step> {
     let slot = 0..SLOTS;
     prop_oneof![
-        6 => (slot.clone(), 10_000..10_004_u32, 0..6_u8)
+        6 => (slot.clone(), uids(), 0..6_u8)
             .prop_map(|(slot, uid, kind)| Step::Start { slot, uid, kind }),
         10 => (slot.clone(), 1..6_u8).prop_map(|(slot, messages)| Step::Work { slot, messages }),
         5 => (slot.clone(), any::<bool>())
@@ -127,6 +140,8 @@ fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(slot, bytes)| Step::Needs { slot, bytes }),
         3 => slot.clone().prop_map(|slot| Step::Name { slot }),
         2 => slot.clone().prop_map(|slot| Step::Lose { slot }),
+        8 => (slot.clone(), slot.clone(), 0..SECOND)
+            .prop_map(|(slot, client, ns)| Step::Serve { slot, client, ns }),
         3 => (slot.clone(), any::<bool>())
             .prop_map(|(slot, has_crashed)| Step::End { slot, has_crashed }),
         5 => any::<bool>().prop_map(|is_kept| Step::Written { is_kept }),
@@ -154,6 +169,8 @@ struct World {
     asked: u64,
     /// Of them, those of earlier instances of the service.
     asked_before: u64,
+    /// What processes say about whom they serve.
+    services: Vec<Service>,
 }
 
 fn policy(number: usize) -> Policy {
@@ -190,6 +207,7 @@ impl World {
             next_pid: 1,
             asked: 0,
             asked_before: 0,
+            services: Vec::new(),
         }
     }
 
@@ -228,6 +246,15 @@ impl World {
         }
         self.checker.after(&actions);
         self.check_truth();
+        for action in actions {
+            if let Action::FindPeers { report, connection } = action {
+                self.handle(Event::Serving {
+                    report,
+                    connection,
+                    services: self.services.clone(),
+                });
+            }
+        }
     }
 
     /// Honest processes that the service counts are within number and budget.
@@ -295,6 +322,26 @@ impl World {
                 self.say(slot, message);
             }
         }
+    }
+
+    fn serve(&mut self, slot: usize, client: usize, ns: u64) {
+        let client = self.actors.get(&client).map(|actor| actor.peer);
+        let (Some(connection), Some(client)) = (self.connection(slot), client) else {
+            return;
+        };
+        if self.services.len() >= 8 {
+            self.services.remove(0);
+        }
+        self.services.push(Service {
+            connection,
+            served: Served {
+                pid: client.pid,
+                uid: client.uid,
+                tid: 5,
+                began_ns: self.now_ns - ns,
+                ended_ns: Some(self.now_ns).filter(|_| ns % 2 == 0),
+            },
+        });
     }
 
     fn lose(&mut self, slot: usize) {
@@ -426,6 +473,7 @@ impl World {
             }
             Step::Farewell { slot } => self.say(slot, FromProcess::Farewell),
             Step::Lose { slot } => self.lose(slot),
+            Step::Serve { slot, client, ns } => self.serve(slot, client, ns),
             Step::End { slot, has_crashed } => self.end(slot, has_crashed),
             Step::Written { is_kept } => self.written(is_kept),
             Step::Ask { slot } => {
@@ -499,7 +547,9 @@ proptest! {
             world.step(step);
         }
         world.finish();
-        // All policies here have these limits, and all steps take less than a window.
+        // All policies here have these limits, and all steps take less than a window. They do not count peers.
+        let Checker { written, peers, .. } = &mut world.checker;
+        written.retain(|report, _| !peers.contains(report));
         if !asks {
             prop_assert!(world.checker.written.len() <= 6);
             for uid in world.checker.written.values() {

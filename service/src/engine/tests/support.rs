@@ -54,6 +54,8 @@ pub(super) struct Bench {
     unanswered: Vec<(Connection, u32)>,
     /// Rules of detectors that were sent.
     pub(super) rules: Vec<(Connection, DetectorRules)>,
+    /// Reports whose peers are wanted, and their connections.
+    pub(super) looks: Vec<(u64, Connection)>,
 }
 
 impl Bench {
@@ -72,6 +74,7 @@ impl Bench {
             wake_ns: None,
             unanswered: Vec::new(),
             rules: Vec::new(),
+            looks: Vec::new(),
         }
     }
 
@@ -94,6 +97,7 @@ impl Bench {
             match action {
                 Action::WakeAt(wake_ns) => self.wake_ns = wake_ns,
                 Action::SaveLimits(_) | Action::Log(_) => {}
+                Action::FindPeers { report, connection } => self.looks.push((report, connection)),
                 Action::Send {
                     connection,
                     message: FromService::Detectors(rules),

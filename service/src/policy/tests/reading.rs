@@ -35,7 +35,7 @@ fn all_keys_are_read() {
          [memory]\nbudget-mib = 64\nring-share = 40\nuid-share = 30\ncall-rings = 5\n\
          rings-per-process = 3\nprocesses = 9\nprocesses-per-uid = 4\n\
          [record]\ncategories = [\"waits\"]\n\
-         [reports]\nkilled = \"all\"\ngrace-seconds = 9\nmemory-percent = 30\nseverities = [\"fatal\"]\nqueue = 3\nlog-kib = 16\n\
+         [reports]\nkilled = \"all\"\ngrace-seconds = 9\nmemory-percent = 30\nseverities = [\"fatal\"]\nqueue = 3\nlog-kib = 16\npeers = 2\n\
          [limits]\nwindow-hours = 2\ndevice = 3\nper-uid = 2\nper-detector = 1\n\
          [uploads]\nwindow-hours = 1\ndevice = 1\nselect = \"campaign\"\ncampaign = [\"com.example.*\"]\n",
     )
@@ -60,6 +60,7 @@ fn all_keys_are_read() {
         severities: vec![TriggerSeverity::Fatal],
         queue: 3,
         log_bytes: 16 << 10,
+        peers: 2,
     };
     assert_eq!(policy.reports, reports);
     let hour_ns = 3_600_000_000_000;
