@@ -79,7 +79,7 @@ enum Step {
     Lose {
         slot: usize,
     },
-    /// It says that it serves a transaction of another one since so long, perhaps not truly.
+    /// It says that it serves a transaction of another one since so long, and the other one finds that slow.
     Serve {
         slot: usize,
         client: usize,
@@ -473,7 +473,22 @@ impl World {
             }
             Step::Farewell { slot } => self.say(slot, FromProcess::Farewell),
             Step::Lose { slot } => self.lose(slot),
-            Step::Serve { slot, client, ns } => self.serve(slot, client, ns),
+            Step::Serve { slot, client, ns } => {
+                // Most of the time there are no two.
+                self.start(client, 10_000 + (ns % 4) as u32, 2);
+                self.start(
+                    slot,
+                    [10_000, 10_003, 1000, 1_010_001][(ns / 4 % 4) as usize],
+                    2,
+                );
+                self.serve(slot, client, ns);
+                self.say(client, trigger("slow-message", TriggerSeverity::Slow));
+                // Whoever is honest answers, and what can be written is.
+                for slot in [client, slot] {
+                    self.work(slot, 9);
+                    self.written(true);
+                }
+            }
             Step::End { slot, has_crashed } => self.end(slot, has_crashed),
             Step::Written { is_kept } => self.written(is_kept),
             Step::Ask { slot } => {
