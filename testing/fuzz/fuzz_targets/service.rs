@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use hindsight_service::commands::Request;
 use hindsight_service::daemon::{Decider, Dispatcher, Limits, Memory, Outlet, Verdict};
 use hindsight_service::engine::{
-    About, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure, Report,
+    About, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure, Report, Service,
 };
 use hindsight_service::limits::Limiter;
 use hindsight_service::policy::{Accepted, Keys, Level, Person, Policy, Trust};
@@ -19,7 +19,9 @@ use hindsight_trace_format::container::{Consent, Writer};
 use hindsight_trace_format::protocol::{
     FromProcess, FromService, Hello, TakeOutcome, Trigger, TriggerSeverity, MAX_MESSAGE_BYTES,
 };
-use hindsight_trace_format::shared::{BootNames, Ending, ReadLimits, RingFilter, SharedReader};
+use hindsight_trace_format::shared::{
+    BootNames, Ending, ReadLimits, RingFilter, Served, SharedReader,
+};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: Limits = Limits {
@@ -63,6 +65,25 @@ impl Outlet for Links {
             self.takes.insert(connection, *report);
         }
         self.open.contains(&connection) && !self.full.contains(&connection)
+    }
+
+    /// Every process says that it serves all others.
+    fn services(&self) -> Vec<Service> {
+        let all = (1..=8_u32).flat_map(|pid| (0..4_u32).map(move |uid| (pid, uid)));
+        let of = |connection: &Connection| {
+            let connection = *connection;
+            all.clone().map(move |(pid, uid)| Service {
+                connection,
+                served: Served {
+                    pid,
+                    uid,
+                    tid: 1,
+                    began_ns: u64::from(pid),
+                    ended_ns: None,
+                },
+            })
+        };
+        self.memory.iter().flat_map(of).collect()
     }
 
     fn close(&mut self, connection: Connection) {

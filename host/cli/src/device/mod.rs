@@ -89,6 +89,9 @@ enum Command {
         /// All reports that are not there yet
         #[arg(long)]
         all: bool,
+        /// Also the other reports of their groups: of processes that were waited for, or recorded together
+        #[arg(long, conflicts_with = "all")]
+        group: bool,
         /// The file, for one report; or a folder, for NUMBER-PROCESS.hindsight [default: the current folder]
         #[arg(short, long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
         output: Option<PathBuf>,
@@ -179,8 +182,9 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
         Command::Pull {
             reports,
             all,
+            group,
             output,
-        } => pull(&device, reports, *all, output.as_deref()),
+        } => pull(&device, reports, (*all, *group), output.as_deref()),
         Command::Remove { reports } => {
             for report in reports {
                 ask(&format!("remove {report}"))?;
@@ -251,7 +255,12 @@ fn file_name(about: &Value) -> String {
     format!("{number}-{process}.hindsight")
 }
 
-fn pull(device: &Device, numbers: &[u64], all: bool, output: Option<&Path>) -> Result<()> {
+fn pull(
+    device: &Device,
+    numbers: &[u64],
+    (all, group): (bool, bool),
+    output: Option<&Path>,
+) -> Result<()> {
     let known = reports(device)?;
     let wanted: Vec<&Value> = match all {
         true => known.iter().collect(),
@@ -263,11 +272,15 @@ fn pull(device: &Device, numbers: &[u64], all: bool, output: Option<&Path>) -> R
                     format!("there is no report {number}: 'hindsight device reports' lists them")
                 })
             };
-            numbers.iter().map(find).collect::<Result<_>>()?
+            let found = numbers.iter().map(find).collect::<Result<Vec<_>>>()?;
+            match group {
+                true => with_groups(&known, &found),
+                false => found,
+            }
         }
     };
     let folder = output.unwrap_or(Path::new("."));
-    let is_file = !all && wanted.len() == 1 && output.is_some() && !folder.is_dir();
+    let is_file = !all && !group && wanted.len() == 1 && output.is_some() && !folder.is_dir();
     if !is_file {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -289,6 +302,18 @@ fn pull(device: &Device, numbers: &[u64], all: bool, output: Option<&Path>) -> R
         anstream::println!("{}", path.display());
     }
     Ok(())
+}
+
+/// All reports of the groups of these, each once, oldest first.
+fn with_groups<'a>(known: &'a [Value], found: &[&'a Value]) -> Vec<&'a Value> {
+    let groups: Vec<&Value> = found
+        .iter()
+        .flat_map(|about| show::group_of(known, about))
+        .collect();
+    known
+        .iter()
+        .filter(|about| groups.contains(about))
+        .collect()
 }
 
 /// Copies a report to a file, which gets its name when all of it is there.

@@ -141,6 +141,13 @@ pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
     Ok(())
 }
 
+/// The reports of the same group as this one, which is among them. An older service knows no groups.
+pub(super) fn group_of<'a>(reports: &'a [Value], about: &'a Value) -> Vec<&'a Value> {
+    let group = |about: &Value| about["group"].as_u64().or_else(|| about["report"].as_u64());
+    let of_group = group(about);
+    reports.iter().filter(|r| group(r) == of_group).collect()
+}
+
 /// The answer to `reports`.
 pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
     if reports.is_empty() {
@@ -148,6 +155,7 @@ pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
     }
     let columns = [
         column("report", Kind::Number),
+        column("group", Kind::Text),
         column("when (UTC)", Kind::Text),
         column("process", Kind::Name),
         column("pid", Kind::Number),
@@ -164,9 +172,14 @@ pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
             time.strftime("%Y-%m-%d %H:%M:%S").to_string()
         })
     };
+    let group = |about: &Value| match group_of(reports, about).len() {
+        1 => String::new(),
+        _ => number(&about["group"]).to_string(),
+    };
     let row = |about: &Value| -> Vec<Cell> {
         vec![
             number(&about["report"]).to_string().into(),
+            group(about).into(),
             when(number(&about["realtime_s"])).into(),
             text(&about["process"]).into(),
             number(&about["pid"]).to_string().into(),
@@ -178,4 +191,28 @@ pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
     };
     let rows: Vec<Vec<Cell>> = reports.iter().map(row).collect();
     page.table(&columns, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reports_of_a_group_are_found() {
+        let reports = [
+            json!({"report": 1, "group": 1}),
+            json!({"report": 2, "group": 2}),
+            json!({"report": 3, "group": 1}),
+            json!({"report": 4}),
+        ];
+        let numbers = |of: usize| -> Vec<u64> {
+            let group = group_of(&reports, &reports[of]);
+            group.iter().map(|r| number(&r["report"])).collect()
+        };
+        assert_eq!(numbers(0), [1, 3]);
+        assert_eq!(numbers(2), [1, 3]);
+        assert_eq!(numbers(1), [2]);
+        assert_eq!(numbers(3), [4]);
+    }
 }

@@ -33,6 +33,9 @@ pub(super) struct Corpus {
 /// A line of the answer to `reports`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Report {
+    pub(super) report: u64,
+    pub(super) group: u64,
+    pub(super) tid: u32,
     pub(super) detector: String,
     pub(super) reason: String,
     pub(super) pid: u32,
@@ -205,6 +208,12 @@ impl CaseDevice {
         Ok(())
     }
 
+    /// The trace of a report.
+    pub(super) fn trace(&self, report: &Report) -> PathBuf {
+        let name = format!("{}.hindsight", report.report);
+        self.device.store().join(name)
+    }
+
     fn status(&self) -> Result<Status> {
         let lines = self.service.ask("status")?;
         let line = lines.first().context("the service has no status")?;
@@ -275,6 +284,15 @@ pub(super) struct CaseApp<'a> {
 impl CaseApp<'_> {
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// Tells the app to serve other processes. Returns the port.
+    pub(super) fn serve(&mut self) -> Result<u16> {
+        let answer = self.process.question("serve")?;
+        let port = answer
+            .strip_prefix("port ")
+            .and_then(|port| port.parse().ok());
+        port.with_context(|| format!("the app answers 'serve' by '{answer}'"))
     }
 
     /// How long it has lived.

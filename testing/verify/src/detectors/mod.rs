@@ -6,6 +6,7 @@ mod case;
 mod cases;
 mod device;
 mod facts;
+mod joint;
 mod load;
 mod service_cases;
 
@@ -19,6 +20,7 @@ use hindsight_lab::{build, BuildOptions, Execution, Framework, Isa, Parts, Varia
 
 use case::{Case, Outcome};
 use device::Corpus;
+use joint::Joint;
 use service_cases::ServiceCase;
 
 /// Options of `verify detectors`.
@@ -73,6 +75,21 @@ impl Totals {
         }
     }
 
+    /// Adds a case of two apps, and prints its line.
+    fn add_joint(&mut self, case: &Joint, result: Result<String>) {
+        self.cases += 1;
+        match result {
+            Ok(found) => {
+                self.found += 1;
+                println!("{}: {found}", case.name);
+            }
+            Err(problem) => {
+                self.problems += 1;
+                println!("{}: PROBLEM: {problem:#}", case.name);
+            }
+        }
+    }
+
     fn print(&self) {
         let hours = self.lived.as_secs_f64() / 3600.0;
         let recall = self.found as f64 / (self.found + self.missed).max(1) as f64;
@@ -111,13 +128,19 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         .chain(cases::all().into_iter().map(Any::App))
         .filter(|case| case.name().contains(&options.only))
         .collect();
+    let joint: Vec<Joint> = (joint::all().into_iter())
+        .filter(|case| case.name.contains(&options.only))
+        .collect();
     anyhow::ensure!(
-        !cases.is_empty(),
+        !cases.is_empty() || !joint.is_empty(),
         "no case has '{}' in its name",
         options.only
     );
     let began = Instant::now();
-    let totals = run_all(&corpus, &cases, options.jobs);
+    let mut totals = run_all(&corpus, &cases, options.jobs);
+    for case in &joint {
+        totals.add_joint(case, case.run(&corpus));
+    }
     totals.print_after(began);
     Ok(totals.missed == 0 && totals.false_reports == 0 && totals.problems == 0)
 }

@@ -28,6 +28,8 @@ import java.io.InputStreamReader;
  *   <li>{@code lock MILLIS}, {@code park MILLIS}: waits for a monitor, or a lock of java.util.concurrent, that another thread holds
  *       for so long;
  *   <li>{@code transaction MILLIS}: waits for a service that takes so long;
+ *   <li>{@code serve}: serves one other process; the answer is {@code port PORT};
+ *   <li>{@code call PORT MILLIS}: waits for the service at this port, which takes so long;
  *   <li>{@code collect COUNT}: collects garbage so often;
  *   <li>{@code method MILLIS}: calls {@link Store#load}, which takes so long;
  *   <li>{@code stacks MILLIS}: another thread sends SIGQUIT while a message runs that takes so long;
@@ -127,6 +129,12 @@ public final class Corpus {
                 break;
             case "transaction":
                 store.transact(number(command, 1));
+                break;
+            case "serve":
+                say("port " + store.serve());
+                return;
+            case "call":
+                store.call((int) number(command, 1), number(command, 2));
                 break;
             case "collect":
                 for (long i = number(command, 1); i > 0; i--) {

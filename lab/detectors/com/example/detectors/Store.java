@@ -74,13 +74,27 @@ final class Store {
 
     /** The service is in this process, which makes no difference to its client. */
     void transact(long millis) {
+        call(proxy == null ? serve() : 0, millis);
+    }
+
+    /** Serves one client on a thread of its own. Returns the port. */
+    int serve() {
+        try {
+            ServerSocket listening = new ServerSocket(0);
+            Thread server = new Thread(() -> serve(listening), "binder");
+            server.setDaemon(true);
+            server.start();
+            return listening.getLocalPort();
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Waits for a service that takes so long; the first time, connects to it. */
+    void call(int port, long millis) {
         try {
             if (proxy == null) {
-                ServerSocket listening = new ServerSocket(0);
-                Thread server = new Thread(() -> serve(listening), "binder");
-                server.setDaemon(true);
-                server.start();
-                proxy = new SocketBinder.Proxy(listening.getLocalPort());
+                proxy = new SocketBinder.Proxy(port);
             }
             proxy.transact(1, (int) millis, false);
         } catch (IOException e) {
@@ -91,12 +105,17 @@ final class Store {
     private static void serve(ServerSocket listening) {
         try {
             SocketBinder.serve(listening, (code, data) -> {
-                sleep(data);
+                readDisk(data);
                 return 0;
             });
         } catch (IOException e) {
             System.err.println("corpus: " + e);
         }
+    }
+
+    /** What the service is waited for. */
+    private static void readDisk(long millis) {
+        sleep(millis);
     }
 
     /** As a wrong pointer does in native code. */
