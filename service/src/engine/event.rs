@@ -2,9 +2,7 @@
 //! What the engine is told.
 
 use hindsight_trace_format::protocol::{FromProcess, Hello, TriggerSeverity};
-use hindsight_trace_format::shared::Crash;
-
-use super::peers::Service;
+use hindsight_trace_format::shared::{Crash, Served};
 
 /// A connection of a process; never used twice.
 pub type Connection = u64;
@@ -80,6 +78,15 @@ pub struct Finding {
     pub detector: String,
     /// What it found, for people.
     pub reason: String,
+}
+
+/// A transaction that a process says it serves, or has served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The process that serves it.
+    pub connection: Connection,
+    /// What it says.
+    pub served: Served,
 }
 
 /// Something happened.

@@ -42,9 +42,8 @@ mod status;
 mod text;
 
 pub use action::{About, Action, ProcessReport};
-pub use event::{Asked, Connection, Event, Finding, MemoryFacts, Now, Peer, Pressure, Report};
+pub use event::{Asked, Connection, Event, Finding, MemoryFacts, Now, Peer, Pressure, Report, Service};
 pub use handle::Engine;
-pub use peers::Service;
 pub(crate) use recordings::SECONDS as RECORDING_SECONDS;
 pub use state::{Facts, Outcome};
 pub use status::{LimitStatus, MemoryStatus, ProcessStatus, RecordingStatus, Status};

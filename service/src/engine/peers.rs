@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 use hindsight_trace_format::protocol::TriggerSeverity;
 use hindsight_trace_format::shared::{Served, LONG_SERVING_NS};
 
-use super::action::Action;
-use super::event::{Connection, Peer, Pressure, Report};
+use super::event::{Connection, Peer, Pressure, Report, Service};
 use super::process::{Link, Pending, Stage, Symptom};
 use super::state::{Outcome, State};
 
@@ -22,15 +21,6 @@ const RECENT_NS: u64 = 10_000_000_000;
 /// User ids of one Android user, and the first of apps among them.
 const PER_USER: u32 = 100_000;
 const FIRST_APP: u32 = 10_000;
-
-/// A transaction that a process says it serves, or has served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Service {
-    /// The process that serves it.
-    pub connection: Connection,
-    /// What it says.
-    pub served: Served,
-}
 
 /// Whether the user id is one of the system's, of any Android user.
 const fn is_system(uid: u32) -> bool {
@@ -51,13 +41,6 @@ fn waited_ns(served: &Served, now_ns: u64) -> Option<u64> {
 }
 
 impl State {
-    /// A report begins: asks whom its process waited for.
-    pub(super) fn look_for_peers(&mut self, connection: Connection, report: Report) {
-        if self.policy.reports.peers != 0 {
-            self.looks.push(Action::FindPeers { report, connection });
-        }
-    }
-
     /// What all processes say about whom they serve: reports begin of those that the process of this report waited for, and of
     /// those that they waited for.
     pub(super) fn serving(&mut self, report: Report, connection: Connection, all: &[Service]) {

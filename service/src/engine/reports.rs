@@ -96,7 +96,9 @@ impl State {
             return false;
         }
         let report = self.begin(connection, symptom, stage);
-        self.look_for_peers(connection, report);
+        if self.policy.reports.peers != 0 {
+            self.looks.push(Action::FindPeers { report, connection });
+        }
         true
     }
 

@@ -158,6 +158,8 @@ version = 1
 [memory]
 budget-mib = 4096
 uid-share = 100
+# No app waits for another one's ring.
+call-rings = 8
 
 [reports]
 queue = 64

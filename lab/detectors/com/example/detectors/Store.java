@@ -115,7 +115,11 @@ final class Store {
 
     /** What the service is waited for. */
     private static void readDisk(long millis) {
-        sleep(millis);
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
     }
 
     /** As a wrong pointer does in native code. */
