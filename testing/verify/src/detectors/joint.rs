@@ -35,13 +35,6 @@ pub(super) fn all() -> Vec<Joint> {
             rules: "[detectors.long-binder-wait]\nlimit-ms = 2000",
             takes_ms: 2500,
         },
-        // The transaction still goes on when the rings are taken.
-        Joint {
-            name: "waited-for-open",
-            detector: "stuck-message",
-            rules: "[detectors.stuck-message]\nlimit-ms = 2000",
-            takes_ms: 8000,
-        },
     ]
 }
 
