@@ -28,14 +28,12 @@ pub(super) struct Joint {
 
 /// All cases of two apps.
 pub(super) fn all() -> Vec<Joint> {
-    vec![
-        Joint {
-            name: "waited-for",
-            detector: "long-binder-wait",
-            rules: "[detectors.long-binder-wait]\nlimit-ms = 2000",
-            takes_ms: 2500,
-        },
-    ]
+    vec![Joint {
+        name: "waited-for",
+        detector: "long-binder-wait",
+        rules: "[detectors.long-binder-wait]\nlimit-ms = 2000",
+        takes_ms: 2500,
+    }]
 }
 
 impl Joint {
