@@ -38,7 +38,7 @@ fn serve(memory: &File, pid: u32, ns: u64) {
     let place = Serving {
         from: (u64::from(pid) << 32 | u64::from(uid)).into(),
         thread: 77.into(),
-        began_ns: (Real.now().boottime_ns - ns).into(),
+        began_ns: (Real::default().now().boottime_ns - ns).into(),
         ended_ns: 0.into(),
     };
     let words = [place.from, place.thread, place.began_ns, place.ended_ns];

@@ -42,7 +42,9 @@ mod status;
 mod text;
 
 pub use action::{About, Action, ProcessReport};
-pub use event::{Asked, Connection, Event, Finding, MemoryFacts, Now, Peer, Pressure, Report, Service};
+pub use event::{
+    Asked, Connection, Event, Finding, MemoryFacts, Now, Peer, Pressure, Report, Service,
+};
 pub use handle::Engine;
 pub(crate) use recordings::SECONDS as RECORDING_SECONDS;
 pub use state::{Facts, Outcome};

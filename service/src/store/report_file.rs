@@ -14,7 +14,6 @@ use crate::engine::Report;
 use super::entry::MAX_ENTRY_BYTES;
 use super::error::PublishError;
 use super::{state, Entry, Incoming, Store};
-use crate::engine::Report;
 
 /// Room is made for so many bytes at once, so that the reports are not gone through for each write.
 const STEP: u64 = 256 << 10;
