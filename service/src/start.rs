@@ -425,6 +425,6 @@ mod tests {
                 assert!(!problem.contains("no option"), "{problem}");
             })
             .count();
-        assert_eq!(count, 19);
+        assert_eq!(count, 22);
     }
 }
