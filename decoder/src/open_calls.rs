@@ -23,7 +23,7 @@ pub(crate) fn outermost(
     let is_cut = *numbers.start() != 0;
     let fits =
         |noted: &&OpenCalls| is_cut && numbers.contains(&noted.slots_written) && !older.begins;
-    if scan.is_noted_in_cut() {
+    if scan.is_noted_in_cut() || scan.starts_with_recording {
         return Vec::new();
     }
     let Some(noted) = noted.filter(fits) else {

@@ -66,6 +66,8 @@ pub(crate) struct Scan {
     pub(crate) cut_slots: usize,
     /// Calls may have begun or ended by that event.
     cut_changes_calls: bool,
+    /// The oldest whole event starts recording: what was open before that has no part in the ring.
+    pub(crate) starts_with_recording: bool,
     /// Claimed frames beyond a credible number.
     pub(crate) incredible_frames: u64,
     /// Claimed frames beyond the number that is shown.
@@ -234,6 +236,7 @@ impl Scan {
             self.older.entries += (exits - before) as u64;
         }
         self.entries += entries as usize;
+        self.starts_with_recording = false;
         self.blocks.push(Block {
             start: start as u32,
             end: (start + len) as u32,
@@ -268,6 +271,7 @@ impl Scan {
                 self.cut_changes_calls = changes_calls(low);
                 break;
             }
+            self.starts_with_recording = low == Extension::Started.number();
             if is_special(low) {
                 self.specials.push((at - 1) as u32);
                 starts_stretch = low == Extension::Started.number();
