@@ -65,10 +65,12 @@ fn count(problems: u64) -> Verdict {
     }
 }
 
-/// Reports that name threads without room for a ring, beyond one in 50 of all reports, or beyond two of few.
-fn too_many_without_room(totals: &Totals) -> u64 {
+/// Reports that name threads without room for a ring, or methods that had no name yet, beyond one in 50 of all reports, or beyond
+/// two of few.
+fn too_many_losses(totals: &Totals) -> u64 {
     let most = (totals.reports / 50).max(2);
-    totals.reports_without_room.saturating_sub(most)
+    let beyond = |reports: u64| reports.saturating_sub(most);
+    beyond(totals.reports_without_room) + beyond(totals.reports_too_early)
 }
 
 impl Findings {
@@ -103,15 +105,18 @@ impl Findings {
             "killed",
             "killed at a random instant: file decodes, all calls named, balanced but for the last slot",
             format!(
-                "{} kills, {} reports, {} calls with a checked caller, {} events; in {} reports {} threads found no room for a ring",
+                "{} kills, {} reports, {} calls with a checked caller, {} events; in {} reports {} threads found no room for a ring; \
+                 in {} reports of processes that ended right after their start {} methods have no name",
                 totals.kills,
                 totals.reports,
                 totals.calls,
                 totals.events,
                 totals.reports_without_room,
-                totals.without_room
+                totals.without_room,
+                totals.reports_too_early,
+                totals.too_early
             ),
-            count(self.problems(Kind::Report) + too_many_without_room(totals)),
+            count(self.problems(Kind::Report) + too_many_losses(totals)),
         );
         let lost = self.problems(Kind::Service);
         let kills = totals.service_kills;
@@ -332,15 +337,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_reports_without_room_are_problems() {
-        let excess = |reports, reports_without_room| {
-            too_many_without_room(&Totals {
+    fn many_reports_with_losses_are_problems() {
+        let excess = |reports, reports_without_room, reports_too_early| {
+            too_many_losses(&Totals {
                 reports,
                 reports_without_room,
+                reports_too_early,
                 ..Totals::default()
             })
         };
-        assert_eq!([excess(20, 2), excess(20, 3)], [0, 1]);
-        assert_eq!([excess(4000, 80), excess(4000, 90)], [0, 10]);
+        assert_eq!([excess(20, 2, 2), excess(20, 3, 0)], [0, 1]);
+        assert_eq!([excess(4000, 80, 0), excess(4000, 90, 85)], [0, 15]);
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Counts {
     pub(super) events: u64,
     /// Threads that found no room for a ring, by the process's own account.
     pub(super) without_room: u64,
+    /// Methods without a name: the process ended before it had written the names of its first classes.
+    pub(super) too_early: u64,
 }
 
 /// Methods without a name in a report: the process ended before its first names were written.
@@ -55,6 +57,8 @@ pub(super) fn check(path: &Path, pid: u32) -> Result<Counts, String> {
     for (what, count) in &trace.losses.counts {
         if without_room.contains(&what.as_str()) {
             counts.without_room += count;
+        } else if what.starts_with("methods without a name: the process ended before") {
+            counts.too_early += count;
         } else if !expected.contains(&what.as_str()) {
             return Err(format!("it lost something: {count} {what}"));
         }

@@ -36,6 +36,10 @@ pub(super) struct Totals {
     pub(super) without_room: u64,
     /// Reports that name such threads.
     pub(super) reports_without_room: u64,
+    /// Methods without a name, of processes that ended before they had written their first names.
+    pub(super) too_early: u64,
+    /// Reports that have such methods.
+    pub(super) reports_too_early: u64,
     /// By kind of promise.
     pub(super) problems: BTreeMap<Kind, u64>,
 }
@@ -369,6 +373,8 @@ impl<'a> Script<'a> {
                     self.totals.events += counts.events;
                     self.totals.without_room += counts.without_room;
                     self.totals.reports_without_room += u64::from(counts.without_room != 0);
+                    self.totals.too_early += counts.too_early;
+                    self.totals.reports_too_early += u64::from(counts.too_early != 0);
                 }
                 Err(problem) => {
                     let kept = self.wrong.join(&name);
