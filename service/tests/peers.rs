@@ -117,7 +117,7 @@ fn a_process_that_a_killed_one_waited_for_leaves_a_report_of_the_same_group() {
 
     // One of a group goes alone, the first one takes the others along.
     assert_eq!(service.ask(&format!("remove {}", peer["report"]))[0], "ok");
-    assert_eq!(service.reports(), [first.clone()]);
+    assert_eq!(service.reports(), std::slice::from_ref(&first));
     let (_, [second, _]) = kill_a_client(&service, &server, &of_server);
     assert_eq!(
         service.ask(&format!("remove {}", second["report"]))[0],
