@@ -33,7 +33,7 @@ fn an_app_of_the_system_allows_uploads_for_a_time() {
     let uploads = folder.path().join("uploads");
     let path = uploads.to_str().unwrap();
     let device = Device::new(&framework, checkout, &hindsightd, folder.path()).unwrap();
-    let device = device.with_options(&["--uploads", path, "--uploads-when", "allowed"]);
+    let device = device.with_options(["--uploads", path, "--uploads-when", "allowed"]);
     let mut service = device.start_service(None).unwrap();
     let say = |execution: Execution, arguments: &[&str]| {
         let mut command = framework.app_command(&app, "UploadsTest", execution);
