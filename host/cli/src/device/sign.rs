@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys that sign policies, and their signatures. docs/service.md has the formats.
+//! Keys that sign policies, and their signatures. docs/policy.md has the formats.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
