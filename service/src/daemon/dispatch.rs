@@ -4,64 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hindsight_trace_format::protocol::{FromProcess, FromService};
-use hindsight_trace_format::shared::{Crash, ReadLimits};
 
-use crate::consent::Choices;
-use crate::engine::{About, Action, Connection, Event, Now, Peer, Report, Service};
+use crate::engine::{Action, Connection, Event, Now, Peer};
 use crate::json;
-use crate::policy::Refused;
 
 use super::decide::Decide;
 use super::limits::{Allowance, Limits};
-
-/// Carries actions out.
-pub trait Outlet {
-    /// Sends a message. False: the other side does not read. If it is gone, its hang-up tells so when all is read that it has said.
-    fn send(&mut self, connection: Connection, message: &FromService) -> bool;
-    /// The crash that the process has noted in its memory, if there is one.
-    fn crash(&self, connection: Connection) -> Option<Crash> {
-        let _ = connection;
-        None
-    }
-    /// Whether the process has noted in its memory that it ends by itself.
-    fn has_left(&self, connection: Connection) -> bool {
-        let _ = connection;
-        false
-    }
-    /// The transactions that processes have noted that they serve, or have served.
-    fn services(&self) -> Vec<Service> {
-        Vec::new()
-    }
-    /// Closes the connection; the end of the process and its memory may still be of interest.
-    fn close(&mut self, connection: Connection);
-    /// Writes a report, later, and reads so much at most. False: it cannot be done.
-    fn write(
-        &mut self,
-        report: Report,
-        connection: Connection,
-        about: About,
-        ended: bool,
-        limits: ReadLimits,
-    ) -> bool;
-    /// Keeps the names of the boot image that the process gives, if it is trusted; reads so many bytes of names at most.
-    fn learn_names(&mut self, connection: Connection, most: u64) {
-        let _ = (connection, most);
-    }
-    /// Gives the process's memory back.
-    fn forget(&mut self, connection: Connection);
-    /// Nothing of the process is of interest any more.
-    fn remove(&mut self, connection: Connection);
-    /// [`Event::Woke`] is wanted at this time.
-    fn wake_at(&mut self, at: Option<u64>);
-    /// Answers a request by lines, or an error.
-    fn answer(&mut self, reply: u64, result: Result<Vec<String>, String>);
-    /// Saves the engine's state, before any report that is written later.
-    fn save(&mut self, state: String);
-    /// A report has this number: the next service must not use it.
-    fn uses(&mut self, report: Report);
-    /// Writes a line into the log.
-    fn log(&mut self, line: String);
-}
+use super::outlet::Outlet;
 
 /// The memory that came with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +60,7 @@ pub enum Verdict {
 
 /// All processes, and the engine.
 pub struct Dispatcher<D> {
-    engine: D,
+    pub(super) engine: D,
     limits: Limits,
     entries: BTreeMap<Connection, Entry>,
     events: VecDeque<Event>,
@@ -347,55 +296,6 @@ impl<D: Decide> Dispatcher<D> {
         }
     }
 
-    /// Puts a policy in force.
-    ///
-    /// # Errors
-    /// As [`Decide::load_policy`].
-    pub fn load_policy(
-        &mut self,
-        now: Now,
-        text: Option<&str>,
-        outlet: &mut impl Outlet,
-    ) -> Result<(), Refused> {
-        let actions = self.engine.load_policy(now, text)?;
-        self.perform(now, actions, outlet);
-        self.drain(now, outlet);
-        Ok(())
-    }
-
-    /// The policy that a client has loaded is lost.
-    pub(super) fn lose_policy(&mut self, now: Now, outlet: &mut impl Outlet) {
-        let actions = self.engine.lose_policy(now);
-        self.perform(now, actions, outlet);
-        self.drain(now, outlet);
-    }
-
-    /// Whether one more report may be uploaded; then it counts, and what says so is saved before anything that is given to the
-    /// disk later.
-    ///
-    /// # Errors
-    /// As [`Decide::admit_upload`].
-    pub fn admit_upload(&mut self, now: Now, outlet: &mut impl Outlet) -> Result<(), &'static str> {
-        let actions = self.engine.admit_upload(now)?;
-        self.perform(now, actions, outlet);
-        self.drain(now, outlet);
-        Ok(())
-    }
-
-    /// Puts the choices of users in force.
-    pub fn choose(&mut self, now: Now, choices: &Choices, outlet: &mut impl Outlet) {
-        let actions = self.engine.choose(now, choices);
-        self.perform(now, actions, outlet);
-        self.drain(now, outlet);
-    }
-
-    /// The recording switch.
-    pub fn switch(&mut self, now: Now, is_on: bool, outlet: &mut impl Outlet) {
-        let actions = self.engine.switch(now, is_on);
-        self.perform(now, actions, outlet);
-        self.drain(now, outlet);
-    }
-
     /// Tells the engine all that has happened, and carries its actions out.
     pub fn drain(&mut self, now: Now, outlet: &mut impl Outlet) {
         while let Some(event) = self.events.pop_front() {
@@ -404,7 +304,8 @@ impl<D: Decide> Dispatcher<D> {
         }
     }
 
-    fn perform(&mut self, now: Now, actions: Vec<Action>, outlet: &mut impl Outlet) {
+    /// Carries the engine's actions out.
+    pub(super) fn perform(&mut self, now: Now, actions: Vec<Action>, outlet: &mut impl Outlet) {
         for action in actions {
             match action {
                 Action::Send {

@@ -16,8 +16,8 @@ use crate::os::{own_uid, send_packet, Poll, Process, Sent};
 use crate::report::{GivenNames, Job, WriteJob};
 use crate::store::RESERVED_AT_ONCE;
 
-use super::dispatch::Outlet;
 use super::log::Log;
+use super::outlet::Outlet;
 
 /// A process's descriptors.
 pub(super) struct Link {

@@ -9,8 +9,9 @@ use crate::upload::Permission;
 
 use super::consent::Consent;
 use super::decide::Decide;
-use super::dispatch::{Dispatcher, Outlet};
+use super::dispatch::Dispatcher;
 use super::links::Rim;
+use super::outlet::Outlet;
 use super::saved::{saved_revision, POLICY, SWITCH};
 use super::state_log::StateLog;
 

@@ -6,8 +6,9 @@ use crate::policy::{Accepted, Refused, Trust};
 use crate::store::{State, Store};
 
 use super::decide::Decide;
-use super::dispatch::{Dispatcher, Outlet};
+use super::dispatch::Dispatcher;
 use super::links::Rim;
+use super::outlet::Outlet;
 
 /// Name of the policy in the store that a client has loaded.
 pub(super) const POLICY: &str = "policy";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The loop.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,24 +8,24 @@ use std::sync::Arc;
 
 use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
 
-use crate::commands::{Commands, Watchers, FIRST_UPLOADER};
-use crate::detectors::History;
+use crate::commands::{Commands, FIRST_UPLOADER};
 use crate::engine::{Connection, Event};
 use crate::os::{
-    accept, check_memory, own_uid, receive_packet, Interest, Packet, Poll, PressureLevel,
-    PressureTriggers, Ready, Signals, Stall, System, Timer,
+    accept, check_memory, receive_packet, Interest, Packet, PressureLevel, PressureTriggers, Ready,
+    Signals, Stall, System, Timer,
 };
 use crate::report::Worker;
 
-use super::consent::Consent;
 use super::decide::Decide;
-use super::dispatch::{Dispatcher, Memory, Outlet, Verdict};
+use super::dispatch::{Dispatcher, Memory, Verdict};
 use super::links::{Link, Rim};
 use super::looking::Looking;
-use super::parts::{Parts, StartError};
+use super::outlet::Outlet;
 use super::requests::Requests;
-use super::saved::Saved;
-use super::state_log::StateLog;
+use super::tokens::{
+    COMMANDS, DISK, FULL, KIND_CLIENT, KIND_PROCESS, KIND_SHIFT, KIND_SOCKET, LISTENER, SIGNALS,
+    SOME, TIMER, UPLOADS,
+};
 
 /// Packets of one process, and new connections, before the others get their turn.
 const PACKETS_A_TURN: usize = 8;
@@ -36,145 +35,27 @@ const LAST_PACKETS: usize = 4096;
 /// After this time the service tries again to take connections when it had no descriptor left, ns.
 const ACCEPT_AGAIN_NS: u64 = 1_000_000_000;
 
-/// Tokens have what it is in their upper byte, and its number in the rest.
-const KIND_SHIFT: u32 = 56;
-const KIND_SOCKET: u64 = 1;
-const KIND_PROCESS: u64 = 2;
-const KIND_CLIENT: u64 = 3;
-const LISTENER: u64 = 1;
-const COMMANDS: u64 = 2;
-const TIMER: u64 = 3;
-const DISK: u64 = 4;
-const SIGNALS: u64 = 5;
-const SOME: u64 = 6;
-const FULL: u64 = 7;
-const UPLOADS: u64 = 8;
-
-fn client_token(client: u64) -> u64 {
-    KIND_CLIENT << KIND_SHIFT | client
-}
-
 /// The service.
 pub struct Daemon<D> {
-    dispatcher: Dispatcher<D>,
-    rim: Rim,
-    requests: Requests,
-    system: Arc<dyn System>,
-    worker: Worker,
-    timer: Timer,
-    listener: Option<OwnedFd>,
+    pub(super) dispatcher: Dispatcher<D>,
+    pub(super) rim: Rim,
+    pub(super) requests: Requests,
+    pub(super) system: Arc<dyn System>,
+    pub(super) worker: Worker,
+    pub(super) timer: Timer,
+    pub(super) listener: Option<OwnedFd>,
     /// No descriptor was left for a connection; it is tried again then.
-    accept_again: Option<u64>,
-    signals: Option<Signals>,
+    pub(super) accept_again: Option<u64>,
+    pub(super) signals: Option<Signals>,
     /// The kernel's triggers hold as long as they are open.
-    _pressure: Option<PressureTriggers>,
-    level: PressureLevel,
-    looking: Looking,
+    pub(super) _pressure: Option<PressureTriggers>,
+    pub(super) level: PressureLevel,
+    pub(super) looking: Looking,
     /// How long the machine had slept, as far as time limits know, ns.
-    slept_ns: u64,
+    pub(super) slept_ns: u64,
 }
 
 impl<D: Decide> Daemon<D> {
-    /// Puts everything together. A policy that a client has loaded before is in force again.
-    ///
-    /// # Errors
-    /// If the system has no thread or descriptor left.
-    pub fn new(parts: Parts<D>) -> Result<Self, StartError> {
-        let no = |what| move |e| StartError(what, e);
-        let Parts {
-            engine,
-            system,
-            mut store,
-            listener,
-            limits,
-            ..
-        } = parts;
-        let now = system.now();
-        let poll = Poll::new().map_err(no("epoll descriptor"))?;
-        let timer = Timer::new().map_err(no("timer"))?;
-        let pressure = system.pressure();
-        let commands = parts
-            .commands
-            .map(|commands| Commands::new(commands, own_uid(), parts.patience, client_token));
-        let uploads = parts
-            .uploads
-            .map(|(socket, uid)| Commands::for_uploads(socket, uid, parts.patience, client_token));
-        let watch = |fd, token, interest| poll.add(fd, token, interest).map_err(no("descriptor"));
-        watch(timer.as_fd(), TIMER, Interest::Read)?;
-        watch(listener.as_fd(), LISTENER, Interest::Read)?;
-        if let Some(commands) = &commands {
-            watch(commands.listener(), COMMANDS, Interest::Read)?;
-        }
-        if let Some(uploads) = &uploads {
-            watch(uploads.listener(), UPLOADS, Interest::Read)?;
-        }
-        if let Some(signals) = &parts.signals {
-            watch(signals.as_fd(), SIGNALS, Interest::Read)?;
-        }
-        if let Some(triggers) = &pressure {
-            watch(triggers.descriptor(Stall::Some), SOME, Interest::Exception)?;
-            watch(triggers.descriptor(Stall::Full), FULL, Interest::Exception)?;
-        }
-        let saved = Saved::load(&mut store);
-        let mut rim = Rim {
-            poll,
-            links: BTreeMap::new(),
-            jobs: VecDeque::new(),
-            waiting_reports: 0,
-            max_waiting_reports: limits.waiting_reports,
-            wake_at: None,
-            commands,
-            uploads,
-            log: parts.log,
-            history: History::default(),
-            now,
-            reserved: store.reserved(),
-        };
-        for line in store.take_log() {
-            rim.log(line);
-        }
-        let mut dispatcher = Dispatcher::new(engine, limits);
-        let consent = Consent::begin(&mut store, &mut rim.log, now);
-        dispatcher.choose(now, consent.choices(), &mut rim);
-        let is_policy_lost = saved.put_in_force(&mut dispatcher, now, &mut rim);
-        // An interrupted service may have left reports that a choice before its end does not allow.
-        consent.enforce(&dispatcher, &mut rim);
-        let (reports, bytes) = (store.reports().count(), store.total_bytes());
-        let newest = store.reports().map(|entry| entry.report).max();
-        let worker = Worker::start(store, Arc::clone(&system)).map_err(no("thread"))?;
-        let waker = worker.waker().as_fd();
-        rim.poll
-            .add(waker, DISK, Interest::Read)
-            .map_err(no("descriptor"))?;
-        let slept_ns = system.slept_ns();
-        Ok(Daemon {
-            dispatcher,
-            rim,
-            requests: Requests {
-                consent,
-                is_policy_lost,
-                started: now,
-                looks: 0,
-                knows_pressure: pressure.is_some(),
-                reports,
-                bytes,
-                watchers: Watchers::new(newest.unwrap_or(0)),
-                permission: crate::upload::Permission::new(parts.uploads_need_permission),
-                state_log: StateLog::default(),
-            },
-            system,
-            worker,
-            timer,
-            listener: Some(listener),
-            accept_again: None,
-            signals: parts.signals,
-            _pressure: pressure,
-            level: PressureLevel::default(),
-            looking: Looking::default(),
-            slept_ns,
-        })
-    }
-
     /// Serves until a signal asks the service to end. Reports that were decided on are written before it returns.
     ///
     /// # Errors

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The policy's file.
 
-use std::fmt;
-
-use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::protocol::TriggerSeverity;
-use serde::de::{Error as _, IgnoredAny, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::de::IgnoredAny;
+use serde::Deserialize;
 use toml::de::DeTable;
 use toml::Spanned;
 
-use super::consent::{is_region, ConsentRules, Level, Model, OfUser, RegionRule, UserType};
+use super::consent::{ConsentRules, Level, Model, OfUser, RegionRule, UserType};
 use super::detectors;
 use super::error::PolicyError;
 use super::model::{
@@ -19,6 +16,7 @@ use super::model::{
 };
 use super::selector::{Package, Selector};
 use super::signature::{signatures, SignatureFile};
+use super::value::{bits, Bits, Named, Number, Region};
 
 /// The version of policy files that this build reads.
 pub const POLICY_VERSION: u64 = 1;
@@ -30,133 +28,6 @@ pub const DEFAULT_TEXT: &str = include_str!("default.toml");
 const MAX_OVERRIDES: usize = 1000;
 const MIB: u64 = 1 << 20;
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// A whole number in a range.
-#[derive(Clone, Copy)]
-struct Number<const MIN: u64, const MAX: u64>(u64);
-
-impl<const MIN: u64, const MAX: u64> Number<MIN, MAX> {
-    const fn u32(self) -> u32 {
-        const { assert!(MAX <= u32::MAX as u64) };
-        self.0 as u32
-    }
-}
-
-impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Number<MIN, MAX> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct InRange<const MIN: u64, const MAX: u64>;
-        impl<const MIN: u64, const MAX: u64> Visitor<'_> for InRange<MIN, MAX> {
-            type Value = u64;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a whole number from {MIN} to {MAX}")
-            }
-
-            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u64, E> {
-                let found = u64::try_from(number).ok();
-                let found = found.filter(|n| (MIN..=MAX).contains(n));
-                found.ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
-            }
-        }
-        from.deserialize_any(InRange::<MIN, MAX>).map(Number)
-    }
-}
-
-/// A value with a name, of a list of names.
-#[derive(Clone)]
-struct Named<T>(T);
-
-trait Names: Sized {
-    fn parse(name: &str) -> Result<Self, String>;
-}
-
-fn one_of<T>(found: Option<T>, name: &str, all: &[&str]) -> Result<T, String> {
-    found.ok_or_else(|| format!("\"{name}\" is not one of {}", all.join(", ")))
-}
-
-impl Names for Level {
-    fn parse(name: &str) -> Result<Self, String> {
-        one_of(Level::from_name(name), name, &Level::ALL.map(Level::name))
-    }
-}
-
-impl Names for UserType {
-    fn parse(name: &str) -> Result<Self, String> {
-        let all = UserType::ALL.map(UserType::name);
-        one_of(UserType::from_name(name), name, &all)
-    }
-}
-
-impl Names for TriggerSeverity {
-    fn parse(name: &str) -> Result<Self, String> {
-        let all = TriggerSeverity::ALL.map(TriggerSeverity::name);
-        one_of(TriggerSeverity::from_name(name), name, &all)
-    }
-}
-
-impl Names for Killed {
-    fn parse(name: &str) -> Result<Self, String> {
-        let found = Killed::ALL.into_iter().find(|k| k.name() == name);
-        one_of(found, name, &Killed::ALL.map(Killed::name))
-    }
-}
-
-impl Names for Package {
-    fn parse(name: &str) -> Result<Self, String> {
-        Package::parse(name).map_err(|error| format!("\"{name}\" is {error}"))
-    }
-}
-
-/// A code of a region.
-struct Region(String);
-
-impl Names for Region {
-    fn parse(name: &str) -> Result<Self, String> {
-        let wrong = || format!("\"{name}\" is not a region's code of two capitals, such as \"DE\"");
-        is_region(name)
-            .then(|| Region(name.into()))
-            .ok_or_else(wrong)
-    }
-}
-
-impl Names for Model {
-    fn parse(name: &str) -> Result<Self, String> {
-        Model::parse(name).map_err(|error| format!("\"{name}\" is {error}"))
-    }
-}
-
-/// Bits of one category, or of all.
-struct Bits(u32);
-
-impl Names for Bits {
-    fn parse(name: &str) -> Result<Self, String> {
-        let all = Category::ALL.iter().fold(0, |bits, c| bits | c.bit());
-        let found = match name {
-            "all" => Some(all),
-            name => Category::from_name(name).map(Category::bit),
-        };
-        let names: Vec<&str> = Category::ALL.iter().map(|c| c.name()).collect();
-        let of_names = || format!("\"{name}\" is not one of all, {}", names.join(", "));
-        found.map(Bits).ok_or_else(of_names)
-    }
-}
-
-impl<'de, T: Names> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        T::parse(&name).map(Named).map_err(D::Error::custom)
-    }
-}
-
-/// Events are never recorded without what readers need to understand them.
-fn bits(categories: &[Named<Bits>]) -> u32 {
-    match categories {
-        [] => 0,
-        some => some
-            .iter()
-            .fold(Category::Recording.bit(), |all, c| all | c.0 .0),
-    }
-}
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]

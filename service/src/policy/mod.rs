@@ -17,6 +17,7 @@ mod signature;
 mod signed;
 mod trust;
 mod unnamed;
+mod value;
 
 pub use consent::{is_region, ConsentRules, Level, Model, OfUser, Person, RegionRule, UserType};
 pub use detectors::{
