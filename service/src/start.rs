@@ -55,6 +55,7 @@ service's socket for commands. --framed writes 'ok' or 'error' first, as the soc
 
   status, dump                  the state, as JSON and as lines for people
   reports, get ID > FILE, context ID, remove ID, preview ID
+  watch ID                      waits for a report with a higher number
   report PROCESS REASON         a report of a running process, by name or id
   record PACKAGE SECONDS        the package's processes get rings for so long, and leave reports
   policy show, policy - < FILE, policy check - < FILE, policy PATH, policy default

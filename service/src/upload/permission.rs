@@ -36,7 +36,7 @@ impl Permission {
         if !MINUTES.contains(&minutes) {
             let (least, most) = (MINUTES.start(), MINUTES.end());
             return Err(format!(
-                "{minutes} minutes are too few or too many: from {least} to {most}; say it again before they are over"
+                "uploads cannot be allowed for {minutes} minutes: name {least} to {most}, and say it again before they are over"
             ));
         }
         let length_ns = u64::from(minutes) * 60_000_000_000;
