@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 use common::{
-    as_child, as_root, hello, image, memory, parents_line, read_trace, say, take_ring, wait_for,
-    Connection, Peer, Service, POLICY,
+    as_child, as_root, hello, image, join_and_wait, memory, parents_line, read_trace, say,
+    take_ring, wait_for, Connection, Peer, Service, POLICY,
 };
 use hindsight_service::os::{receive_packet, Packet};
 use hindsight_trace_format::protocol::{FromProcess, FromService, TakeOutcome};
@@ -19,14 +19,7 @@ use hindsight_trace_format::protocol::{FromProcess, FromService, TakeOutcome};
 #[test]
 #[ignore = "runs only as a child of the tests below"]
 fn child_that_joins_and_waits() {
-    let Some((folder, name)) = as_child() else {
-        return;
-    };
-    let memory = memory(&image(&name, 10));
-    let connection = Connection::join(&folder, &hello(&name), &memory);
-    connection.wait_for_welcome();
-    say("joined");
-    parents_line();
+    join_and_wait(10);
 }
 
 fn with_report(policy: &str) -> Service {

@@ -8,22 +8,15 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use common::{
-    as_child, hello, image, memory, parents_line, say, signal, wait_for, Connection, Peer, Service,
-    SmallDisk, POLICY,
+    hello, image, join_and_wait, memory, signal, wait_for, Connection, Peer, Service, SmallDisk,
+    POLICY,
 };
 use hindsight_trace_format::protocol::FromService;
 
 #[test]
 #[ignore = "runs only as a child of the tests below"]
 fn child_that_joins_and_waits() {
-    let Some((folder, name)) = as_child() else {
-        return;
-    };
-    let memory = memory(&image(&name, 10));
-    let connection = Connection::join(&folder, &hello(&name), &memory);
-    connection.wait_for_welcome();
-    say("joined");
-    parents_line();
+    join_and_wait(10);
 }
 
 /// Nobody was asked, and an end user is asked first.

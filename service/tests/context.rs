@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use common::{
-    as_child, hello, image, memory, parents_line, say, stored_bytes, take_ring, wait_for,
-    Connection, Peer, Service, POLICY,
+    hello, image, join_and_wait, memory, stored_bytes, take_ring, wait_for, Connection, Peer,
+    Service, POLICY,
 };
 use hindsight_service::context::{Context, Fact};
 use hindsight_service::os::{accept, listen, receive_packet, send_packet, Packet, SocketKind};
@@ -27,14 +27,7 @@ const SECRET: &str = "message from Alice";
 #[test]
 #[ignore = "runs only as a child of the tests below"]
 fn child_that_joins_and_waits() {
-    let Some((folder, name)) = as_child() else {
-        return;
-    };
-    let memory = memory(&image(&name, 10));
-    let connection = Connection::join(&folder, &hello(&name), &memory);
-    connection.wait_for_welcome();
-    say("joined");
-    parents_line();
+    join_and_wait(10);
 }
 
 /// A logd that sends one line of each process that is asked for, and of the process with the next id. Counts questions.

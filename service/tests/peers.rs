@@ -12,8 +12,7 @@ use hindsight_trace_format::protocol::{FromProcess, FromService, TakeOutcome};
 use hindsight_trace_format::shared::{Header, Serving};
 
 use common::{
-    as_child, hello, image, memory, parents_line, read_trace, say, take_ring, Connection, Peer,
-    Service, POLICY,
+    hello, image, join_and_wait, memory, read_trace, take_ring, Connection, Peer, Service, POLICY,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -21,14 +20,7 @@ const SECOND: u64 = 1_000_000_000;
 #[test]
 #[ignore = "runs only as a child of the tests below"]
 fn child_that_joins_and_waits() {
-    let Some((folder, name)) = as_child() else {
-        return;
-    };
-    let memory = memory(&image(&name, 100));
-    let connection = Connection::join(&folder, &hello(&name), &memory);
-    connection.wait_for_welcome();
-    say("joined");
-    parents_line();
+    join_and_wait(100);
 }
 
 /// Notes in this process's memory that it has served a transaction of that process for so long, and still does.

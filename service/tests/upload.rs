@@ -8,23 +8,14 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use common::{
-    as_child, hello, image, memory, parents_line, say, wait_for, Connection, Peer, Service, POLICY,
-};
+use common::{join_and_wait, wait_for, Peer, Service, POLICY};
 use hindsight_service::os::{receive_packet, Packet};
 use hindsight_service::upload::Sha256;
 
 #[test]
 #[ignore = "runs only as a child of the tests below"]
 fn child_that_joins_and_waits() {
-    let Some((folder, name)) = as_child() else {
-        return;
-    };
-    let memory = memory(&image(&name, 10));
-    let connection = Connection::join(&folder, &hello(&name), &memory);
-    connection.wait_for_welcome();
-    say("joined");
-    parents_line();
+    join_and_wait(10);
 }
 
 struct Setup {

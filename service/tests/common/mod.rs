@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The service, and processes that talk to it.
 
-#![allow(dead_code, reason = "each test file uses the parts that it needs")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test file uses the parts that it needs"
+)]
+
+mod child;
+mod system;
+mod wait;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,20 +26,9 @@ use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::protocol::{FromProcess, FromService, Hello, VERSIONS};
 use hindsight_trace_format::shared::{Header, Region, RingControl, RingState, SHARED_VERSION};
 
-/// Longest wait for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-/// Waits until this is so.
-pub(crate) fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(begin.elapsed() < PATIENCE, "it does not happen: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
+pub(crate) use child::{as_child, parents_line, say, Peer};
+pub(crate) use system::{as_root, SmallDisk};
+pub(crate) use wait::wait_for;
 
 /// Everything is recorded and kept, as far as there is room.
 pub(crate) const POLICY: &str = "
@@ -365,142 +362,6 @@ impl Connection {
     }
 }
 
-/// A child of the test's own program that runs one of its ignored tests.
-pub(crate) struct Peer {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Peer {
-    pub(crate) fn start(test: &str, folder: &Path, more: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", test])
-            .env("HINDSIGHT_TEST_FOLDER", folder)
-            .env("HINDSIGHT_TEST_MORE", more)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Peer { child, lines }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Waits for a line with this text.
-    pub(crate) fn wait_for(&mut self, text: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let read = self.lines.read_line(&mut line).unwrap();
-            assert_ne!(read, 0, "the child ended before it said '{text}'");
-            if line.contains(text) {
-                return line;
-            }
-        }
-    }
-
-    /// Sends the child a line.
-    pub(crate) fn tell(&mut self, line: &str) {
-        let input = self.child.stdin.as_mut().unwrap();
-        input.write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
-
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    pub(crate) fn wait(mut self) -> bool {
-        let ended = wait_for("the child ends", || self.child.try_wait().unwrap());
-        ended.success()
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The folder of a child, and what else it was told; `None`: this is no child.
-pub(crate) fn as_child() -> Option<(PathBuf, String)> {
-    let folder = std::env::var_os("HINDSIGHT_TEST_FOLDER")?;
-    let more = std::env::var("HINDSIGHT_TEST_MORE").unwrap_or_default();
-    Some((folder.into(), more))
-}
-
-/// Waits for a line of the parent; the end of the parent ends this process, too.
-pub(crate) fn parents_line() -> String {
-    let mut line = String::new();
-    if std::io::stdin().read_line(&mut line).unwrap_or(0) == 0 {
-        std::process::exit(1);
-    }
-    line.trim().to_owned()
-}
-
-/// Says something to the parent.
-pub(crate) fn say(text: &str) {
-    println!("{text}");
-    std::io::stdout().flush().unwrap();
-}
-
-/// Says that something is not tested; where all tools are required, that is a failure.
-fn skip(what: &str) {
-    let is_required = std::env::var_os("HINDSIGHT_REQUIRE_TOOLS").is_some_and(|value| value == "1");
-    assert!(
-        !is_required,
-        "{what}; run as root, or without HINDSIGHT_REQUIRE_TOOLS=1"
-    );
-    println!("skipped: {what}");
-}
-
-/// Whether this process may become another user; if not, says that something is not tested.
-pub(crate) fn as_root() -> bool {
-    // SAFETY: no precondition.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    if !is_root {
-        skip("processes of other users: only root can make them");
-    }
-    is_root
-}
-
-/// A file system of its own in memory, with little room.
-pub(crate) struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// `None`: this process may not mount.
-    pub(crate) fn new(bytes: u64) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = std::ffi::CString::new(folder.path().to_str().unwrap()).unwrap();
-        let options = std::ffi::CString::new(format!("size={bytes},mode=0700")).unwrap();
-        // SAFETY: all texts end with 0.
-        let mounted = unsafe {
-            let tmpfs = c"tmpfs".as_ptr();
-            libc::mount(tmpfs, path.as_ptr(), tmpfs, 0, options.as_ptr().cast())
-        };
-        if mounted != 0 {
-            skip("a full disk: this process may not mount one");
-            return None;
-        }
-        Some(SmallDisk(folder))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let path = std::ffi::CString::new(self.0.path().to_str().unwrap()).unwrap();
-        // SAFETY: the text ends with 0.
-        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
-    }
-}
-
 /// The file can be read as a whole; returns pid, uid, name, and number of entries of methods.
 pub(crate) fn read_trace(bytes: &[u8]) -> (u32, u32, String, usize) {
     let reader = Reader::new(bytes).unwrap();
@@ -516,4 +377,16 @@ pub(crate) fn read_trace(bytes: &[u8]) -> (u32, u32, String, usize) {
             .count();
     }
     (process.pid, process.uid, process.name, entries)
+}
+
+/// What a child does in most tests: it joins with its name and so many calls, and waits for the end of the test.
+pub(crate) fn join_and_wait(calls: u64) {
+    let Some((folder, name)) = as_child() else {
+        return;
+    };
+    let memory = memory(&image(&name, calls));
+    let connection = Connection::join(&folder, &hello(&name), &memory);
+    connection.wait_for_welcome();
+    say("joined");
+    parents_line();
 }
