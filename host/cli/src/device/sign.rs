@@ -94,11 +94,17 @@ pub(super) fn new_key(name: &Path) -> Result<()> {
     options.write(true).create_new(true).mode(0o600);
     let made = options.open(&private);
     let mut made = made.with_context(|| format!("cannot make {}", private.display()))?;
-    made.write_all(pem("PRIVATE", &PRIVATE, &seed).as_bytes())
+    let written = made
+        .write_all(pem("PRIVATE", &PRIVATE, &seed).as_bytes())
         .and_then(|()| made.sync_all())
-        .with_context(|| format!("cannot write {}", private.display()))?;
+        .with_context(|| format!("cannot write {}", private.display()));
     let text = pem("PUBLIC", &PUBLIC, key.verifying_key().as_bytes());
-    write_file(&public, |out| out.write_all(text.as_bytes()))?;
+    let written = written.and_then(|()| write_file(&public, |out| out.write_all(text.as_bytes())));
+    if written.is_err() {
+        // Half of a key, or one whose other half nobody has, is of no use.
+        let _ = fs::remove_file(&private);
+    }
+    written?;
     anstream::println!("{}: signs policies; keep it secret", private.display());
     anstream::println!(
         "{}: for the ROM, below /system/etc/hindsight/keys",
