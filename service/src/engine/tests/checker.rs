@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hindsight_trace_format::protocol::{FromProcess, FromService, Hello, TakeOutcome};
+use hindsight_trace_format::protocol::FromService;
 
-use crate::engine::{Action, Asked, Connection, Event, Peer};
+use super::known::Known;
+use crate::engine::{Action, Asked, Connection, Event};
 use crate::policy::{Level, Person, Policy, Recording};
 
 /// Names of processes: all that a part of a policy here may be about, and one more.
@@ -14,50 +15,6 @@ pub(super) const NAMES: [&str; 4] = ["com.example.a", "com.example.b", "org.samp
 const SETTLE_NS: u64 = 5_000_000_000;
 /// The longest time that a process has for an answer, ns.
 const ANSWER_NS: u64 = 10_000_000_000;
-
-/// A connection.
-#[derive(Debug)]
-struct Known {
-    peer: Peer,
-    hello: Hello,
-    /// As it says now.
-    name: String,
-    /// All but rings of calls, bytes.
-    room: u64,
-    /// The most that it has asked for.
-    needed: u64,
-    is_connected: bool,
-    has_ended: bool,
-    is_forgotten: bool,
-    is_welcome: bool,
-    /// The service has closed its connection: its rings need memory, and are not counted.
-    is_silent: bool,
-    /// Rings by the last configuration that was answered.
-    answered: u32,
-    /// Rings and time of all that were not.
-    unanswered: Vec<(u32, u64)>,
-    last: Option<(u32, u32)>,
-    /// Rings that may be taken.
-    taken: u32,
-    /// Rings that may not be used again yet.
-    releasing: u32,
-    /// The report that it was told to take, when, and whether it has answered.
-    take: Option<(u64, u64, bool)>,
-    /// Reports whose rings it has to get back.
-    unreleased: BTreeSet<u64>,
-}
-
-impl Known {
-    fn rings(&self) -> u32 {
-        let unanswered = self.unanswered.iter().map(|(rings, _)| *rings);
-        unanswered.fold(self.answered, u32::max)
-    }
-
-    fn bytes(&self) -> u64 {
-        let rings = u64::from(self.rings() + self.taken + self.releasing);
-        rings * self.hello.ring_bytes + self.room
-    }
-}
 
 /// What is known of all connections.
 #[derive(Debug, Default)]
@@ -487,35 +444,5 @@ impl Checker {
             );
         }
         assert_eq!(self.wake_ns, None, "something waits for ever");
-    }
-}
-
-impl Known {
-    fn said(&mut self, message: &FromProcess) {
-        match message {
-            FromProcess::Held { rings } if !self.unanswered.is_empty() => {
-                let (granted, _) = self.unanswered.remove(0);
-                let is_over = self.unanswered.is_empty();
-                if is_over && *rings <= granted + self.taken + self.releasing {
-                    self.answered = granted;
-                    self.releasing = 0;
-                } else {
-                    self.answered = self.answered.max(granted);
-                }
-            }
-            FromProcess::Taken { report, outcome } => {
-                if let Some((taken, _, is_answered)) = &mut self.take {
-                    if taken == report && !*is_answered {
-                        *is_answered = true;
-                        if *outcome != TakeOutcome::Taken {
-                            self.taken = 0;
-                        }
-                    }
-                }
-            }
-            FromProcess::Needs { bytes } => self.needed = self.needed.max(*bytes),
-            FromProcess::Name { name } => self.name.clone_from(name),
-            _ => {}
-        }
     }
 }

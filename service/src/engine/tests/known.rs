@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known of a connection by what was said on it.
+
+use std::collections::BTreeSet;
+
+use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome};
+
+use crate::engine::Peer;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) peer: Peer,
+    pub(super) hello: Hello,
+    /// As it says now.
+    pub(super) name: String,
+    /// All but rings of calls, bytes.
+    pub(super) room: u64,
+    /// The most that it has asked for.
+    pub(super) needed: u64,
+    pub(super) is_connected: bool,
+    pub(super) has_ended: bool,
+    pub(super) is_forgotten: bool,
+    pub(super) is_welcome: bool,
+    /// The service has closed its connection: its rings need memory, and are not counted.
+    pub(super) is_silent: bool,
+    /// Rings by the last configuration that was answered.
+    pub(super) answered: u32,
+    /// Rings and time of all that were not.
+    pub(super) unanswered: Vec<(u32, u64)>,
+    pub(super) last: Option<(u32, u32)>,
+    /// Rings that may be taken.
+    pub(super) taken: u32,
+    /// Rings that may not be used again yet.
+    pub(super) releasing: u32,
+    /// The report that it was told to take, when, and whether it has answered.
+    pub(super) take: Option<(u64, u64, bool)>,
+    /// Reports whose rings it has to get back.
+    pub(super) unreleased: BTreeSet<u64>,
+}
+
+impl Known {
+    pub(super) fn rings(&self) -> u32 {
+        let unanswered = self.unanswered.iter().map(|(rings, _)| *rings);
+        unanswered.fold(self.answered, u32::max)
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let rings = u64::from(self.rings() + self.taken + self.releasing);
+        rings * self.hello.ring_bytes + self.room
+    }
+
+    /// The process has said this.
+    pub(super) fn said(&mut self, message: &FromProcess) {
+        match message {
+            FromProcess::Held { rings } if !self.unanswered.is_empty() => {
+                let (granted, _) = self.unanswered.remove(0);
+                let is_over = self.unanswered.is_empty();
+                if is_over && *rings <= granted + self.taken + self.releasing {
+                    self.answered = granted;
+                    self.releasing = 0;
+                } else {
+                    self.answered = self.answered.max(granted);
+                }
+            }
+            FromProcess::Taken { report, outcome } => {
+                if let Some((taken, _, is_answered)) = &mut self.take {
+                    if taken == report && !*is_answered {
+                        *is_answered = true;
+                        if *outcome != TakeOutcome::Taken {
+                            self.taken = 0;
+                        }
+                    }
+                }
+            }
+            FromProcess::Needs { bytes } => self.needed = self.needed.max(*bytes),
+            FromProcess::Name { name } => self.name.clone_from(name),
+            _ => {}
+        }
+    }
+}
