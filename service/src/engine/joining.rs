@@ -29,6 +29,8 @@ struct Earlier {
     pending: Vec<Pending>,
     /// The report that is being written, as the process knows it.
     writing: Option<Report>,
+    /// The only other report whose rings the process may have been told to take, as it knows it.
+    under_way: Option<Report>,
 }
 
 impl State {
@@ -93,6 +95,7 @@ impl State {
         let is_waiting = |pending: &mut Pending| pending.stage != Stage::Writing;
         let report = process.report.take_if(is_waiting);
         let writing = process.report.as_ref().map(|pending| pending.taken_as);
+        let under_way = report.as_ref().map(|pending| pending.taken_as);
         let earlier = Earlier {
             label: process.label(),
             recency_ns: process.recency_ns,
@@ -100,6 +103,7 @@ impl State {
             anr_ns: process.anr_ns,
             pending: report.into_iter().chain(process.next.take()).collect(),
             writing,
+            under_way,
         };
         self.forget_if_over(connection);
         earlier
@@ -122,8 +126,10 @@ impl State {
         let is_being_written = taken_as != 0 && earlier.writing == Some(taken_as);
         process.owed = Some(taken_as).filter(|_| is_being_written);
         let mut is_known = is_being_written;
+        // Nobody has told it to take rings for a report that comes after that one, whatever it says.
+        let is_under_way = taken_as != 0 && earlier.under_way == Some(taken_as);
         let mut pending = earlier.pending.into_iter().map(|mut pending| {
-            let is_taken = taken_as != 0 && pending.taken_as == taken_as;
+            let is_taken = is_under_way && pending.taken_as == taken_as;
             is_known |= is_taken;
             pending.stage = match is_taken {
                 true => Stage::Ready,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use hindsight_trace_format::protocol::{FromService, Hello};
+use hindsight_trace_format::protocol::{FromService, Hello, TriggerSeverity};
 
 use super::support::*;
 use crate::engine::{Action, Event, Facts, Peer};
@@ -165,6 +165,43 @@ fn a_process_that_held_more_rings_comes_back_after_a_restart_and_gives_them_back
     assert_eq!(bench.rings(1), (1, 1));
     // The budget holds also then.
     refusal(&bench.join(3, held(100)));
+}
+
+#[test]
+fn a_process_that_says_it_took_rings_for_its_next_report_is_not_believed() {
+    let mut bench = Bench::of("");
+    bench.join(1, hello("com.example.notes"));
+    assert_eq!(bench.said(1, slow()), [take(1, 1)]);
+    // It crashes while rings are taken: that is a second report.
+    bench.said(1, trigger("uncaught-exception", TriggerSeverity::Fatal));
+    bench.handle(Event::Lost { connection: 1 });
+    let peer = Peer {
+        pid: 101,
+        uid: 10_001,
+    };
+    let mut back = |connection, taken| {
+        bench.handle(Event::Joined {
+            connection,
+            peer,
+            hello: Hello {
+                held: 2,
+                taken,
+                ..hello("com.example.notes")
+            },
+        })
+    };
+    // Nobody has told it to take rings for the second one: it gets them back before others are taken.
+    let actions = back(2, 2);
+    let takes = actions.iter().filter(|action| {
+        let told = [release(2, 2), take(2, 1)];
+        told.contains(action)
+    });
+    let takes: Vec<_> = takes.cloned().collect();
+    assert_eq!(takes, [release(2, 2), take(2, 1)], "{actions:?}");
+    assert!(writes(&actions).is_empty());
+    // The first one it has taken.
+    let actions = back(3, 1);
+    assert_eq!(writes(&actions).len(), 1, "{actions:?}");
 }
 
 #[test]
