@@ -6,7 +6,7 @@ use hindsight_trace_format::shared::{Crash, CrashKind};
 
 use super::action::Action;
 use super::event::Connection;
-use super::process::{Link, Process, Stage, Symptom};
+use super::process::{Link, Pending, Process, Stage, Symptom};
 use super::state::{Outcome, State};
 use crate::policy::Killed;
 
@@ -182,8 +182,8 @@ impl State {
             return;
         };
         let under_way = process.report.as_ref();
-        let has_other =
-            under_way.is_some_and(|pending| pending.reads_all) || process.next.is_some();
+        let has_all = |pending: &Pending| pending.reads_all && !pending.is_of_peer();
+        let has_other = under_way.is_some_and(has_all) || process.next.is_some();
         let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
         // The user may have closed it in the dialog that says that it does not respond.
         let has_crashed = [process.crashed_ns, process.anr_ns]
@@ -200,7 +200,19 @@ impl State {
             tid: 0,
             at_boottime_ns: now_ns,
         };
-        self.admit(connection, symptom, Stage::Ready);
+        match self.unread_of_peer(connection) {
+            Some(pending) => pending.symptom = symptom,
+            None => {
+                self.admit(connection, symptom, Stage::Ready);
+            }
+        }
+    }
+
+    /// The report of all rings that the process has only because another one waited for it, and that is not read yet.
+    fn unread_of_peer(&mut self, connection: Connection) -> Option<&mut Pending> {
+        let pending = self.processes.get_mut(&connection)?.report.as_mut()?;
+        let is_unread = pending.reads_all && pending.stage != Stage::Writing;
+        (is_unread && pending.is_of_peer()).then_some(pending)
     }
 
     /// What is known: who killed it is not.

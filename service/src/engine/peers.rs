@@ -55,28 +55,33 @@ impl State {
             return;
         };
         let uid = first.peer.uid;
-        let (mut seen, mut peers) = (vec![connection], 0);
+        let (mut seen, mut apps, mut peers) = (vec![connection], Vec::new(), 0);
         let mut waiting = VecDeque::from([first.peer]);
         while let Some(waiter) = waiting.pop_front() {
             for service in self.served_for(waiter, uid, all) {
                 if peers >= self.policy.reports.peers {
                     return;
                 }
-                if seen.contains(&service.connection) {
+                let server = service.connection;
+                let of_server = self.processes.get(&server).map(|p| p.peer.uid);
+                let is_in = of_server.is_some_and(|other| apps.contains(&other));
+                if seen.contains(&server) || is_in {
                     continue;
                 }
-                seen.push(service.connection);
+                seen.push(server);
                 let peer = self.begin_peer(report, severity, waiter, &service);
                 if let Some(peer) = peer {
                     peers += 1;
                     waiting.push_back(peer);
+                    // What it notes may be anything: no other app takes more than one place.
+                    apps.extend(Some(peer.uid).filter(|other| !is_system(*other) && *other != uid));
                 }
             }
         }
     }
 
-    /// The services for this process that are of interest: those of the system first, then the longest. `uid` is the one of the
-    /// group's first process.
+    /// The services for this process that are of interest: those of the system first, then those of the app itself, then the
+    /// longest. `uid` is the one of the group's first process.
     fn served_for(&self, waiter: Peer, uid: u32, all: &[Service]) -> Vec<Service> {
         let mut found: Vec<_> = all
             .iter()
@@ -85,7 +90,12 @@ impl State {
                 let is_for = (served.pid, served.uid) == (waiter.pid, waiter.uid);
                 let took = waited_ns(served, self.now_ns()).filter(|_| is_for)?;
                 let server = self.processes.get(&service.connection)?.peer;
-                let key = (!is_system(server.uid), Reverse(took), service.connection);
+                let rank = match server.uid {
+                    other if is_system(other) => 0,
+                    other if other == uid => 1,
+                    _ => 2,
+                };
+                let key = (rank, Reverse(took), service.connection);
                 may_join(uid, server.uid).then_some((key, *service))
             })
             .collect();

@@ -222,6 +222,48 @@ fn what_a_peer_finds_itself_says_more() {
 }
 
 #[test]
+fn a_peer_that_is_killed_meanwhile_leaves_a_report_of_its_end() {
+    for (is_seen, detector) in [(true, "killed"), (false, "waited-for")] {
+        let mut bench = bench("", 2);
+        bench.foreground(2, is_seen);
+        bench.answer_all();
+        triggered(&mut bench);
+        let services = vec![serving(&bench, 2, 1, 10_001, SECOND)];
+        assert_eq!(answer(&mut bench, services), [take(2, 2)]);
+        let actions = bench.handle(ended(2));
+        let found = group(&actions);
+        assert_eq!((found.len(), found[0].2.as_str()), (1, detector));
+        assert_eq!((found[0].0, found[0].1), (2, 1), "one report, of the group");
+    }
+}
+
+#[test]
+fn an_app_takes_one_place_of_a_group() {
+    // What a process notes may be anything: as if it had served since the boot.
+    let mut bench = bench("[reports]\npeers = 3", 3);
+    for connection in 4..=6 {
+        bench.join_as(connection, 10_666, hello("com.example.hostile"));
+    }
+    // Another process of the app that waits.
+    bench.join_as(7, 10_001, hello("com.example.notes"));
+    triggered(&mut bench);
+    let mut services: Vec<Service> = (4..=6)
+        .map(|server| serving(&bench, server, 1, 10_001, bench.now_ns))
+        .collect();
+    services.extend((2..=3).map(|server| serving(&bench, server, 1, 10_001, SECOND)));
+    services.push(serving(&bench, 7, 1, 10_001, SECOND));
+    // Nor by those that say they serve its processes.
+    services.push(serving(&bench, 5, 4, 10_666, bench.now_ns));
+    let mut taken: Vec<u64> = Vec::new();
+    for action in answer(&mut bench, services) {
+        if let Action::Send { connection, .. } = action {
+            taken.push(connection);
+        }
+    }
+    assert_eq!(taken, [7, 4, 2], "the app itself first, then one of each");
+}
+
+#[test]
 fn a_report_that_is_over_or_another_ones_has_no_peers() {
     let mut bench = bench("", 3);
     triggered(&mut bench);
