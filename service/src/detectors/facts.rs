@@ -78,7 +78,7 @@ pub(super) fn rates(before: &Facts, now: &Facts, ns: u64) -> Vec<(Connection, Ra
             process.counters[at].saturating_sub(then.counters[at]) as f64 / seconds
         };
         let ms = |counter| grown(counter) / 1e6;
-        values.extend([
+        let of_process = [
             (Metric::Frames, grown(Counter::Frames)),
             (Metric::LateFrames, grown(Counter::LateFrames)),
             (Metric::Messages, ms(Counter::MessageNs)),
@@ -86,8 +86,14 @@ pub(super) fn rates(before: &Facts, now: &Facts, ns: u64) -> Vec<(Connection, Ra
             (Metric::BinderWait, ms(Counter::BinderNs)),
             (Metric::GcStopped, ms(Counter::GcNs)),
             (Metric::Collections, grown(Counter::Collections)),
-            (Metric::Allocated, grown(Counter::AllocatedBytes) / 1024.0),
-        ]);
+        ];
+        if keeps_counters(process) {
+            values.extend(of_process);
+        }
+        if process.counters[Counter::AllocatedBytes as usize] != 0 {
+            let kib = grown(Counter::AllocatedBytes) / 1024.0;
+            values.insert(Metric::Allocated, kib);
+        }
         let by_system = |facts: &Facts| facts.system.run_delay_ns.get(&process.pid).copied();
         let by_system = by_system(before).zip(by_system(now));
         if let Some((then, now)) = own_run_delays(then, process).or(by_system) {
@@ -98,6 +104,13 @@ pub(super) fn rates(before: &Facts, now: &Facts, ns: u64) -> Vec<(Connection, Ra
         (connection, Rates { values, is_active })
     })
     .collect()
+}
+
+/// Whether the process counts what detectors need. One that follows no rules does not, so that nothing is known of it; memory is
+/// counted with the thread's other resources.
+fn keeps_counters(process: &ProcessFacts) -> bool {
+    let mut counters = process.counters.iter().enumerate();
+    counters.any(|(at, counter)| at != Counter::AllocatedBytes as usize && *counter != 0)
 }
 
 /// What the process itself has read of its main thread's delay, at both looks, ns. The service may not look for it everywhere.
