@@ -135,6 +135,39 @@ fn a_lost_revision_is_that_of_the_policy_in_force_or_nothing_is_taken() {
 }
 
 #[test]
+fn a_device_whose_older_service_knew_no_signatures_takes_signed_policies_after_its_update() {
+    for age_is_damaged in [false, true] {
+        let (mut service, _keys) = start(&[]);
+        service.kill();
+        // As the service before wrote it: no revision, and an age without the last line.
+        fs::remove_file(state(&service, "revision")).unwrap();
+        let age = fs::read_to_string(state(&service, "age")).unwrap();
+        let text = age.split("# end of ").next().unwrap();
+        let old = text.replace("keeps_revision = true\n", "");
+        assert_ne!(old, text);
+        let hash = old.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let length = old.len() + usize::from(age_is_damaged);
+        let old = format!("{old}# end of {length} bytes, {hash:016x}\n");
+        fs::write(state(&service, "age"), old).unwrap();
+        service.start_again();
+        let answer = load(&service, &signed(5));
+        // Of a damaged file nobody knows what wrote it.
+        let is_taken = !age_is_damaged;
+        assert_eq!(answer == "ok", is_taken, "{answer}");
+        restart(&mut service);
+        assert_eq!(is_on(&service), !is_taken);
+        let answer = load(&service, &signed(4));
+        let why = [
+            "has lost the revision",
+            "a policy of revision 5 was in force",
+        ];
+        assert!(answer.contains(why[usize::from(is_taken)]), "{answer}");
+    }
+}
+
+#[test]
 fn the_roms_own_newer_policy_replaces_an_older_signed_one() {
     let (mut service, _keys) = start(&[]);
     assert_eq!(load(&service, &signed(5)), "ok");

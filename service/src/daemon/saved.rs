@@ -35,18 +35,15 @@ pub fn read_accepted(store: &mut Store, trust: &Trust) -> Accepted {
             Err(_) => "it is no number".to_owned(),
         },
         // Before the store counts as used: from then on a missing revision is a lost one.
-        State::Missing if !store.was_used() => return keep(store, 0),
+        State::Missing if !store.was_used() || store.knew_no_signatures() => {
+            return keep(store, saved_by(store, trust).unwrap_or(0));
+        }
         State::Missing => "it is missing".to_owned(),
         State::Damaged(why) => why,
     };
     let what = format!("the highest revision of a signed policy: {problem}");
-    let saved = match store.load_state(POLICY) {
-        State::Found(text) => trust.read(&text).ok(),
-        _ => None,
-    };
-    match saved.filter(|saved| saved.key.is_some()) {
-        Some(saved) => {
-            let revision = saved.policy.revision;
+    match saved_by(store, trust) {
+        Some(revision) => {
             store.note(format!(
                 "{what}; it is {revision}, as the policy that was loaded last has it"
             ));
@@ -60,6 +57,15 @@ pub fn read_accepted(store: &mut Store, trust: &Trust) -> Accepted {
         }
         None => Accepted::Lost,
     }
+}
+
+/// The revision of the signed policy that was loaded last.
+fn saved_by(store: &Store, trust: &Trust) -> Option<u64> {
+    let State::Found(text) = store.load_state(POLICY) else {
+        return None;
+    };
+    let saved = trust.read(&text).ok()?;
+    saved.key.map(|_| saved.policy.revision)
 }
 
 fn keep(store: &mut Store, revision: u64) -> Accepted {

@@ -21,6 +21,9 @@ pub(super) struct AgeClock {
     boot_id: String,
     boottime_s: u64,
     realtime_s: u64,
+    /// Written by a service that keeps the revision of signed policies. Older ones have taken none.
+    #[serde(default)]
+    pub(super) keeps_revision: bool,
 }
 
 impl AgeClock {
@@ -48,16 +51,18 @@ impl AgeClock {
         };
         self.elapsed_s = self.elapsed_s.saturating_add(passed).max(known_s);
         boot_id.clone_into(&mut self.boot_id);
+        self.keeps_revision = true;
         (self.boottime_s, self.realtime_s) = (boottime_s, realtime_s);
     }
 
     pub(super) fn to_toml(&self) -> String {
         format!(
-            "elapsed_s = {}\nboot_id = {}\nboottime_s = {}\nrealtime_s = {}\n",
+            "elapsed_s = {}\nboot_id = {}\nboottime_s = {}\nrealtime_s = {}\nkeeps_revision = {}\n",
             self.elapsed_s,
             crate::text::quoted(&self.boot_id),
             self.boottime_s,
-            self.realtime_s
+            self.realtime_s,
+            self.keeps_revision
         )
     }
 }

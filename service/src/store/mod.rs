@@ -66,6 +66,7 @@ pub struct Store {
     first: Report,
     is_new: bool,
     was_used_in_this_boot: bool,
+    is_older: bool,
     log: Vec<String>,
 }
 
@@ -99,6 +100,7 @@ impl Store {
             first: 1,
             is_new: false,
             was_used_in_this_boot: false,
+            is_older: false,
             log: Vec::new(),
         };
         store.scan().map_err(failed)?;
@@ -264,6 +266,11 @@ impl Store {
         !self.is_new
     }
 
+    /// The service that used the folder last was an older one, which knew no signed policies. False if that is not known.
+    pub fn knew_no_signatures(&self) -> bool {
+        self.is_older
+    }
+
     /// A service has used the folder since the device was started.
     pub fn was_used_in_this_boot(&self) -> bool {
         self.was_used_in_this_boot
@@ -374,6 +381,7 @@ impl Store {
             State::Found(text) => match toml::from_str(&text) {
                 Ok(clock) => {
                     self.clock = clock;
+                    self.is_older = !self.clock.keeps_revision;
                     return;
                 }
                 Err(e) => e.to_string(),
