@@ -18,6 +18,8 @@ use super::state::{Outcome, State};
 pub(super) const WAITED_FOR: &str = "waited-for";
 /// A transaction that ended earlier has nothing to do with what is found now, ns.
 const RECENT_NS: u64 = 10_000_000_000;
+/// Nobody has waited for longer: it is made up, or its end was not noted, as when recording was switched off meanwhile; ns.
+const LONGEST_NS: u64 = 600_000_000_000;
 /// User ids of one Android user, and the first of apps among them.
 const PER_USER: u32 = 100_000;
 const FIRST_APP: u32 = 10_000;
@@ -37,7 +39,8 @@ fn waited_ns(served: &Served, now_ns: u64) -> Option<u64> {
     let ended_ns = served.ended_ns.unwrap_or(now_ns).min(now_ns);
     let took = ended_ns.saturating_sub(served.began_ns);
     let is_recent = now_ns.saturating_sub(ended_ns) <= RECENT_NS;
-    (took >= LONG_SERVING_NS && is_recent).then_some(took)
+    let is_plausible = (LONG_SERVING_NS..=LONGEST_NS).contains(&took);
+    (is_plausible && is_recent).then_some(took)
 }
 
 impl State {

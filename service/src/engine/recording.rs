@@ -115,6 +115,7 @@ impl State {
             .map(|(connection, p)| (*connection, p.label(), p.recording, p.may_hold != 0))
             .collect();
         let mut reports = Vec::new();
+        let first = self.limiter.next_report();
         for (connection, label, said, has_rings) in found {
             if said.level == Level::None {
                 let why = format!("nothing is recorded of it: {NO_LEVEL}");
@@ -135,7 +136,7 @@ impl State {
             "no process of \"{}\" was recorded: is it installed, started with tracing, and connected? The status lists all that are",
             text::line(&recording.package)
         );
-        self.group_requested(&reports);
+        self.group_requested(&reports, first);
         let answer = self.replies.close(recording.reply, nothing);
         self.actions.extend(answer);
         reports

@@ -58,24 +58,20 @@ impl State {
                 text::line(process)
             ));
         }
+        let first = self.limiter.next_report();
         let reports = allowed
             .into_iter()
             .map(|connection| self.asked_of(connection, REQUESTED, reason));
         let reports: Vec<Report> = reports.collect();
-        self.group_requested(&reports);
+        self.group_requested(&reports, first);
         Ok(reports)
     }
 
-    /// Reports of one request are a group, but not those that were under way for another reason.
-    pub(super) fn group_requested(&mut self, reports: &[Report]) {
-        let all = self.processes.values().filter_map(|p| p.report.as_ref());
-        let begun = all.filter(|pending| {
-            pending.symptom.severity == TriggerSeverity::Requested
-                && pending.group == pending.report
-                && !matches!(pending.stage, Stage::Ready | Stage::Writing)
-                && reports.contains(&pending.report)
-        });
-        let begun: Vec<Report> = begun.map(|pending| pending.report).collect();
+    /// Reports of one request are a group, but not those that were under way for another reason: they have numbers below `next`,
+    /// the next number before the request.
+    pub(super) fn group_requested(&mut self, reports: &[Report], next: Report) {
+        let begun = reports.iter().copied().filter(|report| *report >= next);
+        let begun: Vec<Report> = begun.collect();
         if let Some(first) = begun.iter().min() {
             self.set_group(&begun, *first);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Joint reports.
 
-use hindsight_trace_format::protocol::{Hello, TriggerSeverity};
+use hindsight_trace_format::protocol::{FromProcess, Hello, TriggerSeverity};
 use hindsight_trace_format::shared::{Served, LONG_SERVING_NS};
 
 use super::support::*;
@@ -127,6 +127,14 @@ fn waits_of_long_ago_do_not_count() {
         let takes = answer(&mut bench, vec![service]);
         assert_eq!(takes == [take(2, 2)], is_peer, "{ended_s} s");
     }
+    // An end that was not noted, or nothing that ever began.
+    for (took_s, is_peer) in [(600, true), (601, false)] {
+        let mut bench = bench("", 2);
+        triggered(&mut bench);
+        let service = serving(&bench, 2, 1, 10_001, took_s * SECOND);
+        let takes = answer(&mut bench, vec![service]);
+        assert_eq!(takes == [take(2, 2)], is_peer, "{took_s} s");
+    }
     // What a process says may be anything.
     for (began_ns, ended_ns) in [(u64::MAX, None), (u64::MAX, Some(1)), (0, Some(1))] {
         let mut bench = bench("", 2);
@@ -239,7 +247,7 @@ fn a_peer_that_is_killed_meanwhile_leaves_a_report_of_its_end() {
 
 #[test]
 fn an_app_takes_one_place_of_a_group() {
-    // What a process notes may be anything: as if it had served since the boot.
+    // What a process notes may be anything: as if it had served for the longest time.
     let mut bench = bench("[reports]\npeers = 3", 3);
     for connection in 4..=6 {
         bench.join_as(connection, 10_666, hello("com.example.hostile"));
@@ -248,12 +256,12 @@ fn an_app_takes_one_place_of_a_group() {
     bench.join_as(7, 10_001, hello("com.example.notes"));
     triggered(&mut bench);
     let mut services: Vec<Service> = (4..=6)
-        .map(|server| serving(&bench, server, 1, 10_001, bench.now_ns))
+        .map(|server| serving(&bench, server, 1, 10_001, 600 * SECOND))
         .collect();
     services.extend((2..=3).map(|server| serving(&bench, server, 1, 10_001, SECOND)));
     services.push(serving(&bench, 7, 1, 10_001, SECOND));
     // Nor by those that say they serve its processes.
-    services.push(serving(&bench, 5, 4, 10_666, bench.now_ns));
+    services.push(serving(&bench, 5, 4, 10_666, 600 * SECOND));
     let mut taken: Vec<u64> = Vec::new();
     for action in answer(&mut bench, services) {
         if let Action::Send { connection, .. } = action {
@@ -282,23 +290,36 @@ fn a_report_that_is_over_or_another_ones_has_no_peers() {
 
 #[test]
 fn reports_of_one_request_are_a_group() {
+    for severity in [TriggerSeverity::Slow, TriggerSeverity::Requested] {
+        one_request_after(trigger("program", severity));
+    }
+}
+
+/// One of the processes has a report under way for another reason.
+fn one_request_after(trigger: FromProcess) {
     let mut bench = bench("", 3);
-    bench.said(1, slow());
+    bench.said(1, trigger);
     let what = Asked::Report {
         process: "com.example.notes".into(),
         reason: "why".into(),
     };
     bench.handle(Event::Asked { reply: 1, what });
     let mut groups = Vec::new();
+    let mut writing = None;
     for connection in 1..=3 {
-        bench.taken(connection, connection);
+        let actions = bench.taken(connection, connection);
+        writing = group(&actions).pop().or(writing);
+        groups.extend(group(&actions));
     }
     // They are written one after the other.
-    for report in 1..=3 {
-        groups.extend(group(&bench.handle(kept(report))));
+    while let Some((report, ..)) = writing {
+        let actions = bench.handle(kept(report));
+        writing = group(&actions).pop();
+        groups.extend(writing.clone());
     }
+    groups.sort_unstable();
     let groups: Vec<(u64, u64)> = groups.iter().map(|g| (g.0, g.1)).collect();
-    assert_eq!(groups, [(2, 2), (3, 2)]);
+    assert_eq!(groups, [(1, 1), (2, 2), (3, 2)]);
 }
 
 #[test]
