@@ -150,10 +150,8 @@ struct Looked {
 fn look(reader: &Reader<'_>, tid: Tid, within: (u64, u64)) -> Looked {
     let mut longest: Option<Wait> = None;
     let mut meanwhile = Meanwhile::new(within);
-    each_ring(reader, |ring, open| {
-        if ring.header.tid as Tid != tid {
-            return;
-        }
+    let is_it = |of: u32| Tid::from(of) == tid;
+    each_ring(reader, is_it, |ring, open| {
         let mut waits = Waits::default();
         let mut keep = |wait: Wait| {
             let least = longest.map_or(0, |best| best.within(within));

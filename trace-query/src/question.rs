@@ -315,26 +315,30 @@ impl Answer {
         let mut counter = Counter::new(signatures, symbols.as_ref());
         // The thread that the trace is about before all others, then the longest.
         let mut best = ((0, 0), 0, Vec::new());
-        let left_out = each_ring(&reader, |ring, open| {
-            if ring.header.mode != RingMode::Calls {
-                return;
-            }
-            counter.threads.rings += 1;
-            let (oldest, end) = walk(ring, open, |step| match step {
-                Step::Enter { method, at } => counter.enter(method, at),
-                Step::Exit { frames, at } => counter.exit(frames, at),
-                Step::Outside { methods, at } => counter.outside(methods, at),
-                Step::Other { .. } => {}
-            });
-            let chain = counter.end(end);
-            let span_ns = to_ns(end.saturating_sub(oldest));
-            let threads = &mut counter.threads;
-            threads.span_ns = threads.span_ns.saturating_add(span_ns);
-            let rank = (importance(ring.header.tid), time(chain.first()));
-            if rank > best.0 {
-                best = (rank, ring.header.tid, chain);
-            }
-        });
+        let left_out = each_ring(
+            &reader,
+            |_| true,
+            |ring, open| {
+                if ring.header.mode != RingMode::Calls {
+                    return;
+                }
+                counter.threads.rings += 1;
+                let (oldest, end) = walk(ring, open, |step| match step {
+                    Step::Enter { method, at } => counter.enter(method, at),
+                    Step::Exit { frames, at } => counter.exit(frames, at),
+                    Step::Outside { methods, at } => counter.outside(methods, at),
+                    Step::Other { .. } => {}
+                });
+                let chain = counter.end(end);
+                let span_ns = to_ns(end.saturating_sub(oldest));
+                let threads = &mut counter.threads;
+                threads.span_ns = threads.span_ns.saturating_add(span_ns);
+                let rank = (importance(ring.header.tid), time(chain.first()));
+                if rank > best.0 {
+                    best = (rank, ring.header.tid, chain);
+                }
+            },
+        );
         counter.threads.left_out = left_out;
         let chain = explained(best.2);
         let last = chain

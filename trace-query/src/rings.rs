@@ -12,14 +12,27 @@ fn is_small(section: &[u8]) -> bool {
     log2.is_some_and(|b| u32::from_le_bytes(*b) <= MAX_RING_LOG2_BYTES)
 }
 
-/// Passes the rings that can be read, one at a time, with the open calls that were noted, and returns how many are damaged or too large.
+/// The thread of a ring, from its header.
+fn tid(section: &[u8]) -> Option<u32> {
+    let tid = section.get(4..8).and_then(|b| b.first_chunk::<4>());
+    tid.map(|b| u32::from_le_bytes(*b))
+}
+
+/// Passes the rings of these threads that can be read, one at a time, with the open calls that were noted, and returns how many are
+/// damaged or too large. Rings of other threads are not inflated.
 pub(crate) fn each_ring(
     reader: &Reader<'_>,
+    is_wanted: impl Fn(u32) -> bool,
     mut read: impl FnMut(&Ring<'_>, Option<&OpenCalls>),
 ) -> u32 {
     let mut left_out = 0;
     for index in reader.ring_indices() {
         let section = reader.section(SectionKind::Ring, index);
+        if let Ok(Some(section)) = section {
+            if !tid(section).is_none_or(&is_wanted) {
+                continue;
+            }
+        }
         let ring = match section {
             Ok(Some(section)) if is_small(section) => reader.ring(index),
             _ => Ok(None),
@@ -33,4 +46,29 @@ pub(crate) fn each_ring(
         }
     }
     left_out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hindsight_testkit::Script;
+
+    #[test]
+    fn only_rings_of_the_threads_that_are_wanted_are_passed() {
+        let mut script = Script::new("com.example");
+        let run = script.method("com.example.Work.run", "()V");
+        for tid in [7, 8, 9] {
+            let thread = script.thread(tid, "work");
+            script.at(thread, 0).call(run, 1000);
+        }
+        let bytes = script.encode();
+        let reader = Reader::new(&bytes).unwrap();
+        let passed = |is_wanted: fn(u32) -> bool| {
+            let mut tids = Vec::new();
+            let left_out = each_ring(&reader, is_wanted, |ring, _| tids.push(ring.header.tid));
+            (tids, left_out)
+        };
+        assert_eq!(passed(|_| true), (vec![7, 8, 9], 0));
+        assert_eq!(passed(|tid| tid == 8), (vec![8], 0));
+    }
 }
