@@ -106,7 +106,7 @@ impl State {
         found.into_iter().map(|(_, service)| service).collect()
     }
 
-    /// Begins the report of a process that another one waited for, if it is allowed and there is a place in the queue; it is in
+    /// Begins the report of a process that another one waited for, if it is allowed and half of the queue is free; it is in
     /// the group of that report, and no limit counts it. Returns the process.
     fn begin_peer(
         &mut self,
@@ -125,7 +125,8 @@ impl State {
             Some(Outcome::NotAllowed)
         } else if self.pressure == Pressure::Full {
             Some(Outcome::Pressure)
-        } else if self.queued() >= self.policy.reports.queue as usize {
+        } else if self.queued() >= self.policy.reports.queue.div_ceil(2) as usize {
+            // The other half is for what happens to processes themselves: when all is slow, there are most peers.
             Some(Outcome::QueueFull)
         } else {
             None

@@ -246,6 +246,18 @@ fn a_peer_that_is_killed_meanwhile_leaves_a_report_of_its_end() {
 }
 
 #[test]
+fn peers_leave_half_of_the_queue_to_what_happens_to_processes_themselves() {
+    let mut bench = bench("[reports]\nqueue = 6", 5);
+    triggered(&mut bench);
+    let services = (2..=4).map(|server| serving(&bench, server, 1, 10_001, SECOND));
+    let services = services.collect();
+    assert_eq!(answer(&mut bench, services), [take(2, 2), take(3, 3)]);
+    let outcomes = bench.engine.status().reports;
+    assert_eq!(outcomes.get(&Outcome::QueueFull), Some(&1));
+    assert_eq!(bench.said(5, slow()), [take(5, 4)]);
+}
+
+#[test]
 fn an_app_takes_one_place_of_a_group() {
     // What a process notes may be anything: as if it had served for the longest time.
     let mut bench = bench("[reports]\npeers = 3", 3);
