@@ -33,6 +33,11 @@ impl Looking {
         self.looks
     }
 
+    /// The device has slept.
+    pub(super) fn slept(&mut self) {
+        self.detectors.nothing_seen();
+    }
+
     /// A process said something.
     pub(super) fn woken(&mut self, now_ns: u64) {
         self.pace.woken(now_ns);

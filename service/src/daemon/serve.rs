@@ -84,6 +84,7 @@ impl<D: Decide> Daemon<D> {
         if more_ns >= LEAST_NS {
             self.slept_ns = slept_ns;
             self.dispatcher.slept(more_ns);
+            self.looking.slept();
         }
     }
 

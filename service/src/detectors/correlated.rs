@@ -53,6 +53,13 @@ impl Correlating {
         fired
     }
 
+    /// Nobody knows whether any condition is still met.
+    pub(super) fn interrupt(&mut self) {
+        for state in self.0.values_mut() {
+            state.since.fill(None);
+        }
+    }
+
     /// Forgets processes that are not seen any more.
     pub(super) fn forget_all_but<T>(&mut self, seen: &BTreeMap<Connection, T>) {
         self.0

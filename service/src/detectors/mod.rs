@@ -53,9 +53,13 @@ impl ServiceDetectors {
         rules.needs_facts(has_temperature)
     }
 
-    /// The user sees no traced process any more.
+    /// The user sees no traced process any more, or the device has slept: nobody knows what was meanwhile, so that nothing has lasted
+    /// since a look before it.
     pub fn nothing_seen(&mut self) {
         self.last = None;
+        self.thermal.interrupt();
+        self.correlating.interrupt();
+        self.outliers.values_mut().for_each(Outliers::interrupt);
     }
 
     /// Looks at the facts at this time (`CLOCK_BOOTTIME`, ns). Returns what was found, by process, and whether any process has done

@@ -40,6 +40,13 @@ pub(super) struct Outliers {
 }
 
 impl Outliers {
+    /// The values that come next do not follow those before.
+    pub(super) fn interrupt(&mut self) {
+        for history in self.histories.values_mut() {
+            history.row = 0;
+        }
+    }
+
     /// Looks at the metrics of the last second. Returns the reason for a report, if there is one. Seconds in which the process did
     /// nothing do not count.
     pub(super) fn look(&mut self, rule: &Rule, now_ns: u64, rates: &Rates) -> Option<String> {

@@ -112,6 +112,39 @@ fn a_correlated_rule_needs_all_its_metrics_for_their_time() {
     assert_eq!(seconds(&memory_jank(&[(300, 9); 12])), [2, 7, 12]);
 }
 
+#[test]
+fn what_nobody_looked_at_has_not_lasted() {
+    // Both rules want 3 s, and there are looks at 2 s, and at 2 s an hour later.
+    let rules = rules(
+        "[detectors.thermal]\ncelsius = 60\nfor-seconds = 3\n[[detectors.correlated]]\nname = \"x\"\n\
+        all = [{ metric = \"late-frames\", over = 5, for-seconds = 3 }]\n[detectors.outlier]\nenabled = true\nscore = 8\n\
+        for-seconds = 3\nwarm-up-seconds = 10",
+    );
+    for is_interrupted in [false, true] {
+        let mut detectors = ServiceDetectors::default();
+        let mut late = 1;
+        let mut names = Vec::new();
+        for at in (90..=103).chain([3703, 3704, 3705]) {
+            if at == 3703 && is_interrupted {
+                detectors.nothing_seen();
+            }
+            // At first it is cool, and few frames are late.
+            let is_bad = at >= 102;
+            late += if is_bad { 100_000 } else { 1 };
+            let celsius = if is_bad { 65 } else { 40 };
+            let facts = facts(celsius, 0, &[(Counter::LateFrames, late)]);
+            let (found, _) = detectors.look(&rules, at * S, facts);
+            names.extend(found.into_iter().map(|(_, finding)| finding.detector));
+        }
+        names.sort_unstable();
+        names.dedup();
+        match is_interrupted {
+            true => assert_eq!(names, [""; 0]),
+            false => assert_eq!(names, ["correlated-x", "outlier", "thermal"]),
+        }
+    }
+}
+
 /// Time in messages of each second, ms.
 fn outliers(of: &[u64]) -> Vec<u64> {
     let rules = rules(

@@ -15,6 +15,11 @@ pub(super) struct Thermal {
 }
 
 impl Thermal {
+    /// Nobody knows whether it is still hot.
+    pub(super) fn interrupt(&mut self) {
+        self.since = None;
+    }
+
     /// The reason for a report, if there is one. Without a temperature there is none.
     pub(super) fn look(
         &mut self,
