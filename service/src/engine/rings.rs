@@ -221,7 +221,11 @@ impl State {
             self.disconnect(connection, "it claims to use more rings than it may");
             return;
         }
-        process.unanswered = process.unanswered.saturating_sub(1);
+        if process.unanswered == 0 {
+            // It has answered all: what it says once more is the answer to none, and gives nothing back.
+            return;
+        }
+        process.unanswered -= 1;
         let most = process.granted.saturating_add(process.taken_in_all());
         if process.unanswered == 0 && rings <= most {
             process.answer_until_ns = None;

@@ -51,6 +51,23 @@ fn an_answer_counts_for_the_last_configuration_only() {
 }
 
 #[test]
+fn an_answer_that_nobody_waits_for_gives_no_ring_back() {
+    let mut bench = Bench::of("");
+    let held = Hello {
+        held: 2,
+        ..hello("com.example.notes")
+    };
+    assert_eq!(configured(&bench.join(1, held)), [(1, 1)]);
+    // It still has as many as before, and says later that it has fewer.
+    bench.held(1, 2);
+    bench.join(2, hello("com.example.maps"));
+    bench.answer_all();
+    bench.foreground(2, true);
+    assert_eq!(configured(&bench.held(1, 1)), []);
+    assert_eq!((bench.rings(1).1, bench.rings(2).1), (2, 0));
+}
+
+#[test]
 fn rings_of_a_process_count_until_its_memory_is_forgotten() {
     for lost in [false, true] {
         let mut bench = Bench::of("[memory]\ncall-rings = 1");
