@@ -252,7 +252,7 @@ fn start() -> Vec<Step> {
     let state = "pid=$(pidof hindsightd); echo $(cat /proc/$pid/attr/current) \
         $(grep -e Uid -e Groups -e CapEff /proc/$pid/status)";
     let expected = format!(
-        "{DOMAIN} Uid: {SERVICE_UID} {SERVICE_UID} {SERVICE_UID} {SERVICE_UID} Groups: 1000 \
+        "{DOMAIN} Uid: {SERVICE_UID} {SERVICE_UID} {SERVICE_UID} {SERVICE_UID} Groups: 1000 1007 \
          CapEff: 0000000000000000"
     );
     vec![
