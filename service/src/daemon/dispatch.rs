@@ -356,9 +356,15 @@ impl<D: Decide> Dispatcher<D> {
         if let FromService::Take { report } = message {
             outlet.uses(*report);
         }
-        let is_joined = |entry: &Entry| entry.stage == Stage::Joined;
-        if self.entries.get(&connection).is_some_and(is_joined) && !outlet.send(connection, message)
-        {
+        let entry = self.entries.get_mut(&connection);
+        let Some(entry) = entry.filter(|entry| entry.stage == Stage::Joined) else {
+            return;
+        };
+        // However many reports are made of it: its answers are no flood.
+        if let FromService::Take { .. } | FromService::Release { .. } = message {
+            entry.allowance.ask(&self.limits);
+        }
+        if !outlet.send(connection, message) {
             self.closed(now, connection, outlet);
         }
     }

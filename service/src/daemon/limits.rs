@@ -65,6 +65,11 @@ impl Allowance {
         }
     }
 
+    /// The process is asked for one packet more.
+    pub(super) fn ask(&mut self, limits: &Limits) {
+        self.packets = self.packets.saturating_add(1).min(limits.burst);
+    }
+
     /// Counts one packet. False: it is one too many.
     pub(super) fn take(&mut self, limits: &Limits, now: u64) -> bool {
         let each = limits.packet_ns.max(1);
@@ -80,6 +85,25 @@ impl Allowance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_that_the_service_asks_for_do_not_count() {
+        let limits = Limits {
+            burst: 2,
+            packet_ns: 10,
+            ..Limits::default()
+        };
+        let mut allowance = Allowance::new(&limits, 100);
+        assert!(allowance.take(&limits, 100));
+        for _ in 0..10 {
+            allowance.ask(&limits);
+            assert!(allowance.take(&limits, 100));
+        }
+        allowance.ask(&limits);
+        allowance.ask(&limits);
+        let taken = [100; 3].map(|now| allowance.take(&limits, now));
+        assert_eq!(taken, [true, true, false], "more than a burst");
+    }
 
     #[test]
     fn packets_are_earned_again_up_to_a_burst() {
