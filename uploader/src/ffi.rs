@@ -60,7 +60,7 @@ mod tests {
         // SAFETY: null is allowed.
         assert!(unsafe { arguments(5, null()) }.is_empty());
         // The name is no argument: the option that is not known is.
-        // SAFETY: as above.
+        // SAFETY: there are three pointers, to strings that end with a zero, or null; they live until the call returns.
         assert_eq!(unsafe { hindsight_upload_main(3, pointers.as_ptr()) }, 1);
     }
 }
