@@ -122,15 +122,15 @@ impl<'a> ControlThread<'a> {
                 Ok(Command::Shutdown) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(command) => command,
             };
-            self.guarded("a command", |control| control.execute(command));
+            self.with_rings("a command", |control| control.execute(command));
         }
         if self.session.config.snapshot_at_exit {
-            self.guarded("the last snapshot", |control| {
+            self.with_rings("the last snapshot", |control| {
                 // What becomes of it is logged.
                 let _ = control.take_snapshot("the process ends", 0, true);
             });
         }
-        self.guarded("the end of tracing", |control| {
+        self.with_rings("the end of tracing", |control| {
             if control.service.end() {
                 retention::leave_rings(control.session, &mut *control.handshake);
             }
@@ -155,7 +155,6 @@ impl<'a> ControlThread<'a> {
     /// Runs `f`; a panic in it ends tracing, but not the app: all rings are taken, and no thread gets one any more
     /// (except one that is just about to begin by itself).
     fn guarded(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
-        self.session.registry.set_in_control(true);
         if catch_unwind(AssertUnwindSafe(|| f(self))).is_err() {
             let message = format!("internal error in {what}, tracing ends; please report it");
             self.session.host.log(Severity::Error, &message);
@@ -164,6 +163,12 @@ impl<'a> ControlThread<'a> {
                 retention::stop_all(self.session, &mut *self.handshake);
             }));
         }
+    }
+
+    /// As [`guarded`](Self::guarded), and `f` may have rings that are in no table meanwhile.
+    fn with_rings(&mut self, what: &str, f: impl FnOnce(&mut Self)) {
+        self.session.registry.set_in_control(true);
+        self.guarded(what, f);
         self.session.registry.set_in_control(false);
     }
 

@@ -117,7 +117,7 @@ impl<D: Decide> Daemon<D> {
             listener: Some(listener),
             accept_again: None,
             signals: parts.signals,
-            _pressure: pressure,
+            pressure,
             level: PressureLevel::default(),
             looking: Looking::default(),
             slept_ns,

@@ -48,7 +48,7 @@ pub struct Daemon<D> {
     pub(super) accept_again: Option<u64>,
     pub(super) signals: Option<Signals>,
     /// The kernel's triggers hold as long as they are open.
-    pub(super) _pressure: Option<PressureTriggers>,
+    pub(super) pressure: Option<PressureTriggers>,
     pub(super) level: PressureLevel,
     pub(super) looking: Looking,
     /// How long the machine had slept, as far as time limits know, ns.
@@ -168,6 +168,10 @@ impl<D: Decide> Daemon<D> {
     }
 
     fn stalled(&mut self, stall: Stall) {
+        let triggers = self.pressure.as_mut();
+        if !triggers.is_some_and(|triggers| triggers.is_short(stall)) {
+            return;
+        }
         self.note_memory();
         let level = self.level.stalled(stall, self.rim.now.boottime_ns);
         if let Some(level) = level {

@@ -10,7 +10,7 @@ use crate::detectors::SystemFacts;
 use crate::engine::MemoryFacts;
 
 /// The longest file that is read, bytes.
-const MAX_BYTES: u64 = 4096;
+pub(super) const MAX_BYTES: u64 = 4096;
 /// The longest `/proc/vmstat` that is read, bytes: some 200 lines.
 const MAX_VMSTAT_BYTES: u64 = 1 << 16;
 /// The most zones of temperature that are read.
@@ -20,7 +20,7 @@ const MAX_ZONES: usize = 64;
 pub(super) fn read(root: &Path, pids: &[u32]) -> SystemFacts {
     let stalled = |what: &str| {
         let text = text(&root.join("proc/pressure").join(what))?;
-        total_us(&text)
+        total_us(&text, "some")
     };
     let run_delay = |pid: &u32| {
         let text = text(&root.join(format!("proc/{pid}/schedstat")))?;
@@ -73,10 +73,12 @@ fn average_percent(text: &str, kind: &str) -> Option<u32> {
     (0.0..=100.0).contains(&average).then_some(average as u32)
 }
 
-/// The total of the line `some`, µs.
-fn total_us(text: &str) -> Option<u64> {
-    let some = text.lines().find(|line| line.starts_with("some "))?;
-    some.rsplit_once("total=")?.1.trim().parse().ok()
+/// The total of the line of this kind, µs.
+pub(super) fn total_us(text: &str, kind: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(kind))?;
+    line.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
 /// The highest temperature of any zone, thousandths of a degree.
