@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <string>
@@ -13,6 +14,7 @@
 #endif
 #include "base/atomic.h"
 #include "base/os.h"
+#include "base/time_utils.h"
 #include "bridge_bytes.h"
 #include "hindsight/compat.h"
 #include "entrypoints/quick/quick_entrypoints_enum.h"
@@ -153,6 +155,36 @@ void ThreadExiting(Thread* self) {
 void ThreadRenamed(Thread* thread, const char* name) {
   if (running.load(std::memory_order_acquire)) {
     bridge::thread_renamed(thread->GetTid(), ToBridge(name));
+  }
+}
+
+// ART yields the processor until the thread is suspended. If another thread wants that processor, it gets it for a whole time
+// slice, some ms, and `thread`, suspended meanwhile, waits for as long, also if other processors are idle: a thread that yields
+// is not moved there, one that wakes up is.
+void AwaitSuspension(Thread* thread) {
+  if (!IsControlThread()) {
+    return;
+  }
+  // On its processor, it reaches its next suspend check within some us.
+  static constexpr uint64_t kLookingNs = 20'000;
+  // Otherwise it has to be scheduled first.
+  static constexpr uint64_t kPauseNs = 10'000;
+  static constexpr size_t kPauses = 500;
+  auto is_suspended = [thread]() { return thread->GetState() != ThreadState::kRunnable; };
+  const uint64_t start = NanoTime();
+  do {
+    if (is_suspended()) {
+      return;
+    }
+  } while (NanoTime() - start < kLookingNs);
+  // Pauses of threads in the background may take 40 ms longer than they are meant to.
+  const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  for (size_t i = 0; i < kPauses && !is_suspended(); ++i) {
+    NanoSleep(kPauseNs);
+  }
+  if (slack > 0) {
+    prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
   }
 }
 

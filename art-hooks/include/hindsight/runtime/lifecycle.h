@@ -40,6 +40,10 @@ void ThreadExiting(Thread* self);
 // `thread` has a new name. May be called by another thread.
 void ThreadRenamed(Thread* thread, const char* name);
 
+// The calling thread has asked `thread` to suspend itself, which is running all the same: it left native code at that moment.
+// Returns when it is suspended, if the calling thread is the control thread, or when ART should go on waiting.
+void AwaitSuspension(Thread* thread);
+
 // A dead class loader is about to be freed, with the methods of its classes, which are in `methods`. No class of this
 // or another dead loader is swept yet, and no dead loader is freed yet.
 void ClassLoaderUnloading(LinearAlloc* methods, ClassTable* classes)

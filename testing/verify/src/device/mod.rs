@@ -63,6 +63,9 @@ pub(crate) struct Options {
     /// without names
     #[arg(long, value_name = "N")]
     at_start: Option<u64>,
+    /// Only measure how long reports take and threads are held, and print the longest pauses with their times
+    #[arg(long)]
+    times: bool,
     /// Keep the files of the device in this folder, which must be empty or not exist
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -72,7 +75,7 @@ pub(crate) struct Options {
 const MOST_REPORTS: u64 = 5000;
 
 /// The most reports in each round in which pauses of threads are compared.
-const PAUSES: usize = 100;
+const PAUSES: usize = 200;
 
 /// Runs the script. Returns whether there is no problem.
 pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
@@ -100,6 +103,7 @@ pub(crate) fn run(options: &Options, checkout: &Path) -> Result<bool> {
         .with_context(|| format!("cannot write {}", policy.display()))?;
     match options.at_start {
         Some(kills) => at_start(&device, &policy, kills, seed),
+        None if options.times => times(&device, &policy),
         None => all(&device, &folder, policy, options, seed),
     }
 }
@@ -125,6 +129,15 @@ fn at_start(device: &Device, policy: &Path, kills: u64, seed: u64) -> Result<boo
     let after = at_start::run(device, &service, kills, CONFIGURATION, &mut dice)?;
     println!("one process has named the boot image; {after}");
     Ok(before.is_good() && after.is_good())
+}
+
+fn times(device: &Device, policy: &Path) -> Result<bool> {
+    let service = device.start_service(Some(policy))?;
+    let timing = timing::measure(device, &service, PAUSES)?;
+    timing.print_rounds();
+    let table = promises::of_times(&Some(Ok(timing)));
+    println!("{table}");
+    Ok(table.problems() == 0)
 }
 
 fn all(

@@ -73,6 +73,60 @@ fn too_many_losses(totals: &Totals) -> u64 {
     beyond(totals.reports_without_room) + beyond(totals.reports_too_early)
 }
 
+/// The part of the table about times alone.
+pub(super) fn of_times(timing: &Option<Result<Timing, String>>) -> Table {
+    let mut table = Table::default();
+    add_times(timing, &mut table);
+    table
+}
+
+/// How long reports take, and threads are held.
+fn add_times(timing: &Option<Result<Timing, String>>, table: &mut Table) {
+    let timing = match timing {
+        None => return,
+        Some(Ok(timing)) => timing,
+        Some(Err(why)) => {
+            println!("problem: times of reports were not measured: {why}");
+            let promise = "time of reports, and for how long threads are held";
+            return table.add("times", promise, "-".to_owned(), one(false));
+        }
+    };
+    let bytes: Vec<f64> = timing.file_bytes.iter().map(|b| *b as f64).collect();
+    table.add(
+            "report-time",
+            "trigger to report on disk, 32 MiB ring: at most 3 times writing and syncing the same bytes",
+            format!(
+                "{:.2} times: {:.0} ms, writing and syncing {:.0} ms; a file of {}",
+                timing.ratio(),
+                quantile(&timing.report_s, 0.5) * 1e3,
+                quantile(&timing.writing_s, 0.5) * 1e3,
+                mib(quantile(&bytes, 0.5) as u64)
+            ),
+            one(timing.ratio() <= MOST_RATIO),
+        );
+    let promise =
+        "threads held by a report: p99 at most 100 us above an untraced thread's own delay";
+    let Some(held) = timing.held() else {
+        return;
+    };
+    // First: on a noisy machine neither answer means anything.
+    let verdict = match held.excess() <= MOST_HELD_US {
+        _ if held.is_noisy() => Verdict::Skipped(format!(
+            "an untraced thread is away for {:.0} us: the machine does too much else",
+            held.untraced
+        )),
+        true => Verdict::Kept,
+        false => Verdict::Broken(1),
+    };
+    let measured = format!(
+        "p99 {:.0} us, untraced {:.0} us, in {} reports",
+        held.traced,
+        held.untraced,
+        timing.compared()
+    );
+    table.add("threads-held", promise, measured, verdict);
+}
+
 impl Findings {
     fn problems(&self, kind: Kind) -> u64 {
         self.totals.problems.get(&kind).copied().unwrap_or(0)
@@ -94,7 +148,7 @@ impl Findings {
         self.tight(&mut table);
         self.at_once(&mut table);
         self.clients(&mut table);
-        self.times(&mut table);
+        add_times(&self.timing, &mut table);
         self.costs(&mut table);
         table
     }
@@ -262,52 +316,6 @@ impl Findings {
             ),
             count(self.problems(Kind::Quiet)),
         );
-    }
-
-    fn times(&self, table: &mut Table) {
-        let timing = match &self.timing {
-            None => return,
-            Some(Ok(timing)) => timing,
-            Some(Err(why)) => {
-                println!("problem: times of reports were not measured: {why}");
-                let promise = "time of reports, and for how long threads are held";
-                return table.add("times", promise, "-".to_owned(), one(false));
-            }
-        };
-        let bytes: Vec<f64> = timing.file_bytes.iter().map(|b| *b as f64).collect();
-        table.add(
-            "report-time",
-            "trigger to report on disk, 32 MiB ring: at most 3 times writing and syncing the same bytes",
-            format!(
-                "{:.2} times: {:.0} ms, writing and syncing {:.0} ms; a file of {}",
-                timing.ratio(),
-                quantile(&timing.report_s, 0.5) * 1e3,
-                quantile(&timing.writing_s, 0.5) * 1e3,
-                mib(quantile(&bytes, 0.5) as u64)
-            ),
-            one(timing.ratio() <= MOST_RATIO),
-        );
-        let promise =
-            "threads held by a report: p99 at most 100 us above an untraced thread's own delay";
-        let Some(held) = timing.held() else {
-            return;
-        };
-        // First: on a noisy machine neither answer means anything.
-        let verdict = match held.excess() <= MOST_HELD_US {
-            _ if held.is_noisy() => Verdict::Skipped(format!(
-                "an untraced thread is away for {:.0} us: the machine does too much else",
-                held.untraced
-            )),
-            true => Verdict::Kept,
-            false => Verdict::Broken(1),
-        };
-        let measured = format!(
-            "p99 {:.0} us, untraced {:.0} us, in {} reports",
-            held.traced,
-            held.untraced,
-            timing.compared()
-        );
-        table.add("threads-held", promise, measured, verdict);
     }
 
     fn costs(&self, table: &mut Table) {

@@ -23,10 +23,13 @@ const FULL: usize = 5;
 /// An untraced thread that is away for longer than this says that nothing short can be measured here, us.
 const MOST_NOISE_US: f64 = 1_000.0;
 /// Pauses are compared in so many rounds, of which the middle one counts.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// A round on a busy machine ends after this time, but not before it has so many reports.
 const ROUND: Duration = Duration::from_secs(20);
 const FEWEST: usize = 20;
+/// What the untraced thread does meanwhile: the same, with as much new memory as a thread needs that records it, two slots. A
+/// virtual machine can take a millisecond to give a page that was not used for a while.
+const UNTRACED: &str = "spin 16";
 /// So many reports before them do not count: apps load classes for what they do for the first time.
 const WARM_UP: usize = 3;
 
@@ -49,6 +52,12 @@ pub(super) struct Timing {
 pub(super) struct Round {
     traced_ns: Vec<u64>,
     untraced_ns: Vec<u64>,
+    /// When each report began and ended, `CLOCK_MONOTONIC`, ns.
+    windows: Vec<(u64, u64)>,
+    /// The traced thread's pauses.
+    gaps: Vec<Gap>,
+    /// Pages that the traced and the untraced thread got meanwhile.
+    faults: [u64; 2],
 }
 
 /// 99th percentiles of the traced and of the untraced thread's pauses, us.
@@ -97,6 +106,29 @@ impl Timing {
         let mut all: Vec<Held> = self.rounds.iter().map(Round::held).collect();
         all.sort_by(|a, b| a.excess().total_cmp(&b.excess()));
         all.get(all.len() / 2).copied()
+    }
+
+    /// Prints each round with its longest pauses, for whoever looks for their cause.
+    pub(super) fn print_rounds(&self) {
+        for (number, round) in self.rounds.iter().enumerate() {
+            let held = round.held();
+            println!(
+                "round {number}: p99 {:.0} us, untraced {:.0} us; they got {} and {} pages",
+                held.traced, held.untraced, round.faults[0], round.faults[1]
+            );
+            for (begin, end) in &round.windows {
+                let within = round
+                    .gaps
+                    .iter()
+                    .filter(|gap| is_within(gap, (*begin, *end)));
+                let longest = within.max_by_key(|(_, length, delay)| length.saturating_sub(*delay));
+                if let Some((start, length, delay)) = longest {
+                    let after = start.saturating_sub(*begin) / 1000;
+                    let (took, length, delay) = ((end - begin) / 1000, length / 1000, delay / 1000);
+                    println!("  at {start} ns, {after} us after a report of {took} us began: {length} us, {delay} of them without a processor");
+                }
+            }
+        }
     }
 
     /// Reports during which pauses were compared.
@@ -149,11 +181,12 @@ fn compare(
 ) -> Result<Round> {
     let mut windows = Vec::new();
     traced.ask("spin")?;
-    untraced.ask("spin")?;
+    untraced.ask(UNTRACED)?;
     for _ in 0..WARM_UP {
         report(service, traced.pid())?;
         take_report(device, service, traced.pid())?;
     }
+    let before = [&*traced, &*untraced].map(|app| faults(app.pid()));
     let started = Instant::now();
     while windows.len() < FEWEST || (windows.len() < reports && started.elapsed() < ROUND) {
         let begin = monotonic_ns();
@@ -161,14 +194,16 @@ fn compare(
         windows.push((begin, monotonic_ns()));
         take_report(device, service, traced.pid())?;
     }
-    let longest = |app: &mut DeviceApp| -> Result<Vec<u64>> {
-        let gaps = gaps(&app.ask_for("gaps")?)?;
-        let all = windows.iter();
-        Ok(all.map(|window| longest(&gaps, *window)).collect())
-    };
+    let faults = [&*traced, &*untraced].map(|app| faults(app.pid()));
+    let of_traced = gaps(&traced.ask_for("gaps")?)?;
+    let of_untraced = gaps(&untraced.ask_for("gaps")?)?;
+    let all = |gaps: &[Gap]| windows.iter().map(|w| longest(gaps, *w)).collect();
     Ok(Round {
-        traced_ns: longest(traced)?,
-        untraced_ns: longest(untraced)?,
+        traced_ns: all(&of_traced),
+        untraced_ns: all(&of_untraced),
+        windows,
+        gaps: of_traced,
+        faults: [faults[0] - before[0], faults[1] - before[1]],
     })
 }
 
@@ -252,13 +287,25 @@ fn gaps(lines: &[String]) -> Result<Vec<Gap>> {
     lines.iter().map(of).collect()
 }
 
+/// Whether it is at least partly within the window.
+fn is_within((start, length, _): &Gap, window: (u64, u64)) -> bool {
+    *start < window.1 && start + length > window.0
+}
+
 /// The longest of those that are at least partly within the window, ns.
 fn longest(gaps: &[Gap], window: (u64, u64)) -> u64 {
-    let within = gaps
-        .iter()
-        .filter(|(start, length, _)| *start < window.1 && start + length > window.0);
+    let within = gaps.iter().filter(|gap| is_within(gap, window));
     let held = within.map(|(_, length, delay)| length.saturating_sub(*delay));
     held.max().unwrap_or(0)
+}
+
+/// Page faults of a process's main thread so far that needed no disk.
+fn faults(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may have spaces; the tenth field is the eighth behind it.
+    let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let count = behind.split_whitespace().nth(7);
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 fn monotonic_ns() -> u64 {
@@ -288,6 +335,7 @@ mod tests {
         let round = |traced_us: u64, untraced_us: u64| Round {
             traced_ns: vec![traced_us * 1000; 3],
             untraced_ns: vec![untraced_us * 1000; 3],
+            ..Round::default()
         };
         let rounds = vec![round(900, 20), round(70, 60), round(100, 400)];
         let timing = Timing {

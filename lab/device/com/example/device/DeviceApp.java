@@ -26,6 +26,7 @@ import java.io.InputStreamReader;
  *   <li>{@code busy}: goes on with such rounds, message after message, until the next command;
  *   <li>{@code spin}: notes its own pauses, message after message, until {@code gaps}, which prints each as
  *       {@code data START LENGTH DELAY} (ns, {@code CLOCK_MONOTONIC}; so long of it the thread waited for a processor);
+ *   <li>{@code spin BYTES}: as {@code spin}, and it uses so much new memory each time it has looked;
  *   <li>{@code tick}: does a little every 100 ms, until the next command;
  *   <li>{@code stall MILLIS}: a message that sleeps for so long;
  *   <li>{@code lock MILLIS}: a message that waits for a lock, which another thread holds for so long while it sleeps;
@@ -114,7 +115,7 @@ public final class DeviceApp implements Watchdog.Listener {
                 break;
             case "spin":
                 busy = true;
-                gaps.begin();
+                gaps.begin(command.length > 1 ? Integer.parseInt(command[1]) : 0);
                 handler.post(this::spin);
                 break;
             case "gaps":

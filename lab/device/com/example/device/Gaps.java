@@ -21,19 +21,31 @@ final class Gaps {
     private final long[] delays = new long[1 << 18];
     private final byte[] text = new byte[100];
     private FileDescriptor statistics;
+    private FreshMemory memory;
+    private int bytes;
     private int count;
+    /** The end of the pause before. */
     private long last;
     private long lastDelay;
+    /** What was read last, of one time. */
+    private long now;
+    private long delay;
 
-    void begin() {
+    /** {@code newBytes}: how much new memory it uses between two looks. */
+    void begin(int newBytes) {
+        bytes = newBytes;
+        if (bytes != 0 && memory == null) {
+            memory = new FreshMemory();
+        }
         count = 0;
         try {
             statistics = Os.open("/proc/thread-self/schedstat", OsConstants.O_RDONLY, 0);
         } catch (ErrnoException e) {
             throw new IllegalStateException(e);
         }
-        lastDelay = delay();
-        last = System.nanoTime();
+        look();
+        last = now;
+        lastDelay = delay;
     }
 
     /** Looks for so long, ns. The time between two calls of this method counts, too. */
@@ -41,20 +53,41 @@ final class Gaps {
         long end = last + nanos;
         while (last < end) {
             Work.rounds(1);
-            long now = System.nanoTime();
-            if (now - last >= SHORTEST && count < starts.length) {
-                long delay = delay();
-                starts[count] = last;
-                lengths[count] = now - last;
-                delays[count] = delay - lastDelay;
-                count++;
-                lastDelay = delay;
-                now = System.nanoTime();
+            if (bytes != 0) {
+                memory.use(bytes);
             }
-            last = now;
+            long time = System.nanoTime();
+            if (time - last >= SHORTEST) {
+                note();
+            } else {
+                last = time;
+            }
         }
-        // Of pauses that are not noted.
-        lastDelay = delay();
+        // Of pauses that are too short to be noted.
+        note();
+    }
+
+    /** The thread was away until now. */
+    private void note() {
+        look();
+        if (now - last >= SHORTEST && count < starts.length) {
+            starts[count] = last;
+            lengths[count] = now - last;
+            delays[count] = delay - lastDelay;
+            count++;
+        }
+        last = now;
+        lastDelay = delay;
+    }
+
+    /** Reads both clocks. If the thread is away in between, they are not of one time, and are read again. */
+    private void look() {
+        long before;
+        do {
+            before = System.nanoTime();
+            delay = delay();
+            now = System.nanoTime();
+        } while (now - before >= SHORTEST);
     }
 
     /** How long this thread has waited for a processor so far, ns: the second of the kernel's numbers. */
