@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "base/mutex.h"
 #include "hindsight/runtime/events.h"
+#include "hindsight/runtime/lifecycle.h"  // For Android 14's thread.cc, which has one line for both headers.
 #include "thread-current-inl.h"
 
 namespace art {
