@@ -53,8 +53,8 @@ impl System for Fake {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn pressure(&self) -> Option<PressureTriggers> {
-        None
+    fn pressure(&self) -> io::Result<PressureTriggers> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -74,8 +74,8 @@ impl System for Fake {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn pressure(&self) -> Option<PressureTriggers> {
-        None
+    fn pressure(&self) -> io::Result<PressureTriggers> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -343,6 +343,22 @@ fn one_service_uses_the_folder() {
     fs::write(&file, "").unwrap();
     let none = Store::open(&file, QUOTA, Fake::new());
     assert!(matches!(none, Err(StoreError::Folder(..))));
+}
+
+#[test]
+fn a_folder_that_others_may_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let open = |mode: u32| {
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        Store::open(folder.path(), QUOTA, Fake::new())
+    };
+    for mode in [0o777, 0o770, 0o702, 0o1777] {
+        let refused = open(mode).err().map(|e| e.to_string());
+        let why = "others may write to the folder";
+        assert!(refused.is_some_and(|e| e.contains(why)), "{mode:o}");
+    }
+    assert!(open(0o755).is_ok());
 }
 
 /// Makes the folder immutable or not, which even root cannot write to then. False: the file system cannot.

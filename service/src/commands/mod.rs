@@ -6,6 +6,7 @@
 //! | `status` | `ok`, and a line of JSON |
 //! | `reports` | `ok`, and a line of JSON for each report, oldest first |
 //! | `get ID` | `ok`, the report as JSON, and with the first byte a descriptor of its trace, to be read only |
+//! | `context ID` | `ok`, and the lines of the report's context |
 //! | `remove ID` | `ok` |
 //! | `policy PATH`, `policy -`, `policy default` | `ok`: the policy of a file, of the text after the line, or of the service's start |
 //! | `policy show` | `ok`, and the text of the policy in force |

@@ -41,7 +41,12 @@ impl<D: Decide> Daemon<D> {
         let now = system.now();
         let poll = Poll::new().map_err(no("epoll descriptor"))?;
         let timer = Timer::new().map_err(no("timer"))?;
-        let pressure = system.pressure();
+        let pressure = system.pressure().inspect_err(|e| {
+            store.note(format!(
+                "the kernel does not tell when memory becomes short (/proc/pressure/memory: {e}): no ring is taken back for it"
+            ));
+        });
+        let pressure = pressure.ok();
         let commands = parts
             .commands
             .map(|commands| Commands::new(commands, own_uid(), parts.patience, client_token));

@@ -80,8 +80,11 @@ pub trait System: Send + Sync {
         let _ = request;
         Ok(LogExcerpt::default())
     }
-    /// Tells when memory becomes short; `None`: the system cannot tell.
-    fn pressure(&self) -> Option<PressureTriggers>;
+    /// Tells when memory becomes short.
+    ///
+    /// # Errors
+    /// If the kernel cannot tell, or only programs with privileges.
+    fn pressure(&self) -> io::Result<PressureTriggers>;
 }
 
 /// The real system.
@@ -160,7 +163,7 @@ impl System for Real {
         }
     }
 
-    fn pressure(&self) -> Option<PressureTriggers> {
+    fn pressure(&self) -> io::Result<PressureTriggers> {
         PressureTriggers::open()
     }
 }

@@ -2,7 +2,7 @@
 //! Shortage of memory, by the kernel's own measure (`/proc/pressure/memory`).
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::engine::Pressure;
@@ -26,8 +26,8 @@ pub struct PressureTriggers {
 
 impl PressureTriggers {
     /// 10 % and 5 % of 2 s. Programs without privileges may only use multiples of 2 s.
-    pub(super) fn open() -> Option<Self> {
-        Some(PressureTriggers {
+    pub(super) fn open() -> io::Result<Self> {
+        Ok(PressureTriggers {
             some: Trigger::open("some", 200_000)?,
             full: Trigger::open("full", 100_000)?,
         })
@@ -62,20 +62,20 @@ struct Trigger {
 }
 
 impl Trigger {
-    fn open(kind: &'static str, limit_us: u64) -> Option<Self> {
+    fn open(kind: &'static str, limit_us: u64) -> io::Result<Self> {
         let mut options = File::options();
         let options = options.read(true).write(true);
-        let mut file = options.open("/proc/pressure/memory").ok()?;
+        let mut file = options.open("/proc/pressure/memory")?;
         // The kernel wants the whole trigger by one write, with the 0 at its end.
         let trigger = format!("{kind} {limit_us} 2000000\0");
-        file.write_all(trigger.as_bytes()).ok()?;
+        file.write_all(trigger.as_bytes())?;
         let mut trigger = Trigger {
             file,
             kind,
             first: FirstEvent::default(),
         };
         trigger.first = FirstEvent::expected(trigger.total_us(), limit_us);
-        Some(trigger)
+        Ok(trigger)
     }
 
     /// How long work of this kind has waited for memory since the system's start, µs.
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_trigger_reads_the_total_of_its_kind() {
-        let Some(mut triggers) = PressureTriggers::open() else {
+        let Ok(mut triggers) = PressureTriggers::open() else {
             println!("skipped: the kernel has no pressure triggers");
             return;
         };

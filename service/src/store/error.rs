@@ -14,6 +14,9 @@ pub enum StoreError {
     /// The folder cannot be used.
     #[error("the folder {0} cannot be used: {1}; make it, and give it to the service's user")]
     Folder(PathBuf, io::Error),
+    /// Others may write to it.
+    #[error("others may write to the folder {0}; make it the service's own, with mode 0700, or use another folder")]
+    Shared(PathBuf),
     /// It has a user.
     #[error("another hindsightd uses the folder {0}; end it, or use another folder")]
     InUse(PathBuf),

@@ -26,12 +26,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::engine::Report;
-use crate::os::System;
+use crate::os::{own_uid, System};
 
 use age::AgeClock;
 
@@ -75,13 +75,18 @@ impl Store {
     /// [`begin`](Self::begin).
     ///
     /// # Errors
-    /// If it cannot be made or read, or another service uses it. A folder that cannot be written to is no error: there will be no
+    /// If it cannot be made or read, others may write to it, or another service uses it. A folder that cannot be written to is no error: there will be no
     /// reports, and [`take_log`](Self::take_log) says so.
     pub fn open(folder: &Path, quota: Quota, system: Arc<dyn System>) -> Result<Self, StoreError> {
         let failed = |e| StoreError::Folder(folder.to_owned(), e);
         let mut builder = fs::DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(folder);
         let directory = File::open(folder).map_err(|e| failed(made.err().unwrap_or(e)))?;
+        let facts = directory.metadata().map_err(failed)?;
+        let is_own = [0, own_uid()].contains(&facts.uid());
+        if !is_own || facts.mode() & 0o022 != 0 {
+            return Err(StoreError::Shared(folder.to_owned()));
+        }
         // SAFETY: the descriptor is open.
         if unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             return Err(StoreError::InUse(folder.to_owned()));

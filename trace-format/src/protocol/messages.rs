@@ -82,7 +82,7 @@ pub enum FromProcess {
         /// Kernel id of the thread that the user waits for.
         tid: u32,
     },
-    /// So many rings of calls are in use now: the answer to a [`Configuration`] with fewer rings.
+    /// So many rings of calls are in use now: the answer to each [`Configuration`], in order.
     Held {
         /// Their number.
         rings: u32,
