@@ -9,7 +9,7 @@ use hindsight_codegen_thumb2::Thumb2;
 use hindsight_codegen_x86_64::X86_64;
 use hindsight_runtime::rules::{Identity, NumberedRule, RuleReport, RuleState, Target};
 use hindsight_runtime::{Host, LinkedClasses, MessageLimits, ProcessIdentity, Severity};
-use hindsight_trace_format::container::Symbol;
+use hindsight_trace_format::container::{Symbol, APP_VERSION_FACT};
 use hindsight_trace_format::shared::BootImage;
 
 use crate::control::{
@@ -177,6 +177,7 @@ pub(crate) mod ffi {
         fn Log(severity: u8, message: &str);
         fn ProcessName() -> String;
         fn ArtRelease() -> String;
+        fn AppVersion() -> i64;
         fn LeavesOutTrivial() -> bool;
         fn BootImages() -> Vec<u64>;
         fn BytesOfHighArenas() -> u64;
@@ -285,6 +286,10 @@ impl Host for Art {
         let high_bytes = ffi::BytesOfHighArenas();
         if high_bytes != 0 {
             extra.push(("methods.above.4gib".into(), format!("{high_bytes} bytes")));
+        }
+        let version = ffi::AppVersion();
+        if version > 0 {
+            extra.push((APP_VERSION_FACT.into(), version.to_string()));
         }
         ProcessIdentity {
             name: ffi::ProcessName(),

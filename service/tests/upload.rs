@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use common::{join_and_wait, wait_for, Peer, Service, POLICY};
+use common::{join_and_wait, wait_for, Peer, Service, APP_VERSION, POLICY};
 use hindsight_service::os::{receive_packet, Packet};
 use hindsight_service::upload::Sha256;
 
@@ -143,6 +143,10 @@ fn the_text_that_leaves_is_the_one_that_is_shown() {
         assert!(text.contains(&format!("\nlevel {level}\n")), "{text}");
         assert_eq!(text.contains("com.example.Main.work"), has_names, "{text}");
         assert_eq!(text.contains("\nprocess app\n"), has_names, "{text}");
+        let version = format!("\nversion {APP_VERSION}\n");
+        assert_eq!(text.contains(&version), has_names, "{text}");
+        let of_report = setup.service.reports()[0]["version"].as_u64();
+        assert_eq!(of_report == Some(APP_VERSION), has_names, "{of_report:?}");
         assert_eq!(text.contains("  yes  10  "), has_names, "{text}");
         assert_eq!(text.contains("\nreason "), has_trace, "{text}");
         if has_trace {

@@ -117,7 +117,11 @@ impl WriteJob {
         let mut entry = self.entry(system);
         entry.context = self.context(store, system).to_toml();
         let names = boot_names::for_process(store, &self.memory);
-        store.publish(entry, |writer, _| self.write_trace(writer, system, names))
+        store.publish(entry, |writer, entry| {
+            let process = self.write_trace(writer, system, names)?;
+            entry.version = process.app_version().unwrap_or(0);
+            Ok(())
+        })
     }
 
     fn write_trace(
@@ -125,7 +129,7 @@ impl WriteJob {
         writer: &mut ReportWriter<'_>,
         system: &dyn System,
         names: Option<BootNames>,
-    ) -> Result<(), PublishError> {
+    ) -> Result<ProcessFacts, PublishError> {
         let failed = |e: &dyn std::fmt::Display| PublishError::Contents(e.to_string());
         let filter = match self.has_ended {
             true => RingFilter::All,

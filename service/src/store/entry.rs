@@ -34,6 +34,8 @@ pub struct Entry {
     pub reason: String,
     /// Process or package name, by the process's own account.
     pub process: String,
+    /// Version of the process's app (`longVersionCode`), by its own account; 0: not known, or not allowed.
+    pub version: u64,
     /// Kernel id of the process.
     pub pid: u32,
     /// The process's user, by the kernel's account.
@@ -69,7 +71,7 @@ struct Required {
 }
 
 /// A field's value, in the notation that TOML and JSON share.
-fn fields(entry: &Entry) -> [(&'static str, String); 16] {
+fn fields(entry: &Entry) -> [(&'static str, String); 17] {
     [
         ("report", entry.report.to_string()),
         ("group", entry.group().to_string()),
@@ -77,6 +79,7 @@ fn fields(entry: &Entry) -> [(&'static str, String); 16] {
         ("detector", quoted(&entry.detector)),
         ("reason", quoted(&entry.reason)),
         ("process", quoted(&entry.process)),
+        ("version", entry.version.to_string()),
         ("pid", entry.pid.to_string()),
         ("uid", entry.uid.to_string()),
         ("tid", entry.tid.to_string()),
@@ -147,6 +150,7 @@ mod tests {
             severity: "stuck".into(),
             reason: "a \"line\"\n[table]\nuid = 0".into(),
             process: "com.example\\".into(),
+            version: i64::MAX as u64,
             consent: "names".into(),
             uid: 10_123,
             has_ended: true,

@@ -103,6 +103,10 @@ pub fn document(
     for (name, value) in fields {
         let _ = writeln!(text, "{name} {}", one_line(&value));
     }
+    // Where the name is not allowed, the version is not, either.
+    if level >= Level::Signatures && entry.version != 0 {
+        let _ = writeln!(text, "version {}", entry.version);
+    }
     for (fact, value) in context.device.iter() {
         let _ = writeln!(text, "device-{} {}", fact.name(), one_line(value));
     }

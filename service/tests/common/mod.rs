@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use hindsight_service::os::{connect_packets, receive_packet, send_packet, Packet, Sent};
 use hindsight_testkit::Script;
-use hindsight_trace_format::container::Reader;
+use hindsight_trace_format::container::{Reader, APP_VERSION_FACT};
 use hindsight_trace_format::protocol::{FromProcess, FromService, Hello, VERSIONS};
 use hindsight_trace_format::shared::{Header, Region, RingControl, RingState, SHARED_VERSION};
 
@@ -237,12 +237,17 @@ pub(crate) fn signal(pid: u32, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
 }
 
+/// The version of the app of each process.
+pub(crate) const APP_VERSION: u64 = (2 << 32) + 31;
+
 /// Memory that this process would share after some calls.
 pub(crate) fn image(name: &str, calls: u64) -> Vec<u8> {
     let mut script = Script::new(name);
     script.process.pid = std::process::id();
     // SAFETY: no precondition.
     script.process.uid = unsafe { libc::geteuid() };
+    let version = (APP_VERSION_FACT.to_owned(), APP_VERSION.to_string());
+    script.process.extra.push(version);
     script.ring_log2_bytes(16);
     let method = script.method("com.example.Main.work", "()V");
     let thread = script.thread(std::process::id(), "main");

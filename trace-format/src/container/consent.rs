@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::sections::{Losses, ProcessFacts, Strings};
+use super::sections::{Losses, ProcessFacts, Strings, APP_VERSION_FACT};
 
 /// What the user agreed to: this and all lower levels may be in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -244,8 +244,14 @@ impl Limit {
             return;
         }
         // Not even the names of others are known to be harmless.
+        let version = process
+            .app_version()
+            .filter(|_| self.keeps(StringKind::Process));
         let is_kept = |key: &String| KEPT_FACTS.contains(&key.as_str()) && key != CONSENT_FACT;
         process.extra.retain(|(key, _)| is_kept(key));
+        // Only as a number: the process may have put any text there.
+        let version = version.map(|version| (APP_VERSION_FACT.to_owned(), version.to_string()));
+        process.extra.extend(version);
         let level = self.consent.name().to_owned();
         process.extra.push((CONSENT_FACT.to_owned(), level));
     }
@@ -330,6 +336,7 @@ mod tests {
                 extra: vec![
                     ("art.release".into(), "10".into()),
                     ("home".into(), "/data/alice".into()),
+                    (APP_VERSION_FACT.into(), "4294967298".into()),
                 ],
                 ..ProcessFacts::default()
             };
@@ -353,7 +360,7 @@ mod tests {
             ),
             (
                 Consent::Names,
-                "com.app,(removed),art.release=10,consent=names",
+                "com.app,(removed),art.release=10,app.version=4294967298,consent=names",
             ),
         ] {
             let (threads, strings, process) = texts(consent);
@@ -363,6 +370,29 @@ mod tests {
         let (threads, strings, process) = texts(Consent::Content);
         assert_eq!(threads, "main,Alice's upload,b,b");
         assert_eq!(strings, "chat with Bob,x,x");
-        assert_eq!(process, "com.app,a message,art.release=10,home=/data/alice");
+        assert_eq!(
+            process,
+            "com.app,a message,art.release=10,home=/data/alice,app.version=4294967298"
+        );
+    }
+
+    #[test]
+    fn a_version_that_is_no_number_needs_the_highest_level() {
+        for (value, version) in [
+            ("12", Some(12)),
+            ("0", None),
+            ("9223372036854775808", None),
+            ("12 of Alice", None),
+        ] {
+            let mut process = ProcessFacts {
+                extra: vec![(APP_VERSION_FACT.into(), value.into())],
+                ..ProcessFacts::default()
+            };
+            assert_eq!(process.app_version(), version, "{value}");
+            Limit::new(Consent::Names).process(&mut process);
+            assert_eq!(process.app_version(), version, "{value}");
+            let facts = process.extra.len();
+            assert_eq!(facts, 1 + usize::from(version.is_some()), "{value}");
+        }
     }
 }

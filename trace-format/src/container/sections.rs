@@ -60,6 +60,9 @@ impl From<SectionKind> for u32 {
     }
 }
 
+/// The key of the version of the process's app, a decimal number (`longVersionCode`). It needs as much consent as the app's name.
+pub const APP_VERSION_FACT: &str = "app.version";
+
 /// Facts about the traced process: the fields that every reader needs, and further `key = value` strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
@@ -77,6 +80,15 @@ pub struct ProcessFacts {
     pub raised_by: u32,
     /// Anything else (`art.release`, `build.fingerprint`, `device.hash`, …).
     pub extra: Vec<(String, String)>,
+}
+
+impl ProcessFacts {
+    /// The version of the process's app (`longVersionCode`), from 1 to [`i64::MAX`]; `None`: not known, or not allowed in the file.
+    pub fn app_version(&self) -> Option<u64> {
+        let (_, value) = self.extra.iter().find(|(key, _)| key == APP_VERSION_FACT)?;
+        let version: u64 = value.parse().ok()?;
+        (1..=i64::MAX as u64).contains(&version).then_some(version)
+    }
 }
 
 /// One point in time on all clocks.

@@ -191,7 +191,7 @@ impl EndedRing {
 
 impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
     /// Writes the sections of a file with all that is in the memory, one ring after the other: only one of them is in memory at
-    /// a time. No string that needs more consent gets into the file.
+    /// a time. No string that needs more consent gets into the file. Returns the facts about the process that are in it.
     ///
     /// # Errors
     /// If there is nothing to write, the times of events cannot be known, or the memory cannot be read. The writer's file is
@@ -201,7 +201,7 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
         writer: &mut Writer<W>,
         ending: &Ending,
         consent: Consent,
-    ) -> Result<(), EndingError> {
+    ) -> Result<ProcessFacts, EndingError> {
         if self.ring_count() == 0 {
             return Err(EndingError::NoRings);
         }
@@ -247,7 +247,8 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
             ..Contents::default()
         };
         rest.limit_by(&mut limit);
-        Ok(rest.write_rest(writer)?)
+        rest.write_rest(writer)?;
+        Ok(process)
     }
 }
 

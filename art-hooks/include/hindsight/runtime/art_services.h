@@ -72,6 +72,9 @@ rust::String ProcessName();
 rust::String ArtRelease();
 bool LeavesOutTrivial();
 
+// The version (longVersionCode) of the app that the framework has bound to the process; 0 if none is bound yet, or it has none.
+int64_t AppVersion();
+
 // Three numbers for each image of the boot class path: its address, its length in bytes, and the checksums of its oat file (upper half)
 // and of itself. None if the runtime has no boot image.
 rust::Vec<uint64_t> BootImages();

@@ -148,12 +148,17 @@ pub(super) fn group_of<'a>(reports: &'a [Value], about: &'a Value) -> Vec<&'a Va
     reports.iter().filter(|r| group(r) == of_group).collect()
 }
 
+/// Where the name of the process stands in the table of reports.
+const PROCESS_COLUMN: usize = 3;
+
 /// The answer to `reports`.
 pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
     if reports.is_empty() {
         return page.plain("There are no reports.");
     }
-    let columns = [
+    // Of an older service, or where no app is known, no report has a version.
+    let have_versions = reports.iter().any(|about| number(&about["version"]) != 0);
+    let mut columns = vec![
         column("report", Kind::Number),
         column("group", Kind::Text),
         column("when (UTC)", Kind::Text),
@@ -164,6 +169,9 @@ pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
         column("detector", Kind::Text),
         column("reason", Kind::Prose),
     ];
+    if have_versions {
+        columns.insert(PROCESS_COLUMN + 1, column("version", Kind::Number));
+    }
     let when = |seconds: u64| {
         let time = i64::try_from(seconds)
             .ok()
@@ -177,7 +185,7 @@ pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
         _ => number(&about["group"]).to_string(),
     };
     let row = |about: &Value| -> Vec<Cell> {
-        vec![
+        let mut cells: Vec<Cell> = vec![
             number(&about["report"]).to_string().into(),
             group(about).into(),
             when(number(&about["realtime_s"])).into(),
@@ -187,7 +195,15 @@ pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
             text(&about["severity"]).into(),
             text(&about["detector"]).into(),
             text(&about["reason"]).into(),
-        ]
+        ];
+        if have_versions {
+            let version = match number(&about["version"]) {
+                0 => String::new(),
+                version => version.to_string(),
+            };
+            cells.insert(PROCESS_COLUMN + 1, version.into());
+        }
+        cells
     };
     let rows: Vec<Vec<Cell>> = reports.iter().map(row).collect();
     page.table(&columns, &rows)

@@ -10,6 +10,7 @@ import android.system.OsConstants;
 import dalvik.system.VMRuntime;
 
 import dev.hindsight.Watchdog;
+import dev.hindsight.lab.BoundApp;
 
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -21,6 +22,7 @@ import java.io.InputStreamReader;
  *
  * <ul>
  *   <li>{@code foreground}, {@code background}: the framework tells the runtime that the user sees the app, or no more;
+ *   <li>{@code bind VERSION}: the framework binds the process to an app of this version;
  *   <li>{@code work N}: N rounds of calls;
  *   <li>{@code fill N}: N calls of one short method;
  *   <li>{@code busy}: goes on with such rounds, message after message, until the next command;
@@ -98,6 +100,9 @@ public final class DeviceApp implements Watchdog.Listener {
                 break;
             case "background":
                 VMRuntime.getRuntime().updateProcessState(IMPERCEPTIBLE);
+                break;
+            case "bind":
+                BoundApp.bind(Long.parseLong(command[1]));
                 break;
             case "work":
                 Work.rounds(Integer.parseInt(command[1]));
