@@ -14,6 +14,9 @@ impl State {
     /// Tells each process the rules of its detectors, if they have changed. What is not recorded is not looked at either.
     pub(super) fn send_rules(&mut self) {
         let detectors = &self.policy.detectors;
+        // Processes note whom they serve while they follow any rule. Whatever a report begins by, a request or a kill among it, it
+        // asks for these notes.
+        let needs_any = detectors.needs_facts(true) || self.policy.reports.peers > 0;
         let mut changed = Vec::new();
         for (connection, process) in &self.processes {
             if process.link != Link::Connected {
@@ -24,7 +27,7 @@ impl State {
                 None => Vec::new(),
             };
             let is_recorded = process.recording.level.strings().is_some();
-            if rules.is_empty() && is_recorded && detectors.needs_facts(true) {
+            if rules.is_empty() && is_recorded && needs_any {
                 rules.push(DetectorRule {
                     name: COUNTERS_RULE.into(),
                     numbers: Vec::new(),

@@ -43,7 +43,8 @@ fn a_process_learns_the_rules_at_once_and_again_when_they_change() {
     assert_eq!(last(&mut bench).1.rules, [], "nothing is recorded");
 }
 
-/// The service's detectors need the counters that a process keeps while it follows any rule.
+/// The service's detectors need the counters that a process keeps while it follows any rule, and joint reports need what it notes about
+/// whom it serves meanwhile.
 #[test]
 fn a_process_without_rules_keeps_counters_if_the_service_needs_them() {
     let off: String = DETECTORS
@@ -51,18 +52,20 @@ fn a_process_without_rules_keeps_counters_if_the_service_needs_them() {
         .filter(|spec| spec.detector != AppDetector::SlowMethod)
         .map(|spec| format!("[detectors.{}]\nenabled = false\n", spec.name))
         .collect();
-    let names = |more: &str| {
-        let mut bench = Bench::of(&format!("{off}{more}"));
+    let names = |peers: u32, more: &str| {
+        let mut bench = Bench::of(&format!("[reports]\npeers = {peers}\n{off}{more}"));
         bench.join(1, hello("com.example.notes"));
         let rules = bench.rules.pop().map(|(_, rules)| rules.rules);
         let rules = rules.unwrap_or_default().into_iter();
         rules.map(|rule| rule.name.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(names("[detectors.thermal]\nenabled = false"), [""; 0]);
-    assert_eq!(names(""), ["counters"], "thermal is on");
+    let none = "[detectors.thermal]\nenabled = false";
+    assert_eq!(names(0, none), [""; 0]);
+    assert_eq!(names(1, none), ["counters"], "for joint reports");
+    assert_eq!(names(0, ""), ["counters"], "thermal is on");
     let correlated =
         "[[detectors.correlated]]\nname = \"x\"\nall = [{ metric = \"frames\", over = 1 }]";
-    assert_eq!(names(correlated), ["counters"]);
+    assert_eq!(names(0, correlated), ["counters"]);
 }
 
 #[test]
