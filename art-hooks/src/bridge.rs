@@ -13,9 +13,10 @@ use hindsight_trace_format::container::{Symbol, APP_VERSION_FACT};
 use hindsight_trace_format::shared::BootImage;
 
 use crate::control::{
-    self, class_linked, class_loader_unloading, crashed, guarded, process_in_background,
-    register_name, shutdown, snapshot, stacks_wanted, thread_exiting, thread_in_foreground,
-    thread_name_command, thread_renamed, thread_started, trace_thread, trim_memory,
+    self, app_is_known, class_linked, class_loader_unloading, crashed, guarded,
+    process_in_background, register_name, shutdown, snapshot, stacks_wanted, thread_exiting,
+    thread_in_foreground, thread_name_command, thread_renamed, thread_started, trace_thread,
+    trim_memory,
 };
 use crate::emitter::{self, emit, Emitted};
 use crate::modified_utf8::decode;
@@ -144,6 +145,8 @@ pub(crate) mod ffi {
         fn process_in_background();
         /// The system asks for the stacks of all threads, as it does when the process does not respond.
         fn stacks_wanted();
+        /// The process's name and the version of its app can be found from now on.
+        fn app_is_known();
         /// The system needs memory: gives the memory of the rings of calls back.
         fn trim_memory();
         /// Executes the name if it is one of Nanoscope's commands, and waits until that is done. Returns whether it was

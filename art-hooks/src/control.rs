@@ -131,6 +131,10 @@ pub(crate) fn stacks_wanted() {
     with_recorder("stacks_wanted", (), Recorder::stacks_wanted);
 }
 
+pub(crate) fn app_is_known() {
+    with_recorder("app_is_known", (), Recorder::app_is_known);
+}
+
 pub(crate) fn trim_memory() {
     with_recorder("trim_memory", (), Recorder::trim_memory);
 }

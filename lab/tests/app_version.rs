@@ -35,11 +35,11 @@ fn reports(service: &Service) -> Vec<Value> {
     reports.collect()
 }
 
-/// Waits until the service knows that the user sees the app: it has looked for its name by then.
+/// Waits until the app has done what followed from the user seeing it: it has looked for its name by then.
 fn wait_until_seen(service: &Service) {
-    until("the user sees the app", || {
+    until("the app has its ring", || {
         let status = service.ask("status").unwrap().concat();
-        status.contains("\"is_foreground\":true")
+        status.contains("\"is_foreground\":true") && status.contains("\"rings_held\":1")
     });
 }
 
@@ -99,10 +99,12 @@ fn a_process_that_is_killed_leaves_the_version_of_its_app() {
     let mut app = device
         .start_app(Execution::Jit, "trace=main,ring=16,rewind=off")
         .unwrap();
-    app.ask(&format!("bind {VERSION}")).unwrap();
     app.ask("foreground").unwrap();
     app.ask("work 20").unwrap();
     wait_until_seen(&service);
+    // The recorder has looked before; it is told that there is more to be found.
+    app.ask(&format!("bind {VERSION}")).unwrap();
+    app.ask("bound").unwrap();
     app.kill();
     let killed = versions(&device, &service, "killed");
     assert_eq!(killed, (VERSION, Some(VERSION)));
@@ -123,4 +125,36 @@ fn a_process_that_is_killed_leaves_the_version_of_its_app() {
     let at = titles.iter().position(|title| title == "version");
     assert_eq!(at, Some(5), "{shown}");
     assert_eq!(values.get(4), Some(&VERSION.to_string()), "{shown}");
+}
+
+/// ART finds the version by the names of these fields: the lab's stand-ins have those of the original.
+#[test]
+#[ignore = "needs the lab's sources"]
+fn the_framework_has_the_fields_by_which_the_version_is_found() {
+    let originals = lab()
+        .source_dir("frameworks_base")
+        .join("core/java/android");
+    for (file, declarations) in [
+        (
+            "app/ActivityThread.java",
+            &[
+                "static volatile ActivityThread sCurrentActivityThread;",
+                "AppBindData mBoundApplication;",
+                "static final class AppBindData {",
+                "ApplicationInfo appInfo;",
+                "public static Application currentApplication() {",
+            ][..],
+        ),
+        (
+            "content/pm/ApplicationInfo.java",
+            &["long longVersionCode;"],
+        ),
+    ] {
+        let path = originals.join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for declaration in declarations {
+            let path = path.display();
+            assert!(text.contains(declaration), "{path}: no '{declaration}'");
+        }
+    }
 }

@@ -92,6 +92,8 @@ pub(crate) enum Command {
     CameToForeground { tid: u32 },
     /// The user does not see the process any more, or never did. No reply.
     LeftForeground,
+    /// The process's name and facts about its app can be found now. No reply.
+    AppIsKnown,
     /// Give the memory of all rings of calls back; threads go on in empty rings.
     Trim { reply: Reply },
     /// Change the maximum number of rings; `None` is unlimited.

@@ -272,6 +272,13 @@ impl Recorder {
         }
     }
 
+    /// The managed runtime may know the process's name, or facts about its app, only from now on. Does not wait for anything.
+    pub fn app_is_known(&self) {
+        if !self.is_child() {
+            let _ = self.commands.send(Command::AppIsKnown);
+        }
+    }
+
     /// The system asks for the stacks of all threads, as it does when the process does not respond (SIGQUIT). Does not wait for
     /// anything.
     pub fn stacks_wanted(&self) {

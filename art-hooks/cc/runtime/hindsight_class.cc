@@ -55,6 +55,10 @@ jfieldID LongField(JNIEnv* env, jclass java_class, const char* name) {
   return field;
 }
 
+void NativeAppIsKnown(JNIEnv*, jclass) {
+  bridge::app_is_known();
+}
+
 void NativeTrimMemory(JNIEnv*, jclass) {
   bridge::trim_memory();
 }
@@ -63,6 +67,7 @@ const JNINativeMethod kMethods[] = {
     {"nativeAnomaly",
      "(Ljava/lang/String;)Ljava/lang/String;",
      reinterpret_cast<void*>(NativeAnomaly)},
+    {"nativeAppIsKnown", "()V", reinterpret_cast<void*>(NativeAppIsKnown)},
     {"nativeIsTracing", "()Z", reinterpret_cast<void*>(NativeIsTracing)},
     {"nativeTrace", "(Z)Z", reinterpret_cast<void*>(NativeTrace)},
     {"nativeTrimMemory", "()V", reinterpret_cast<void*>(NativeTrimMemory)},

@@ -199,6 +199,7 @@ impl<'a> ControlThread<'a> {
                 self.property_again();
             }
             Command::LeftForeground => self.service.left_foreground(),
+            Command::AppIsKnown => self.service.name_process(),
             Command::Service(command) => {
                 let handshake = &mut *self.handshake;
                 self.service.execute(handshake, &mut self.evicted, command);

@@ -93,6 +93,22 @@ public final class Hindsight {
         }
     }
 
+    /**
+     * The framework has bound the process to its app: from now on its name and the version of the app can be found. The recorder
+     * looks for them at other times, too; without this call a process that is killed meanwhile may leave neither. Does not wait
+     * for that.
+     */
+    public static void appIsKnown() {
+        if (!linked) {
+            return;
+        }
+        try {
+            nativeAppIsKnown();
+        } catch (UnsatisfiedLinkError e) {
+            linked = false;
+        }
+    }
+
     private static boolean request(boolean trace) {
         if (!linked) {
             return false;
@@ -119,6 +135,8 @@ public final class Hindsight {
     }
 
     private static native String nativeAnomaly(String reason);
+
+    private static native void nativeAppIsKnown();
 
     private static native boolean nativeIsTracing();
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.hindsight;
 
-import android.os.Looper;
-import android.os.MessageQueue;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -14,38 +12,14 @@ import java.lang.reflect.Proxy;
 final class MemoryTrim {
     private MemoryTrim() {}
 
-    /** Registers as soon as the looper, which must be the main looper, is idle and the application exists. */
-    static void listen(Looper main) {
-        main.getQueue()
-                .addIdleHandler(
-                        new MessageQueue.IdleHandler() {
-                            @Override
-                            public boolean queueIdle() {
-                                return !register();
-                            }
-                        });
-    }
-
-    /** Returns whether no further attempt is needed: there is an application, or there will be none. */
-    private static boolean register() {
-        try {
-            Object application =
-                    Class.forName("android.app.ActivityThread")
-                            .getMethod("currentApplication")
-                            .invoke(null);
-            if (application == null) {
-                return false;
-            }
-            Class<?> callbacks = Class.forName("android.content.ComponentCallbacks");
-            Object listener = listener(Class.forName("android.content.ComponentCallbacks2"));
-            application
-                    .getClass()
-                    .getMethod("registerComponentCallbacks", callbacks)
-                    .invoke(application, listener);
-        } catch (ReflectiveOperationException e) {
-            // No framework, or another one: the memory stays in use.
-        }
-        return true;
+    /** Registers with this object, an {@code android.app.Application}. */
+    static void listen(Object application) throws ReflectiveOperationException {
+        Class<?> callbacks = Class.forName("android.content.ComponentCallbacks");
+        Object listener = listener(Class.forName("android.content.ComponentCallbacks2"));
+        application
+                .getClass()
+                .getMethod("registerComponentCallbacks", callbacks)
+                .invoke(application, listener);
     }
 
     /** A listener of this type that passes the levels of {@code onTrimMemory} on. */

@@ -9,6 +9,7 @@ import android.system.OsConstants;
 
 import dalvik.system.VMRuntime;
 
+import dev.hindsight.Hindsight;
 import dev.hindsight.Watchdog;
 import dev.hindsight.lab.BoundApp;
 
@@ -23,6 +24,7 @@ import java.io.InputStreamReader;
  * <ul>
  *   <li>{@code foreground}, {@code background}: the framework tells the runtime that the user sees the app, or no more;
  *   <li>{@code bind VERSION}: the framework binds the process to an app of this version;
+ *   <li>{@code bound}: the framework tells the runtime that it has done so;
  *   <li>{@code work N}: N rounds of calls;
  *   <li>{@code fill N}: N calls of one short method;
  *   <li>{@code busy}: goes on with such rounds, message after message, until the next command;
@@ -103,6 +105,11 @@ public final class DeviceApp implements Watchdog.Listener {
                 break;
             case "bind":
                 BoundApp.bind(Long.parseLong(command[1]));
+                break;
+            case "bound":
+                Hindsight.appIsKnown();
+                // Waits until the recorder has done what it was told before.
+                Hindsight.start();
                 break;
             case "work":
                 Work.rounds(Integer.parseInt(command[1]));
