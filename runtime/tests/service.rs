@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::service::{until, FakeService, Peer};
 use common::workers::{numbers, waits, Process, Task, Worker, METHOD, PATIENCE};
 use common::{snapshots, World};
-use hindsight_runtime::SnapshotOutcome;
+use hindsight_runtime::{clock, SnapshotOutcome};
 use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::container::{Consent, Reader, RingMode, Symbol};
 use hindsight_trace_format::protocol::{
@@ -62,6 +62,32 @@ fn rings_are_granted_taken_read_and_released() {
         assert!(third.rings.iter().all(|ring| ring.header.part == 1));
         assert_eq!(numbers(&third.rings).last(), Some(&10_611));
     });
+    process.recorder.shutdown();
+}
+
+/// It may wait, and is then in the wait until its ring is taken.
+#[test]
+fn a_thread_is_recorded_until_its_ring_is_taken_not_only_until_its_newest_event() {
+    let (process, service) = Process::start("trace=all,ring=16", FakeService::at);
+    for rings in [0, 1] {
+        let report = rings + 1;
+        std::thread::scope(|scope| {
+            let worker = Worker::start(scope, &process);
+            let (mut peer, ..) = service.welcome(rings as u32, waits());
+            worker.record(5);
+            let recorded = clock::counter_in_order();
+            assert_eq!(peer.take(report), TakeOutcome::Taken);
+            let ended = peer.read();
+            let ring = ended.rings.iter().find(|r| r.header.tid == worker.tid);
+            let ring = ring.unwrap();
+            let is_of_calls = ring.header.mode == RingMode::Calls;
+            assert_eq!((is_of_calls, numbers([ring]).len()), (rings == 1, 5));
+            assert!(ring.header.stopped_counter >= recorded, "{rings} rings");
+            // The newest event of a ring of events, which binds the times of all.
+            assert!(is_of_calls || ring.anchor.counter <= recorded);
+            peer.release(report);
+        });
+    }
     process.recorder.shutdown();
 }
 

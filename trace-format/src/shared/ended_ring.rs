@@ -120,6 +120,12 @@ impl Found {
             clear_unfinished(&mut raw, position);
         }
         let started = control.u64(offset_of!(RingControl, started_counter));
+        let newest_counter = newest.counter.max(started);
+        // Until its ring was taken the thread was in what its newest event began. Older builds have an earlier time here.
+        let stopped = match (self.mode, is_taken) {
+            (RingMode::Events, true) => control.u64(offset_of!(RingControl, segment_counter)),
+            _ => 0,
+        };
         let flags = control.u32(offset_of!(RingControl, flags));
         let is_exact = self.mode == RingMode::Calls && flags & FLAG_EPOCHS_MARKED != 0;
         let header = RingHeader {
@@ -128,7 +134,7 @@ impl Found {
             geometry: self.geometry,
             position,
             started_counter: started,
-            stopped_counter: newest.counter.max(started),
+            stopped_counter: newest_counter.max(stopped),
             thread: control.u64(offset_of!(RingControl, thread)),
             part: control.u32(offset_of!(RingControl, part)),
             mode: self.mode,
@@ -142,7 +148,7 @@ impl Found {
         let done = control.u64(offset_of!(RingControl, segments_done));
         Ok(EndedRing {
             anchor: Anchor {
-                counter: header.stopped_counter,
+                counter: newest_counter,
                 slots_written: newest.slots_written,
             },
             open_calls: match self.mode {

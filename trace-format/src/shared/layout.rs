@@ -147,14 +147,14 @@ pub struct RingControl {
     pub started_counter: AtomicU64,
     /// Segments that were filled since then. The current one has this number modulo `segments`.
     pub segments_done: AtomicU64,
-    /// The counter when the current segment began, ticks.
+    /// The counter when the current segment began; of a ring of events that is taken: when it was taken. Ticks.
     pub segment_counter: AtomicU64,
     /// While an event of several slots is being written: 1 + the number of slots, since recording into the ring began, before
     /// it. 0: none is.
     pub pending: AtomicU64,
     /// Ring of events, or taken ring: slots recorded so far.
     pub slots_written: AtomicU64,
-    /// Ring of events: the counter at the newest event; taken ring: when it was taken. Ticks.
+    /// Ring of events: the counter at the newest event; ring of calls that is taken: when it was taken. Ticks.
     pub newest_counter: AtomicU64,
     /// How many calls were taken back, when the current segment began or the ring was taken.
     pub taken_back: AtomicU64,

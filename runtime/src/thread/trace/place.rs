@@ -254,11 +254,12 @@ impl Place {
             control.taken_back.store(epochs.taken_back, Relaxed);
             control.epoch.store(epochs.epoch, Relaxed);
         }
-        if header.mode == RingMode::Calls {
-            control
-                .newest_counter
-                .store(header.stopped_counter, Relaxed);
-        }
+        // The newest event of a ring of events binds the times of its events: it is not the end.
+        let stopped = match header.mode {
+            RingMode::Calls => &control.newest_counter,
+            RingMode::Events => &control.segment_counter,
+        };
+        stopped.store(header.stopped_counter, Relaxed);
         in_this_order();
         control.state.store(RingState::Taken as u32, Release);
     }
