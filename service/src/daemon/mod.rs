@@ -17,6 +17,8 @@ mod requests;
 mod saved;
 mod serve;
 mod state_log;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 pub use decide::{Decide, Decider};

@@ -4,7 +4,7 @@
 use crate::commands::{Request, Watchers};
 use crate::consent::Allowed;
 use crate::engine::{Asked, Event, Now, Report};
-use crate::report::{Done, Job, Outcome};
+use crate::report::{Done, IfNotSaved, Job, Outcome, Saving};
 use crate::upload::Permission;
 
 use super::consent::Consent;
@@ -12,7 +12,7 @@ use super::decide::Decide;
 use super::dispatch::Dispatcher;
 use super::links::Rim;
 use super::outlet::Outlet;
-use super::saved::{saved_revision, POLICY, SWITCH};
+use super::saved::{texts_of_policy, SWITCH};
 use super::state_log::StateLog;
 
 /// What requests need beside the engine and the disk.
@@ -246,15 +246,14 @@ impl Requests {
         rim: &mut Rim,
     ) {
         let now = rim.now;
+        let before = dispatcher.engine().accepted();
         let loaded = dispatcher.load_policy(now, text.as_deref(), rim);
         if let Err(refused) = loaded {
             return rim.answer_client(client, Err(refused.to_string()), None);
         }
         self.is_policy_lost = false;
         let job = Job::Save {
-            before: saved_revision(dispatcher.engine().accepted()),
-            name: POLICY,
-            text,
+            texts: texts_of_policy(before, dispatcher.engine().accepted(), text),
             client,
         };
         // Before the answer, so that no report is left then which the policy does not allow.
@@ -273,9 +272,11 @@ impl Requests {
         let now = rim.now;
         dispatcher.switch(now, is_on, rim);
         let job = Job::Save {
-            before: None,
-            name: SWITCH,
-            text: (!is_on).then(|| "off".to_owned()),
+            texts: vec![Saving {
+                name: SWITCH,
+                text: (!is_on).then(|| "off".to_owned()),
+                if_not_saved: IfNotSaved::Spoil,
+            }],
             client,
         };
         rim.jobs.push_back(job);

@@ -3,11 +3,11 @@
 
 use crate::engine::Now;
 use crate::policy::{Accepted, Refused, Trust};
+use crate::report::{IfNotSaved, Saving};
 use crate::store::{State, Store};
 
 use super::decide::Decide;
 use super::dispatch::Dispatcher;
-use super::links::Rim;
 use super::outlet::Outlet;
 
 /// Name of the policy in the store that a client has loaded.
@@ -18,20 +18,48 @@ pub(super) const SWITCH: &str = "switch";
 /// Name of the highest revision of a signed policy that was in force.
 const REVISION: &str = "revision";
 
-/// What is saved of it before a policy is: an interrupted service leaves no policy that is newer than this. Nothing, if it is lost.
-pub(super) fn saved_revision(accepted: Accepted) -> Option<(&'static str, String)> {
-    match accepted {
-        Accepted::UpTo(revision) => Some((REVISION, revision.to_string())),
-        Accepted::Lost => None,
+/// What is saved of a policy that was loaded, in this order. `before`, `after`: the highest revisions of signed policies that were in
+/// force until then, and with this one.
+///
+/// At each moment the disk has the highest revision, in its own file or in the saved policy: so a signed policy that raises it is
+/// saved first, and a policy that replaces a signed one without raising it comes after the revision. An interrupted service leaves
+/// the old policy or the new one, and none that is older than the revision.
+pub(super) fn texts_of_policy(
+    before: Accepted,
+    after: Accepted,
+    text: Option<String>,
+) -> Vec<Saving> {
+    let policy = Saving {
+        name: POLICY,
+        text,
+        if_not_saved: IfNotSaved::Spoil,
+    };
+    let Accepted::UpTo(revision) = after else {
+        return vec![policy];
+    };
+    let revision = Saving {
+        name: REVISION,
+        text: Some(revision.to_string()),
+        if_not_saved: IfNotSaved::Stop,
+    };
+    match before == after {
+        true => vec![revision, policy],
+        false => vec![policy, revision],
     }
 }
 
-/// The highest revision of a signed policy that was in force. If it is lost, it is the one of the signed policy that was loaded last;
-/// without such a policy nobody knows which ones are old.
+/// The highest revision of a signed policy that was in force: the saved one, or that of the saved policy, if it is higher, because
+/// an interrupted service has saved no more. If the saved one is lost, it is that of the policy; without such a policy nobody knows
+/// which ones are old.
 pub fn read_accepted(store: &mut Store, trust: &Trust) -> Accepted {
     let problem = match store.load_state(REVISION) {
         State::Found(text) => match text.parse() {
-            Ok(revision) => return Accepted::UpTo(revision),
+            Ok(revision) => {
+                return match saved_by(store, trust) {
+                    Some(newer) if newer > revision => keep(store, newer),
+                    _ => Accepted::UpTo(revision),
+                };
+            }
             Err(_) => "it is no number".to_owned(),
         },
         // Before the store counts as used: from then on a missing revision is a lost one.
@@ -99,16 +127,16 @@ impl Saved {
         self,
         dispatcher: &mut Dispatcher<D>,
         now: Now,
-        rim: &mut Rim,
+        outlet: &mut impl Outlet,
     ) -> bool {
         let problem = match self.policy {
             State::Missing => None,
             State::Damaged(why) => Some(why),
-            State::Found(text) => match dispatcher.load_policy(now, Some(&text), rim) {
+            State::Found(text) => match dispatcher.load_policy(now, Some(&text), outlet) {
                 Ok(()) => None,
                 // A new ROM with a newer policy.
                 Err(older @ Refused::OlderThanRom { .. }) => {
-                    rim.log(format!("the ROM's own policy is in force: {older}"));
+                    outlet.log(format!("the ROM's own policy is in force: {older}"));
                     None
                 }
                 Err(refused) => Some(refused.to_string()),
@@ -119,12 +147,12 @@ impl Saved {
             let what =
                 "the policy that was loaded last is lost, so that nothing is recorded or uploaded";
             let remedy = "load it again, or say 'policy default'";
-            rim.log(format!("{what}: {why}; {remedy}"));
-            dispatcher.lose_policy(now, rim);
+            outlet.log(format!("{what}: {why}; {remedy}"));
+            dispatcher.lose_policy(now, outlet);
         }
         if self.is_switched_off {
-            rim.log("recording is switched off: 'switch on' ends that".to_owned());
-            dispatcher.switch(now, false, rim);
+            outlet.log("recording is switched off: 'switch on' ends that".to_owned());
+            dispatcher.switch(now, false, outlet);
         }
         is_lost
     }

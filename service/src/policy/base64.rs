@@ -41,7 +41,7 @@ fn value(digit: u8) -> Option<u8> {
 
 /// The text of bytes, for tests.
 #[cfg(test)]
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub(crate) fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |three: &[u8]| {
         let all = (0..3).fold(0, |all, i| {

@@ -19,6 +19,8 @@ mod trust;
 mod unnamed;
 mod value;
 
+#[cfg(test)]
+pub(crate) use base64::encode;
 pub use consent::{is_region, ConsentRules, Level, Model, OfUser, Person, RegionRule, UserType};
 pub use detectors::{
     Condition, Correlated, Detectors, Metric, Rule, ServiceDetector, ServiceSpec, SlowMethod,

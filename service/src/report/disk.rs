@@ -20,6 +20,7 @@ use crate::upload::Kind;
 use super::boot_names;
 use super::job::{failed, Job, Outcome};
 use super::leaving::{self, Next};
+use super::saving::save;
 use super::write::WriteJob;
 
 /// Name of the list of admitted reports in the store.
@@ -116,23 +117,10 @@ impl Disk {
                 }
                 Outcome::Nothing
             }
-            Job::Save {
-                before,
-                name,
-                text,
+            Job::Save { texts, client } => Outcome::Answer {
                 client,
-            } => {
-                let first = before.map_or(Ok(()), |(name, text)| store.save_state(name, &text));
-                let result = first.and_then(|()| match text {
-                    Some(text) => store.save_state(name, &text),
-                    None => store.remove_state(name),
-                });
-                let result = result.map_err(|e| self.not_saved(name, &e));
-                Outcome::Answer {
-                    client,
-                    result: result.map(|()| Vec::new()),
-                }
-            }
+                result: save(store, &texts).map(|()| Vec::new()),
+            },
             Job::SaveChoices { text, client } => Outcome::Chosen {
                 client,
                 result: self.save_choices(&text),
@@ -243,17 +231,6 @@ impl Disk {
                 "the list of admitted reports cannot be saved, so that no report is written: {e}; the old list is not right any more{more}"
             ));
         }
-    }
-
-    /// The policy or the recording switch could not be saved: the next service must not find the old one, which may allow more.
-    fn not_saved(&mut self, name: &str, problem: &io::Error) -> String {
-        let next = match self.store.spoil_state(name) {
-            Ok(()) => "the next start records nothing until it is said again".to_owned(),
-            Err(e) => format!("the next start finds the old one, which stays: {e}"),
-        };
-        let problem = format!("it holds, but could not be saved: {problem}; {next}");
-        self.store.note(format!("{name}: {problem}"));
-        problem
     }
 
     /// If the choices cannot be saved, the old ones must not be found by the next service: they may allow more.

@@ -9,6 +9,7 @@ use crate::engine::Report;
 use crate::upload::Kind;
 
 use super::boot_names::GivenNames;
+use super::saving::Saving;
 use super::write::WriteJob;
 
 /// Something that waits for the disk.
@@ -22,14 +23,10 @@ pub enum Job {
     Reserve(Report),
     /// Save the list of admitted reports. Reports after it are only written if it could be.
     SaveLimits(String),
-    /// Save a text under a name.
+    /// Save texts under names.
     Save {
-        /// Name and text of what must be saved before it.
-        before: Option<(&'static str, String)>,
-        /// Its name.
-        name: &'static str,
-        /// The text; `None` removes what was saved.
-        text: Option<String>,
+        /// The texts, in this order.
+        texts: Vec<Saving>,
         /// The client that waits for it.
         client: u64,
     },

@@ -5,11 +5,13 @@ mod boot_names;
 mod disk;
 mod job;
 mod leaving;
+mod saving;
 mod worker;
 mod write;
 
 pub use boot_names::{GivenNames, BOOT_NAMES_BYTES};
 pub use disk::LIMITS;
 pub use job::{Done, Job, Outcome};
+pub use saving::{save, IfNotSaved, Saving};
 pub use worker::Worker;
 pub use write::WriteJob;

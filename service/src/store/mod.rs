@@ -330,7 +330,7 @@ impl Store {
             _ => {}
         }
         self.states.remove(name);
-        Ok(())
+        self.directory.sync_all()
     }
 
     /// Removes what is too old or over the quota, and writes down how old the store is.
