@@ -361,6 +361,41 @@ fn three_reports_a_week_leave_also_over_restarts() {
 }
 
 #[test]
+fn the_reports_of_a_group_leave_as_one_upload() {
+    let policy = at_level("summary").replace("[reports]", "[reports]\npeers = 1");
+    let mut setup = Setup::new(&(policy + "[uploads]\ndevice = 1\n"));
+    setup.reports(4);
+    let reports = setup.service.reports();
+    let id = |index: usize| reports[index]["report"].to_string();
+    // The third and the fourth one are in the group of the first one.
+    setup.service.kill();
+    for index in [2, 3] {
+        let path = setup
+            .service
+            .path("store")
+            .join(format!("{}.toml", id(index)));
+        let text = fs::read_to_string(&path).unwrap();
+        let of_group = text.replace(
+            &format!("group = {}\n", id(index)),
+            &format!("group = {}\n", id(0)),
+        );
+        assert_ne!(of_group, text);
+        fs::write(path, of_group).unwrap();
+    }
+    setup.service.start_again();
+    for index in [0, 2] {
+        // Asked for twice, in two services: it is one report of the upload.
+        setup.next();
+        setup.service.kill();
+        setup.service.start_again();
+        assert_eq!(setup.send().words[1], id(index));
+    }
+    setup.assert_nothing("limit of uploads is reached");
+    let status = setup.service.status();
+    assert_eq!(status["engine"]["limits"]["uploads"], 1, "{status}");
+}
+
+#[test]
 fn a_lost_list_of_uploads_lets_nothing_leave_twice() {
     let mut setup = Setup::new(&at_level("summary"));
     setup.reports(2);

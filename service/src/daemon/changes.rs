@@ -2,7 +2,7 @@
 //! What clients change in the engine: the policy, choices about consent, the recording switch, uploads.
 
 use crate::consent::Choices;
-use crate::engine::Now;
+use crate::engine::{Now, Report};
 use crate::policy::Refused;
 
 use super::decide::Decide;
@@ -33,16 +33,21 @@ impl<D: Decide> Dispatcher<D> {
         self.drain(now, outlet);
     }
 
-    /// Whether one more report may be uploaded; then it counts, and what says so is saved before anything that is given to the
-    /// disk later.
+    /// Which report may be uploaded, of reports with these groups: its index; then it counts, and what says so is saved before
+    /// anything that is given to the disk later.
     ///
     /// # Errors
     /// As [`Decide::admit_upload`].
-    pub fn admit_upload(&mut self, now: Now, outlet: &mut impl Outlet) -> Result<(), &'static str> {
-        let actions = self.engine.admit_upload(now)?;
+    pub fn admit_upload(
+        &mut self,
+        now: Now,
+        groups: &[Report],
+        outlet: &mut impl Outlet,
+    ) -> Result<usize, &'static str> {
+        let (index, actions) = self.engine.admit_upload(now, groups)?;
         self.perform(now, actions, outlet);
         self.drain(now, outlet);
-        Ok(())
+        Ok(index)
     }
 
     /// Puts the choices of users in force.

@@ -3,7 +3,7 @@
 
 use crate::commands::dump;
 use crate::consent::{Allowed, Choices};
-use crate::engine::{Action, Connection, Engine, Event, Now};
+use crate::engine::{Action, Connection, Engine, Event, Now, Report};
 use crate::json;
 use crate::limits::Refusal;
 use crate::policy::{Accepted, Detectors, Person, Policy, Refused, Trust};
@@ -45,11 +45,15 @@ pub trait Decide {
     /// What is allowed by the policy and by the choices that are in force.
     fn allowed(&self) -> Allowed;
 
-    /// Whether one more report may be uploaded; then it counts. The actions come first.
+    /// Which report may be uploaded, of reports with these groups: its index; then it counts. The actions come first.
     ///
     /// # Errors
-    /// Why not.
-    fn admit_upload(&mut self, now: Now) -> Result<Vec<Action>, &'static str>;
+    /// Why none.
+    fn admit_upload(
+        &mut self,
+        now: Now,
+        groups: &[Report],
+    ) -> Result<(usize, Vec<Action>), &'static str>;
 
     /// Processes that detectors of the service look at.
     fn observed(&self) -> Vec<Connection>;
@@ -217,8 +221,12 @@ impl Decide for Decider {
         self.engine.set_person(now, self.person.clone())
     }
 
-    fn admit_upload(&mut self, now: Now) -> Result<Vec<Action>, &'static str> {
-        let admitted = self.engine.admit_upload(now);
+    fn admit_upload(
+        &mut self,
+        now: Now,
+        groups: &[Report],
+    ) -> Result<(usize, Vec<Action>), &'static str> {
+        let admitted = self.engine.admit_upload(now, groups);
         admitted.map_err(|refusal| match refusal {
             Refusal::Closed => "the list of uploads was lost: none until a window has passed",
             _ => "the limit of uploads is reached",

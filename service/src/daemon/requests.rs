@@ -215,11 +215,11 @@ impl Requests {
         rim.ask_store(client, job);
     }
 
-    /// A report may leave, if the limit of uploads allows one more.
+    /// One of these reports, each with its group, may leave if the limit of uploads allows it.
     fn admit_upload<D: Decide>(
         &mut self,
         client: u64,
-        report: Report,
+        candidates: &[(Report, Report)],
         dispatcher: &mut Dispatcher<D>,
         rim: &mut Rim,
     ) {
@@ -228,8 +228,12 @@ impl Requests {
             return;
         }
         let now = rim.now;
-        match dispatcher.admit_upload(now, rim) {
-            Ok(()) => self.next_upload(client, Some(report), dispatcher, rim),
+        let groups: Vec<Report> = candidates.iter().map(|(_, group)| *group).collect();
+        match dispatcher.admit_upload(now, &groups, rim) {
+            Ok(index) => {
+                let admitted = candidates.get(index).map(|(report, _)| *report);
+                self.next_upload(client, admitted, dispatcher, rim);
+            }
             Err(why) => {
                 let line = format!("nothing {why}");
                 rim.answer_client(client, Ok(vec![line]), None);
@@ -365,8 +369,8 @@ impl Requests {
             Outcome::Opened { client, file, json } => {
                 rim.answer_client(client, Ok(vec![json]), Some(file));
             }
-            Outcome::Candidate { client, report } => {
-                self.admit_upload(client, report, dispatcher, rim)
+            Outcome::Candidates { client, reports } => {
+                self.admit_upload(client, &reports, dispatcher, rim);
             }
             Outcome::Policy { client, result } => match result {
                 Ok(text) => self.load_policy(client, Some(text), dispatcher, rim),

@@ -4,7 +4,7 @@
 use hindsight_trace_format::protocol::FromProcess;
 
 use super::action::Action;
-use super::event::{Asked, Connection, Event, Now};
+use super::event::{Asked, Connection, Event, Now, Report};
 use super::process::{Link, Process, Stage};
 use super::state::{Facts, Outcome, State, SAVE_NS, SETTLE_NS};
 use super::status::Status;
@@ -92,17 +92,23 @@ impl Engine {
         &self.0.policy
     }
 
-    /// Whether one more report may be uploaded; then it counts. The actions come first.
+    /// Which report may be uploaded, of reports with these groups: its index; then it counts. A group counts once for as many
+    /// reports as a process and its peers leave. The actions come first.
     ///
     /// # Errors
     /// The limit that is reached.
-    pub fn admit_upload(&mut self, now: Now) -> Result<Vec<Action>, Refusal> {
+    pub fn admit_upload(
+        &mut self,
+        now: Now,
+        groups: &[Report],
+    ) -> Result<(usize, Vec<Action>), Refusal> {
         let state = &mut self.0;
         state.begin_at(now);
         let now_ns = state.now_ns();
-        state.limiter.admit_upload(now_ns, &state.policy.uploads)?;
+        let (uploads, most) = (&state.policy.uploads, state.policy.reports.peers + 1);
+        let index = state.limiter.admit_upload(now_ns, uploads, most, groups)?;
         state.is_unsaved = true;
-        Ok(state.settle())
+        Ok((index, state.settle()))
     }
 
     /// The facts that consent depends on.

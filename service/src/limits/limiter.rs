@@ -33,6 +33,17 @@ pub struct Admitted {
     pub at_ns: u64,
 }
 
+/// An upload that was admitted: of one report, or of several that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Upload {
+    /// The number of the group. 0: of an older service, which counted each report.
+    pub(super) group: u64,
+    /// So many reports of the group are in it.
+    pub(super) reports: u32,
+    /// When the first of them was admitted, in ns of the device's time in operation.
+    pub(super) at_ns: u64,
+}
+
 /// Counts reports and uploads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limiter {
@@ -47,7 +58,7 @@ pub struct Limiter {
     /// Reports, the oldest first.
     pub(super) reports: Vec<Admitted>,
     /// Uploads, the oldest first.
-    pub(super) uploads: Vec<Admitted>,
+    pub(super) uploads: Vec<Upload>,
 }
 
 /// FNV-1a, 64 bits.
@@ -139,25 +150,46 @@ impl Limiter {
         Ok(())
     }
 
-    /// Whether one more upload is allowed; then it counts.
+    /// Which report may be uploaded, of reports with these groups: its index. First comes one whose group has begun an upload in
+    /// this window that has fewer reports than `most`: it is in that upload. Any other one counts as a further upload.
     ///
     /// # Errors
     /// The limit that is reached.
-    pub fn admit_upload(&mut self, boottime_ns: u64, uploads: &Uploads) -> Result<(), Refusal> {
-        let entry = Admitted {
-            uid: 0,
-            detector: 0,
-            at_ns: self.time_ns(boottime_ns),
-        };
-        if self.is_closed(entry.at_ns, uploads.window_ns) {
+    pub fn admit_upload(
+        &mut self,
+        boottime_ns: u64,
+        uploads: &Uploads,
+        most: u32,
+        groups: &[u64],
+    ) -> Result<usize, Refusal> {
+        let at_ns = self.time_ns(boottime_ns);
+        if self.is_closed(at_ns, uploads.window_ns) {
             return Err(Refusal::Closed);
         }
-        let count = within(&self.uploads, entry.at_ns, uploads.window_ns).count();
-        if count >= uploads.device as usize {
+        for (index, group) in groups.iter().enumerate() {
+            let mut begun = self.uploads.iter_mut().filter(|upload| {
+                let is_of_it = upload.group == *group && *group != 0;
+                is_of_it
+                    && upload.reports < most
+                    && is_within(upload.at_ns, at_ns, uploads.window_ns)
+            });
+            if let Some(upload) = begun.next() {
+                upload.reports += 1;
+                return Ok(index);
+            }
+        }
+        let group = *groups.first().ok_or(Refusal::Device)?;
+        if self.uploads(boottime_ns, uploads) >= uploads.device as usize {
             return Err(Refusal::Device);
         }
-        admit(&mut self.uploads, entry);
-        Ok(())
+        let reports = 1;
+        let upload = Upload {
+            group,
+            reports,
+            at_ns,
+        };
+        admit(&mut self.uploads, upload);
+        Ok(0)
     }
 
     /// A number for a report: never 0, and never the same again if the list is saved before the number is used.
@@ -184,7 +216,9 @@ impl Limiter {
 
     /// How many uploads count now.
     pub fn uploads(&self, boottime_ns: u64, uploads: &Uploads) -> usize {
-        within(&self.uploads, self.time_ns(boottime_ns), uploads.window_ns).count()
+        let now_ns = self.time_ns(boottime_ns);
+        let is_within = |upload: &&Upload| is_within(upload.at_ns, now_ns, uploads.window_ns);
+        self.uploads.iter().filter(is_within).count()
     }
 
     /// How long nothing is admitted because the list could not be read, ns; 0: it is not so.
@@ -200,13 +234,17 @@ impl Limiter {
     }
 }
 
+fn is_within(at_ns: u64, now_ns: u64, window_ns: u64) -> bool {
+    now_ns.saturating_sub(at_ns) < window_ns
+}
+
 fn within(list: &[Admitted], now_ns: u64, window_ns: u64) -> impl Iterator<Item = &Admitted> {
     list.iter()
-        .filter(move |entry| now_ns.saturating_sub(entry.at_ns) < window_ns)
+        .filter(move |entry| is_within(entry.at_ns, now_ns, window_ns))
 }
 
 /// No limit is higher than [`MAX_ENTRIES`], so the oldest entry is not needed any more when the list is full.
-fn admit(list: &mut Vec<Admitted>, entry: Admitted) {
+fn admit<T>(list: &mut Vec<T>, entry: T) {
     if list.len() >= MAX_ENTRIES {
         list.remove(0);
     }

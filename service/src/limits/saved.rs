@@ -6,17 +6,18 @@
 //! boot 6a1f… before 0 now 5400000000000 next 8
 //! closed 120000000000
 //! report 10123 9e3779b97f4a7c15 3600000000000
-//! upload 0 0 4000000000000
+//! upload 2 7 4000000000000
 //! end 2 b2d05e00a1f3c4d5
 //! ```
 //!
-//! The last line has the number of entries and a checksum of all before it, so a text that was cut or changed is not taken for
+//! A line `report` has the user id, a hash of the detector and the time; a line `upload` the number of reports in it, their group
+//! (hexadecimal) and the time. The last line has the number of entries and a checksum of all before it, so a text that was cut or changed is not taken for
 //! a list with room.
 
 use std::fmt::Write as _;
 use std::str::SplitAsciiWhitespace;
 
-use super::limiter::{hash, word, Admitted, Limiter, MAX_ENTRIES};
+use super::limiter::{hash, word, Admitted, Limiter, Upload, MAX_ENTRIES};
 
 /// Longest text that is read, bytes.
 pub const MAX_SAVED_BYTES: usize = 1 << 20;
@@ -39,15 +40,21 @@ impl Limiter {
         if let Some(since) = self.closed_ns {
             let _ = writeln!(text, "closed {since}");
         }
-        for (name, list) in [("report", &self.reports), ("upload", &self.uploads)] {
-            for entry in list {
-                let Admitted {
-                    uid,
-                    detector,
-                    at_ns,
-                } = entry;
-                let _ = writeln!(text, "{name} {uid} {detector:x} {at_ns}");
-            }
+        for Admitted {
+            uid,
+            detector,
+            at_ns,
+        } in &self.reports
+        {
+            let _ = writeln!(text, "report {uid} {detector:x} {at_ns}");
+        }
+        for Upload {
+            group,
+            reports,
+            at_ns,
+        } in &self.uploads
+        {
+            let _ = writeln!(text, "upload {reports} {group:x} {at_ns}");
         }
         let count = self.reports.len() + self.uploads.len();
         let sum = hash(text.as_bytes());
@@ -69,14 +76,29 @@ impl Limiter {
             match fields.next() {
                 Some("boot") => now_ns = Some(loaded.load_time(&mut fields, boottime_ns)?),
                 Some("closed") => loaded.closed_ns = Some(number(&mut fields, 10)?),
-                Some("report") => entry(&mut loaded.reports, &mut fields)?,
-                Some("upload") => entry(&mut loaded.uploads, &mut fields)?,
+                Some("report") => {
+                    let (uid, detector, at_ns) = entry(loaded.reports.len(), &mut fields)?;
+                    loaded.reports.push(Admitted {
+                        uid,
+                        detector,
+                        at_ns,
+                    });
+                }
+                Some("upload") => {
+                    let (reports, group, at_ns) = entry(loaded.uploads.len(), &mut fields)?;
+                    loaded.uploads.push(Upload {
+                        group,
+                        reports,
+                        at_ns,
+                    });
+                }
                 _ => return Err(error("there is a line of an unknown kind")),
             }
         }
         let now_ns = now_ns.ok_or_else(|| error("it has no time"))?;
-        let mut times = loaded.reports.iter().chain(&loaded.uploads);
-        if times.any(|entry| entry.at_ns > now_ns) || loaded.closed_ns > Some(now_ns) {
+        let reports = loaded.reports.iter().map(|report| report.at_ns);
+        let mut times = reports.chain(loaded.uploads.iter().map(|upload| upload.at_ns));
+        if times.any(|at_ns| at_ns > now_ns) || loaded.closed_ns > Some(now_ns) {
             return Err(error("it has an entry from the future"));
         }
         Ok(loaded)
@@ -138,18 +160,16 @@ fn named(fields: &mut SplitAsciiWhitespace<'_>, name: &str) -> Result<u64, Saved
     }
 }
 
+/// The fields of an entry, after so many others of its kind.
 fn entry(
-    list: &mut Vec<Admitted>,
+    others: usize,
     fields: &mut SplitAsciiWhitespace<'_>,
-) -> Result<(), SavedError> {
-    if list.len() >= MAX_ENTRIES {
+) -> Result<(u32, u64, u64), SavedError> {
+    if others >= MAX_ENTRIES {
         return Err(SavedError("it has too many entries".into()));
     }
-    let uid = number(fields, 10)?;
-    list.push(Admitted {
-        uid: u32::try_from(uid).map_err(|_| SavedError(format!("{uid} is no user id")))?,
-        detector: number(fields, 16)?,
-        at_ns: number(fields, 10)?,
-    });
-    Ok(())
+    let first = number(fields, 10)?;
+    let first = u32::try_from(first)
+        .map_err(|_| SavedError(format!("{first} is no user id or number of reports")))?;
+    Ok((first, number(fields, 16)?, number(fields, 10)?))
 }

@@ -46,14 +46,62 @@ fn uploads_have_a_limit_of_their_own() {
     let uploads = Uploads::default();
     let mut limiter = Limiter::fresh("a");
     for day in 0..3 {
-        assert_eq!(limiter.admit_upload(day * 24 * HOUR, &uploads), Ok(()));
+        let admitted = limiter.admit_upload(day * 24 * HOUR, &uploads, 4, &[day + 1]);
+        assert_eq!(admitted, Ok(0));
     }
-    let mut at = |hour| limiter.admit_upload(hour * HOUR, &uploads);
+    let mut at = |hour| limiter.admit_upload(hour * HOUR, &uploads, 4, &[hour]);
     assert_eq!(at(7 * 24 - 1), Err(Refusal::Device));
-    assert_eq!(at(7 * 24), Ok(()));
-    assert_eq!(at(7 * 24), Err(Refusal::Device));
+    assert_eq!(at(7 * 24), Ok(0));
+    assert_eq!(at(7 * 24 + 1), Err(Refusal::Device));
     assert_eq!(limiter.uploads(7 * 24 * HOUR, &uploads), 3);
     assert_eq!(limiter.reports(7 * 24 * HOUR, &Limits::default()), 0);
+}
+
+#[test]
+fn the_reports_of_a_group_are_one_upload() {
+    const WEEK: u64 = 7 * 24;
+    let uploads = Uploads {
+        device: 2,
+        ..Uploads::default()
+    };
+    // When, the groups of the reports that may leave, which one may, and how many uploads count then.
+    let steps = [
+        (0, &[5, 6, 5][..], Ok(0), 1),
+        // The other report of the group comes before an older one of another group.
+        (1, &[6, 5], Ok(1), 1),
+        (2, &[6, 5], Ok(1), 1),
+        // It has as many reports as a process and two peers leave.
+        (3, &[5], Ok(0), 2),
+        (4, &[6, 7], Err(Refusal::Device), 2),
+        // It has begun another one.
+        (5, &[6, 7, 5], Ok(2), 2),
+        // The first one counts no more, the second one has room for one.
+        (WEEK, &[5], Ok(0), 1),
+        (WEEK, &[5], Ok(0), 2),
+        (WEEK, &[6], Err(Refusal::Device), 2),
+        (WEEK + 3, &[6], Ok(0), 2),
+        // What an older service has counted has no group.
+        (2 * WEEK, &[0], Ok(0), 2),
+        (2 * WEEK, &[0], Err(Refusal::Device), 2),
+        (3 * WEEK, &[], Err(Refusal::Device), 0),
+    ];
+    let mut limiter = Limiter::fresh("a");
+    for (hour, groups, expected, count) in steps {
+        let found = limiter.admit_upload(hour * HOUR, &uploads, 3, groups);
+        assert_eq!(found, expected, "hour {hour}, {groups:?}");
+        assert_eq!(limiter.uploads(hour * HOUR, &uploads), count, "hour {hour}");
+        limiter = Limiter::load(&limiter.save(hour * HOUR), "a", hour * HOUR).unwrap();
+    }
+    // Without peers each report counts.
+    let mut limiter = Limiter::fresh("a");
+    for expected in [Ok(0), Ok(0), Err(Refusal::Device)] {
+        assert_eq!(limiter.admit_upload(0, &uploads, 1, &[5]), expected);
+    }
+    // The list of an older service is read, and each of its entries counts.
+    let lines = "hindsight-limits 1\nboot a before 0 now 0 next 1\nupload 0 0 0\nupload 0 0 0\n";
+    let sum = limiter::hash(lines.as_bytes());
+    let mut old = Limiter::load(&format!("{lines}end 2 {sum:x}\n"), "a", 0).unwrap();
+    assert_eq!(old.admit_upload(0, &uploads, 4, &[5]), Err(Refusal::Device));
 }
 
 #[test]
@@ -72,7 +120,7 @@ fn a_list_that_cannot_be_read_admits_nothing_for_a_window() {
     assert_eq!(admit(22), Err(Refusal::Closed));
     assert_eq!(admit(23), Ok(()));
     // A longer window of a new policy holds as well.
-    let upload = Limiter::closed("a", 0).admit_upload(25 * HOUR, &Uploads::default());
+    let upload = Limiter::closed("a", 0).admit_upload(25 * HOUR, &Uploads::default(), 4, &[1]);
     assert_eq!(upload, Err(Refusal::Closed));
 }
 
@@ -84,7 +132,10 @@ fn used() -> Limiter {
         let admitted = limiter.admit_report(HOUR, &Limits::default(), uid, "killed");
         assert_eq!(admitted, Ok(()));
     }
-    limiter.admit_upload(2 * HOUR, &Uploads::default()).unwrap();
+    for _ in 0..2 {
+        let admitted = limiter.admit_upload(2 * HOUR, &Uploads::default(), 4, &[41]);
+        assert_eq!(admitted, Ok(0));
+    }
     limiter
 }
 
@@ -178,63 +229,133 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A device with a limiter.
+struct Device {
+    boot: u32,
+    boottime_ns: u64,
+    true_ns: u64,
+    limiter: Limiter,
+    saved: String,
+}
+
+impl Device {
+    fn new() -> Self {
+        let limiter = Limiter::fresh("0");
+        Device {
+            boot: 0,
+            boottime_ns: 0,
+            true_ns: 0,
+            saved: limiter.save(0),
+            limiter,
+        }
+    }
+
+    fn save(&mut self) {
+        self.saved = self.limiter.save(self.boottime_ns);
+    }
+
+    fn load(&mut self) {
+        let boot = self.boot.to_string();
+        let loaded = Limiter::load(&self.saved, &boot, self.boottime_ns);
+        self.limiter = loaded.unwrap_or_else(|_| Limiter::closed(&boot, self.boottime_ns));
+    }
+
+    /// Anything but a report.
+    fn happens(&mut self, step: Step) {
+        match step {
+            Step::Admit { .. } => {}
+            Step::Pass { ns } => {
+                self.boottime_ns += ns;
+                self.true_ns += ns;
+            }
+            Step::Restart => self.load(),
+            Step::Reboot { off_ns, is_saved } => {
+                if is_saved {
+                    self.save();
+                }
+                self.boot += 1;
+                self.boottime_ns = 0;
+                self.true_ns += off_ns;
+                self.load();
+            }
+            Step::Damage => {
+                self.saved.truncate(self.saved.len() / 2);
+                self.load();
+                self.save();
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_window_has_more_reports_than_its_limit(
-        device in 0..6_u32,
+        of_device in 0..6_u32,
         per_uid in 0..5_u32,
         per_detector in 0..4_u32,
         steps in prop::collection::vec(steps(), 1..120),
     ) {
-        let limits = limits(device, per_uid, per_detector);
+        let limits = limits(of_device, per_uid, per_detector);
         let detectors = ["slow-message", "killed", ""];
-        let (mut boot, mut boottime_ns, mut true_ns) = (0, 0, 0);
-        let mut limiter = Limiter::fresh("0");
-        let mut saved = limiter.save(0);
+        let mut device = Device::new();
         let mut admitted: Vec<(u64, u32, usize)> = Vec::new();
-        let load = |saved: &str, boot: u32, boottime_ns| {
-            let boot = boot.to_string();
-            let loaded = Limiter::load(saved, &boot, boottime_ns);
-            loaded.unwrap_or_else(|_| Limiter::closed(&boot, boottime_ns))
-        };
         for step in steps {
             match step {
                 Step::Admit { uid, detector } => {
                     let name = detectors[detector];
-                    if limiter.admit_report(boottime_ns, &limits, uid, name).is_ok() {
-                        saved = limiter.save(boottime_ns);
-                        admitted.push((true_ns, uid, detector));
+                    if device.limiter.admit_report(device.boottime_ns, &limits, uid, name).is_ok() {
+                        device.save();
+                        admitted.push((device.true_ns, uid, detector));
                         let count = |is_it: &dyn Fn(u32, usize) -> bool| {
                             let window = admitted.iter().filter(|(at_ns, uid, detector)| {
-                                true_ns - at_ns < limits.window_ns && is_it(*uid, *detector)
+                                device.true_ns - at_ns < limits.window_ns && is_it(*uid, *detector)
                             });
                             window.count()
                         };
-                        prop_assert!(count(&|_, _| true) <= device as usize);
+                        prop_assert!(count(&|_, _| true) <= of_device as usize);
                         prop_assert!(count(&|other, _| other == uid) <= per_uid as usize);
                         let same = |u, d| u == uid && d == detector;
                         prop_assert!(count(&same) <= per_detector as usize);
                     }
                 }
-                Step::Pass { ns } => {
-                    boottime_ns += ns;
-                    true_ns += ns;
-                }
-                Step::Restart => limiter = load(&saved, boot, boottime_ns),
-                Step::Reboot { off_ns, is_saved } => {
-                    if is_saved {
-                        saved = limiter.save(boottime_ns);
+                other => device.happens(other),
+            }
+        }
+    }
+
+    /// Whatever happens, a window has no more uploads than the limit, and an upload has reports of one group only, no more than `most`.
+    #[test]
+    fn no_upload_has_more_reports_than_a_process_and_its_peers(
+        of_device in 0..4_u32,
+        most in 1..5_u32,
+        steps in prop::collection::vec((steps(), prop::collection::vec(1..4_u64, 1..4)), 1..120),
+    ) {
+        let uploads = Uploads { device: of_device, window_ns: 24 * HOUR, ..Uploads::default() };
+        let mut device = Device::new();
+        // When an upload began; of each group, how many have begun, and its reports.
+        let mut begun: Vec<u64> = Vec::new();
+        let mut groups = [(0_u32, 0_u32); 4];
+        for (step, candidates) in steps {
+            match step {
+                Step::Admit { .. } => {
+                    let before = device.limiter.uploads.len();
+                    let found = device.limiter.admit_upload(device.boottime_ns, &uploads, most, &candidates);
+                    let Ok(index) = found else {
+                        prop_assert_eq!(device.limiter.uploads.len(), before);
+                        continue;
+                    };
+                    device.save();
+                    let (uploads_begun, reports) = &mut groups[candidates[index] as usize];
+                    *reports += 1;
+                    if device.limiter.uploads.len() > before {
+                        *uploads_begun += 1;
+                        begun.push(device.true_ns);
                     }
-                    boot += 1;
-                    boottime_ns = 0;
-                    true_ns += off_ns;
-                    limiter = load(&saved, boot, boottime_ns);
+                    prop_assert!(*reports <= most * *uploads_begun);
+                    let window = begun.iter().filter(|at_ns| device.true_ns - **at_ns < 24 * HOUR);
+                    prop_assert!(window.count() <= of_device as usize);
                 }
-                Step::Damage => {
-                    saved.truncate(saved.len() / 2);
-                    limiter = load(&saved, boot, boottime_ns);
-                    saved = limiter.save(boottime_ns);
-                }
+                other => device.happens(other),
             }
         }
     }

@@ -261,7 +261,7 @@ impl Disk {
                     json: item.line,
                 }
             }
-            Ok(Next::Candidate(report)) => Outcome::Candidate { client, report },
+            Ok(Next::Candidates(reports)) => Outcome::Candidates { client, reports },
             Ok(Next::Nothing) => Outcome::Answer {
                 client,
                 result: Ok(vec!["nothing there is no report to be sent".to_owned()]),

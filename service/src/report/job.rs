@@ -156,12 +156,12 @@ pub enum Outcome {
         /// The report as JSON.
         json: String,
     },
-    /// Of [`Job::NextUpload`]: a report that may leave if it may count as an upload.
-    Candidate {
+    /// Of [`Job::NextUpload`]: reports of which one may leave if it may count as an upload.
+    Candidates {
         /// The client.
         client: u64,
-        /// The report.
-        report: Report,
+        /// Each report and its group, oldest first; at least one.
+        reports: Vec<(Report, Report)>,
     },
     /// Of [`Job::ReadPolicy`].
     Policy {

@@ -21,8 +21,8 @@ const METHODS: usize = 40;
 pub(super) enum Next {
     /// This file; if it is a text, its report and the level that it was made for.
     Item(Item, Option<(Report, Level)>),
-    /// This report, if it may count as an upload.
-    Candidate(Report),
+    /// One of these reports, each with its group, if it may count as an upload; at least one.
+    Candidates(Vec<(Report, Report)>),
     /// Nothing.
     Nothing,
 }
@@ -198,8 +198,14 @@ pub(super) fn next(
         let is_selected = uploads.is_selected(entry.severity(), entry.uid, &entry.process);
         is_selected && allowed.allows(entry) && !sent.is_admitted(entry.report)
     };
-    let candidate = entries.iter().find(is_candidate);
-    Ok(candidate.map_or(Next::Nothing, |entry| Next::Candidate(entry.report)))
+    let candidates = entries.iter().filter(is_candidate);
+    let candidates: Vec<(Report, Report)> = candidates
+        .map(|entry| (entry.report, entry.group()))
+        .collect();
+    Ok(match candidates.is_empty() {
+        true => Next::Nothing,
+        false => Next::Candidates(candidates),
+    })
 }
 
 /// Whether a part that was handed out, made for this level, may leave even now.
