@@ -2,6 +2,7 @@
 //! The dispatcher without a socket, and what is saved without a power supply.
 
 mod interruptions;
+mod packets;
 
 use hindsight_trace_format::protocol::FromService;
 use hindsight_trace_format::shared::ReadLimits;
