@@ -13,6 +13,7 @@ pub const MAX_DEPTH: usize = 1024;
 
 const FULL_TIME: u32 = Extension::FullTime.number();
 const UNWOUND: u32 = Extension::Unwound.number();
+const STARTED: u32 = Extension::Started.number();
 
 /// What happens in a ring. Times are whole counters, ticks, and never decrease.
 pub(crate) enum Step<'a> {
@@ -22,6 +23,8 @@ pub(crate) enum Step<'a> {
     Exit { frames: u64, at: u64 },
     /// These calls, outermost first, have been open since the ring's oldest slot, outside of all that were entered since then.
     Outside { methods: &'a [u64], at: u64 },
+    /// Recording begins anew. What was open is not known any more; it was recorded up to this time.
+    Started { at: u64 },
     /// Another event, with its payload, and zeros.
     Other {
         extension: u32,
@@ -88,7 +91,7 @@ impl<'a> Noted<'a> {
         match step {
             Step::Enter { .. } => self.depth += 1,
             Step::Exit { frames, .. } => self.depth = self.depth.saturating_sub(*frames),
-            Step::Outside { .. } | Step::Other { .. } => {}
+            Step::Outside { .. } | Step::Started { .. } | Step::Other { .. } => {}
         }
     }
 
@@ -174,6 +177,8 @@ pub(crate) fn walk(
     let mut at = oldest;
     let mut payload = [0_u64; MAX_PAYLOAD];
     let mut length = 0;
+    // The time of the event before; a `FullTime` belongs to the event after it.
+    let mut before = None;
     for (index, slot) in slots.iter().enumerate() {
         let is_end = ends
             .get(index / 64)
@@ -186,11 +191,24 @@ pub(crate) fn walk(
             continue;
         }
         let words = std::mem::take(&mut length).min(payload.len());
+        if slot.event() == (Event::Extension { number: STARTED }) {
+            // Unless calls were noted before it, nothing is known of those that are older than the ring.
+            noted = noted.filter(|noted| before.is_some() && noted.index <= index);
+            if let Some(noted) = noted.take() {
+                tell_outside(&noted, oldest, &mut tell);
+            }
+            tell(Step::Started {
+                at: before.unwrap_or(oldest),
+            });
+        }
         at = match slot.event() {
             // It tells its own time.
             Event::Extension { number: FULL_TIME } if words == 2 && payload[1] >= at => payload[1],
             _ => at_least(at, slot.counter()),
         };
+        if slot.event() != (Event::Extension { number: FULL_TIME }) {
+            before = Some(at);
+        }
         if let Some(noted) = noted.take_if(|noted| noted.index <= index) {
             tell_outside(&noted, oldest, &mut tell);
         }

@@ -85,6 +85,7 @@ impl Meanwhile {
                 (0..known).for_each(|_| self.leave(at));
             }
             Step::Outside { methods, at } => self.outside(methods, at),
+            Step::Started { at } => self.end(at),
             Step::Other { .. } => {}
         }
     }
@@ -160,6 +161,9 @@ fn look(reader: &Reader<'_>, tid: Tid, within: (u64, u64)) -> Looked {
             }
         };
         let (_, end) = walk(ring, open, |step| {
+            if let Step::Started { at } = step {
+                std::mem::take(&mut waits).end(at).for_each(&mut keep);
+            }
             if let Some(wait) = waits.step(&step) {
                 keep(wait);
             }

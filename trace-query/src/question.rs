@@ -260,12 +260,17 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Returns the longest call and its longest inner calls, outermost first.
-    fn end(&mut self, at: u64) -> Vec<Spent> {
+    /// All calls end.
+    fn leave_all(&mut self, at: u64) {
         self.deeper = 0;
         while !self.stack.is_empty() {
             self.leave(at);
         }
+    }
+
+    /// Returns the longest call and its longest inner calls, outermost first.
+    fn end(&mut self, at: u64) -> Vec<Spent> {
+        self.leave_all(at);
         self.outermost = 0;
         std::mem::take(&mut self.longest)
             .into_iter()
@@ -327,6 +332,7 @@ impl Answer {
                     Step::Enter { method, at } => counter.enter(method, at),
                     Step::Exit { frames, at } => counter.exit(frames, at),
                     Step::Outside { methods, at } => counter.outside(methods, at),
+                    Step::Started { at } => counter.leave_all(at),
                     Step::Other { .. } => {}
                 });
                 let chain = counter.end(end);

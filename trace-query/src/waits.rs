@@ -59,7 +59,7 @@ impl Waits {
                 at,
             } => (extension, payload, at),
             Step::Enter { at, .. } | Step::Exit { at, .. } => return self.goes_on(*at),
-            Step::Outside { .. } => return None,
+            Step::Outside { .. } | Step::Started { .. } => return None,
         };
         let extension = Extension::from_number(*extension)?;
         let get = |name| field(extension, name, payload);
