@@ -25,11 +25,6 @@ pub(crate) struct Facts<'a> {
 }
 
 impl SharedMemory {
-    pub(super) fn header(&self) -> &Header {
-        // SAFETY: mapped for as long as `self` lives, aligned to a page, all fields are atomic.
-        unsafe { &*self.address(0).cast() }
-    }
-
     /// Adds to a counter that the service reads.
     pub(crate) fn count(&self, counter: Counter, more: u64) {
         self.header().counters[counter as usize].fetch_add(more, Ordering::Relaxed);

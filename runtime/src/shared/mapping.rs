@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use hindsight_trace_format::container::RingMode;
-use hindsight_trace_format::shared::{JournalWriter, Regions, RingControl, HEADER_BYTES};
+use hindsight_trace_format::shared::{Header, JournalWriter, Regions, RingControl, HEADER_BYTES};
 
 use super::layout::{
     before_rings, before_windows, events_start, regions, ring_bytes, window_bytes, Sizes,
@@ -206,6 +206,11 @@ impl SharedMemory {
         debug_assert!(offset < self.regions.slots(0));
         // SAFETY: within the reserved range.
         unsafe { self.start.as_ptr().add(offset as usize) }
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        // SAFETY: mapped for as long as `self` lives, aligned to a page, all fields are atomic.
+        unsafe { &*self.address(0).cast() }
     }
 
     pub(super) fn control(&self, ring: u32) -> &RingControl {
