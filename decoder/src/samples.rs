@@ -133,19 +133,27 @@ impl<'a> Sampler<'a> {
 
 /// What the stacks of a thread consist of, in the order of time.
 ///
-/// A thread stands still while it waits: a stack that was taken at one end of a wait holds at the other end, too.
-fn items<'e>(events: impl IntoIterator<Item = &'e ThreadEvent>) -> Vec<(u64, Item<'e>)> {
+/// A thread stands still while it waits: a stack that was taken at one end of a wait holds at the other end, too. A wait that goes on
+/// at the end of the recording, `until_ns`, holds until then.
+fn items<'e>(
+    events: impl IntoIterator<Item = &'e ThreadEvent>,
+    until_ns: u64,
+) -> Vec<(u64, Item<'e>)> {
     let mut items = Vec::new();
     // The waits under way, the innermost last, and the one that has just ended.
     let mut waits: Vec<Wait> = Vec::new();
     let mut ended: Option<Wait> = None;
+    // The last stack is of the begin of a wait that goes on.
+    let mut stands_still = false;
     for event in events {
         let at_ns = event.at_ns;
+        stands_still &= !moves(event.kind);
         match event.kind {
             Extension::Stack => {
                 let reason = event.get("reason");
                 if let Some(wait) = waits.last_mut() {
                     wait.has_stack |= reason == WAIT_BEGINS;
+                    stands_still = reason == WAIT_BEGINS;
                 }
                 if let Some(wait) = ended.take() {
                     if reason == WAIT_ENDS && !wait.has_stack {
@@ -177,9 +185,26 @@ fn items<'e>(events: impl IntoIterator<Item = &'e ThreadEvent>) -> Vec<(u64, Ite
             _ => {}
         }
     }
+    if stands_still && until_ns != u64::MAX {
+        items.push((until_ns, Item::Again));
+    }
     // Some were recorded late. Stable: the order of the ring decides between equal times.
     items.sort_by_key(|(at_ns, _)| *at_ns);
     items
+}
+
+/// Whether the thread does not stand still when it records such an event.
+fn moves(kind: Extension) -> bool {
+    matches!(
+        kind,
+        Extension::Stack
+            | Extension::WaitBegin
+            | Extension::WaitEnd
+            | Extension::MessageDispatched
+            | Extension::MessageDone
+            | Extension::TaskBegin
+            | Extension::TaskEnd
+    )
 }
 
 /// A wait under way.
@@ -219,7 +244,7 @@ impl<'a> Building<'a> {
 
     /// Adds the calls in these events, oldest first. None of them ends after `until_ns`.
     fn add<'e>(&mut self, events: impl IntoIterator<Item = &'e ThreadEvent>, until_ns: u64) {
-        for (at_ns, item) in items(events) {
+        for (at_ns, item) in items(events, until_ns) {
             match item {
                 Item::Stack(event, reason) => self.stack(at_ns, event, reason),
                 Item::Again => self.again(at_ns),
@@ -367,7 +392,7 @@ impl SampleTimes {
     /// Of the events of a thread that has calls with [`Flags::SAMPLED`].
     pub fn of(thread: &Thread) -> Self {
         let mut stacks: Vec<(u64, bool)> = Vec::new();
-        for (at_ns, item) in items(&thread.events) {
+        for (at_ns, item) in items(&thread.events, u64::MAX) {
             let is_cut = match item {
                 Item::Stack(event, _) => event.get("cut") != 0,
                 Item::Again => stacks.last().is_some_and(|(_, cut)| *cut),

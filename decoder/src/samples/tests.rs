@@ -53,6 +53,11 @@ impl Script {
     }
 
     fn decode(&self) -> (Sampled, Vec<String>) {
+        self.decode_until(u64::MAX)
+    }
+
+    /// The thread was recorded until then.
+    fn decode_until(&self, until_ns: u64) -> (Sampled, Vec<String>) {
         let file = container::Stacks {
             generations: vec![self.generation.clone()],
         };
@@ -76,7 +81,10 @@ impl Script {
             });
         }
         let methods = Methods::new(methods);
-        let sampled = Sampler::new(&stacks, &methods).calls(&self.events);
+        let sampler = Sampler::new(&stacks, &methods);
+        let mut building = Building::new(&sampler);
+        building.add(&self.events, until_ns);
+        let sampled = building.out;
         let lines = sampled.calls.iter().map(|call| {
             assert!(call.flags.contains(Flags::SAMPLED));
             let name = methods.name(call.method);
@@ -171,6 +179,39 @@ fn a_stack_at_one_end_of_a_wait_holds_at_the_other() {
         .event(5, Extension::WaitEnd, begin(9))
         .stack(5, "A1 W-", WAIT_ENDS);
     assert_eq!(script.calls(), ["A 5-5+10", " W 5-5+10"]);
+}
+
+#[test]
+fn a_wait_that_goes_on_has_its_stack_until_the_end() {
+    let begin = |number: u64| [number << 32, 0, 0, 0];
+    let waits = || {
+        Script::default()
+            .event(1, Extension::WaitBegin, begin(1))
+            .stack(1, "A1 W-", WAIT_BEGINS)
+    };
+    let until = |script: Script| script.decode_until(9 * MS).1;
+    assert_eq!(until(waits()), ["A 1-9+0", " W 1-9+0"]);
+    // Counters are read at the begin, and tell nothing about the thread.
+    let counted = waits().event(1, Extension::ThreadCpuTime, [0; 4]);
+    assert_eq!(until(counted), ["A 1-9+0", " W 1-9+0"]);
+    // It is in another place, or was not seen at the begin of the wait, or its end is unknown.
+    let alone = ["A 1-1+10", " W 1-1+10"];
+    assert_eq!(
+        until(waits().event(2, Extension::WaitEnd, begin(1)))[1],
+        " W 1-2+10"
+    );
+    assert_eq!(
+        until(waits().event(2, Extension::WaitBegin, begin(2))),
+        alone
+    );
+    assert_eq!(
+        until(waits().event(2, Extension::MessageDone, [1, 0, 0, 0])),
+        alone
+    );
+    let before = Script::default().stack(1, "A1 W-", NATIVE_CALL);
+    let before = before.event(1, Extension::WaitBegin, begin(1));
+    assert_eq!(until(before), alone);
+    assert_eq!(waits().calls(), alone);
 }
 
 #[test]

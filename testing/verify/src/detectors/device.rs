@@ -185,8 +185,17 @@ pub(super) struct CaseDevice {
 impl CaseDevice {
     /// Starts an app in the foreground, which follows the rules when this returns.
     pub(super) fn app(&self) -> Result<CaseApp<'_>> {
+        self.start(CONFIGURATION)
+    }
+
+    /// The same, with further items of its configuration.
+    pub(super) fn app_with(&self, more: &str) -> Result<CaseApp<'_>> {
+        self.start(&format!("{CONFIGURATION},{more}"))
+    }
+
+    fn start(&self, configuration: &str) -> Result<CaseApp<'_>> {
         let began = Instant::now();
-        let process = self.device.start_app(self.execution, CONFIGURATION)?;
+        let process = self.device.start_app(self.execution, configuration)?;
         let mut app = CaseApp {
             device: self,
             process,

@@ -11,6 +11,9 @@ use super::device::{Corpus, Report};
 
 /// The detector of reports of processes that another one waited for.
 const WAITED_FOR: &str = "waited-for";
+/// The least time between two stacks of a thread of the process that serves, µs. It waits some µs after it has taken a stack for another
+/// reason, and a wait that begins within this time of the thread's last stack has none until it ends.
+const STACK_INTERVAL: &str = "stack-interval=1000/1";
 /// Where the service of the corpus spends its time.
 const CULPRIT: &str = "com.example.detectors.Store.readDisk";
 
@@ -28,19 +31,28 @@ pub(super) struct Joint {
 
 /// All cases of two apps.
 pub(super) fn all() -> Vec<Joint> {
-    vec![Joint {
-        name: "waited-for",
-        detector: "long-binder-wait",
-        rules: "[detectors.long-binder-wait]\nlimit-ms = 2000",
-        takes_ms: 2500,
-    }]
+    vec![
+        Joint {
+            name: "waited-for",
+            detector: "long-binder-wait",
+            rules: "[detectors.long-binder-wait]\nlimit-ms = 2000",
+            takes_ms: 2500,
+        },
+        // The transaction still goes on when the rings are taken.
+        Joint {
+            name: "waited-for-open",
+            detector: "stuck-message",
+            rules: "[detectors.stuck-message]\nlimit-ms = 2000",
+            takes_ms: 8000,
+        },
+    ]
 }
 
 impl Joint {
     /// Runs it. Returns what was found.
     pub(super) fn run(&self, corpus: &Corpus) -> Result<String> {
         let device = corpus.start(self.name, self.rules)?;
-        let mut server = device.app()?;
+        let mut server = device.app_with(STACK_INTERVAL)?;
         let port = server.serve()?;
         // Serves somebody else: it has no part in it.
         let mut other = device.app()?;
