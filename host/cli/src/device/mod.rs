@@ -351,4 +351,18 @@ mod tests {
         let about = serde_json::json!({"report": 7, "process": "../a b/c"});
         assert_eq!(file_name(&about), "7-.._a_b_c.hindsight");
     }
+
+    #[test]
+    fn whole_groups_are_pulled_each_report_once_and_oldest_first() {
+        let known = [(1, 1), (2, 2), (3, 1), (4, 4), (5, 1), (6, 4)]
+            .map(|(report, group)| serde_json::json!({"report": report, "group": group}));
+        let groups_of = |found: &[usize]| -> Vec<u64> {
+            let found: Vec<&Value> = found.iter().map(|of| &known[*of - 1]).collect();
+            let all = with_groups(&known, &found).into_iter();
+            all.filter_map(|about| about["report"].as_u64()).collect()
+        };
+        assert_eq!(groups_of(&[3]), [1, 3, 5]);
+        assert_eq!(groups_of(&[2]), [2]);
+        assert_eq!(groups_of(&[6, 5, 1]), [1, 3, 4, 5, 6]);
+    }
 }
