@@ -47,7 +47,7 @@ usage: hindsightd (--socket PATH | --socket-fd N) --store FOLDER [OPTION]...
   --keep-mib N        the most MiB that the folder has (256)
   --keep-days N       reports are removed at this age (7)
   --free-mib N        so many MiB of the disk are left to others (512)
-  --facts-root FOLDER for tests: detectors find /proc and /sys in this folder
+  --facts-root FOLDER for tests: detectors find /proc and /sys in this folder; the machine's own memory may be short
   --help              this text
 
 hindsightd --command [--at PATH] [--framed] WORD... sends a command to the service that runs, and prints the answer. PATH is the

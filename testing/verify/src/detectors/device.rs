@@ -77,9 +77,13 @@ impl Corpus {
         })
     }
 
-    /// Starts the service of a case, with these rules.
+    /// Starts the service of a case of apps' detectors, with these rules. No fact of the system can be read: while a machine is short
+    /// of memory, which the service may hear at any time, it makes no reports.
     pub(super) fn start(&self, case: &str, rules: &str) -> Result<CaseDevice> {
-        self.start_with(case, rules, None)
+        let nothing = self.folder_of(case)?.join("facts");
+        std::fs::create_dir_all(&nothing)
+            .with_context(|| format!("cannot make {}", nothing.display()))?;
+        self.start_with(case, rules, &nothing)
     }
 
     /// The folder of a case.
@@ -91,12 +95,7 @@ impl Corpus {
     }
 
     /// As [`start`](Self::start), and the service's detectors read facts of the system in this folder.
-    pub(super) fn start_with(
-        &self,
-        case: &str,
-        rules: &str,
-        facts: Option<&Path>,
-    ) -> Result<CaseDevice> {
+    pub(super) fn start_with(&self, case: &str, rules: &str, facts: &Path) -> Result<CaseDevice> {
         let folder = self.folder_of(case)?;
         let device = Device::with_app(
             &self.framework,
@@ -105,10 +104,7 @@ impl Corpus {
             &self.program,
             &folder,
         )?;
-        let device = match facts {
-            Some(facts) => device.with_options([OsStr::new("--facts-root"), facts.as_os_str()]),
-            None => device,
-        };
+        let device = device.with_options([OsStr::new("--facts-root"), facts.as_os_str()]);
         let policy = folder.join("policy.toml");
         std::fs::write(&policy, policy_text(rules))
             .with_context(|| format!("cannot write {}", policy.display()))?;

@@ -80,7 +80,7 @@ impl ServiceCase {
     /// Runs it.
     pub(super) fn run(&self, corpus: &Corpus) -> Result<Outcome> {
         let facts = FactsFolder::new(&corpus.folder_of(self.name)?.join("facts"))?;
-        let device = corpus.start_with(self.name, self.rules, Some(facts.path()))?;
+        let device = corpus.start_with(self.name, self.rules, facts.path())?;
         let mut stage = Stage {
             device: &device,
             app: device.app()?,
