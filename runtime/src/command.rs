@@ -53,6 +53,9 @@ pub(crate) type Reply = mpsc::Sender<Result<(), String>>;
 pub(crate) enum ServiceCommand {
     /// There is no service now.
     Absent,
+    /// There is a service that the process cannot ask: it may not connect, or each connection is closed before the service has
+    /// said anything.
+    Barred,
     /// How the process records from now on.
     Configure(u64, Configuration),
     /// Take all rings, and keep them for this report.
@@ -67,7 +70,7 @@ pub(crate) enum ServiceCommand {
     Detectors(u64, DetectorRules),
     /// The connection with this number is lost.
     Lost(u64),
-    /// The service does not want this process any more.
+    /// The service does not want this process.
     Refused,
 }
 

@@ -488,7 +488,7 @@ fn start_service(
     let problem = |e: io::Error| {
         let message = format!("no service: its thread cannot be started: {e}");
         session.host.log(Severity::Warning, &message);
-        let _ = commands.send(Command::Service(ServiceCommand::Absent));
+        let _ = commands.send(Command::Service(ServiceCommand::Barred));
     };
     started.map_err(problem).ok()
 }

@@ -401,26 +401,41 @@ fn names_wait_for_room_and_are_not_lost() {
 }
 
 #[test]
-fn a_process_that_is_refused_has_its_own_limits() {
+fn a_process_without_a_service_has_its_own_limits_and_one_that_is_refused_takes_no_memory() {
     let options = "trace=off,events=waits,event-ring=16,event-rings=100,socket=DIR/control";
-    let (process, service) = Process::start(options, FakeService::at);
-    std::thread::scope(|scope| {
-        let (peer, hello) = service.accept();
-        peer.send(&FromService::Refused {
-            reason: "no room".into(),
+    for is_refused in [false, true] {
+        let (process, service) = Process::start(options, FakeService::at);
+        std::thread::scope(|scope| {
+            let (peer, hello) = service.accept();
+            if is_refused {
+                peer.send(&FromService::Refused {
+                    reason: "no room".into(),
+                });
+                until("nothing is recorded", || {
+                    process.command("status").contains(r#""categories":[]"#)
+                });
+            } else {
+                std::fs::remove_file(process.socket()).unwrap();
+                // Nonsense: the process looks for another service.
+                peer.send_raw(&[1], None);
+            }
+            until("there is no limit", || {
+                process.command("status").contains(r#""room_bytes":null"#)
+            });
+            let before = taken_memory(&peer);
+            let start = |_| Worker::start(scope, &process);
+            let workers: Vec<Worker> = (0..60).map(start).collect();
+            for worker in &workers {
+                worker.record(1 << 14);
+            }
+            let used = taken_memory(&peer).saturating_sub(before);
+            match is_refused {
+                true => assert!(used < hello.other_bytes / 16, "{used}"),
+                false => assert!(used > hello.other_bytes, "{used}"),
+            }
         });
-        until("there is no limit", || {
-            process.command("status").contains(r#""room_bytes":null"#)
-        });
-        let before = taken_memory(&peer);
-        let workers: Vec<Worker> = (0..60).map(|_| Worker::start(scope, &process)).collect();
-        for worker in &workers {
-            worker.record(1 << 14);
-        }
-        let used = taken_memory(&peer) - before;
-        assert!(used > hello.other_bytes, "{used}");
-    });
-    process.recorder.shutdown();
+        process.recorder.shutdown();
+    }
 }
 
 #[test]

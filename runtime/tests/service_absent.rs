@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use common::service::{until, FakeService};
-use common::workers::{numbers, waits, Process, Worker, PATIENCE};
+use common::workers::{numbers, waits, Process, Task, Worker, PATIENCE};
 use hindsight_runtime::{Severity, SnapshotOutcome};
 use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::protocol::{FromService, TakeOutcome};
@@ -164,6 +164,30 @@ fn a_service_without_answer_or_with_nonsense_does_no_harm() {
         let (_, hello, _) = service.welcome(2, 0);
         // A service had configured it: refused, it gave its rings up.
         assert_eq!(hello.held, 0);
+    });
+    process.recorder.shutdown();
+}
+
+#[test]
+fn a_process_that_a_service_always_hangs_up_on_records_nothing() {
+    let options = "trace=all,ring=16,events=waits";
+    let (process, service) = Process::start(options, FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let look = || worker.ask(Task::Look);
+        // Until it does not come any more.
+        until("it records no events", || {
+            if service.has_client() {
+                drop(service.accept());
+            }
+            let (is_traced, events) = look();
+            assert!(!is_traced);
+            events & waits() == 0
+        });
+        drop(service);
+        let service = FakeService::at(&process.socket());
+        let (_peer, _, held) = service.welcome(2, waits());
+        assert_eq!((held, look().0), (1, true));
     });
     process.recorder.shutdown();
 }

@@ -12,6 +12,7 @@ use common::service::{until, FakeService};
 use common::workers::{numbers, record, waits, PATIENCE};
 use common::{gettid, FakeHost, Managed, World};
 use hindsight_runtime::{Recorder, Severity, SnapshotOutcome};
+use hindsight_trace_format::container::Reader;
 use hindsight_trace_format::protocol::{FromProcess, TakeOutcome};
 use hindsight_trace_format::shared::{read, read_crash, CrashKind};
 
@@ -184,12 +185,12 @@ fn fail(error: libc::c_int) -> libc::sock_filter {
     step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32)
 }
 
-/// This call fails with ENOSYS from now on. False if the kernel has no filters.
-fn forbid(call: libc::c_long) -> bool {
+/// This call fails with this error from now on. False if the kernel has no filters.
+fn forbid(call: libc::c_long, error: libc::c_int) -> bool {
     filter(&mut [
         step(LOAD, 0, 0, 0),
         step(JUMP_IF_EQUAL, 0, 1, call as u32),
-        fail(libc::ENOSYS),
+        fail(error),
         step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ])
 }
@@ -236,7 +237,7 @@ fn child_without_memory_files() {
     if std::env::var_os(FOLDER).is_none() {
         return;
     }
-    if !forbid(libc::SYS_memfd_create) {
+    if !forbid(libc::SYS_memfd_create, libc::ENOSYS) {
         println!(
             "skipped: a process without memfd_create: the kernel has no filters of system calls"
         );
@@ -277,6 +278,61 @@ fn without_memory_to_share_a_process_records_as_without_a_service() {
         "skipped"
     );
     println!("skipped: a process without memfd_create: the kernel has no filters of system calls");
+}
+
+/// The service is there, and the process may not connect to it, as an isolated process of Android.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_that_may_not_connect() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    if !forbid(libc::SYS_connect, libc::EACCES) {
+        std::fs::write(folder.join("skipped"), "").unwrap();
+        return;
+    }
+    let (recorder, world, _) = as_child("trace=all,ring=14,events=waits").unwrap();
+    Managed::run(&recorder, &world, |thread| {
+        let until_known = |thread: &mut Managed<'_>| {
+            until("it records nothing", || {
+                thread.native(std::thread::yield_now);
+                thread.events() & waits() == 0
+            });
+        };
+        until_known(thread);
+        assert!(!thread.is_traced());
+        record(thread, 1);
+        let outcome = thread.native(|| recorder.snapshot("odd".into(), 0, PATIENCE));
+        match outcome {
+            SnapshotOutcome::Failed(why) => assert!(why.starts_with("nothing to write"), "{why}"),
+            SnapshotOutcome::Written(file) => {
+                let file = std::fs::read(file).unwrap();
+                let reader = Reader::new(&file).unwrap();
+                assert_eq!(reader.ring_indices().count(), 0);
+            }
+            other => panic!("{other:?}"),
+        }
+        std::fs::write(folder.join("passed"), "").unwrap();
+    });
+    recorder.shutdown();
+}
+
+#[test]
+fn a_process_that_may_not_connect_records_nothing() {
+    let mut other = Other::start("child_that_may_not_connect");
+    assert!(other.child.wait().unwrap().success());
+    assert!(!other.service.has_client());
+    if other.folder.path().join("skipped").exists() {
+        assert!(
+            std::env::var_os("HINDSIGHT_REQUIRE_TOOLS").is_none(),
+            "skipped"
+        );
+        println!(
+            "skipped: connections that are forbidden: the kernel has no filters of system calls"
+        );
+        return;
+    }
+    assert!(other.folder.path().join("passed").exists());
 }
 
 /// Its memory file cannot be sealed.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::service::{until, FakeService, Peer};
-use common::workers::{numbers, waits, Process, Worker};
+use common::workers::{numbers, waits, Process, Task, Worker};
 use hindsight_runtime::Severity;
 use hindsight_trace_format::protocol::FromProcess;
 
@@ -68,7 +68,7 @@ fn an_old_service_is_obeyed_and_a_newer_one_of_the_same_version_too() {
 }
 
 #[test]
-fn a_service_without_a_common_version_leaves_the_process_as_it_was() {
+fn a_process_without_a_common_version_records_nothing_until_another_service_configures_it() {
     /// `too new`, as any build says it.
     const REFUSED: [u8; 15] = [
         2, 0, 0, 0, 7, 0, 0, 0, b't', b'o', b'o', b' ', b'n', b'e', b'w',
@@ -78,15 +78,34 @@ fn a_service_without_a_common_version_leaves_the_process_as_it_was() {
         (&REFUSED[..], "does not want this process: too new"),
         (&WELCOME_3[..], "the service speaks version 3"),
     ] {
-        let (process, service) = Process::start("trace=all,ring=16", FakeService::at);
+        let options = "trace=all,ring=16,events=waits";
+        let (process, service) = Process::start(options, FakeService::at);
         std::thread::scope(|scope| {
             let worker = Worker::start(scope, &process);
             let (mut peer, _) = service.accept();
+            worker.record(10);
+            assert_ne!(peer.read().rings, [], "events, until the service answers");
             assert!(peer.send_raw(says, None));
             assert!(peer.ends());
-            until("it records as without a service", || worker.is_traced());
+            until("what it has recorded is gone", || {
+                peer.read().rings.is_empty()
+            });
+            let (is_traced, events) = worker.ask(Task::Look);
+            assert!(!is_traced && events & waits() == 0, "{events:#x}");
             worker.record(10);
+            assert_eq!(peer.read().rings, []);
             assert!(process.world.logged(Severity::Warning, logged));
+            drop((peer, service));
+            // No service at all: still nothing.
+            std::fs::remove_file(process.socket()).unwrap();
+            process.recorder.thread_in_foreground(worker.tid);
+            process.settle();
+            assert!(!worker.is_traced());
+            let service = FakeService::at(&process.socket());
+            let (peer, _, held) = service.welcome(2, waits());
+            assert_eq!(held, 1);
+            worker.record(10);
+            assert_eq!(numbers(&peer.read().rings), (21..=30).collect::<Vec<_>>());
         });
         process.recorder.shutdown();
     }

@@ -31,7 +31,8 @@ pub(crate) struct ServiceRequests<'a> {
     session: &'a Session,
     /// The service has said how the process records, or there was none to say it.
     is_settled: bool,
-    /// A service has said how the process records: its own configuration does not hold any more.
+    /// A service has said how the process records, or there is one that does not take it: its own configuration does not hold
+    /// any more.
     is_configured: bool,
     started: Instant,
     taken: Option<Taken<'a>>,
@@ -80,6 +81,9 @@ impl<'a> ServiceRequests<'a> {
         };
         match command {
             ServiceCommand::Absent => self.settle_without(handshake),
+            // Running processes record on while a service starts again, whose socket is not open to them at first.
+            ServiceCommand::Barred if self.is_configured => {}
+            ServiceCommand::Barred | ServiceCommand::Refused => *evicted += self.stop(handshake),
             ServiceCommand::Needs => {
                 if let Some(shared) = session.shared() {
                     link.needs(shared.room().asked());
@@ -93,10 +97,7 @@ impl<'a> ServiceRequests<'a> {
                 if let Some(taken) = &mut self.taken {
                     taken.stacks.clear();
                 }
-                self.settle_without(handshake);
             }
-            ServiceCommand::Refused if self.is_configured => *evicted += self.stop(handshake),
-            ServiceCommand::Refused => {}
             ServiceCommand::Configure(connection, configuration) => {
                 link.request_done();
                 self.name_process();
@@ -161,8 +162,8 @@ impl<'a> ServiceRequests<'a> {
         evicted
     }
 
-    /// Records nothing, and gives all rings of calls back: the policy and the consent of a service that has configured the process
-    /// may not hold any more, and no service can say so. Returns how many rings were evicted.
+    /// Records nothing, and gives all rings of calls back: there is a service, whose policy and consent hold for the process or
+    /// held until now, and it cannot say what they are. Returns how many rings were evicted.
     fn stop(&mut self, handshake: &mut dyn Handshake) -> u64 {
         let nothing = Configuration {
             call_rings: 0,

@@ -11,10 +11,14 @@ const GOOD: Duration = Duration::from_secs(10);
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
-    /// There is no socket, or the process may not use it. A change of the folder will tell.
+    /// There is no socket. A change of the folder will tell.
     NotThere,
-    /// Nobody accepts connections yet, or the service is busy; nothing will tell when that changes.
+    /// The process may not use the socket. A change of its mode will tell.
+    Forbidden,
+    /// Nobody accepts connections yet; nothing will tell when that changes.
     NotYet,
+    /// The service, or this process, is too busy for a connection.
+    Busy,
     /// The service does not want this process.
     Refused,
     /// The connection was lost after this time.
@@ -34,9 +38,9 @@ impl Attempts {
     /// The pause before the next attempt; `None`: until something changes.
     pub(super) fn after(&mut self, attempt: Attempt) -> Option<Duration> {
         match attempt {
-            Attempt::NotThere | Attempt::Refused => return None,
+            Attempt::NotThere | Attempt::Forbidden | Attempt::Refused => return None,
             Attempt::Lost(lasted) if lasted >= GOOD => self.renew(),
-            Attempt::Lost(_) | Attempt::NotYet => {}
+            Attempt::Lost(_) | Attempt::NotYet | Attempt::Busy => {}
         }
         let pause = Duration::from_millis(1 << self.0);
         let is_left = self.0 < MOST;
@@ -77,6 +81,7 @@ mod tests {
     fn what_a_change_of_the_folder_tells_is_waited_for() {
         let mut attempts = Attempts::default();
         assert_eq!(attempts.after(Attempt::NotThere), None);
+        assert_eq!(attempts.after(Attempt::Forbidden), None);
         assert_eq!(attempts.after(Attempt::Refused), None);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hindsight_trace_format::protocol::{
     FromProcess, FromService, Hello, MAX_MESSAGE_BYTES, VERSIONS,
@@ -100,7 +100,8 @@ impl Client {
     fn run(self) {
         let mut attempts = Attempts::default();
         let mut watch = Watch::new(&self.path);
-        let mut is_known_absent = false;
+        // What the control thread knows of a service that it does not hear of otherwise.
+        let mut told = None;
         while !self.link.is_closed() {
             let tried = watch::identity(&self.path);
             let outcome = match socket::connect(&self.path) {
@@ -114,12 +115,14 @@ impl Client {
                 Err(e) => not_connected(&e),
             };
             let was_connected = matches!(outcome, Attempt::Lost(_) | Attempt::Refused);
-            if !was_connected && !is_known_absent {
-                let absent = Command::Service(ServiceCommand::Absent);
-                let _ = self.commands.send(absent);
-            }
-            is_known_absent = !was_connected;
             let pause = attempts.after(outcome);
+            let tells = lack(outcome, pause);
+            if tells != told {
+                if let Some(tells) = &tells {
+                    let _ = self.commands.send(Command::Service(tells.clone()));
+                }
+                told = tells;
+            }
             if !was_connected || pause.is_none() {
                 // Not before: a service that is started again takes the process back with the room that it had.
                 self.facts.memory.room().lift();
@@ -150,7 +153,7 @@ impl Client {
             Ok(Some(opened)) => opened,
             Ok(None) => return Attempt::Refused,
             // The service has gone already, or too many descriptors are on their way.
-            Err(_) => return Attempt::NotYet,
+            Err(_) => return Attempt::Busy,
         };
         let end = self.receive(connection, &socket);
         self.link.lose();
@@ -233,11 +236,27 @@ impl Client {
 /// How an attempt without a connection ended.
 fn not_connected(error: &io::Error) -> Attempt {
     match error.raw_os_error() {
-        // Bound, but not listening yet, or left behind by a service that has ended; or not accepting fast enough.
-        Some(libc::ECONNREFUSED | libc::EAGAIN) => Attempt::NotYet,
-        // Out of descriptors or memory.
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS) => Attempt::NotYet,
+        // Bound, but not listening yet, or left behind by a service that has ended.
+        Some(libc::ECONNREFUSED) => Attempt::NotYet,
+        // Not accepting fast enough; or out of descriptors or memory.
+        Some(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS) => {
+            Attempt::Busy
+        }
+        Some(libc::EACCES | libc::EPERM) => Attempt::Forbidden,
         _ => Attempt::NotThere,
+    }
+}
+
+/// What the control thread has to know after an attempt without which no service configures the process; `pause` is the time until
+/// the next one.
+fn lack(attempt: Attempt, pause: Option<Duration>) -> Option<ServiceCommand> {
+    match attempt {
+        Attempt::NotThere | Attempt::NotYet => Some(ServiceCommand::Absent),
+        Attempt::Forbidden => Some(ServiceCommand::Barred),
+        // It comes again, or has done so in vain.
+        Attempt::Lost(_) | Attempt::Busy => pause.is_none().then_some(ServiceCommand::Barred),
+        // The control thread knows.
+        Attempt::Refused => None,
     }
 }
 
