@@ -13,7 +13,7 @@ use hindsight_trace_format::container::{Symbol, APP_VERSION_FACT};
 use hindsight_trace_format::shared::BootImage;
 
 use crate::control::{
-    self, app_is_known, class_linked, class_loader_unloading, crashed, guarded,
+    self, activities, app_is_known, class_linked, class_loader_unloading, crashed, guarded,
     process_in_background, register_name, shutdown, snapshot, stacks_wanted, thread_exiting,
     thread_in_foreground, thread_name_command, thread_renamed, thread_started, trace_thread,
     trim_memory,
@@ -143,6 +143,8 @@ pub(crate) mod ffi {
         fn thread_in_foreground(tid: u32);
         /// The user does not see the process, or not any more.
         fn process_in_background();
+        /// The process has activities that are started, or none any more.
+        fn activities(are_started: bool);
         /// The system asks for the stacks of all threads, as it does when the process does not respond.
         fn stacks_wanted();
         /// The process's name and the version of its app can be found from now on.

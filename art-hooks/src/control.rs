@@ -127,6 +127,12 @@ pub(crate) fn process_in_background() {
     with_recorder("process_in_background", (), Recorder::process_in_background);
 }
 
+pub(crate) fn activities(are_started: bool) {
+    with_recorder("activities", (), |recorder| {
+        recorder.activities(are_started);
+    });
+}
+
 pub(crate) fn stacks_wanted() {
     with_recorder("stacks_wanted", (), Recorder::stacks_wanted);
 }

@@ -73,3 +73,35 @@ fn an_app_tells_when_it_leaves_the_foreground() {
         });
     }
 }
+
+/// The framework's classes tell of activities while their events are recorded.
+#[test]
+#[ignore = "needs the lab's ART"]
+fn an_app_tells_when_it_shows_an_activity() {
+    let folder = tempfile::tempdir().unwrap();
+    let (device, service) = device(folder.path());
+    let mut app = start(&device);
+    let shows = |expected: bool| {
+        until("the service knows", || {
+            let status = of(&service, "status");
+            status[0]["engine"]["processes"][0]["shows_activity"] == expected
+        });
+    };
+    shows(false);
+    app.ask("activity start").unwrap();
+    shows(true);
+    // What stops counts from the next time in the foreground on.
+    app.ask("activity stop").unwrap();
+    app.ask("background").unwrap();
+    app.ask("foreground").unwrap();
+    until("it is back", || {
+        let status = of(&service, "status");
+        status[0]["engine"]["processes"][0]["is_foreground"] == true
+    });
+    shows(false);
+    // Started while it is in the background: known when it comes to the foreground.
+    app.ask("background").unwrap();
+    app.ask("activity start").unwrap();
+    app.ask("foreground").unwrap();
+    shows(true);
+}

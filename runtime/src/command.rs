@@ -97,6 +97,8 @@ pub(crate) enum Command {
     LeftForeground,
     /// The process's name and facts about its app can be found now. No reply.
     AppIsKnown,
+    /// The process has activities that are started, or none any more. No reply.
+    Activities { are_started: bool },
     /// Give the memory of all rings of calls back; threads go on in empty rings.
     Trim { reply: Reply },
     /// Change the maximum number of rings; `None` is unlimited.

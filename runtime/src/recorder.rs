@@ -279,6 +279,13 @@ impl Recorder {
         }
     }
 
+    /// The process has activities that are started, which the user sees, or none any more. Does not wait for anything.
+    pub fn activities(&self, are_started: bool) {
+        if !self.is_child() {
+            let _ = self.commands.send(Command::Activities { are_started });
+        }
+    }
+
     /// The system asks for the stacks of all threads, as it does when the process does not respond (SIGQUIT). Does not wait for
     /// anything.
     pub fn stacks_wanted(&self) {

@@ -484,6 +484,11 @@ fn the_service_is_told_of_triggers_and_the_foreground_and_the_end() {
             let told = FromProcess::Foreground { is_foreground, tid };
             assert_eq!(peer.next(), Some(told));
         }
+        for are_started in [true, false] {
+            process.recorder.activities(are_started);
+            let told = FromProcess::Activities { are_started };
+            assert_eq!(peer.next(), Some(told));
+        }
         let mut last = 0;
         let mut trigger = |severity, detector: &str, reason: &str| {
             let Some(FromProcess::Trigger(trigger)) = peer.next() else {

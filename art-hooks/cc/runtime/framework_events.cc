@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <mutex>  // NOLINT [build/c++11]
 
 #include "base/time_utils.h"
 #include "event_class.h"
+#include "hindsight/runtime/lifecycle.h"
 #include "hindsight/runtime/object_identity.h"
 #include "hindsight/runtime/stack_sample.h"
 #include "hindsight/runtime/waits.h"
@@ -225,10 +228,47 @@ void BinderServed(jlong id) {
   SampleStackSoon(self, kStackReasonTransaction);
 }
 
+// Activities that are started, by identity; more than these are not known. What happens while the hooks are off is not, either.
+class StartedActivities {
+ public:
+  void Step(jint step, uint32_t identity) {
+    if (identity == 0u || (step != kStart && step != kStop && step != kDestroy)) {
+      return;
+    }
+    std::lock_guard<std::mutex> lock(lock_);
+    const bool were_started = AreAny();
+    // An activity that is started again has one place.
+    std::replace(activities_.begin(), activities_.end(), identity, 0u);
+    if (step == kStart) {
+      *std::min_element(activities_.begin(), activities_.end()) = identity;
+    }
+    if (AreAny() != were_started) {
+      SetActivities(!were_started);
+    }
+  }
+
+ private:
+  // TraceEvents.START and so on.
+  static constexpr jint kStart = 1;
+  static constexpr jint kStop = 4;
+  static constexpr jint kDestroy = 5;
+
+  bool AreAny() const {
+    return std::any_of(activities_.begin(), activities_.end(), [](uint32_t a) { return a != 0u; });
+  }
+
+  std::mutex lock_;
+  // 0: free.
+  std::array<uint32_t, 32> activities_{};
+};
+
+StartedActivities started_activities;
+
 void LifecycleBegin(JNIEnv* env, jclass, jint step, jobject activity) {
   ScopedFastNativeObjectAccess soa(env);
+  ObjPtr<mirror::Object> object = soa.Decode<mirror::Object>(activity);
+  started_activities.Step(step, IdentityOf(object));
   if (Records(soa.Self(), kCategoryLifecycle)) {
-    ObjPtr<mirror::Object> object = soa.Decode<mirror::Object>(activity);
     Record(soa.Self(), kLifecycleBegin, PackLifecycleBegin(IdentityOf(object), ClassOf(object), step));
   }
   RecordResources(soa.Self());

@@ -208,6 +208,12 @@ void SetForeground(bool foreground) {
   }
 }
 
+void SetActivities(bool are_started) {
+  if (running.load(std::memory_order_acquire)) {
+    bridge::activities(are_started);
+  }
+}
+
 bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) {
   if (!running.load(std::memory_order_acquire)) {
     return false;

@@ -200,6 +200,7 @@ impl<'a> ControlThread<'a> {
             }
             Command::LeftForeground => self.service.left_foreground(),
             Command::AppIsKnown => self.service.name_process(),
+            Command::Activities { are_started } => self.service.set_activities(are_started),
             Command::Service(command) => {
                 let handshake = &mut *self.handshake;
                 self.service.execute(handshake, &mut self.evicted, command);

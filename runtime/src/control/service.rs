@@ -310,6 +310,13 @@ impl<'a> ServiceRequests<'a> {
         }
     }
 
+    /// The process has activities that are started, or none any more.
+    pub(crate) fn set_activities(&self, are_started: bool) {
+        if let Some(link) = self.session.link() {
+            link.set_activities(are_started);
+        }
+    }
+
     /// Tells the service what the program has found. False if there is no service, or a user wants a snapshot.
     pub(crate) fn tell_trigger(&mut self, reason: &str, tid: u32, trigger: Trigger) -> bool {
         let Some(link) = self.session.link() else {

@@ -46,6 +46,8 @@ pub(crate) struct About {
     pub(crate) name: String,
     /// Whether the process has come to the foreground.
     pub(crate) is_foreground: bool,
+    /// Whether an activity is started; not part of the hello.
+    pub(crate) has_activity: bool,
     /// The report whose rings are taken; 0: none.
     pub(crate) taken: u64,
     /// Rings of calls among them.
@@ -81,6 +83,11 @@ impl State {
             self.needs = bytes;
             self.send(&FromProcess::Needs { bytes }.encode());
         }
+    }
+
+    fn tell_activities(&mut self) {
+        let are_started = self.about.has_activity;
+        self.send(&FromProcess::Activities { are_started }.encode());
     }
 
     fn disconnect(&mut self) {
@@ -138,7 +145,11 @@ impl Link {
 
     /// The service accepts the process.
     pub(super) fn welcome(&self) {
-        self.state().is_welcome = true;
+        let mut state = self.state();
+        state.is_welcome = true;
+        if state.about.has_activity {
+            state.tell_activities();
+        }
     }
 
     /// The connection is lost, or is to end.
@@ -222,6 +233,16 @@ impl Link {
             };
             // A service that is not there learns it by the hello.
             state.send(&message.encode());
+        }
+    }
+
+    /// The process has activities that are started, or none any more: tells the service, now or when it accepts the process.
+    pub(crate) fn set_activities(&self, are_started: bool) {
+        let mut state = self.state();
+        let is_new = state.about.has_activity != are_started;
+        state.about.has_activity = are_started;
+        if is_new && state.is_welcome {
+            state.tell_activities();
         }
     }
 
@@ -335,6 +356,26 @@ mod tests {
     }
 
     #[test]
+    fn each_service_hears_once_of_activities_that_are_started() {
+        let link = Link::new().unwrap();
+        let told = |are_started| Some(FromProcess::Activities { are_started });
+        link.set_activities(true);
+        for _ in 0..2 {
+            let (_, other) = connect(&link);
+            assert_eq!(comes(&other), None, "the service may refuse the process");
+            link.welcome();
+            assert_eq!(comes(&other), told(true));
+            link.set_activities(true);
+            assert_eq!(comes(&other), None);
+            link.set_activities(false);
+            assert_eq!(comes(&other), told(false));
+            link.set_activities(true);
+            assert_eq!(comes(&other), told(true));
+            link.lose();
+        }
+    }
+
+    #[test]
     fn triggers_need_a_welcome_and_taken_rings_a_lost_connection() {
         let link = Link::new().unwrap();
         let (_, other) = connect(&link);
@@ -343,6 +384,7 @@ mod tests {
         link.say_farewell();
         assert_eq!(comes(&other), Some(FromProcess::Farewell));
         link.welcome();
+        assert_eq!(comes(&other), None);
         assert!(link.tell(&FromProcess::Farewell));
         assert_eq!(comes(&other), Some(FromProcess::Farewell));
         assert!(link.set_taken(1, 5, 1) && !link.give_up_taken());

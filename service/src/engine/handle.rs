@@ -153,6 +153,7 @@ impl State {
             FromProcess::Foreground { is_foreground, .. } => {
                 self.foreground(connection, is_foreground);
             }
+            FromProcess::Activities { are_started } => self.activities(connection, are_started),
             FromProcess::Held { rings } => self.held(connection, rings),
             FromProcess::Trigger(trigger) => self.trigger(connection, trigger),
             FromProcess::Taken { report, outcome } => self.taken(connection, report, outcome),

@@ -188,6 +188,8 @@ impl State {
             link: Link::Connected,
             recording,
             is_foreground: false,
+            has_activity: false,
+            shows_activity: false,
             is_deferred: false,
             recency_ns: None,
             rings_until_ns: 0,
@@ -320,6 +322,7 @@ impl State {
             return;
         }
         process.is_foreground = is_foreground;
+        process.shows_activity = is_foreground && process.has_activity;
         if is_foreground {
             process.is_deferred = true;
             self.claim(connection);
@@ -330,6 +333,15 @@ impl State {
             process.is_deferred = false;
             process.grace_until_ns = now_ns.saturating_add(grace_ns);
             process.rings_until_ns = process.grace_until_ns;
+        }
+    }
+
+    /// The process has activities that are started from now on, or none any more. One that stops changes nothing before the process
+    /// leaves the foreground: only claims move rings, and these are counted.
+    pub(super) fn activities(&mut self, connection: Connection, are_started: bool) {
+        if let Some(process) = self.processes.get_mut(&connection) {
+            process.has_activity = are_started;
+            process.shows_activity |= are_started && process.is_foreground;
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use hindsight_trace_format::catalogue::Category;
 use hindsight_trace_format::protocol::{Configuration, DetectorRule, Trigger, TriggerSeverity};
 use hindsight_trace_format::shared::ReadLimits;
 
@@ -110,6 +111,9 @@ impl Pending {
     }
 }
 
+/// Whether the user sees an activity of the process, whether it is in the foreground, and when it was last; larger ones come first.
+pub(super) type Rank = (bool, bool, Option<u64>);
+
 /// A process.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
@@ -130,6 +134,10 @@ pub(super) struct Process {
 
     /// By its own account.
     pub(super) is_foreground: bool,
+    /// An activity is started now, by its own account.
+    pub(super) has_activity: bool,
+    /// An activity was started since it came to the foreground.
+    pub(super) shows_activity: bool,
     /// It claimed the foreground, too often: the claim counts later.
     pub(super) is_deferred: bool,
     /// When it came to the foreground or left it, as far as it counts; `None`: it never was there. ns.
@@ -208,6 +216,16 @@ impl Process {
     /// Whether it counts as being in the foreground.
     pub(super) const fn is_seen(&self) -> bool {
         self.is_foreground && !self.is_deferred
+    }
+
+    /// How much the user cares about it: more than about a process with a smaller value. What the user sees is an activity; a
+    /// service that plays music, or that the app in front uses, is in the foreground, too.
+    pub(super) fn rank(&self) -> Rank {
+        // A process that does not record them does not know of its activities.
+        let known = Category::Lifecycle.bit() | Category::Resources.bit();
+        let may_show = self.shows_activity || self.recording.categories & known == 0;
+        let is_seen = self.is_seen();
+        (is_seen && may_show, is_seen, self.recency_ns)
     }
 
     /// Whether there may be anything in its rings.

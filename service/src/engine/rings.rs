@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which process may use how many rings of calls.
 //!
-//! The processes most recently in the foreground get them. A ring is moved in two steps: the loser is told to use fewer, and
+//! The processes that show an activity, and then those most recently in the foreground, get them. A ring is moved in two steps: the loser is told to use fewer, and
 //! only when it has answered, or its memory is forgotten, the winner is told to use more. So neither the number of rings nor the
 //! budget is ever exceeded.
 //!
@@ -54,12 +54,7 @@ impl State {
         let mut ranked: Vec<_> = may_use
             .map(|(connection, process)| {
                 let is_recorded = self.recordings.covers(&process.name);
-                let rank = (
-                    is_recorded,
-                    process.is_seen(),
-                    process.recency_ns,
-                    connection,
-                );
+                let rank = (is_recorded, process.rank(), connection);
                 (Reverse(rank), process.peer.uid, connection)
             })
             .collect();

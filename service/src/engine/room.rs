@@ -61,7 +61,7 @@ impl State {
         let all = self.processes.iter();
         let mut waiting: Vec<_> = all
             .filter(|(_, p)| p.link == Link::Connected && p.needed_bytes > p.other_bytes)
-            .map(|(connection, p)| ((p.is_seen(), p.recency_ns), *connection))
+            .map(|(connection, p)| (p.rank(), *connection))
             .collect();
         waiting.sort_unstable_by(|a, b| b.cmp(a));
         for (_, connection) in waiting {

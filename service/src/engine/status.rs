@@ -22,6 +22,8 @@ pub struct ProcessStatus {
     pub connection: &'static str,
     /// Whether the user sees it, by its own account.
     pub is_foreground: bool,
+    /// Whether it has shown an activity since it came to the foreground, by its own account.
+    pub shows_activity: bool,
     /// Rings of calls that it may use.
     pub rings_granted: u32,
     /// Rings of calls that it may have in use: more than granted until it has answered.
@@ -154,6 +156,7 @@ impl ProcessStatus {
                 Link::Ended => "ended",
             },
             is_foreground: process.is_foreground,
+            shows_activity: process.shows_activity,
             rings_granted: process.granted,
             rings_held: process.may_hold,
             rings_taken: process.taken,

@@ -154,7 +154,7 @@ impl<'a> Input<'a> {
     }
 
     fn message(&mut self, taken: u64) -> FromProcess {
-        match self.byte() % 6 {
+        match self.byte() % 7 {
             0 => FromProcess::Hello(Hello {
                 versions: (1, u32::from(self.byte())),
                 memory_version: u32::from(self.byte()),
@@ -186,6 +186,9 @@ impl<'a> Input<'a> {
                     1 => TakeOutcome::Refused,
                     _ => TakeOutcome::Taken,
                 },
+            },
+            5 => FromProcess::Activities {
+                are_started: self.byte() % 2 == 0,
             },
             _ => FromProcess::Farewell,
         }

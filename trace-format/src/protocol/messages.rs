@@ -111,6 +111,13 @@ pub enum FromProcess {
     },
     /// The names of all classes that were linked before recording started are in the memory now.
     Named,
+    /// The process has activities that are started, or none any more: what the user sees is an activity, while Android's state of a
+    /// process is the same for a service that the user notices. Said only where the framework's classes tell the runtime; without
+    /// it nothing is known.
+    Activities {
+        /// Whether there is one.
+        are_started: bool,
+    },
 }
 
 /// How a process records from now on.
@@ -247,6 +254,7 @@ impl FromProcess {
             FromProcess::Needs { bytes } => Fields::new(7).u64(*bytes),
             FromProcess::Name { name } => Fields::new(8).text(name),
             FromProcess::Named => Fields::new(9),
+            FromProcess::Activities { are_started } => Fields::new(10).u32((*are_started).into()),
         };
         fields.bytes()
     }
@@ -295,6 +303,9 @@ impl FromProcess {
                 name: text(d, "name")?,
             },
             9 => FromProcess::Named,
+            10 => FromProcess::Activities {
+                are_started: d.u32("are_started")? != 0,
+            },
             _ => return Ok(None),
         }))
     }

@@ -10,6 +10,7 @@
 //! Hello, memory           ──►
 //!                         ◄──            Welcome, Configure          or Refused, and the connection ends
 //! Foreground              ──►
+//! Activities              ──►                                        an activity was started, or the last one stopped
 //!                         ◄──            Configure                   whenever the configuration or the number of rings changes
 //!                         ◄──            Detectors                   whenever the rules of its detectors change
 //! Held                    ──►                                        so many rings of calls are in use now

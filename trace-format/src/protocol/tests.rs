@@ -43,6 +43,7 @@ fn of_processes() -> Vec<FromProcess> {
             name: "com.example.notes".into(),
         },
         FromProcess::Named,
+        FromProcess::Activities { are_started: true },
     ]
 }
 

@@ -56,6 +56,9 @@ void StaticMethodsLinked(ObjPtr<mirror::Class> klass) REQUIRES_SHARED(Locks::mut
 void SetForeground(bool foreground);
 inline void InForeground() { SetForeground(true); }
 
+// The app has activities that are started, or none any more. The calling thread may be runnable.
+void SetActivities(bool are_started);
+
 // Called when the thread of `peer` gets the name `name`. If the name is one of Nanoscope's commands, executes it, puts
 // the old name back, and returns true.
 bool ThreadNameCommand(JNIEnv* env, jobject peer, const char* name) REQUIRES(!Locks::mutator_lock_);

@@ -304,6 +304,9 @@ impl World {
                     },
                 );
             }
+            Step::Activities { slot, are_started } => {
+                self.say(slot, FromProcess::Activities { are_started });
+            }
             Step::Trigger {
                 slot,
                 severity,

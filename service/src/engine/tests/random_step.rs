@@ -40,6 +40,10 @@ pub(super) enum Step {
         slot: usize,
         is_foreground: bool,
     },
+    Activities {
+        slot: usize,
+        are_started: bool,
+    },
     Trigger {
         slot: usize,
         severity: usize,
@@ -119,6 +123,8 @@ pub(super) fn steps() -> impl Strategy<Value = Step> {
         10 => (slot.clone(), 1..6_u8).prop_map(|(slot, messages)| Step::Work { slot, messages }),
         5 => (slot.clone(), any::<bool>())
             .prop_map(|(slot, is_foreground)| Step::Foreground { slot, is_foreground }),
+        2 => (slot.clone(), any::<bool>())
+            .prop_map(|(slot, are_started)| Step::Activities { slot, are_started }),
         5 => (slot.clone(), 0..4_usize, 0..3_u8).prop_map(|(slot, severity, detector)| {
             Step::Trigger { slot, severity, detector }
         }),

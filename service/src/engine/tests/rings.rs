@@ -35,6 +35,52 @@ fn a_ring_is_moved_only_after_its_loser_has_answered() {
     assert_eq!((bench.rings(1), bench.rings(3)), ((0, 0), (1, 1)));
 }
 
+/// An app that shows an activity has the only ring; a service, that the app uses or that the system brings to the foreground, comes
+/// after it.
+#[test]
+fn a_process_that_shows_an_activity_comes_before_services_in_the_foreground() {
+    let activities = |bench: &mut Bench, connection, are_started| {
+        bench.said(connection, FromProcess::Activities { are_started });
+        bench.answer_all();
+    };
+    let ring = |bench: &Bench| (1..=2).map(|c| bench.rings(c).0).collect::<Vec<_>>();
+    let start = |lines: &str| {
+        let mut bench = Bench::of(&format!("[memory]\ncall-rings = 1\n{lines}"));
+        all_seen(&mut bench, 1..=2);
+        assert_eq!(ring(&bench), [0, 1]);
+        bench
+    };
+    // Nothing is known of activities, as without the framework's patches: the newest one has it.
+    let mut bench = start("");
+    activities(&mut bench, 1, true);
+    assert_eq!(ring(&bench), [1, 0]);
+    // A service comes to the foreground once more.
+    bench.foreground(2, false);
+    bench.pass(20 * SECOND);
+    bench.foreground(2, true);
+    bench.answer_all();
+    assert_eq!(ring(&bench), [1, 0]);
+    // It shows an activity itself, later than the other one.
+    activities(&mut bench, 2, true);
+    assert_eq!(ring(&bench), [0, 1]);
+    // An activity that stops moves no ring before the process leaves the foreground.
+    activities(&mut bench, 2, false);
+    assert_eq!(ring(&bench), [0, 1]);
+    bench.foreground(2, false);
+    bench.answer_all();
+    assert_eq!(ring(&bench), [1, 0]);
+    bench.pass(20 * SECOND);
+    bench.foreground(2, true);
+    bench.answer_all();
+    assert_eq!(ring(&bench), [1, 0], "its service came back, no activity");
+
+    // A process that records no events of activities cannot say that it has none.
+    let lines = "[[record.override]]\nuid = 10002\ncategories = [\"waits\"]";
+    let mut bench = start(lines);
+    activities(&mut bench, 1, true);
+    assert_eq!(ring(&bench), [0, 1]);
+}
+
 #[test]
 fn an_answer_counts_for_the_last_configuration_only() {
     let mut bench = Bench::of("[memory]\nrings-per-process = 2");

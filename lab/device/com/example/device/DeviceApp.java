@@ -7,6 +7,8 @@ import android.system.ErrnoException;
 import android.system.Os;
 import android.system.OsConstants;
 
+import com.android.internal.os.TraceEvents;
+
 import dalvik.system.VMRuntime;
 
 import dev.hindsight.Hindsight;
@@ -25,6 +27,7 @@ import java.io.InputStreamReader;
  *   <li>{@code foreground}, {@code background}: the framework tells the runtime that the user sees the app, or no more;
  *   <li>{@code bind VERSION}: the framework binds the process to an app of this version;
  *   <li>{@code bound}: the framework tells the runtime that it has done so;
+ *   <li>{@code activity start}, {@code activity stop}: an activity begins to start, or to stop;
  *   <li>{@code work N}: N rounds of calls;
  *   <li>{@code fill N}: N calls of one short method;
  *   <li>{@code busy}: goes on with such rounds, message after message, until the next command;
@@ -110,6 +113,13 @@ public final class DeviceApp implements Watchdog.Listener {
                 Hindsight.appIsKnown();
                 // Waits until the recorder has done what it was told before.
                 Hindsight.start();
+                break;
+            case "activity":
+                // As the framework's class Activity does.
+                if (TraceEvents.lifecycle) {
+                    boolean starts = command[1].equals("start");
+                    TraceEvents.lifecycleBegin(starts ? TraceEvents.START : TraceEvents.STOP, store);
+                }
                 break;
             case "work":
                 Work.rounds(Integer.parseInt(command[1]));
