@@ -144,7 +144,7 @@ fn a_service_without_answer_or_with_nonsense_does_no_harm() {
         while peer.send(&FromService::Release { report: 9 }) {}
         (peer, ..) = service.welcome(2, 0);
         assert!(worker.is_traced());
-        // Refused: it does not come again, until there is another service.
+        // Refused: it does not come again, until there is another service, or the user sees it.
         peer.send_raw(&[3, 0], None);
         let (mut refused, _) = service.accept();
         refused.send(&FromService::Refused {
@@ -159,6 +159,15 @@ fn a_service_without_answer_or_with_nonsense_does_no_harm() {
         process.settle();
         std::thread::sleep(Duration::from_millis(100));
         assert!(!service.has_client());
+        assert!(!worker.is_traced());
+        // A process that gave way to another one: it comes again when the user sees it.
+        process.recorder.thread_in_foreground(worker.tid);
+        let (mut refused, hello) = service.accept();
+        assert!(hello.is_foreground && hello.held == 0);
+        refused.send(&FromService::Refused {
+            reason: "too many".into(),
+        });
+        assert!(refused.ends());
         drop((refused, service));
         let service = FakeService::at(&process.socket());
         let (_, hello, _) = service.welcome(2, 0);

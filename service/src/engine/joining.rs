@@ -61,23 +61,6 @@ impl State {
         }
     }
 
-    fn refuse(&mut self, connection: Connection, label: &Label, reason: String) {
-        /// So many are shown.
-        const LAST: usize = 8;
-        self.refused_processes = self.refused_processes.saturating_add(1);
-        self.refusals.truncate(LAST - 1);
-        self.refusals.push_front(format!("{label}: {reason}"));
-        let message = FromService::Refused { reason };
-        self.actions.extend([
-            Action::Send {
-                connection,
-                message,
-            },
-            Action::Disconnect { connection },
-            Action::Forget { connection },
-        ]);
-    }
-
     /// A process has one connection: an earlier one is over, and what it waited for goes on in the new one.
     fn supersede(&mut self, peer: Peer) -> Earlier {
         let mut all = self.processes.iter_mut();
@@ -145,7 +128,7 @@ impl State {
     }
 
     /// The version to speak, and the process.
-    fn accepted(&self, peer: Peer, hello: &Hello) -> Result<(u32, Process), String> {
+    fn accepted(&mut self, peer: Peer, hello: &Hello) -> Result<(u32, Process), String> {
         let version = common_version(VERSIONS, hello.versions).ok_or_else(|| {
             let (oldest, newest) = VERSIONS;
             format!("the service speaks versions {oldest} to {newest} of the protocol; both must be of one build")
@@ -165,9 +148,8 @@ impl State {
                 RING_BYTES.end()
             ));
         }
-        self.has_place(peer)?;
         let process = self.process(peer, hello);
-        self.has_memory(&process)?;
+        self.make_place(&process)?;
         Ok((version, process))
     }
 
@@ -192,6 +174,7 @@ impl State {
             shows_activity: false,
             is_deferred: false,
             recency_ns: None,
+            stays_until_ns: self.stays_until_ns(),
             rings_until_ns: 0,
             grace_until_ns: 0,
             has_farewell: false,
@@ -251,37 +234,6 @@ impl State {
             process.name = text::line(name);
             self.look_up_recording(connection);
         }
-    }
-
-    fn has_place(&self, peer: Peer) -> Result<(), String> {
-        let memory = &self.policy.memory;
-        if self.processes.len() >= memory.processes as usize {
-            let most = memory.processes;
-            return Err(format!(
-                "{most} processes are there already (processes in the policy)"
-            ));
-        }
-        let of_uid = self.processes.values().filter(|p| p.peer.uid == peer.uid);
-        if of_uid.count() >= memory.processes_per_uid as usize {
-            let most = memory.processes_per_uid;
-            return Err(format!(
-                "{most} processes of user {} are there already (processes-per-uid in the policy)",
-                peer.uid
-            ));
-        }
-        Ok(())
-    }
-
-    fn has_memory(&self, process: &Process) -> Result<(), String> {
-        // One that comes back may have more rings than there are now, by another policy or after a while: refused, it would go on
-        // recording. They are taken back at once, and no other process gets any before.
-        if !self.has_room(None, process, process.other_bytes) {
-            return Err(
-                "the memory budget has no room for one more process (budget-mib in the policy)"
-                    .into(),
-            );
-        }
-        Ok(())
     }
 
     /// An earlier instance of the service had the rings taken, and did not release them.

@@ -7,6 +7,7 @@
 //! | module | decides |
 //! |---|---|
 //! | `joining` | which process is accepted |
+//! | `places` | whether there is a place for a process, and which one gives way to it |
 //! | `foreground` | how often a process may claim the foreground |
 //! | `rings` | how many rings of calls each process gets, and how one is moved to another process |
 //! | `room` | how much memory each process gets for all else |
@@ -28,6 +29,7 @@ mod handle;
 mod joining;
 mod memory;
 mod peers;
+mod places;
 mod process;
 mod recording;
 mod recordings;

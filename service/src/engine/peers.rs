@@ -25,7 +25,7 @@ const PER_USER: u32 = 100_000;
 const FIRST_APP: u32 = 10_000;
 
 /// Whether the user id is one of the system's, of any Android user.
-const fn is_system(uid: u32) -> bool {
+pub(super) const fn is_system(uid: u32) -> bool {
     uid % PER_USER < FIRST_APP
 }
 

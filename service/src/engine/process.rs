@@ -142,6 +142,8 @@ pub(super) struct Process {
     pub(super) is_deferred: bool,
     /// When it came to the foreground or left it, as far as it counts; `None`: it never was there. ns.
     pub(super) recency_ns: Option<u64>,
+    /// Until then it does not give way to another process; ns.
+    pub(super) stays_until_ns: u64,
     /// In the background it has to give its rings back then, unless the policy records it there as well; ns.
     pub(super) rings_until_ns: u64,
     /// Until then its end counts as one in the foreground, ns.

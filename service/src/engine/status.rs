@@ -100,7 +100,7 @@ pub struct Status {
     pub enabled: bool,
     /// All processes, in the order in which they came.
     pub processes: Vec<ProcessStatus>,
-    /// Processes that were refused, since the service was started.
+    /// Processes that were refused or gave way to others, since the service was started.
     pub refused_processes: u64,
     /// The last of them, and why.
     pub refusals: Vec<String>,

@@ -30,6 +30,8 @@ pub(super) struct Checker {
     pub(super) written: BTreeMap<u64, u32>,
     /// First reports of groups, their user ids, and how many others were written.
     groups: BTreeMap<u64, (u32, u32)>,
+    /// Processes that gave way to the one that joins now.
+    displaced: u32,
     /// Reports of processes that another one waited for.
     pub(super) peers: BTreeSet<u64>,
     /// Numbers below are on disk.
@@ -102,6 +104,7 @@ impl Checker {
 
     /// Before the engine is told.
     pub(super) fn before(&mut self, event: &Event) {
+        self.displaced = 0;
         match event {
             Event::Joined {
                 connection,
@@ -125,6 +128,7 @@ impl Checker {
                         has_ended: false,
                         is_forgotten: false,
                         is_welcome: false,
+                        is_foreground: hello.is_foreground,
                         is_silent: false,
                         answered: in_use,
                         unanswered: Vec::new(),
@@ -329,7 +333,12 @@ impl Checker {
                 known.is_welcome = true;
                 self.check_budget("a process more");
             }
-            FromService::Refused { .. } => assert!(!known.is_welcome),
+            FromService::Refused { .. } if known.is_welcome => {
+                assert!(known.may_give_way(), "{known:?}");
+                self.displaced += 1;
+                assert_eq!(self.displaced, 1, "more than one gives way to a process");
+            }
+            FromService::Refused { .. } => assert_eq!(self.displaced, 0, "in vain"),
             FromService::Detectors(_) => assert!(known.is_welcome),
             FromService::Configure(configuration) => {
                 let before = known.rings();

@@ -22,6 +22,7 @@ pub(super) struct Known {
     pub(super) has_ended: bool,
     pub(super) is_forgotten: bool,
     pub(super) is_welcome: bool,
+    pub(super) is_foreground: bool,
     /// The service has closed its connection: its rings need memory, and are not counted.
     pub(super) is_silent: bool,
     /// Rings by the last configuration that was answered.
@@ -50,6 +51,13 @@ impl Known {
         rings * self.hello.ring_bytes + self.room
     }
 
+    /// Whether it may be told to give way to another process: the user does not see it, it has no rings, and is not asked for any.
+    pub(super) fn may_give_way(&self) -> bool {
+        let has_rings = self.rings() + self.taken + self.releasing != 0;
+        let has_answered = self.take.is_none_or(|(_, _, is_answered)| is_answered);
+        !self.is_foreground && !has_rings && has_answered
+    }
+
     /// The process has said this.
     pub(super) fn said(&mut self, message: &FromProcess) {
         match message {
@@ -73,6 +81,7 @@ impl Known {
                     }
                 }
             }
+            FromProcess::Foreground { is_foreground, .. } => self.is_foreground = *is_foreground,
             FromProcess::Needs { bytes } => self.needed = self.needed.max(*bytes),
             FromProcess::Name { name } => self.name.clone_from(name),
             _ => {}

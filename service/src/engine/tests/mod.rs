@@ -9,6 +9,7 @@ mod ending;
 mod joining;
 mod known;
 mod peers;
+mod places;
 mod random;
 mod random_step;
 mod recordings;
