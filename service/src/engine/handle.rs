@@ -217,11 +217,17 @@ impl State {
                 .answer_until_ns
                 .is_some_and(|until_ns| until_ns <= now_ns)
             {
-                self.disconnect(connection, "it did not give its rings back in time");
+                self.disconnect(
+                    connection,
+                    "it did not give its rings back in time; it may be frozen in the background",
+                );
             }
             match stage {
                 Some(Stage::Taking { until_ns }) if until_ns <= now_ns => {
-                    self.disconnect(connection, "it did not take its rings in time");
+                    self.disconnect(
+                        connection,
+                        "it did not take its rings in time; it may be frozen in the background",
+                    );
                 }
                 Some(Stage::Waiting { until_ns }) if until_ns <= now_ns => {
                     self.finish(connection, Outcome::NoMemory);

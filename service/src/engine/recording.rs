@@ -11,7 +11,7 @@ use super::event::{Connection, Report};
 use super::process::{Label, Link, Process, Stage, Symptom};
 use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
 use super::requests::NO_LEVEL;
-use super::state::State;
+use super::state::{State, NO_ANSWER};
 use super::text;
 use crate::policy::{Level, Recording};
 
@@ -114,6 +114,12 @@ impl State {
         let found: Vec<(Connection, Label, Recording, bool)> = found
             .map(|(connection, p)| (*connection, p.label(), p.recording, p.may_hold != 0))
             .collect();
+        let all = self.processes.values();
+        let lost = all.filter(|p| p.link == Link::Lost && is_of(&recording.package, &p.name));
+        for process in lost {
+            self.replies
+                .note(recording.reply, process.label(), NO_ANSWER);
+        }
         let mut reports = Vec::new();
         let first = self.limiter.next_report();
         for (connection, label, said, has_rings) in found {

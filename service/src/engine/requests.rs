@@ -6,7 +6,7 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 use super::action::Action;
 use super::event::{Connection, Report};
 use super::process::{Link, Stage, Symptom};
-use super::state::State;
+use super::state::{State, NO_ANSWER};
 use super::text;
 
 /// Why nothing is recorded of a process that is connected.
@@ -35,13 +35,12 @@ impl State {
     /// Begins reports of all these processes; limits do not count.
     fn asked_report(&mut self, process: &str, reason: &str) -> Result<Vec<Report>, String> {
         let pid: Option<u32> = process.parse().ok();
-        let all = self
-            .processes
-            .iter()
-            .filter(|(_, p)| p.link == Link::Connected);
-        let named: Vec<_> = all
-            .filter(|(_, p)| p.name == process || Some(p.peer.pid) == pid)
-            .collect();
+        let all = self.processes.iter();
+        let all = all.filter(|(_, p)| p.name == process || Some(p.peer.pid) == pid);
+        let (named, others): (Vec<_>, Vec<_>) = all.partition(|(_, p)| p.link == Link::Connected);
+        if named.is_empty() && others.iter().any(|(_, p)| p.link == Link::Lost) {
+            return Err(format!("\"{}\": {NO_ANSWER}", text::line(process)));
+        }
         if named.is_empty() {
             return Err(format!(
                 "no process \"{}\" is recorded; the status lists all that are",

@@ -16,6 +16,9 @@ use super::shortage::Shortage;
 use crate::limits::{Limiter, Refusal};
 use crate::policy::{Person, Policy};
 
+/// What users are told of a process that says nothing.
+pub(super) const NO_ANSWER: &str =
+    "the process did not answer; it may be frozen in the background: bring it to the front and ask again";
 /// A process has to answer within this time, ns.
 pub(super) const ANSWER_NS: u64 = 10_000_000_000;
 /// After a restart of the service, so long no process gets more rings than it holds: the others have to come back first. ns.
@@ -122,7 +125,7 @@ impl Outcome {
             Outcome::NotWritten => "the file could not be written; the service's log says why",
             Outcome::Nothing => "the process has recorded nothing",
             Outcome::ProcessRefused => "the process could not take its rings; try again",
-            Outcome::NoAnswer => "the process did not answer; the report is made if it is killed",
+            Outcome::NoAnswer => NO_ANSWER,
             Outcome::EndedFirst => "the process ended first",
             Outcome::NoMemory => "the memory budget had no room; raise budget-mib in the policy",
             Outcome::Withdrawn => "the policy or the user's consent changed",

@@ -134,6 +134,28 @@ fn what_cannot_be_recorded_is_an_error_with_its_remedy() {
 }
 
 #[test]
+fn a_process_that_does_not_answer_is_named_with_the_likely_cause() {
+    // Asked for the first time at the end, or disconnected before: the rings of the foreground were asked back.
+    for was_lost in [false, true] {
+        let mut bench = seen("");
+        if was_lost {
+            bench.handle(Event::Lost { connection: 1 });
+        }
+        record(&mut bench, 7, "com.example.notes", 5);
+        let mut actions = bench.wake();
+        if !was_lost {
+            assert_eq!(actions, [take(1, 1)]);
+            actions = bench.wake();
+        }
+        let [(7, Err(text))] = answers(&actions)[..] else {
+            panic!("{actions:?}");
+        };
+        let is_named = text.contains("com.example.notes (pid 101)");
+        assert!(is_named && text.contains("frozen"), "{text}");
+    }
+}
+
+#[test]
 fn a_policy_that_allows_no_rings_holds_for_recordings() {
     let policy = "[[record.override]]\npackage = \"com.example.bank\"\nrings = 0";
     let mut bench = Bench::of(policy);

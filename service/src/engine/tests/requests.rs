@@ -91,6 +91,12 @@ fn a_request_shares_a_report_under_way_and_ends_with_a_lost_process() {
     ask(&mut bench, 2, "101");
     let actions = bench.handle(Event::Lost { connection: 1 });
     assert!(answer(&actions).1.unwrap_err().contains("did not answer"));
+    // It is still there, and cannot be asked: the system may have frozen it.
+    for process in ["101", "com.example.notes"] {
+        let actions = ask(&mut bench, 3, process);
+        let (_, result) = answer(&actions);
+        assert!(result.unwrap_err().contains("frozen"), "{result:?}");
+    }
     // And the report is made when the process is killed.
     assert_eq!(writes(&bench.handle(ended(1)))[0].2, "requested");
 }
