@@ -110,3 +110,109 @@ fn the_data_source_may_give_commands() {
     let (_, options) = service("hindsight_perfetto");
     assert!(options.contains("user nobody") && options.contains("group nobody shell"));
 }
+
+/// An action of a script: the properties that it waits for, and what it sets.
+struct PropertyAction {
+    conditions: Vec<(String, String)>,
+    sets: Vec<(String, String)>,
+}
+
+/// The actions on properties in a script.
+fn property_actions(script: &str) -> Vec<PropertyAction> {
+    let mut actions: Vec<PropertyAction> = Vec::new();
+    let mut is_inside = false;
+    for line in script.lines() {
+        if !line.starts_with(' ') {
+            is_inside = line.starts_with("on property:");
+        }
+        if let Some(conditions) = line.strip_prefix("on property:") {
+            let condition = |text: &str| {
+                let (name, value) = text.split_once('=').unwrap();
+                (name.to_owned(), value.to_owned())
+            };
+            let conditions = conditions.split(" && property:").map(condition);
+            actions.push(PropertyAction {
+                conditions: conditions.collect(),
+                sets: Vec::new(),
+            });
+        } else if let Some(set) = line.trim().strip_prefix("setprop ").filter(|_| is_inside) {
+            let (name, value) = set.split_once(' ').unwrap();
+            let value = value.trim_matches('"').to_owned();
+            let action = actions.last_mut().unwrap();
+            action.sets.push((name.to_owned(), value));
+        }
+    }
+    actions
+}
+
+/// Properties, and what init does when one of them changes, as in `Action::CheckPropertyTriggers` of AOSP's init.
+struct Init {
+    actions: Vec<PropertyAction>,
+    properties: std::collections::BTreeMap<String, String>,
+}
+
+impl Init {
+    fn new() -> Self {
+        // Init reads the scripts of a folder in the order of their names.
+        let mut names = ["../hindsight.rc", "hindsightd.rc"];
+        names.sort_by_key(|name| name.rsplit('/').next());
+        let scripts = names.map(script);
+        Init {
+            actions: scripts.iter().flat_map(|s| property_actions(s)).collect(),
+            properties: std::collections::BTreeMap::new(),
+        }
+    }
+
+    fn get(&self, name: &str) -> &str {
+        self.properties.get(name).map_or("", String::as_str)
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        self.properties.insert(name.to_owned(), value.to_owned());
+        let holds = |(of, expected): &(String, String)| match expected.as_str() {
+            "*" => of == name || !self.get(of).is_empty(),
+            expected => self.get(of) == expected,
+        };
+        let fires = |action: &&PropertyAction| {
+            let mut of = action.conditions.iter().map(|(of, _)| of);
+            of.any(|of| of == name) && action.conditions.iter().all(holds)
+        };
+        let sets = self.actions.iter().filter(fires).flat_map(|a| &a.sets);
+        // No action waits for what another one sets.
+        let sets: Vec<_> = sets.cloned().collect();
+        self.properties.extend(sets);
+    }
+}
+
+/// At boot init reads properties that stay in an order of its own; later, people change them in any order.
+#[test]
+fn the_service_has_the_configuration_in_whatever_order_properties_are_set() {
+    const ENABLE: &str = "persist.hindsight.enable";
+    const SERVICE: &str = "persist.hindsight.service";
+    let values = ["", "0", "1"];
+    for debuggable in ["0", "1"] {
+        for steps in 0..81 {
+            // Two steps of each property; an empty value is none.
+            let digit = |place: u32| values[steps / 3_usize.pow(place) % 3];
+            for order in [[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]] {
+                let mut init = Init::new();
+                init.set("ro.debuggable", debuggable);
+                let mut told = Vec::new();
+                for (step, property) in (0..).zip(order) {
+                    let (name, value) = ([ENABLE, SERVICE][property], digit(step));
+                    if !value.is_empty() {
+                        init.set(name, value);
+                        told.push((name, value));
+                    }
+                }
+                let expected = match (init.get(SERVICE), init.get(ENABLE), debuggable) {
+                    ("1", ..) => "trace=main,events=all,service=/dev/socket/hindsightd",
+                    (_, "1", "1") => "trace=main,events=all,dir=/data/misc/trace",
+                    _ => "",
+                };
+                let trace = init.get("persist.hindsight.trace");
+                assert_eq!(trace, expected, "debuggable={debuggable} {told:?}");
+            }
+        }
+    }
+}
