@@ -141,7 +141,8 @@ pub enum FromService {
         /// The version of the protocol from here on.
         version: u32,
     },
-    /// The other answer: the process goes on as if there were no service.
+    /// The other answer, which may also come later: the process is not wanted. It records nothing until a service configures it, and
+    /// does not come back by itself before the user sees it, or there is another service.
     Refused {
         /// Why, for the process's log.
         reason: String,
