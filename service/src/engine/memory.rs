@@ -31,7 +31,7 @@ pub(super) struct Demand {
 
 impl Demand {
     /// Adds a process with this number of rings in use, and of rings taken.
-    pub(super) fn add(&mut self, process: &Process, rings: u32, taken: u32) {
+    fn add(&mut self, process: &Process, rings: u32, taken: u32) {
         let bytes = |rings: u32| u64::from(rings).saturating_mul(process.ring_bytes);
         let add = |sum: &mut u64, bytes| *sum = sum.saturating_add(bytes);
         add(&mut self.others, process.other_bytes);
@@ -68,12 +68,22 @@ impl Demand {
 impl State {
     /// The demand if each process had these numbers of rings in use, and of rings taken.
     pub(super) fn demand(&self, rings: impl Fn(Connection, &Process) -> (u32, u32)) -> Demand {
+        let all = self.processes.iter();
+        self.demand_of(all.map(|(connection, process)| (process, rings(*connection, process))))
+    }
+
+    /// The demand of these processes, with their numbers of rings in use, and of rings taken.
+    pub(super) fn demand_of<'a>(
+        &self,
+        processes: impl Iterator<Item = (&'a Process, (u32, u32))>,
+    ) -> Demand {
         let mut demand = Demand::default();
-        for (connection, process) in &self.processes {
-            let (in_use, taken) = rings(*connection, process);
+        let mut is_anybody = false;
+        for (process, (in_use, taken)) in processes {
             demand.add(process, in_use, taken);
+            is_anybody = true;
         }
-        if !self.processes.is_empty() {
+        if is_anybody {
             demand.largest_read = demand.largest_read.saturating_add(self.report_bytes);
         }
         demand
@@ -81,7 +91,7 @@ impl State {
 
     /// The demand as it is.
     pub(super) fn demand_now(&self) -> Demand {
-        self.demand(|_, process| (process.may_hold, process.taken_in_all()))
+        self.demand(|_, process| process.rings_now())
     }
 
     /// Whether this demand is within the budget, and leaves the part that is for other things than rings of calls.

@@ -197,6 +197,11 @@ impl Process {
         ReadLimits::granted(self.rings(), self.ring_bytes, self.other_bytes)
     }
 
+    /// Rings of calls that it may have in use, and those that are taken at most.
+    pub(super) fn rings_now(&self) -> (u32, u32) {
+        (self.may_hold, self.taken_in_all())
+    }
+
     /// Rings of calls at most that are not in use.
     pub(super) fn taken_in_all(&self) -> u32 {
         self.taken.saturating_add(self.releasing)

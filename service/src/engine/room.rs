@@ -41,11 +41,8 @@ impl State {
             other_bytes: bytes,
             ..process.clone()
         };
-        let mut demand = super::memory::Demand::default();
-        for (_, other) in others() {
-            demand.add(other, other.may_hold, other.taken_in_all());
-        }
-        demand.add(&larger, larger.may_hold, larger.taken_in_all());
+        let all = others().map(|(_, other)| other).chain([&larger]);
+        let demand = self.demand_of(all.map(|process| (process, process.rings_now())));
         self.fits(&demand)
     }
 

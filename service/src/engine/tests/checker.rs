@@ -11,6 +11,8 @@ use crate::policy::{Level, Person, Policy, Recording};
 
 /// Names of processes: all that a part of a policy here may be about, and one more.
 pub(super) const NAMES: [&str; 4] = ["com.example.a", "com.example.b", "org.sample", "other"];
+/// What the service needs to write a report, beside its copy; bytes.
+pub(super) const REPORT_BYTES: u64 = 8 << 20;
 /// So long after a restart no process gets more rings than it has, ns.
 const SETTLE_NS: u64 = 5_000_000_000;
 /// The longest time that a process has for an answer, ns.
@@ -192,7 +194,7 @@ impl Checker {
         }
         self.check_configurations();
         self.check_waits();
-        let most_copies = self.known.values().map(Known::bytes).max().unwrap_or(0);
+        let most_copies = self.known.values().map(Known::bytes).max().unwrap_or(0) + REPORT_BYTES;
         if self.bytes() + most_copies <= self.policy.memory.budget_bytes {
             self.is_excused = false;
         }
@@ -255,7 +257,7 @@ impl Checker {
                 let copy = match has_ended {
                     true => known.bytes(),
                     false => taken + known.room,
-                };
+                } + REPORT_BYTES;
                 assert!(limits.all_rings <= known.bytes(), "more than it was given");
                 assert!(limits.ring <= known.hello.ring_bytes.max(known.room));
                 assert_eq!(limits.other, known.room);
@@ -313,6 +315,18 @@ impl Checker {
         self.peers.insert(report);
     }
 
+    /// A report of each process can be made without giving a ring up: its copy fits in beside all that is there.
+    fn check_a_report_of_each(&self, what: &str) {
+        let known = self.known.values().filter(|k| !k.is_forgotten);
+        let there: u64 = known.clone().map(Known::bytes).sum();
+        let copy = known.map(Known::bytes).max().unwrap_or(0) + REPORT_BYTES;
+        let (bytes, budget) = (there + copy, self.policy.memory.budget_bytes);
+        assert!(
+            bytes <= budget || self.is_excused,
+            "{what}: a report needs {bytes} of {budget} bytes"
+        );
+    }
+
     fn check_budget(&self, what: &str) {
         let (bytes, budget) = (self.bytes(), self.policy.memory.budget_bytes);
         assert!(bytes <= budget, "{what}: {bytes} of {budget} bytes");
@@ -358,6 +372,7 @@ impl Checker {
                 known.room = *bytes;
                 let uid = known.peer.uid;
                 self.check_budget("more room");
+                self.check_a_report_of_each("more room");
                 let known = self.known.values().filter(|k| !k.is_forgotten);
                 let of_uid = known.filter(|k| k.peer.uid == uid).map(|k| k.room);
                 let (room, most) = (

@@ -9,7 +9,7 @@ use hindsight_trace_format::shared::{Crash, CrashKind, Served};
 use proptest::prelude::*;
 
 use super::actor::Actor;
-use super::checker::{Checker, NAMES};
+use super::checker::{Checker, NAMES, REPORT_BYTES};
 use super::random_step::{steps, Step, POLICIES, SLOTS};
 use super::support::{trigger, MIB, SECOND};
 use crate::engine::{
@@ -52,6 +52,7 @@ impl World {
     fn new(number: usize) -> Self {
         let facts = Facts {
             person: person(Level::Full),
+            report_bytes: REPORT_BYTES,
             ..Facts::default()
         };
         let limiter = Limiter::fresh("boot");
@@ -276,6 +277,7 @@ impl World {
             person: self.checker.person.clone(),
             is_restart: true,
             first_report: 1,
+            report_bytes: REPORT_BYTES,
             ..Facts::default()
         };
         let limiter = Limiter::load(&self.checker.list, "boot", self.now_ns).unwrap();

@@ -430,5 +430,6 @@ fn what_a_report_needs_is_set_aside_before_rings() {
         ))
     };
     assert_eq!(given(8 * MIB), [(1, 1)]);
-    assert_eq!(given(256 * MIB), [(1, 0)]);
+    assert_eq!(given(100 * MIB), [(1, 0)]);
+    assert_eq!(given(256 * MIB), [], "no report of it could be written");
 }

@@ -56,6 +56,23 @@ fn a_process_gets_what_it_needs_as_far_as_its_user_may_have_it() {
 }
 
 #[test]
+fn room_takes_nobodys_ring() {
+    // The largest copy is 16 MiB of rings, the room and 8 MiB for the report.
+    for mib in [72, 88, 96, 104, 128] {
+        let mut bench = Bench::with_report_bytes(&format!("[memory]\nbudget-mib = {mib}"));
+        bench.join(1, hello("com.example.a"));
+        bench.foreground(1, true);
+        bench.answer_all();
+        let before = bench.rings(1);
+        bench.said(1, needs(20));
+        bench.handle(Event::Woke);
+        assert_eq!(bench.rings(1), before, "{mib} MiB");
+        let memory = bench.engine.status().memory;
+        assert!(memory.demand_bytes <= memory.budget_bytes, "{memory:?}");
+    }
+}
+
+#[test]
 fn what_others_give_back_goes_to_who_waits_those_in_the_foreground_first() {
     let mut bench = two_of_one_user();
     bench.said(1, needs(100));

@@ -90,6 +90,17 @@ impl Bench {
         }
     }
 
+    /// With the built-in policy and these lines; the service needs 8 MiB beside its copy to write a report, as the program does.
+    pub(super) fn with_report_bytes(lines: &str) -> Self {
+        let policy = Policy::parse(&format!("version = 1\n{lines}")).unwrap();
+        let facts = Facts {
+            person: agreed(),
+            report_bytes: 8 * MIB,
+            ..Facts::default()
+        };
+        Bench::with(policy, Limiter::fresh("boot"), facts)
+    }
+
     /// All actions but wishes, lists of limits and rules of detectors, which are kept apart.
     pub(super) fn seen(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let mut seen = Vec::new();
