@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::consent::{Choice, Choices, Whose, CHOICES, USERS_END};
 use crate::engine::Now;
-use crate::policy::Level;
+use crate::policy::{Level, UIDS_OF_A_USER};
 use crate::report::Job;
 use crate::store::{State, Store};
 use crate::text::quoted;
@@ -17,9 +17,6 @@ use super::decide::Decide;
 use super::dispatch::Dispatcher;
 use super::links::Rim;
 use super::log::Log;
-
-/// User ids of one Android user.
-const UIDS_OF_A_USER: u32 = 100_000;
 
 /// A choice that a client has made.
 struct Pending {

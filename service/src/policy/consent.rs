@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use hindsight_trace_format::container::Consent;
 use serde::{Deserialize, Serialize};
 
-/// User ids of one Android user: app ids are below.
-const UIDS_OF_A_USER: u32 = 100_000;
+use super::selector::UIDS_OF_A_USER;
 
 /// A level of consent; each includes the lower ones.
 #[derive(

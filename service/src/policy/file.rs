@@ -46,6 +46,7 @@ struct MemoryFile {
 struct OverrideFile {
     package: Option<Named<Package>>,
     uid: Option<Number<0, 0xffff_fffe>>,
+    app_id: Option<Number<0, 99_999>>,
     enabled: Option<bool>,
     categories: Option<Vec<Named<Bits>>>,
     rings: Option<Number<0, 256>>,
@@ -231,8 +232,8 @@ impl RecordFile {
             let at = file.span().start;
             let found = file.into_inner().exception();
             let refused = |problem: &str| Err(PolicyError::at(text, at, problem));
-            if found.of == Selector::default() {
-                return refused("it is about no process in particular: write package or uid");
+            if let Some(mistake) = found.of.mistake() {
+                return refused(mistake);
             }
             if overrides.iter().any(|other| other.of == found.of) {
                 return refused("a second override of the same processes: make one of both");
@@ -254,6 +255,7 @@ impl OverrideFile {
         Override {
             of: Selector {
                 uid: self.uid.map(Number::u32),
+                app_id: self.app_id.map(Number::u32),
                 package: self.package.map(|name| name.0),
             },
             enabled: self.enabled,

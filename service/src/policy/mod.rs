@@ -32,7 +32,7 @@ pub use keys::{Keys, KEY_SUFFIX};
 pub use model::{
     Killed, Limits, Memory, Override, Policy, Record, Recording, Reports, Select, Uploads,
 };
-pub use selector::{Package, Selector};
+pub use selector::{Package, Selector, UIDS_OF_A_USER};
 pub use signed::SignatureError;
 pub use trust::{Accepted, Admitted, Refused, Trust};
 

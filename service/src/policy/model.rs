@@ -247,8 +247,8 @@ impl Uploads {
             Select::Severe => severity == TriggerSeverity::Fatal,
             Select::Campaign(packages) => packages.iter().any(|package| {
                 let of = Selector {
-                    uid: None,
                     package: Some(package.clone()),
+                    ..Selector::default()
                 };
                 of.matches(uid, process)
             }),

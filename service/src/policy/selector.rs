@@ -52,11 +52,16 @@ impl Package {
     }
 }
 
-/// Processes, by user id, by name, or by both.
+/// User ids of one Android user: a user id is the user's number times this, and the app id.
+pub const UIDS_OF_A_USER: u32 = 100_000;
+
+/// Processes, by user id or app id, by name, or by both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// The user id, by the kernel's account.
     pub uid: Option<u32>,
+    /// The app id, which an app has in all Android users and profiles; by the kernel's account.
+    pub app_id: Option<u32>,
     /// The name, by the process's own account.
     pub package: Option<Package>,
 }
@@ -65,13 +70,29 @@ impl Selector {
     /// Whether it is this process.
     pub fn matches(&self, uid: u32, name: &str) -> bool {
         let is_name = |package: &Package| package.matches(name);
-        self.uid.is_none_or(|of| of == uid) && self.package.as_ref().is_none_or(is_name)
+        self.may_be(uid) && self.package.as_ref().is_none_or(is_name)
     }
 
-    /// The higher, the more specific: a user id before any name, because a process cannot choose it; then exact names, then
-    /// longer ones. Two that match one process and have the same rank are equal.
-    pub fn rank(&self) -> (bool, bool, usize) {
+    /// Whether it is a process of this user id, if it has the right name.
+    pub fn may_be(&self, uid: u32) -> bool {
+        let app_id = uid % UIDS_OF_A_USER;
+        self.uid.is_none_or(|of| of == uid) && self.app_id.is_none_or(|of| of == app_id)
+    }
+
+    /// Why no such exception makes sense, and the remedy; `None`: it does.
+    pub(super) fn mistake(&self) -> Option<&'static str> {
+        if *self == Selector::default() {
+            return Some("it is about no process in particular: write package, app-id or uid");
+        }
+        // A user id has its app id in it.
+        let has_both = self.uid.is_some() && self.app_id.is_some();
+        has_both.then_some("uid and app-id are both there: keep app-id for the app of all Android users, or uid for one of them")
+    }
+
+    /// The higher, the more specific: a user id before an app id, and both before any name, because a process cannot choose them; then
+    /// exact names, then longer ones. Two that match one process and have the same rank are equal.
+    pub fn rank(&self) -> (bool, bool, bool, usize) {
         let (is_exact, length) = self.package.as_ref().map_or((false, 0), Package::rank);
-        (self.uid.is_some(), is_exact, length)
+        (self.uid.is_some(), self.app_id.is_some(), is_exact, length)
     }
 }

@@ -8,7 +8,7 @@ impl Policy {
     /// Parts that name an app, and may be about a process of this user id.
     fn of_apps(&self, uid: u32) -> impl Iterator<Item = &Override> {
         let overrides = self.record.overrides().iter();
-        overrides.filter(move |o| o.of.uid.is_none_or(|of| of == uid) && o.of.package.is_some())
+        overrides.filter(move |o| o.of.may_be(uid) && o.of.package.is_some())
     }
 
     /// The highest level of files about a process with this user id that has no name of its own: the lowest of all apps that it could
@@ -73,6 +73,11 @@ mod tests {
             // Another user's app, and a part about a user id, which the kernel tells.
             (
                 "package = \"com.example.a\"\nuid = 10002\nenabled = false",
+                Level::Full,
+                1,
+            ),
+            (
+                "package = \"com.example.a\"\napp-id = 10002\nenabled = false",
                 Level::Full,
                 1,
             ),

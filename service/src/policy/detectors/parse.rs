@@ -11,7 +11,7 @@ use super::{
     Condition, Correlated, Detectors, Metric, Rule, SlowMethod, CORRELATED, SERVICE_DETECTORS,
 };
 use crate::policy::error::PolicyError;
-use crate::policy::selector::{Package, Selector};
+use crate::policy::selector::{Package, Selector, UIDS_OF_A_USER};
 
 /// The most methods that are watched, of all processes together.
 const MAX_METHODS: usize = 256;
@@ -140,6 +140,10 @@ impl Parser<'_> {
                     let uid = self.number(value, (0, 0xffff_fffe))?;
                     found.of.uid = u32::try_from(uid).ok();
                 }
+                "app-id" => {
+                    let app_id = self.number(value, (0, u64::from(UIDS_OF_A_USER) - 1))?;
+                    found.of.app_id = u32::try_from(app_id).ok();
+                }
                 "method" => {
                     let method = self.string(value)?;
                     if !is_method(method) {
@@ -152,7 +156,9 @@ impl Parser<'_> {
                     let place = spec.parameters.iter().position(|p| p.key == key_name);
                     let Some(place) = place else {
                         let keys = spec.parameters.iter().map(|p| p.key);
-                        let keys = ["package", "uid", "method"].into_iter().chain(keys);
+                        let keys = ["package", "app-id", "uid", "method"]
+                            .into_iter()
+                            .chain(keys);
                         return self.unknown(key_name, key.span().start, keys);
                     };
                     found.numbers[place] = self.number(value, spec.parameters[place].range)?;
@@ -165,8 +171,8 @@ impl Parser<'_> {
                 "the method is missing: write method = \"com.example.Store.load\"",
             );
         }
-        if found.of == Selector::default() {
-            return self.refuse(item.span().start, "it is about no process in particular: write package or uid; a method that is watched is interpreted");
+        if let Some(mistake) = found.of.mistake() {
+            return self.refuse(item.span().start, mistake);
         }
         Ok(found)
     }

@@ -74,7 +74,21 @@ fn mistakes_are_refused_with_place_key_and_remedy() {
             2,
             1,
             "record.override",
-            "write package or uid",
+            "write package, app-id or uid",
+        ),
+        (
+            "[[record.override]]\nuid = 1\napp-id = 1\nrings = 1",
+            2,
+            1,
+            "record.override",
+            "keep app-id",
+        ),
+        (
+            "[[record.override]]\napp-id = 1010123\nrings = 1",
+            3,
+            10,
+            "record.override.app-id",
+            "from 0 to 99999",
         ),
         (
             "[[record.override]]\nuid = 1\n[[record.override]]\nuid = 1",
@@ -291,7 +305,7 @@ fn mistakes_in_rules_of_detectors_are_refused_with_place_key_and_remedy() {
             "[[detectors.slow-method]]\nmethod = \"a.b.c\"",
             2,
             "detectors.slow-method",
-            "write package or uid",
+            "write package, app-id or uid",
         ),
         (
             "[[detectors.slow-method]]\npackage = \"a.b\"",

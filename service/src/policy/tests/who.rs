@@ -22,8 +22,8 @@ fn names_match_packages_with_their_processes() {
     ];
     for (pattern, name, expected) in cases {
         let of = Selector {
-            uid: None,
             package: Some(Package::parse(pattern).unwrap()),
+            ..Selector::default()
         };
         assert_eq!(of.matches(1, name), expected, "{pattern} and {name}");
     }
@@ -76,6 +76,38 @@ fn the_most_specific_override_that_has_a_key_decides() {
         }
         parts.reverse();
     }
+}
+
+#[test]
+fn an_app_id_holds_for_the_app_of_all_android_users_and_a_uid_for_one() {
+    let bank = "[[record.override]]\napp-id = 10123\nenabled = false\n";
+    let own = "[[record.override]]\nuid = 1010123\nenabled = true\n";
+    let person = person(UserType::Internal, "", None);
+    // Of the first user, in a work profile (user 10), and another app.
+    let recorded = |text: &str| {
+        let policy = parse(text).unwrap();
+        [10_123, 1_010_123, 1_010_124, 123].map(|uid| {
+            let by_name = policy.recording(&person, uid, "any.name");
+            assert_eq!(policy.recording_unnamed(&person, uid), by_name, "{uid}");
+            by_name != Recording::default()
+        })
+    };
+    assert_eq!(recorded(bank), [false, false, true, true]);
+    assert_eq!(
+        recorded(&bank.replace("app-id", "uid")),
+        [false, true, true, true]
+    );
+    for text in [format!("{bank}{own}"), format!("{own}{bank}")] {
+        assert_eq!(recorded(&text), [false, true, true, true]);
+    }
+    let named = format!("{bank}[[record.override]]\npackage = \"any.name\"\nenabled = true\n");
+    let policy = parse(&named).unwrap();
+    let found = policy.recording(&person, 1_010_123, "any.name");
+    assert_eq!(found, Recording::default(), "a process chooses its name");
+    let methods = "[[detectors.slow-method]]\napp-id = 10123\nmethod = \"a.b.c\"\n";
+    let detectors = parse(methods).unwrap().detectors;
+    assert!(detectors.watches_methods(1_010_123, "x"));
+    assert!(!detectors.watches_methods(1_010_124, "x"));
 }
 
 #[test]
