@@ -83,6 +83,8 @@ fn an_app_of_the_system_chooses_and_withdraws() {
             "when",
             "withdraw 10",
             "read",
+            "forget 10",
+            "read",
             "withdraw",
             "read",
         ];
@@ -101,6 +103,8 @@ fn an_app_of_the_system_chooses_and_withdraws() {
                 "when: plausible".into(),
                 "withdraw 10: done".into(),
                 format!("read: device SUMMARY by {uid}, users {{10=NONE by {uid}}}, 0 SUMMARY, 10 NONE, 11 SUMMARY"),
+                "forget 10: SUMMARY".into(),
+                format!("read: device SUMMARY by {uid}, users {{}}, 0 SUMMARY, 10 SUMMARY, 11 SUMMARY"),
                 "withdraw: done".into(),
                 format!("read: device NONE by {uid}, users {{}}, 0 NONE, 10 NONE, 11 NONE"),
             ],

@@ -60,7 +60,7 @@ service's socket for commands. --framed writes 'ok' or 'error' first, as the soc
   record PACKAGE SECONDS        the package's processes get rings for so long, and leave reports
   policy show, policy - < FILE, policy check - < FILE, policy PATH, policy default
   switch off, switch on         recording
-  consent show, consent set LEVEL [user N], consent withdraw [user N]
+  consent show, consent set LEVEL [user N], consent withdraw [user N], consent forget user N
   uploads allow MINUTES, uploads stop
 
 SIGTERM ends the service when all reports that were decided on are written.

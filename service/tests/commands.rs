@@ -208,12 +208,30 @@ fn child_that_asks_as_another_user() {
     };
     // SAFETY: takes a number; the child does nothing as another user than this one.
     assert_eq!(unsafe { libc::setuid(uid.parse().unwrap()) }, 0);
-    for command in ["status\n", "reports\n", "get 1\n", "remove 1\n"] {
+    let commands = [
+        "status\n",
+        "reports\n",
+        "get 1\n",
+        "remove 1\n",
+        "consent set none\n",
+        "consent set none user 11\n",
+        "consent withdraw\n",
+        "consent show\n",
+        "policy -\nversion = 1\n",
+        "consent withdraw user 10\n",
+    ];
+    for command in commands {
         let mut stream = UnixStream::connect(folder.join("commands")).unwrap();
         let _ = stream.write_all(command.as_bytes());
         let mut answer = Vec::new();
+        let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut answer);
-        say(&format!("answer of {} bytes", answer.len()));
+        let has_got = if answer.starts_with(b"ok\n") {
+            "got"
+        } else {
+            "no"
+        };
+        say(&format!("answer of {} bytes, {has_got}", answer.len()));
     }
     parents_line();
 }
@@ -224,21 +242,32 @@ fn other_users_get_nothing() {
         return;
     }
     let service = with_report(POLICY);
+    // Which commands are answered at all, and which are carried out.
     let ask_as = |uid: &str| {
         let folder = service.folder.path();
         let mut peer = Peer::start("child_that_asks_as_another_user", folder, uid);
-        let answers: Vec<String> = (0..4).map(|_| peer.wait_for("answer of")).collect();
-        answers
-            .into_iter()
-            .filter(|a| !a.contains(" 0 bytes"))
-            .count()
+        let answers: Vec<String> = (0..10).map(|_| peer.wait_for("answer of")).collect();
+        let count = |is_it: fn(&str) -> bool| answers.iter().filter(|a| is_it(a)).count();
+        let answered = count(|answer| !answer.contains(" 0 bytes"));
+        (answered, count(|answer| answer.contains(", got")))
     };
-    for uid in ["10123", "65534", "2001", "1"] {
-        assert_eq!(ask_as(uid), 0, "{uid}");
+    for uid in [
+        "10123", "65534", "2001", "1", "1000000", "1002000", "1010123",
+    ] {
+        assert_eq!(ask_as(uid), (0, 0), "{uid}");
     }
+    // Settings of another Android user: the choice of this user, and nothing else.
+    let show = || service.ask("consent show")[1].clone();
+    let before = show();
+    assert_eq!(ask_as("1101000"), (10, 1), "user 11 chooses for itself");
+    assert!(show().contains(r#""users":{"11":{"level":"none","by":1101000"#));
+    service.ask("consent forget user 11");
+    assert_eq!(show(), before);
+    assert_eq!(ask_as("1001000"), (10, 1));
+    assert!(show().contains(r#""users":{"10":{"level":"none","by":1001000"#));
     assert_eq!(service.reports().len(), 1);
     for uid in ["2000", "1000"] {
-        assert_eq!(ask_as(uid), 4, "{uid}");
+        assert_eq!(ask_as(uid).0, 10, "{uid}");
     }
 }
 

@@ -126,6 +126,43 @@ fn a_user_of_the_device_has_a_choice_of_its_own() {
 }
 
 #[test]
+fn the_choice_and_the_reports_of_a_removed_user_are_forgotten() {
+    let mut service = Service::start(&unasked(), &["--user", "internal"]);
+    // SAFETY: no precondition.
+    let user = (unsafe { libc::geteuid() } / 100_000).to_string();
+    let forget = |service: &Service| chosen(service, &format!("consent forget user {user}"));
+    chosen(&service, "consent set summary");
+    chosen(&service, &format!("consent set full user {user}"));
+    chosen(&service, "consent set full user 12");
+    joined(&service, "app").kill();
+    service.wait_for_reports(1);
+    assert_eq!(chosen(&service, "consent forget user 11"), "summary");
+    assert_eq!(service.reports().len(), 1, "another user's");
+    assert_eq!(forget(&service), "summary");
+    assert_eq!(service.reports().len(), 0);
+    let users = shown(&service)["choices"]["users"].clone();
+    assert_eq!(
+        users.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["12"]
+    );
+    service.kill();
+    service.start_again();
+    assert_eq!(shown(&service)["choices"]["users"], users);
+    // Lost choices allow nothing, and are no reason to keep these reports.
+    joined(&service, "app").kill();
+    service.wait_for_reports(1);
+    service.kill();
+    fs::write(service.path("store").join("consent.state"), "").unwrap();
+    service.start_again();
+    assert_eq!(service.reports().len(), 1);
+    assert_eq!(forget(&service), "none");
+    assert_eq!(service.reports().len(), 0);
+    assert_eq!(shown(&service)["choices"]["are_lost"], true);
+    let refused = service.ask("consent forget user 42949");
+    assert!(refused[0].contains("no Android user"), "{refused:?}");
+}
+
+#[test]
 fn the_policy_limits_what_a_choice_allows() {
     let policy = unasked() + "[[consent.region]]\nregions = [\"DE\"]\nmost = \"summary\"\n";
     let service = Service::start(&policy, &["--region", "DE"]);

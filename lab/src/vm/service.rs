@@ -39,6 +39,12 @@ const SETTINGS: Identity = Identity {
     uid: 1000,
     context: "u:r:system_app:s0",
 };
+/// Settings of user 10.
+const SETTINGS_OF_10: Identity = Identity {
+    name: "settings_10",
+    uid: 1_001_000,
+    context: "u:r:system_app:s0",
+};
 /// The same app in the work profile of user 10: another uid, and other categories.
 const WORK: Identity = Identity {
     name: "work",
@@ -284,9 +290,9 @@ fn start() -> Vec<Step> {
             says("0666 9999:9999 u:object_r:hindsightd_socket:s0"),
         ),
         Step::new(
-            "the socket of commands is not",
+            "the socket of commands is open by its mode, for Settings of all users",
             "/bin/vm-guest stat /dev/socket/hindsightd_commands",
-            says("0660 1000:2000 u:object_r:hindsightd_commands_socket:s0"),
+            says("0666 1000:2000 u:object_r:hindsightd_commands_socket:s0"),
         ),
         Step::new(
             "the socket of uploads is the uploader's",
@@ -333,10 +339,23 @@ fn reports() -> Vec<Step> {
 fn commands() -> Vec<Step> {
     let socket = || denied("write", "sock_file", "hindsightd_commands_socket");
     vec![
+        line(
+            "the service closes the connection of an app that gives a command",
+            &format!(
+                "test -z \"$({} 2>/dev/null)\" && echo not a byte",
+                run_as(NEIGHBOUR.uid, SU, "/bin/vm-guest ask status")
+            ),
+            says("not a byte"),
+        ),
         Step::new(
-            "the modes keep an app from giving commands",
-            run_as(NEIGHBOUR.uid, SU, "/bin/vm-guest ask status"),
-            Expected::RefusedByModes,
+            "Settings of a second user chooses for that user",
+            ask(SETTINGS_OF_10, "consent set full user 10"),
+            says("\"chosen\":\"full\""),
+        ),
+        line(
+            "and for nobody else",
+            &format!("! {}", ask(SETTINGS_OF_10, "consent set none")),
+            says("may only choose for this user"),
         ),
         Step::new(
             "SELinux keeps an app from giving commands",

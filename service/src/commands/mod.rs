@@ -17,6 +17,7 @@
 //! | `consent show` | `ok`, and the choices that hold, as JSON |
 //! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |
 //! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |
+//! | `consent forget user N` | `ok`, and the level that holds for the next user of this number; the choice and the reports are gone |
 //! | `preview ID` | `ok`, and what may leave the device of a report: exactly the text, and the hash of a trace |
 //! | `uploads allow MINUTES`, `uploads stop` | `ok`: what may leave the device may do so for this time from now on, or not any more |
 //! | `report PROCESS REASON` | `ok`, and a line of JSON for each process of this name or id |
@@ -32,11 +33,13 @@
 //! | `done ID KIND` | `ok` |
 //!
 //! A command that fails is answered by `error MESSAGE`. Then the service closes the connection. Only some users are served; for
-//! all others the connection is closed without a byte.
+//! all others the connection is closed without a byte. The system's user of another Android user (`N * 100000 + 1000`) may only choose
+//! for that user.
 
 pub mod dump;
 mod request;
 mod watch;
+mod who;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -52,15 +55,14 @@ use crate::text::one_line;
 pub use request::Request;
 pub use watch::Watchers;
 
+use who::{Rights, Served};
+
 /// The uploader's connections have this number or higher ones, so that both sockets never use the same one.
 pub const FIRST_UPLOADER: u64 = 1 << 48;
 /// Longest line, bytes.
 const MAX_LINE: usize = 4096;
 /// The most clients, and of one user.
 const MAX_CLIENTS: (usize, usize) = (16, 8);
-/// Users of Android that may give commands, beside root and the service's own user: `system` and `shell`.
-const SYSTEM_UID: u32 = 1000;
-const SHELL_UID: u32 = 2000;
 
 /// How long a client may take, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,7 @@ enum State {
 struct Client {
     stream: UnixStream,
     uid: u32,
+    rights: Rights,
     state: State,
     until: u64,
     input: Vec<u8>,
@@ -104,7 +107,7 @@ struct Client {
 /// The socket, and its clients.
 pub struct Commands {
     listener: OwnedFd,
-    allowed: Vec<u32>,
+    served: Served,
     parse: fn(&str) -> Result<Request, String>,
     patience: Patience,
     clients: BTreeMap<u64, Client>,
@@ -118,7 +121,7 @@ impl Commands {
     pub fn new(listener: OwnedFd, own_uid: u32, patience: Patience, token: fn(u64) -> u64) -> Self {
         Commands {
             listener,
-            allowed: vec![0, SYSTEM_UID, SHELL_UID, own_uid],
+            served: Served::commands(own_uid),
             parse: request::parse,
             patience,
             clients: BTreeMap::new(),
@@ -135,7 +138,7 @@ impl Commands {
         token: fn(u64) -> u64,
     ) -> Self {
         Commands {
-            allowed: vec![0, uploader_uid],
+            served: Served::only(uploader_uid),
             parse: request::parse_upload,
             next: FIRST_UPLOADER,
             ..Commands::new(listener, uploader_uid, patience, token)
@@ -160,9 +163,14 @@ impl Commands {
                 continue;
             };
             let uid = process.peer.uid;
-            let of_user = self.clients.values().filter(|c| c.uid == uid).count();
-            let is_full = self.clients.len() >= MAX_CLIENTS.0 || of_user >= MAX_CLIENTS.1;
-            if is_full || !self.allowed.contains(&uid) {
+            let Some(rights) = self.served.rights(uid) else {
+                continue;
+            };
+            // All Android users but the first one together have the places of one user.
+            let is_same =
+                |c: &&Client| c.uid == uid || (c.rights != Rights::All && rights != Rights::All);
+            let of_user = self.clients.values().filter(is_same).count();
+            if self.clients.len() >= MAX_CLIENTS.0 || of_user >= MAX_CLIENTS.1 {
                 continue;
             }
             let id = self.next;
@@ -179,6 +187,7 @@ impl Commands {
                 Client {
                     stream: socket.into(),
                     uid,
+                    rights,
                     state: State::Reading,
                     until,
                     input: Vec::new(),
@@ -358,6 +367,7 @@ impl Client {
         }
         let line = text(&self.input[..end])?;
         let request = parse(line.trim()).map_err(Failure::Wrong)?;
+        self.rights.check(&request).map_err(Failure::Wrong)?;
         let rest = &self.input[end + 1..];
         let takes_text = matches!(request, Request::PolicyText(_) | Request::PolicyCheck(_));
         match request {

@@ -56,6 +56,8 @@ pub enum Request {
         /// All choices of single users end, too.
         ends_others: bool,
     },
+    /// An Android user was removed: the choice and the reports go.
+    Forget(u32),
     /// What may leave the device of a report.
     Preview(Report),
     /// Anything may leave for so many minutes.
@@ -111,7 +113,7 @@ impl Request {
     }
 }
 
-const KNOWN: &str = "status, reports, get ID, context ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], uploads allow MINUTES, uploads stop, report PROCESS REASON, watch ID";
+const KNOWN: &str = "status, reports, get ID, context ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], consent forget user N, uploads allow MINUTES, uploads stop, report PROCESS REASON, watch ID";
 
 /// The words after `consent`.
 fn consent(rest: &str) -> Result<Request, String> {
@@ -141,8 +143,12 @@ fn consent(rest: &str) -> Result<Request, String> {
             whose: whose(rest)?,
             ends_others: rest.is_empty(),
         }),
+        ["forget", rest @ ..] => match whose(rest)? {
+            Whose::User(user) => Ok(Request::Forget(user)),
+            Whose::Device => Err("whose choice? 'consent forget user 10'".into()),
+        },
         _ => Err(
-            "what about consent? 'consent show', 'consent set LEVEL', 'consent withdraw'".into(),
+            "what about consent? 'consent show', 'consent set LEVEL', 'consent withdraw', 'consent forget user N'".into(),
         ),
     }
 }
@@ -290,6 +296,7 @@ mod tests {
                     ends_others: true,
                 },
             ),
+            ("consent forget user 10", Request::Forget(10)),
             ("uploads allow 10", Request::AllowUploads(10)),
             ("uploads stop", Request::StopUploads),
             (
@@ -319,6 +326,8 @@ mod tests {
             ("consent set all", "known: none, summary"),
             ("consent set full 10", "'user 10'"),
             ("consent withdraw user me", "no number"),
+            ("consent forget", "'consent forget user 10'"),
+            ("consent forget 10", "'user 10'"),
             ("uploads", "'uploads allow MINUTES'"),
             ("uploads allow", "'uploads stop'"),
             ("uploads allow all", "'uploads allow 10'"),

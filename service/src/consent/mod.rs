@@ -40,6 +40,22 @@ pub enum Whose {
     User(u32),
 }
 
+/// What a client wants of the choices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// One more choice.
+    Choose(Whose, Choice),
+    /// A choice for all: those of single users end.
+    ChooseForAll(Choice),
+    /// This Android user was removed: another one may get the number, and must not have the choice.
+    Forget {
+        /// The user.
+        user: u32,
+        /// Nothing is allowed to the user until the choice is forgotten: who asked for that, and when.
+        until_then: Choice,
+    },
+}
+
 /// All choices that hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choices {
@@ -51,6 +67,15 @@ pub struct Choices {
     pub are_lost: bool,
 }
 
+fn check_user(user: u32) -> Result<(), String> {
+    match user >= USERS_END {
+        true => Err(format!(
+            "{user} is no Android user: their numbers are below {USERS_END}"
+        )),
+        false => Ok(()),
+    }
+}
+
 impl Choices {
     /// Choices that were lost: nothing is allowed.
     pub fn lost() -> Self {
@@ -58,6 +83,39 @@ impl Choices {
             are_lost: true,
             ..Choices::default()
         }
+    }
+
+    /// These choices after a change.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub fn changed(&self, change: &Change) -> Result<Self, String> {
+        match change {
+            Change::Choose(whose, choice) => self.with(*whose, *choice),
+            Change::ChooseForAll(choice) => Ok(Choices::withdrawn(*choice)),
+            Change::Forget { user, .. } => self.without(*user),
+        }
+    }
+
+    /// These choices, without the one of an Android user.
+    fn without(&self, user: u32) -> Result<Self, String> {
+        check_user(user)?;
+        let mut choices = self.clone();
+        choices.users.remove(&user);
+        Ok(choices)
+    }
+
+    /// Those that hold while a change to `newer` is not saved.
+    pub fn until_saved(&self, newer: &Self, change: &Change) -> Self {
+        let mut lowered = self.lowered_to(newer);
+        if let Change::Forget { user, until_then } = change {
+            let nothing = Choice {
+                level: Level::None,
+                ..*until_then
+            };
+            lowered.users.insert(*user, nothing);
+        }
+        lowered
     }
 
     /// These choices and one more.
@@ -71,12 +129,8 @@ impl Choices {
                 choices.device = Some(choice);
                 choices.are_lost = false;
             }
-            Whose::User(user) if user >= USERS_END => {
-                return Err(format!(
-                    "{user} is no Android user: their numbers are below {USERS_END}"
-                ));
-            }
             Whose::User(user) => {
+                check_user(user)?;
                 choices.users.insert(user, choice);
                 if choices.users.len() > MAX_USERS {
                     return Err(format!(

@@ -125,3 +125,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_user_who_is_forgotten_has_nothing_until_that_is_saved_and_then_the_devices_level() {
+    let rules = ConsentRules::default();
+    let base = person(UserType::EndUser);
+    let level = |choices: &Choices, uid| rules.level(&choices.person(&base), uid);
+    for own in [Level::None, Level::Summary, Level::Full] {
+        let old = Choices::default()
+            .with(Whose::Device, choice(Level::Full))
+            .and_then(|c| c.with(Whose::User(10), choice(own)))
+            .unwrap();
+        let change = Change::Forget {
+            user: 10,
+            until_then: choice(Level::Full),
+        };
+        let new = old.changed(&change).unwrap();
+        let meanwhile = old.until_saved(&new, &change);
+        let of = |choices: &Choices| [level(choices, 1_010_001), level(choices, 10_001)];
+        assert_eq!(of(&meanwhile), [Level::None, Level::Full]);
+        assert_eq!(of(&new), [Level::Full, Level::Full]);
+    }
+}

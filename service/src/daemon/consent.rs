@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::consent::{Choice, Choices, Whose, CHOICES, USERS_END};
+use crate::consent::{Change, Choice, Choices, Whose, CHOICES, USERS_END};
 use crate::engine::Now;
 use crate::policy::{Level, UIDS_OF_A_USER};
 use crate::report::Job;
@@ -21,23 +21,9 @@ use super::log::Log;
 /// A choice that a client has made.
 struct Pending {
     client: u64,
-    whose: Whose,
-    choice: Choice,
-    /// The choices of all single users end.
-    ends_others: bool,
+    change: Change,
     /// All choices, this one among them.
     choices: Choices,
-}
-
-/// These choices and one more.
-fn with(
-    choices: &Choices,
-    (whose, choice, ends_others): (Whose, Choice, bool),
-) -> Result<Choices, String> {
-    match ends_others {
-        true => Ok(Choices::withdrawn(choice)),
-        false => choices.with(whose, choice),
-    }
 }
 
 /// After a choice could not be saved, and was reported so: the choices that still wait must not bring it into force. They count
@@ -46,7 +32,7 @@ fn without_failed(pending: &mut VecDeque<Pending>, jobs: &mut VecDeque<Job>) -> 
     let mut newest = Choices::lost();
     for one in pending {
         // There are fewer users than before, so that there is room for this one.
-        let next = with(&newest, (one.whose, one.choice, one.ends_others));
+        let next = newest.changed(&one.change);
         newest = next.unwrap_or_else(|_| Choices::lost());
         one.choices = newest.clone();
         for job in jobs.iter_mut() {
@@ -59,6 +45,20 @@ fn without_failed(pending: &mut VecDeque<Pending>, jobs: &mut VecDeque<Job>) -> 
         }
     }
     newest
+}
+
+/// What a client chooses now.
+fn choice_of(client: u64, level: Level, rim: &Rim) -> Choice {
+    let by = rim.commands.as_ref().and_then(|c| c.uid(client));
+    Choice {
+        level,
+        by: by.unwrap_or(u32::MAX),
+        at_s: rim.now.realtime_ns / 1_000_000_000,
+    }
+}
+
+fn chosen(choice: Choice) -> String {
+    format!("\"chosen\":\"{}\"", choice.level.name())
 }
 
 /// The choices.
@@ -136,18 +136,40 @@ impl Consent {
         dispatcher: &mut Dispatcher<D>,
         rim: &mut Rim,
     ) {
-        let now = rim.now;
-        let by = rim.commands.as_ref().and_then(|c| c.uid(client));
-        let choice = Choice {
-            level,
-            by: by.unwrap_or(u32::MAX),
-            at_s: now.realtime_ns / 1_000_000_000,
+        let choice = choice_of(client, level, rim);
+        let change = match ends_others {
+            true => Change::ChooseForAll(choice),
+            false => Change::Choose(whose, choice),
         };
-        let choices = match with(&self.newest, (whose, choice, ends_others)) {
+        self.change(client, change, dispatcher, rim);
+    }
+
+    /// An Android user was removed: the choice and the reports go.
+    pub(super) fn forget<D: Decide>(
+        &mut self,
+        client: u64,
+        user: u32,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        let until_then = choice_of(client, Level::None, rim);
+        let change = Change::Forget { user, until_then };
+        self.change(client, change, dispatcher, rim);
+    }
+
+    fn change<D: Decide>(
+        &mut self,
+        client: u64,
+        change: Change,
+        dispatcher: &mut Dispatcher<D>,
+        rim: &mut Rim,
+    ) {
+        let now = rim.now;
+        let choices = match self.newest.changed(&change) {
             Ok(choices) => choices,
             Err(message) => return rim.answer_client(client, Err(message), None),
         };
-        self.in_force = self.in_force.lowered_to(&choices);
+        self.in_force = self.in_force.until_saved(&choices, &change);
         dispatcher.choose(now, &self.in_force, rim);
         rim.jobs.push_back(Job::SaveChoices {
             text: choices.to_toml(),
@@ -156,9 +178,7 @@ impl Consent {
         self.newest = choices.clone();
         self.pending.push_back(Pending {
             client,
-            whose,
-            choice,
-            ends_others,
+            change,
             choices,
         });
     }
@@ -188,15 +208,23 @@ impl Consent {
             return rim.answer_client(pending.client, Err(message), None);
         }
         let allowed = dispatcher.engine().allowed();
-        let user = match pending.whose {
-            Whose::Device => 0,
-            Whose::User(user) => user,
+        let (user, what) = match pending.change {
+            Change::Choose(Whose::User(user), choice) => (user, chosen(choice)),
+            Change::Choose(Whose::Device, choice) | Change::ChooseForAll(choice) => {
+                (0, chosen(choice))
+            }
+            Change::Forget { user, .. } => (user, format!("\"forgotten\":{user}")),
         };
         let rules = &allowed.policy.consent;
         let level = rules.level(&allowed.person, user * UIDS_OF_A_USER);
-        let (chosen, level) = (pending.choice.level.name(), level.name());
-        let line = format!("{{\"chosen\":\"{chosen}\",\"level\":\"{level}\"}}");
-        self.enforce_for(dispatcher, rim, Some((pending.client, line)));
+        let line = format!("{{{what},\"level\":\"{}\"}}", level.name());
+        let client = (pending.client, line);
+        if let Change::Forget { user, .. } = pending.change {
+            // Also if the choices are lost. No report of the user has begun since the command came.
+            rim.jobs.push_back(Job::RemoveOfUser { user, client });
+            return self.enforce(dispatcher, rim);
+        }
+        self.enforce_for(dispatcher, rim, Some(client));
     }
 
     /// Removes reports that are not allowed any more.

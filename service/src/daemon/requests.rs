@@ -132,6 +132,7 @@ impl Requests {
                 let choice = (whose, level, ends_others);
                 self.consent.choose(client, choice, dispatcher, rim);
             }
+            Request::Forget(user) => self.consent.forget(client, user, dispatcher, rim),
             Request::PolicyShow => {
                 let text = dispatcher.engine().policy_text();
                 let lines = text.lines().map(str::to_owned).collect();

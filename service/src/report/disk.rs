@@ -13,8 +13,8 @@ use std::time::Duration;
 use crate::consent::{Allowed, CHOICES};
 use crate::engine::Report;
 use crate::os::System;
-use crate::policy::Level;
-use crate::store::{PublishError, Store, MAX_STATE_BYTES};
+use crate::policy::{Level, UIDS_OF_A_USER};
+use crate::store::{Entry, PublishError, Store, MAX_STATE_BYTES};
 use crate::upload::Kind;
 
 use super::boot_names;
@@ -170,6 +170,7 @@ impl Disk {
                 result: leaving::preview(store, &allowed, report).map_err(|e| missing(report, &e)),
             },
             Job::Enforce { allowed, client } => self.enforce(&allowed, client),
+            Job::RemoveOfUser { user, client } => self.remove_of_user(user, client),
             Job::List { client } => Outcome::Answer {
                 client,
                 result: Ok(store.reports().map(|entry| entry.to_json()).collect()),
@@ -274,13 +275,25 @@ impl Disk {
     }
 
     fn enforce(&mut self, allowed: &Allowed, client: Option<(u64, String)>) -> Outcome {
-        let result = self.store.retain(|entry| allowed.allows(entry));
+        let is_kept = |entry: &Entry| allowed.allows(entry);
+        let result = self.store.retain(is_kept, "there is no consent to it");
         match client {
             None => Outcome::Nothing,
             Some((client, line)) => Outcome::Answer {
                 client,
                 result: result.map(|()| vec![line]),
             },
+        }
+    }
+
+    fn remove_of_user(&mut self, user: u32, (client, line): (u64, String)) -> Outcome {
+        // Nobody knows whose an unreadable one is.
+        let is_kept = |entry: &Entry| !entry.is_unreadable && entry.uid / UIDS_OF_A_USER != user;
+        let result = self.store.retain(is_kept, "its user was removed");
+        let again = |problem| format!("{problem}; the choice is forgotten: say it again for them");
+        Outcome::Answer {
+            client,
+            result: result.map(|()| vec![line]).map_err(again),
         }
     }
 

@@ -44,6 +44,13 @@ pub enum Job {
         /// The client that waits for it, and its answer.
         client: Option<(u64, String)>,
     },
+    /// Remove all reports of an Android user.
+    RemoveOfUser {
+        /// The user's number.
+        user: u32,
+        /// The client that waits for it, and its answer.
+        client: (u64, String),
+    },
     /// Say what may leave the device next.
     NextUpload {
         /// The client that asks.
@@ -215,7 +222,11 @@ pub(super) fn failed(job: &Job) -> Outcome {
             client: *client,
             result: Err(why()),
         },
-        Job::Enforce {
+        Job::RemoveOfUser {
+            client: (client, _),
+            ..
+        }
+        | Job::Enforce {
             client: Some((client, _)),
             ..
         } => Outcome::Answer {

@@ -235,20 +235,19 @@ impl Store {
         self.remove(report)
     }
 
-    /// Removes all reports that do not fulfil a condition.
+    /// Removes all reports that do not fulfil a condition, `why` for people.
     ///
     /// # Errors
     /// If the disk refuses to remove some: which ones, for people. The others are gone.
-    pub fn retain(&mut self, is_kept: impl Fn(&Entry) -> bool) -> Result<(), String> {
+    pub fn retain(&mut self, is_kept: impl Fn(&Entry) -> bool, why: &str) -> Result<(), String> {
         let not_kept = self.kept.values().filter(|entry| !is_kept(entry));
         let not_kept: Vec<Report> = not_kept.map(|entry| entry.report).collect();
         let mut problems = Vec::new();
         for report in not_kept {
             let line = match self.remove(report) {
-                Ok(()) => format!("report {report} removed: there is no consent to it"),
+                Ok(()) => format!("report {report} removed: {why}"),
                 Err(e) => {
-                    let line =
-                        format!("report {report} is not allowed, and cannot be removed: {e}");
+                    let line = format!("report {report} cannot be removed, but {why}: {e}");
                     problems.push(line.clone());
                     line
                 }

@@ -195,6 +195,16 @@ public final class Consent {
         choose("withdraw user " + checked(user));
     }
 
+    /**
+     * This Android user was removed: the choice and the reports of its processes are gone when this returns. Android may give the number
+     * to another user later, for whom nobody has chosen. To be called for Intent.ACTION_USER_REMOVED.
+     *
+     * @return the level that holds for the next user of this number
+     */
+    public Level forget(int user) throws IOException {
+        return choose("forget user " + checked(user));
+    }
+
     /** Numbers of all reports on the device, oldest first; for {@link #preview}. */
     public List<Long> reports() throws IOException {
         List<Long> reports = new ArrayList<>();

@@ -116,7 +116,7 @@ enum Command {
         #[arg(value_parser = ["on", "off"])]
         way: String,
     },
-    /// What users agreed to: 'show', 'set LEVEL [user N]', 'withdraw [user N]'
+    /// What users agreed to: 'show', 'set LEVEL [user N]', 'withdraw [user N]', 'forget user N'
     Consent {
         /// The words for the service
         #[arg(default_value = "show", trailing_var_arg = true)]

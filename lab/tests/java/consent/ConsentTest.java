@@ -57,6 +57,8 @@ public final class ConsentTest {
                     consent.withdraw(Integer.parseInt(words[1]));
                 }
                 return "done";
+            case "forget":
+                return "" + consent.forget(Integer.parseInt(words[1]));
             case "reports":
                 return consent.reports().toString();
             case "preview":
