@@ -160,9 +160,11 @@ impl State {
             .as_ref()
             .is_some_and(|next| is_wanted(next.symptom.severity))
         {
-            process.next = None;
+            let next = process.next.take();
+            next.into_iter().for_each(|next| self.give_back(&next));
         }
-        let Some(pending) = &mut process.report else {
+        let process = self.processes.get_mut(&connection);
+        let Some(pending) = process.and_then(|process| process.report.as_mut()) else {
             return;
         };
         match pending.stage {

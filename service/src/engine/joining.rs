@@ -50,6 +50,7 @@ impl State {
             Err(reason) => {
                 for pending in earlier.pending {
                     self.count(Outcome::NoAnswer);
+                    self.give_back(&pending);
                     self.tell(&earlier.label, pending.report, Outcome::NoAnswer);
                 }
                 let label = Label {

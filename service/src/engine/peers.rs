@@ -157,8 +157,13 @@ impl State {
     pub(super) fn set_group(&mut self, reports: &[Report], group: Report) {
         let all = self.processes.values_mut();
         let pending = all.flat_map(|process| process.report.iter_mut().chain(&mut process.next));
-        for pending in pending.filter(|pending| reports.contains(&pending.report)) {
-            pending.group = group;
+        for pending in pending {
+            if reports.contains(&pending.report) {
+                pending.group = group;
+            } else if pending.report == group {
+                // The others count with this one, so it counts whatever comes of it.
+                pending.admitted = None;
+            }
         }
     }
 }

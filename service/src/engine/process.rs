@@ -9,6 +9,7 @@ use hindsight_trace_format::shared::ReadLimits;
 
 use super::event::{Peer, Report};
 use super::text;
+use crate::limits::Admitted;
 use crate::policy::Recording;
 
 /// Which process, in lines for people and tools.
@@ -86,6 +87,8 @@ pub(super) struct Pending {
     pub(super) report: Report,
     /// The number that the process knows: another one if an earlier instance of the service had the rings taken.
     pub(super) taken_as: Report,
+    /// How it counts in the limits; `None`: it does not.
+    pub(super) admitted: Option<Admitted>,
     /// The first report of its group: its own number, unless it belongs to another one.
     pub(super) group: Report,
     /// Why.

@@ -95,7 +95,13 @@ impl State {
             self.count(Outcome::of_limit(refusal));
             return false;
         }
+        let counted = self.limiter.newest_report();
         let report = self.begin(connection, symptom, stage);
+        let process = self.processes.get_mut(&connection);
+        let pending = process.map(|p| p.report.iter_mut().chain(&mut p.next));
+        if let Some(pending) = pending.and_then(|mut all| all.find(|p| p.report == report)) {
+            pending.admitted = counted;
+        }
         if self.policy.reports.peers != 0 {
             self.looks.push(Action::FindPeers { report, connection });
         }
@@ -116,6 +122,7 @@ impl State {
             let pending = Pending {
                 report,
                 taken_as: report,
+                admitted: None,
                 group: report,
                 symptom,
                 stage: match stage {
@@ -216,9 +223,21 @@ impl State {
             self.release(connection, pending.taken_as);
         }
         self.count(outcome);
+        if outcome != Outcome::Kept {
+            self.give_back(&pending);
+        }
         self.tell(&label, pending.report, outcome);
         self.repay(pending.taken_as);
         self.forget_if_over(connection);
+    }
+
+    /// Nothing came of this report: it does not count in the limits, unless that was so too often lately.
+    pub(super) fn give_back(&mut self, pending: &Pending) {
+        let now_ns = self.now_ns();
+        if let Some(admitted) = pending.admitted {
+            let limits = &self.policy.limits;
+            self.is_unsaved |= self.limiter.give_back(now_ns, limits, admitted);
+        }
     }
 
     /// The process uses the rings of this report again.
@@ -282,7 +301,8 @@ impl State {
             while let Some(process) = self.processes.get_mut(&connection) {
                 let pending = process.report.as_ref();
                 if pending.is_none_or(|pending| pending.stage == Stage::Writing) {
-                    process.next = None;
+                    let next = process.next.take();
+                    next.into_iter().for_each(|next| self.give_back(&next));
                     break;
                 }
                 self.finish(connection, Outcome::Withdrawn);

@@ -59,7 +59,13 @@ pub struct Limiter {
     pub(super) reports: Vec<Admitted>,
     /// Uploads, the oldest first.
     pub(super) uploads: Vec<Upload>,
+    /// Reports that do not count any more, because nothing came of them; when that was. The oldest first.
+    pub(super) returned: Vec<Admitted>,
 }
+
+/// Within this time, or a window if that is shorter, only so many reports are given back as the device's and the user id's limits
+/// allow: so a full disk does not use the limits up, and whoever makes reports fail cannot have them begun without end. ns.
+const RETURN_NS: u64 = 3600 * 1_000_000_000;
 
 /// FNV-1a, 64 bits.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
@@ -89,6 +95,7 @@ impl Limiter {
             next_report: 1,
             reports: Vec::new(),
             uploads: Vec::new(),
+            returned: Vec::new(),
         }
     }
 
@@ -148,6 +155,33 @@ impl Limiter {
         }
         admit(&mut self.reports, entry);
         Ok(())
+    }
+
+    /// The report that was admitted last.
+    pub fn newest_report(&self) -> Option<Admitted> {
+        self.reports.last().copied()
+    }
+
+    /// Nothing came of a report that was admitted: it does not count any more, unless that was so too often lately. Returns whether it
+    /// does not.
+    pub fn give_back(&mut self, boottime_ns: u64, limits: &Limits, admitted: Admitted) -> bool {
+        let now_ns = self.time_ns(boottime_ns);
+        let window_ns = limits.window_ns.min(RETURN_NS);
+        self.returned
+            .retain(|entry| now_ns.saturating_sub(entry.at_ns) < window_ns);
+        let of_uid = self.returned.iter().filter(|e| e.uid == admitted.uid);
+        let is_often = self.returned.len() >= limits.device as usize
+            || of_uid.count() >= limits.per_uid as usize;
+        let Some(at) = self.reports.iter().rposition(|entry| *entry == admitted) else {
+            return false;
+        };
+        if is_often {
+            return false;
+        }
+        self.reports.remove(at);
+        let at_ns = now_ns;
+        admit(&mut self.returned, Admitted { at_ns, ..admitted });
+        true
     }
 
     /// Which report may be uploaded, of reports with these groups: its index. First comes one whose group has begun an upload in
@@ -230,7 +264,8 @@ impl Limiter {
 
     /// Whether there is anything to lose.
     pub fn is_empty(&self) -> bool {
-        self.reports.is_empty() && self.uploads.is_empty() && self.closed_ns.is_none()
+        let are_empty = self.reports.is_empty() && self.returned.is_empty();
+        are_empty && self.uploads.is_empty() && self.closed_ns.is_none()
     }
 }
 

@@ -7,10 +7,11 @@
 //! closed 120000000000
 //! report 10123 9e3779b97f4a7c15 3600000000000
 //! upload 2 7 4000000000000
-//! end 2 b2d05e00a1f3c4d5
+//! returned 10123 9e3779b97f4a7c15 4100000000000
+//! end 3 b2d05e00a1f3c4d5
 //! ```
 //!
-//! A line `report` has the user id, a hash of the detector and the time; a line `upload` the number of reports in it, their group
+//! A line `report` or `returned` has the user id, a hash of the detector and the time; a line `upload` the number of reports in it, their group
 //! (hexadecimal) and the time. The last line has the number of entries and a checksum of all before it, so a text that was cut or changed is not taken for
 //! a list with room.
 
@@ -40,13 +41,15 @@ impl Limiter {
         if let Some(since) = self.closed_ns {
             let _ = writeln!(text, "closed {since}");
         }
-        for Admitted {
-            uid,
-            detector,
-            at_ns,
-        } in &self.reports
-        {
-            let _ = writeln!(text, "report {uid} {detector:x} {at_ns}");
+        for (name, list) in [("report", &self.reports), ("returned", &self.returned)] {
+            for Admitted {
+                uid,
+                detector,
+                at_ns,
+            } in list
+            {
+                let _ = writeln!(text, "{name} {uid} {detector:x} {at_ns}");
+            }
         }
         for Upload {
             group,
@@ -56,7 +59,7 @@ impl Limiter {
         {
             let _ = writeln!(text, "upload {reports} {group:x} {at_ns}");
         }
-        let count = self.reports.len() + self.uploads.len();
+        let count = self.reports.len() + self.returned.len() + self.uploads.len();
         let sum = hash(text.as_bytes());
         let _ = writeln!(text, "end {count} {sum:x}");
         text
@@ -76,9 +79,13 @@ impl Limiter {
             match fields.next() {
                 Some("boot") => now_ns = Some(loaded.load_time(&mut fields, boottime_ns)?),
                 Some("closed") => loaded.closed_ns = Some(number(&mut fields, 10)?),
-                Some("report") => {
-                    let (uid, detector, at_ns) = entry(loaded.reports.len(), &mut fields)?;
-                    loaded.reports.push(Admitted {
+                Some(kind @ ("report" | "returned")) => {
+                    let list = match kind {
+                        "report" => &mut loaded.reports,
+                        _ => &mut loaded.returned,
+                    };
+                    let (uid, detector, at_ns) = entry(list.len(), &mut fields)?;
+                    list.push(Admitted {
                         uid,
                         detector,
                         at_ns,
@@ -96,7 +103,11 @@ impl Limiter {
             }
         }
         let now_ns = now_ns.ok_or_else(|| error("it has no time"))?;
-        let reports = loaded.reports.iter().map(|report| report.at_ns);
+        let reports = loaded
+            .reports
+            .iter()
+            .chain(&loaded.returned)
+            .map(|report| report.at_ns);
         let mut times = reports.chain(loaded.uploads.iter().map(|upload| upload.at_ns));
         if times.any(|at_ns| at_ns > now_ns) || loaded.closed_ns > Some(now_ns) {
             return Err(error("it has an entry from the future"));
@@ -139,7 +150,8 @@ fn checked(text: &str) -> Result<&str, SavedError> {
     let body = text.strip_suffix('\n').ok_or_else(|| error("it was cut"))?;
     let end = body.rfind('\n').ok_or_else(|| error("it was cut"))? + 1;
     let (lines, last) = text.split_at(end);
-    let is_entry = |line: &&str| line.starts_with("report ") || line.starts_with("upload ");
+    let kinds = ["report ", "upload ", "returned "];
+    let is_entry = |line: &&str| kinds.iter().any(|kind| line.starts_with(kind));
     let count = lines.lines().filter(is_entry).count();
     let sum = hash(lines.as_bytes());
     if last != format!("end {count} {sum:x}\n") {

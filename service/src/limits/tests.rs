@@ -124,6 +124,40 @@ fn a_list_that_cannot_be_read_admits_nothing_for_a_window() {
     assert_eq!(upload, Err(Refusal::Closed));
 }
 
+#[test]
+fn a_report_that_came_to_nothing_does_not_count_but_not_without_end() {
+    let limits = limits(5, 3, 3);
+    let mut limiter = Limiter::fresh("a");
+    let begin_in_vain = |limiter: &mut Limiter, ns: u64, uid| {
+        limiter.admit_report(ns, &limits, uid, "killed")?;
+        let admitted = limiter.newest_report().unwrap();
+        Ok(limiter.give_back(ns, &limits, admitted))
+    };
+    // Three times for a user id, five times in all; then they count until a window has passed.
+    for uid in [1, 1, 1, 2, 3] {
+        assert_eq!(begin_in_vain(&mut limiter, 0, uid), Ok(true), "{uid}");
+        assert_eq!(limiter.reports(0, &limits), 0);
+    }
+    let counts = limiter.save(0);
+    assert!(counts.contains("returned 1 "), "{counts}");
+    let mut limiter = Limiter::load(&counts, "a", 0).unwrap();
+    for (at, uid) in [1, 1, 1, 4, 5].into_iter().enumerate() {
+        assert_eq!(begin_in_vain(&mut limiter, 0, uid), Ok(false), "{uid}");
+        assert_eq!(limiter.reports(0, &limits), at + 1);
+    }
+    assert_eq!(begin_in_vain(&mut limiter, 0, 6), Err(Refusal::Device));
+    // What counts is given back by nobody else.
+    let other = Admitted {
+        uid: 9,
+        detector: 0,
+        at_ns: 0,
+    };
+    assert!(!limiter.give_back(HOUR, &limits, other));
+    let old = limiter.newest_report().unwrap();
+    assert!(limiter.give_back(HOUR, &limits, old));
+    assert!(!limiter.give_back(HOUR, &limits, old), "twice");
+}
+
 fn used() -> Limiter {
     let mut limiter = Limiter::fresh("6a1f-boot");
     limiter.skip_reports(40);
@@ -132,6 +166,12 @@ fn used() -> Limiter {
         let admitted = limiter.admit_report(HOUR, &Limits::default(), uid, "killed");
         assert_eq!(admitted, Ok(()));
     }
+    let admitted = limiter.newest_report().unwrap();
+    limiter
+        .admit_report(HOUR, &Limits::default(), 9, "anr")
+        .unwrap();
+    let other = limiter.newest_report().unwrap();
+    assert!(admitted != other && limiter.give_back(HOUR, &Limits::default(), other));
     for _ in 0..2 {
         let admitted = limiter.admit_upload(2 * HOUR, &Uploads::default(), 4, &[41]);
         assert_eq!(admitted, Ok(0));

@@ -30,6 +30,8 @@ pub(super) struct Checker {
     pub(super) writing: Option<(u64, Connection, u64)>,
     /// All reports that were written, and their user ids.
     pub(super) written: BTreeMap<u64, u32>,
+    /// Those of them whose file could not be written: they count no more, some of them.
+    pub(super) not_kept: BTreeSet<u64>,
     /// First reports of groups, their user ids, and how many others were written.
     groups: BTreeMap<u64, (u32, u32)>,
     /// Processes that gave way to the one that joins now.
@@ -164,7 +166,10 @@ impl Checker {
                     known.has_ended = true;
                 }
             }
-            Event::Written { .. } => self.writing = None,
+            Event::Written { report, is_kept } => {
+                self.writing = None;
+                self.not_kept.extend(Some(*report).filter(|_| !is_kept));
+            }
             Event::Woke => self.wake_ns = None,
             Event::Slept(ns) => {
                 for known in self.known.values_mut() {

@@ -86,6 +86,21 @@ fn a_process_that_another_one_waited_for_leaves_a_report_of_the_same_group() {
 }
 
 #[test]
+fn the_first_report_of_a_group_counts_whatever_comes_of_it() {
+    for (services, count) in [(vec![2], 1), (vec![], 0)] {
+        let mut bench = bench("", 2);
+        triggered(&mut bench);
+        let serving = |server| serving(&bench, server, 1, 10_001, SECOND);
+        let services = services.into_iter().map(serving).collect();
+        answer(&mut bench, services);
+        bench.taken(1, 1);
+        let (report, is_kept) = (1, false);
+        bench.handle(Event::Written { report, is_kept });
+        assert_eq!(bench.engine.status().limits.reports, count);
+    }
+}
+
+#[test]
 fn whom_a_peer_waited_for_is_a_peer() {
     let mut bench = bench("", 5);
     triggered(&mut bench);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use hindsight_trace_format::container::Consent;
-use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerSeverity};
+use hindsight_trace_format::protocol::{
+    FromProcess, FromService, Hello, TakeOutcome, TriggerSeverity,
+};
 
 use super::support::*;
 use crate::engine::{Action, Event, Facts, Outcome, Pressure};
@@ -329,4 +331,60 @@ fn as_much_is_read_as_the_process_was_given() {
         (read.all_rings, read.ring, read.other),
         (18 * MIB, 8 * MIB, 2 * MIB)
     );
+}
+
+#[test]
+fn reports_that_come_to_nothing_do_not_use_the_limits_up() {
+    let lines = "[limits]\ndevice = 4\nper-uid = 4\nper-detector = 4";
+    let mut bench = seen(lines);
+    let begin = |bench: &mut Bench| {
+        let actions = bench.said(1, slow());
+        let taken = actions.iter().find_map(|action| match action {
+            Action::Send {
+                message: FromService::Take { report },
+                ..
+            } => Some(*report),
+            _ => None,
+        });
+        let ends = taken.is_some_and(|report| !bench.taken(1, report).is_empty());
+        taken.filter(|_| ends)
+    };
+    let written = |bench: &mut Bench, report, is_kept| {
+        bench.handle(Event::Written { report, is_kept });
+        bench.answer_all();
+        bench.engine.status().limits.reports
+    };
+    let first = begin(&mut bench).unwrap();
+    assert_eq!(written(&mut bench, first, true), 1);
+    // The disk is full: as often as the limit, they do not count.
+    for attempt in 0..4 {
+        let report = begin(&mut bench).unwrap();
+        assert_eq!(written(&mut bench, report, false), 1, "{attempt}");
+    }
+    let report = begin(&mut bench).unwrap();
+    assert_eq!(written(&mut bench, report, false), 2);
+    // The disk has room again, and the limit is the one of written reports.
+    bench.pass(3600 * SECOND);
+    for count in 3..=4 {
+        let report = begin(&mut bench).unwrap();
+        assert_eq!(written(&mut bench, report, true), count);
+    }
+    assert_eq!(begin(&mut bench), None);
+}
+
+#[test]
+fn a_process_that_has_nothing_or_ends_gives_its_place_back() {
+    for outcome in [TakeOutcome::Nothing, TakeOutcome::Refused] {
+        let mut bench = seen("");
+        bench.said(1, slow());
+        assert_eq!(bench.engine.status().limits.reports, 1);
+        let report = 1;
+        bench.said(1, FromProcess::Taken { report, outcome });
+        assert_eq!(bench.engine.status().limits.reports, 0, "{outcome:?}");
+    }
+    let mut bench = seen("");
+    bench.said(1, slow());
+    bench.said(1, FromProcess::Farewell);
+    bench.handle(ended(1));
+    assert_eq!(bench.engine.status().limits.reports, 0);
 }
