@@ -4,7 +4,7 @@
 use hindsight_trace_format::protocol::FromProcess;
 
 use super::action::Action;
-use super::event::{Asked, Connection, Event, Now, Report};
+use super::event::{Asked, Connection, Event, Now, Pressure, Report};
 use super::process::{Link, Process, Stage};
 use super::state::{Facts, Outcome, State, SAVE_NS, SETTLE_NS};
 use super::status::Status;
@@ -230,7 +230,12 @@ impl State {
                     );
                 }
                 Some(Stage::Waiting { until_ns }) if until_ns <= now_ns => {
-                    self.finish(connection, Outcome::NoMemory);
+                    // No ring is taken while the system is short of memory, however large the budget is.
+                    let outcome = match self.pressure {
+                        Pressure::Full => Outcome::Pressure,
+                        Pressure::None | Pressure::Some => Outcome::NoMemory,
+                    };
+                    self.finish(connection, outcome);
                 }
                 _ => {}
             }

@@ -79,7 +79,7 @@ pub enum Outcome {
     DeviceLimit,
     /// The user id's limit is reached.
     UidLimit,
-    /// The limit of the user id and detector is reached.
+    /// The limit of the user id and detector, or of the detector on the device, is reached.
     DetectorLimit,
 }
 
@@ -128,6 +128,9 @@ impl Outcome {
             Outcome::NoAnswer => NO_ANSWER,
             Outcome::EndedFirst => "the process ended first",
             Outcome::NoMemory => "the memory budget had no room; raise budget-mib in the policy",
+            Outcome::Pressure => {
+                "the system is short of memory, so that no rings were taken; ask again when it is not"
+            }
             Outcome::Withdrawn => "the policy or the user's consent changed",
             _ => "it was refused",
         }

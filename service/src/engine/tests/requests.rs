@@ -2,7 +2,7 @@
 use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerSeverity};
 
 use super::support::*;
-use crate::engine::{Action, Asked, Event, ProcessReport};
+use crate::engine::{Action, Asked, Event, Outcome, Pressure, ProcessReport};
 
 fn ask(bench: &mut Bench, reply: u64, process: &str) -> Vec<Action> {
     let what = Asked::Report {
@@ -22,6 +22,28 @@ fn answer(actions: &[Action]) -> (u64, Result<&[ProcessReport], &str>) {
     let answers: Vec<_> = answers.collect();
     assert_eq!(answers.len(), 1, "{actions:?}");
     answers[0]
+}
+
+#[test]
+fn while_the_system_is_short_of_memory_a_request_says_so() {
+    let mut bench = Bench::of("");
+    bench.join(1, hello("com.example.notes"));
+    bench.handle(Event::Pressure(Pressure::Full));
+    assert_eq!(ask(&mut bench, 7, "com.example.notes"), []);
+    let actions = bench.wake();
+    let (reply, result) = answer(&actions);
+    assert_eq!(reply, 7);
+    assert!(
+        result
+            .unwrap_err()
+            .contains("the system is short of memory"),
+        "{result:?}"
+    );
+    let outcomes = bench.engine.status().reports;
+    assert_eq!(
+        outcomes.into_iter().collect::<Vec<_>>(),
+        [(Outcome::Pressure, 1)]
+    );
 }
 
 #[test]
