@@ -42,7 +42,7 @@ impl State {
     /// The process lives, and can be told nothing any more. A report that needs its help is made when it ends.
     pub(super) fn lost(&mut self, connection: Connection) {
         let now_ns = self.now_ns();
-        let grace_ns = self.policy.reports.grace_ns.max(LOST_GRACE_NS);
+        let grace_ns = self.policy.reports.killed_ns.max(LOST_GRACE_NS);
         let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };

@@ -267,7 +267,7 @@ impl State {
     /// The user sees the process from now on, or no more.
     pub(super) fn foreground(&mut self, connection: Connection, is_foreground: bool) {
         let now_ns = self.now_ns();
-        let grace_ns = self.policy.reports.grace_ns;
+        let (grace_ns, killed_ns) = (self.policy.reports.grace_ns, self.policy.reports.killed_ns);
         let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };
@@ -284,8 +284,8 @@ impl State {
                 process.recency_ns = Some(now_ns);
             }
             process.is_deferred = false;
-            process.grace_until_ns = now_ns.saturating_add(grace_ns);
-            process.rings_until_ns = process.grace_until_ns;
+            process.grace_until_ns = now_ns.saturating_add(killed_ns);
+            process.rings_until_ns = now_ns.saturating_add(grace_ns);
         }
     }
 

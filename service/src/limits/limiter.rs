@@ -18,7 +18,7 @@ pub enum Refusal {
     Device,
     /// The user id's.
     Uid,
-    /// The limit of the user id and detector.
+    /// The limit of the user id and detector, or of the detector on the device.
     Detector,
 }
 
@@ -136,9 +136,10 @@ impl Limiter {
         if self.is_closed(entry.at_ns, limits.window_ns) {
             return Err(Refusal::Closed);
         }
-        let mut counts = [0_u32; 3];
+        let mut counts = [0_u32; 4];
         for other in within(&self.reports, entry.at_ns, limits.window_ns) {
             counts[0] += 1;
+            counts[3] += u32::from(other.detector == entry.detector);
             if other.uid == entry.uid {
                 counts[1] += 1;
                 counts[2] += u32::from(other.detector == entry.detector);
@@ -150,7 +151,7 @@ impl Limiter {
         if counts[1] >= limits.per_uid {
             return Err(Refusal::Uid);
         }
-        if counts[2] >= limits.per_detector {
+        if counts[2] >= limits.per_detector || counts[3] >= limits.device_per_detector {
             return Err(Refusal::Detector);
         }
         admit(&mut self.reports, entry);

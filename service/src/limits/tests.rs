@@ -12,7 +12,25 @@ fn limits(device: u32, per_uid: u32, per_detector: u32) -> Limits {
         device,
         per_uid,
         per_detector,
+        device_per_detector: device,
     }
+}
+
+#[test]
+fn one_detector_leaves_room_for_others() {
+    let limits = Limits {
+        device_per_detector: 2,
+        ..limits(3, 3, 3)
+    };
+    let mut limiter = Limiter::fresh("a");
+    let mut admit = |uid, detector| limiter.admit_report(0, &limits, uid, detector);
+    assert_eq!(admit(1, "killed"), Ok(()));
+    assert_eq!(admit(2, "killed"), Ok(()));
+    assert_eq!(admit(3, "killed"), Err(Refusal::Detector));
+    assert_eq!(admit(3, "anr"), Ok(()));
+    assert_eq!(admit(4, "anr"), Err(Refusal::Device));
+    let built_in = Limits::default();
+    assert!(built_in.device_per_detector < built_in.device);
 }
 
 #[test]
@@ -244,6 +262,8 @@ enum Step {
         uid: u32,
         detector: usize,
     },
+    /// Nothing comes of the newest report.
+    GiveBack,
     Pass {
         ns: u64,
     },
@@ -260,6 +280,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..3_u32, 0..3_usize).prop_map(|(uid, detector)| Step::Admit { uid, detector }),
+        4 => Just(Step::GiveBack),
         4 => (0..8 * HOUR).prop_map(|ns| Step::Pass { ns }),
         1 => Just(Step::Restart),
         1 => (0..8 * HOUR, any::<bool>()).prop_map(|(off_ns, is_saved)| {
@@ -303,7 +324,7 @@ impl Device {
     /// Anything but a report.
     fn happens(&mut self, step: Step) {
         match step {
-            Step::Admit { .. } => {}
+            Step::Admit { .. } | Step::GiveBack => {}
             Step::Pass { ns } => {
                 self.boottime_ns += ns;
                 self.true_ns += ns;
@@ -339,8 +360,21 @@ proptest! {
         let detectors = ["slow-message", "killed", ""];
         let mut device = Device::new();
         let mut admitted: Vec<(u64, u32, usize)> = Vec::new();
+        let mut given_back: Vec<u64> = Vec::new();
         for step in steps {
             match step {
+                Step::GiveBack => {
+                    let newest = device.limiter.newest_report();
+                    let now_ns = device.boottime_ns;
+                    let limiter = &mut device.limiter;
+                    if newest.is_some_and(|it| limiter.give_back(now_ns, &limits, it)) {
+                        device.save();
+                        admitted.pop();
+                        given_back.push(device.true_ns);
+                        let since = |at_ns: &&u64| device.true_ns - **at_ns < HOUR;
+                        prop_assert!(given_back.iter().filter(since).count() <= of_device as usize);
+                    }
+                }
                 Step::Admit { uid, detector } => {
                     let name = detectors[detector];
                     if device.limiter.admit_report(device.boottime_ns, &limits, uid, name).is_ok() {

@@ -66,6 +66,7 @@ struct RecordFile {
 struct ReportsFile {
     killed: Option<Named<Killed>>,
     grace_seconds: Option<Number<0, 3600>>,
+    killed_seconds: Option<Number<0, 3600>>,
     memory_percent: Option<Number<0, 100>>,
     severities: Option<Vec<Named<TriggerSeverity>>>,
     queue: Option<Number<1, 64>>,
@@ -80,6 +81,7 @@ struct LimitsFile {
     device: Option<Number<0, 5000>>,
     per_uid: Option<Number<0, 5000>>,
     per_detector: Option<Number<0, 5000>>,
+    device_per_detector: Option<Number<0, 5000>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -275,6 +277,7 @@ impl ReportsFile {
         Reports {
             killed: self.killed.map_or(d.killed, |name| name.0),
             grace_ns: self.grace_seconds.map_or(d.grace_ns, |n| n.0 * SECOND_NS),
+            killed_ns: self.killed_seconds.map_or(d.killed_ns, |n| n.0 * SECOND_NS),
             memory_percent: self.memory_percent.map_or(d.memory_percent, Number::u32),
             severities: severities.unwrap_or(d.severities),
             queue: self.queue.map_or(d.queue, Number::u32),
@@ -286,9 +289,14 @@ impl ReportsFile {
 
 impl LimitsFile {
     fn limits(self, d: Limits) -> Limits {
+        let device = self.device.map_or(d.device, Number::u32);
         Limits {
             window_ns: self.window_hours.map_or(d.window_ns, |n| n.0 * HOUR_NS),
-            device: self.device.map_or(d.device, Number::u32),
+            device,
+            // No detector uses up what others need.
+            device_per_detector: self
+                .device_per_detector
+                .map_or(device.div_ceil(2), Number::u32),
             per_uid: self.per_uid.map_or(d.per_uid, Number::u32),
             per_detector: self.per_detector.map_or(d.per_detector, Number::u32),
         }

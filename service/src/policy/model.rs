@@ -150,8 +150,10 @@ impl Killed {
 pub struct Reports {
     /// Ends of processes.
     pub killed: Killed,
-    /// So long after a process has left the foreground, its end counts as one in the foreground; ns.
+    /// So long after a process has left the foreground, it keeps its rings of calls; ns.
     pub grace_ns: u64,
+    /// So long after a process has left the foreground, its end counts as one in the foreground; ns.
+    pub killed_ns: u64,
     /// An end is reported as one while memory was short if some work waited for it for a larger share of the last 10 s, percent; 100:
     /// never.
     pub memory_percent: u32,
@@ -170,6 +172,7 @@ impl Default for Reports {
         Reports {
             killed: Killed::default(),
             grace_ns: 5_000_000_000,
+            killed_ns: 2_000_000_000,
             memory_percent: 10,
             severities: TriggerSeverity::ALL.into(),
             queue: 8,
@@ -190,6 +193,8 @@ pub struct Limits {
     pub per_uid: u32,
     /// The most of one user id and detector.
     pub per_detector: u32,
+    /// The most of one detector, of all user ids.
+    pub device_per_detector: u32,
 }
 
 impl Default for Limits {
@@ -199,6 +204,7 @@ impl Default for Limits {
             device: 20,
             per_uid: 8,
             per_detector: 4,
+            device_per_detector: 10,
         }
     }
 }

@@ -335,7 +335,7 @@ fn as_much_is_read_as_the_process_was_given() {
 
 #[test]
 fn reports_that_come_to_nothing_do_not_use_the_limits_up() {
-    let lines = "[limits]\ndevice = 4\nper-uid = 4\nper-detector = 4";
+    let lines = "[limits]\ndevice = 4\nper-uid = 4\nper-detector = 4\ndevice-per-detector = 4";
     let mut bench = seen(lines);
     let begin = |bench: &mut Bench| {
         let actions = bench.said(1, slow());

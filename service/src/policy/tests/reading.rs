@@ -35,8 +35,8 @@ fn all_keys_are_read() {
          [memory]\nbudget-mib = 64\nring-share = 40\nuid-share = 30\ncall-rings = 5\n\
          rings-per-process = 3\nprocesses = 9\nprocesses-per-uid = 4\n\
          [record]\ncategories = [\"waits\"]\n\
-         [reports]\nkilled = \"all\"\ngrace-seconds = 9\nmemory-percent = 30\nseverities = [\"fatal\"]\nqueue = 3\nlog-kib = 16\npeers = 2\n\
-         [limits]\nwindow-hours = 2\ndevice = 3\nper-uid = 2\nper-detector = 1\n\
+         [reports]\nkilled = \"all\"\ngrace-seconds = 9\nkilled-seconds = 8\nmemory-percent = 30\nseverities = [\"fatal\"]\nqueue = 3\nlog-kib = 16\npeers = 2\n\
+         [limits]\nwindow-hours = 2\ndevice = 3\nper-uid = 2\nper-detector = 1\ndevice-per-detector = 2\n\
          [uploads]\nwindow-hours = 1\ndevice = 1\nselect = \"campaign\"\ncampaign = [\"com.example.*\"]\n",
     )
     .unwrap();
@@ -56,6 +56,7 @@ fn all_keys_are_read() {
     let reports = Reports {
         killed: Killed::All,
         grace_ns: 9_000_000_000,
+        killed_ns: 8_000_000_000,
         memory_percent: 30,
         severities: vec![TriggerSeverity::Fatal],
         queue: 3,
@@ -69,6 +70,7 @@ fn all_keys_are_read() {
         device: 3,
         per_uid: 2,
         per_detector: 1,
+        device_per_detector: 2,
     };
     assert_eq!(policy.limits, limits);
     assert_eq!(

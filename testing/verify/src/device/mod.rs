@@ -262,6 +262,7 @@ queue = 64
 device = {MOST_REPORTS}
 per-uid = {MOST_REPORTS}
 per-detector = {MOST_REPORTS}
+device-per-detector = {MOST_REPORTS}
 
 [consent.end-user]
 unasked = "full"
