@@ -79,6 +79,10 @@ pub fn lines(status: &Status) -> Vec<String> {
         ));
     }
     lines.push(format!("processes: {}", status.processes.len()));
+    let small = status.processes.iter().filter(|p| !p.ring_fits).count();
+    if small != 0 {
+        lines.push(format!("  {small} of them get no ring of calls: the budget has no room for one, a snapshot and its copies (budget-mib, ring-share)"));
+    }
     for process in &status.processes {
         let seen = if process.is_foreground {
             "foreground"

@@ -101,6 +101,11 @@ impl State {
         demand.bytes() <= memory.budget_bytes && demand.rings_in_all() <= for_rings
     }
 
+    /// Whether the budget has room for one ring of this process if it were the only one.
+    pub(super) fn fits_alone(&self, process: &Process) -> bool {
+        self.fits(&self.demand_of([(process, (1, 0))].into_iter()))
+    }
+
     /// Rings of calls that all processes may hold.
     pub(super) fn rings_held(&self) -> u32 {
         let held = self.processes.values().map(|process| process.may_hold);

@@ -32,6 +32,8 @@ pub struct ProcessStatus {
     pub rings_taken: u32,
     /// Size of a ring of calls, bytes.
     pub ring_bytes: u64,
+    /// Whether the budget has room for one ring of this process if no other one had any. If not, it never gets one.
+    pub ring_fits: bool,
     /// Whether that is the name of its program: until then it is recorded as the app with the least would be.
     pub is_named: bool,
     /// The memory that it may use for all else, bytes.
@@ -120,7 +122,9 @@ impl Status {
         Status {
             policy_revision: policy.revision,
             enabled: policy.enabled,
-            processes: state.processes.values().map(ProcessStatus::of).collect(),
+            processes: (state.processes.values())
+                .map(|process| ProcessStatus::of(state, process))
+                .collect(),
             refused_processes: state.refused_processes,
             refusals: state.refusals.iter().cloned().collect(),
             recordings: RecordingStatus::all(state),
@@ -143,7 +147,7 @@ impl Status {
 }
 
 impl ProcessStatus {
-    fn of(process: &Process) -> Self {
+    fn of(state: &State, process: &Process) -> Self {
         let bits = process.configured.map_or(0, |last| last.categories);
         let categories = Category::ALL.iter().filter(|c| bits & c.bit() != 0);
         ProcessStatus {
@@ -161,6 +165,7 @@ impl ProcessStatus {
             rings_held: process.may_hold,
             rings_taken: process.taken,
             ring_bytes: process.ring_bytes,
+            ring_fits: state.fits_alone(process),
             is_named: process.is_named,
             other_bytes: process.other_bytes,
             needed_bytes: process.needed_bytes,

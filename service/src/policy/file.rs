@@ -97,7 +97,7 @@ enum SelectFile {
 struct UploadsFile {
     window_hours: Option<Number<1, 8760>>,
     device: Option<Number<0, 1000>>,
-    select: Option<SelectFile>,
+    select: Option<Spanned<SelectFile>>,
     campaign: Option<Spanned<Vec<Named<Package>>>>,
     signature: Vec<Spanned<SignatureFile>>,
 }
@@ -237,6 +237,9 @@ impl RecordFile {
             if let Some(mistake) = found.of.mistake() {
                 return refused(mistake);
             }
+            if found.is_empty() {
+                return refused("it changes nothing: write enabled, categories, rings, background or consent, or remove it");
+            }
             if overrides.iter().any(|other| other.of == found.of) {
                 return refused("a second override of the same processes: make one of both");
             }
@@ -308,7 +311,14 @@ impl UploadsFile {
         let (at, names) = self.campaign.map_or((0, Vec::new()), |names| {
             (names.span().start, names.into_inner())
         });
-        if !names.is_empty() && !matches!(self.select, Some(SelectFile::Campaign)) {
+        let select_at = self.select.as_ref().map_or(0, |select| select.span().start);
+        let select = self.select.map(Spanned::into_inner);
+        let is_campaign = matches!(select, Some(SelectFile::Campaign));
+        if names.is_empty() && is_campaign {
+            let problem = "no app is in the campaign, so that nothing would leave: add campaign = [\"com.example.*\"], or write select = \"first\"";
+            return Err(PolicyError::at(text, select_at, problem));
+        }
+        if !names.is_empty() && !is_campaign {
             let problem =
                 "a campaign without select = \"campaign\": add that, or remove the campaign";
             return Err(PolicyError::at(text, at, problem));
@@ -318,7 +328,7 @@ impl UploadsFile {
             signatures: signatures(self.signature, text)?,
             window_ns: self.window_hours.map_or(d.window_ns, |n| n.0 * HOUR_NS),
             device: self.device.map_or(d.device, Number::u32),
-            select: match self.select {
+            select: match select {
                 None => d.select,
                 Some(SelectFile::First) => Select::First,
                 Some(SelectFile::Severe) => Select::Severe,

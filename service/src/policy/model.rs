@@ -77,6 +77,18 @@ pub struct Override {
     pub consent: Option<Level>,
 }
 
+impl Override {
+    /// Whether it leaves everything to less specific parts.
+    pub(super) fn is_empty(&self) -> bool {
+        let of = self.of.clone();
+        *self
+            == Override {
+                of,
+                ..Override::default()
+            }
+    }
+}
+
 /// What is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

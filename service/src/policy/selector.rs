@@ -22,7 +22,9 @@ impl Package {
             None => text,
         };
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-:/@".contains(c);
-        if name.is_empty() || text.len() > 256 || !name.chars().all(is_allowed) {
+        // No process has a name with an empty part: such a pattern could match nothing.
+        let has_gap = name.split(['.', ':']).any(str::is_empty);
+        if has_gap || text.len() > 256 || !name.chars().all(is_allowed) {
             return Err("not a name of a package or process, such as \"com.example.notes\" or \
                         \"com.example.notes:sync\", nor a pattern, such as \"com.example.*\" or \"*\""
                 .into());

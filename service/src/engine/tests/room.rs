@@ -72,6 +72,21 @@ fn room_takes_nobodys_ring() {
     }
 }
 
+/// docs/policy.md has the formula: 4 rings, the room and what a report needs, in the rings' part of the budget.
+#[test]
+fn the_budget_that_one_ring_needs_is_as_documented_and_the_status_tells() {
+    for (mib, fits) in [(84, true), (83, false), (512, true), (16, false)] {
+        let mut bench = Bench::with_report_bytes(&format!("[memory]\nbudget-mib = {mib}"));
+        bench.join(1, hello("com.example.a"));
+        bench.foreground(1, true);
+        bench.answer_all();
+        assert_eq!(bench.rings(1).0, u32::from(fits), "{mib} MiB");
+        let told = bench.engine.status().processes.first().map(|p| p.ring_fits);
+        // With 16 MiB, not even a report without rings could be written: the process is refused.
+        assert_eq!(told, Some(fits).filter(|_| mib != 16), "{mib} MiB");
+    }
+}
+
 #[test]
 fn what_others_give_back_goes_to_who_waits_those_in_the_foreground_first() {
     let mut bench = two_of_one_user();

@@ -114,7 +114,27 @@ impl Parser<'_> {
             };
             rule.numbers[place] = self.number(value, parameters[place].range)?;
         }
-        Ok(())
+        self.check_range(value, parameters, rule)
+    }
+
+    /// What takes longer than the limit, and no longer than the most: the limit must be below.
+    fn check_range(
+        &self,
+        value: &Value<'_>,
+        parameters: &[Parameter],
+        rule: &Rule,
+    ) -> Result<(), PolicyError> {
+        let find = |name: &str| {
+            let place = parameters.iter().position(|p| p.key == name)?;
+            rule.numbers.get(place).copied()
+        };
+        match (find("limit-ms"), find("most-ms")) {
+            (Some(limit), Some(most)) if limit > most => self.refuse(
+                value.span().start,
+                format!("limit-ms ({limit}) is above most-ms ({most}), so that it never fires: lower limit-ms, or raise most-ms"),
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn slow_method(&self, item: &Value<'_>) -> Result<SlowMethod, PolicyError> {

@@ -91,8 +91,8 @@ fn mistakes_are_refused_with_place_key_and_remedy() {
             "from 0 to 99999",
         ),
         (
-            "[[record.override]]\nuid = 1\n[[record.override]]\nuid = 1",
-            4,
+            "[[record.override]]\nuid = 1\nrings = 1\n[[record.override]]\nuid = 1\nrings = 2",
+            5,
             1,
             "record.override",
             "one of both",
@@ -152,6 +152,41 @@ fn mistakes_are_refused_with_place_key_and_remedy() {
             12,
             "uploads.campaign",
             "select",
+        ),
+        (
+            "[uploads]\ndevice = 5\nselect = \"campaign\"",
+            4,
+            10,
+            "uploads.select",
+            "add campaign",
+        ),
+        (
+            "[uploads]\nselect = \"campaign\"\ncampaign = []",
+            3,
+            10,
+            "uploads.select",
+            "add campaign",
+        ),
+        (
+            "[uploads]\nselect = \"campaign\"\ncampaign = [\"com..x\"]",
+            4,
+            12,
+            "uploads.campaign",
+            "not a name",
+        ),
+        (
+            "[[record.override]]\npackage = \"com..x\"\nrings = 1",
+            3,
+            11,
+            "record.override.package",
+            "com.example.*",
+        ),
+        (
+            "[[record.override]]\npackage = \"com.x\"\nuid = 1",
+            2,
+            1,
+            "record.override",
+            "it changes nothing",
         ),
         ("[consent.user]", 2, 10, "consent.user", "end-user"),
         (
@@ -237,7 +272,7 @@ fn a_file_of_another_version_says_so_whatever_else_it_has() {
     let long = format!("version = 1\n{}", "#".repeat(MAX_POLICY_BYTES));
     assert!(Policy::parse(&long).is_err());
     let many: String = (0..5001)
-        .map(|uid| format!("[[record.override]]\nuid={uid}\n"))
+        .map(|uid| format!("[[record.override]]\nuid={uid}\nrings=1\n"))
         .collect();
     assert!(parse(&many).unwrap_err().problem.contains("1000"));
 }
@@ -282,6 +317,18 @@ fn mistakes_in_rules_of_detectors_are_refused_with_place_key_and_remedy() {
             3,
             "detectors.slow-message.limit",
             "limit-ms",
+        ),
+        (
+            "[detectors.slow-start]\nlimit-ms = 20001",
+            2,
+            "detectors.slow-start",
+            "raise most-ms",
+        ),
+        (
+            "[detectors.slow-start]\nmost-ms = 2000",
+            2,
+            "detectors.slow-start",
+            "above most-ms (2000)",
         ),
         (
             "[detectors.anr]\nenabled = 1",
