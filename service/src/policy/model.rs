@@ -39,7 +39,7 @@ impl Default for Memory {
         Memory {
             budget_bytes: 512 << 20,
             ring_share: 50,
-            uid_share: 50,
+            uid_share: 25,
             call_rings: 2,
             rings_per_process: 1,
             processes: 128,

@@ -232,7 +232,7 @@ fn a_user_cannot_take_all_places() {
 #[test]
 fn the_budget_leaves_room_for_rings_and_for_other_users() {
     // Half of 64 MiB is for events, and half of that for one user id.
-    let mut bench = Bench::of("[memory]\nbudget-mib = 64");
+    let mut bench = Bench::of("[memory]\nbudget-mib = 64\nuid-share = 50");
     let mut join = |connection, uid, mib| {
         let peer = Peer {
             pid: connection as u32,

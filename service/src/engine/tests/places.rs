@@ -151,7 +151,7 @@ fn processes_of_the_system_do_not_give_way() {
 #[test]
 fn only_a_process_whose_place_is_enough_gives_way() {
     // Half of 64 MiB is for all but rings of calls, and half of that for one user id.
-    let lines = "[memory]\nbudget-mib = 64\nprocesses-per-uid = 2";
+    let lines = "[memory]\nbudget-mib = 64\nuid-share = 50\nprocesses-per-uid = 2";
     let hello = |mib| Hello {
         other_bytes: mib * MIB,
         ring_bytes: MIB,

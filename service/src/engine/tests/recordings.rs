@@ -121,7 +121,7 @@ fn what_cannot_be_recorded_is_an_error_with_its_remedy() {
     );
 
     // 16 MiB are too few for a ring, a snapshot and the service's copy.
-    let mut bench = Bench::of("[memory]\nbudget-mib = 16");
+    let mut bench = Bench::of("[memory]\nbudget-mib = 16\nuid-share = 50");
     bench.join(1, hello("com.example.notes"));
     record(&mut bench, 4, "com.example.notes", 5);
     bench.answer_all();

@@ -28,7 +28,7 @@ fn name(name: &str) -> FromProcess {
 
 /// Half of the 64 MiB is for all but rings, and half of that for one user id.
 fn two_of_one_user() -> Bench {
-    let mut bench = Bench::of("[memory]\nbudget-mib = 64");
+    let mut bench = Bench::of("[memory]\nbudget-mib = 64\nuid-share = 50");
     bench.join_as(1, 7, hello("com.example.a"));
     bench.join_as(2, 7, hello("com.example.b"));
     bench
@@ -72,6 +72,17 @@ fn room_takes_nobodys_ring() {
     }
 }
 
+#[test]
+fn two_apps_that_ask_for_all_leave_room_for_others() {
+    let mut bench = Bench::with_report_bytes("");
+    for connection in 1..=2 {
+        bench.join(connection, hello("com.example.greedy"));
+        bench.said(connection, needs(100_000));
+    }
+    bench.join(3, hello("com.example.notes"));
+    assert_eq!(rooms(&bench.said(3, needs(60))), [(3, 60 * MIB)]);
+}
+
 /// docs/policy.md has the formula: 4 rings, the room and what a report needs, in the rings' part of the budget.
 #[test]
 fn the_budget_that_one_ring_needs_is_as_documented_and_the_status_tells() {
@@ -110,7 +121,7 @@ fn what_others_give_back_goes_to_who_waits_those_in_the_foreground_first() {
 fn a_larger_budget_and_other_users_are_heard_at_once() {
     let mut bench = two_of_one_user();
     bench.said(1, needs(30));
-    let more = bench.set_policy("[memory]\nbudget-mib = 256");
+    let more = bench.set_policy("[memory]\nbudget-mib = 256\nuid-share = 50");
     assert_eq!(rooms(&more), [(1, 30 * MIB)]);
     let peer = Peer { pid: 9, uid: 8 };
     bench.handle(Event::Joined {
@@ -161,7 +172,7 @@ fn without_parts_about_apps_a_process_is_recorded_from_its_start() {
 
 #[test]
 fn an_old_runtime_says_all_that_it_may_need_and_is_given_nothing_more() {
-    let mut bench = Bench::of("[memory]\nbudget-mib = 512");
+    let mut bench = Bench::of("[memory]\nbudget-mib = 512\nuid-share = 50");
     let old = Hello {
         versions: (1, 1),
         other_bytes: 76 * MIB,
