@@ -48,7 +48,7 @@ impl PressureTriggers {
             Stall::Full => &mut self.full,
         };
         let total_us = trigger.total_us();
-        trigger.first.is_short(total_us)
+        trigger.growth.is_short(total_us)
     }
 }
 
@@ -58,7 +58,7 @@ struct Trigger {
     file: File,
     /// The first word of its line in the file.
     kind: &'static str,
-    first: FirstEvent,
+    growth: Growth,
 }
 
 impl Trigger {
@@ -72,9 +72,9 @@ impl Trigger {
         let mut trigger = Trigger {
             file,
             kind,
-            first: FirstEvent::default(),
+            growth: Growth::default(),
         };
-        trigger.first = FirstEvent::expected(trigger.total_us(), limit_us);
+        trigger.growth = Growth::since(trigger.total_us(), limit_us);
         Ok(trigger)
     }
 
@@ -88,35 +88,38 @@ impl Trigger {
     }
 }
 
-/// The first event of a trigger may be wrong.
+/// Events that nothing has happened for.
 ///
 /// A process without `CAP_SYS_RESOURCE` is told of what happened before the trigger was opened: the kernel compares the total with
-/// another one, which is 0 if nobody with that capability has a trigger (`psi_trigger_create` in `kernel/sched/psi.c`; seen with
-/// Linux 6.18). So the first event counts only if work has waited since. If it came before the total that programs can read has
-/// grown, the next one comes 2 s later.
+/// another one, which is 0 if nobody with that capability has a trigger, and the difference counts in its first two windows
+/// (`psi_trigger_create` and `window_update` in `kernel/sched/psi.c`; seen with Linux 6.18). So an event counts only if work has
+/// waited since the trigger was opened, or since the event before. If it came before the total that programs can read has grown,
+/// the next one comes 2 s later.
 #[derive(Debug, Default)]
-enum FirstEvent {
-    /// It has not come. It counts if the total is this or more, µs.
-    Expected { total_us: u64 },
-    /// It has come, or nothing is known of the total: all events count.
-    #[default]
-    Passed,
+struct Growth {
+    /// Half of the trigger's limit, us: the kernel also counts part of the time before a window begins.
+    least_us: u64,
+    /// The total at that time, us; `None`: not known, and all events count.
+    total_us: Option<u64>,
 }
 
-impl FirstEvent {
-    fn expected(total_us: Option<u64>, limit_us: u64) -> Self {
-        // The kernel also counts part of the time before a window begins.
-        let grown = |total: u64| total.saturating_add(limit_us / 2);
-        total_us.map_or(FirstEvent::Passed, |total| FirstEvent::Expected {
-            total_us: grown(total),
-        })
+impl Growth {
+    fn since(total_us: Option<u64>, limit_us: u64) -> Self {
+        Growth {
+            least_us: limit_us / 2,
+            total_us,
+        }
     }
 
     fn is_short(&mut self, now_us: Option<u64>) -> bool {
-        match (std::mem::take(self), now_us) {
-            (FirstEvent::Expected { total_us }, Some(now_us)) => now_us >= total_us,
-            _ => true,
+        let (Some(then), Some(now)) = (self.total_us, now_us) else {
+            return true;
+        };
+        let is_short = now.saturating_sub(then) >= self.least_us;
+        if is_short {
+            self.total_us = now_us;
         }
+        is_short
     }
 }
 
@@ -172,19 +175,22 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn the_first_event_counts_only_if_work_has_waited_since_the_trigger_was_opened() {
-        for (opened, now, expected) in [
-            (Some(7_000_000), Some(7_000_000), false),
-            (Some(7_000_000), Some(7_049_999), false),
-            (Some(7_000_000), Some(7_050_000), true),
-            (Some(7_000_000), None, true),
-            (None, Some(7_000_000), true),
-            (Some(u64::MAX), Some(0), false),
-        ] {
-            let mut first = FirstEvent::expected(opened, 100_000);
-            assert_eq!(first.is_short(now), expected, "{opened:?}, {now:?}");
-            assert!(first.is_short(opened), "a later event always counts");
-        }
+    fn an_event_counts_only_if_work_has_waited_since_the_one_before() {
+        let totals = |totals: &[Option<u64>]| -> Vec<bool> {
+            let mut growth = Growth::since(totals[0], 100_000);
+            totals[1..].iter().map(|t| growth.is_short(*t)).collect()
+        };
+        let known = |all: &[u64]| totals(&all.iter().map(|t| Some(*t)).collect::<Vec<_>>());
+        // As the kernel's first two events are.
+        assert_eq!(known(&[7_000_000, 7_000_000, 7_002_000]), [false, false]);
+        assert_eq!(known(&[7_000_000, 7_049_999, 7_050_000]), [false, true]);
+        assert_eq!(
+            known(&[0, 50_000, 60_000, 99_999, 100_000, 300_000]),
+            [true, false, false, true, true]
+        );
+        assert_eq!(known(&[7, 0]), [false]);
+        assert_eq!(totals(&[None, Some(0), Some(0)]), [true, true]);
+        assert_eq!(totals(&[Some(0), None, Some(0)]), [true, false]);
     }
 
     #[test]
@@ -202,7 +208,7 @@ mod tests {
                 assert!(total >= least, "{} {total} {least}", trigger.kind);
             }
         }
-        assert!(matches!(triggers.full.first, FirstEvent::Expected { .. }));
+        assert!(triggers.full.growth.total_us.is_some());
     }
 
     #[test]
