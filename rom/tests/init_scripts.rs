@@ -109,7 +109,7 @@ fn the_data_source_may_give_commands() {
     assert!(of_service.contains("socket hindsightd_commands stream 0666 system shell"));
     assert!(of_service.contains("user nobody"));
     let (_, options) = service("hindsight_perfetto");
-    assert!(options.contains("user nobody") && options.contains("group nobody shell"));
+    assert!(options.contains("user nobody") && !options.contains("shell"));
 }
 
 /// An action of a script: the properties that it waits for, and what it sets.

@@ -18,6 +18,9 @@ use super::dispatch::Dispatcher;
 use super::links::Rim;
 use super::log::Log;
 
+/// The most choices that wait for the disk: each has a copy of all choices.
+const MAX_PENDING: usize = 256;
+
 /// A choice that a client has made.
 struct Pending {
     client: u64,
@@ -165,6 +168,10 @@ impl Consent {
         rim: &mut Rim,
     ) {
         let now = rim.now;
+        if self.pending.len() >= MAX_PENDING {
+            let busy = "too many choices wait for the disk; try again";
+            return rim.answer_client(client, Err(busy.into()), None);
+        }
         let choices = match self.newest.changed(&change) {
             Ok(choices) => choices,
             Err(message) => return rim.answer_client(client, Err(message), None),

@@ -183,7 +183,9 @@ impl Decide for Decider {
 
     fn check_policy(&self, text: &str) -> Result<(), Refused> {
         let rom = self.first.0.revision;
-        self.trust.admit(text, self.accepted, rom).map(drop)
+        self.trust.admit(text, self.accepted, rom)?;
+        Policy::parse_new(text)?;
+        Ok(())
     }
 
     fn lose_policy(&mut self, now: Now) -> Vec<Action> {

@@ -252,7 +252,11 @@ impl Requests {
     ) {
         let now = rim.now;
         let before = dispatcher.engine().accepted();
-        let loaded = dispatcher.load_policy(now, text.as_deref(), rim);
+        // What an earlier service has saved is read without this, so that a newer build takes what an older one took.
+        let checked = text
+            .as_deref()
+            .map_or(Ok(()), |text| dispatcher.engine().check_policy(text));
+        let loaded = checked.and_then(|()| dispatcher.load_policy(now, text.as_deref(), rim));
         if let Err(refused) = loaded {
             return rim.answer_client(client, Err(refused.to_string()), None);
         }

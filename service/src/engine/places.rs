@@ -62,7 +62,7 @@ impl State {
         // recording. They are taken back at once, and no other process gets any before.
         if !self.has_room(without, process, process.other_bytes) {
             return Err(
-                "the memory budget has no room for one more process (budget-mib in the policy)"
+                "the memory budget has no room for one more process (budget-mib, ring-share or uid-share in the policy)"
                     .into(),
             );
         }

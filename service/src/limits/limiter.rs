@@ -169,7 +169,7 @@ impl Limiter {
         let now_ns = self.time_ns(boottime_ns);
         let window_ns = limits.window_ns.min(RETURN_NS);
         self.returned
-            .retain(|entry| now_ns.saturating_sub(entry.at_ns) < window_ns);
+            .retain(|entry| is_within(entry.at_ns, now_ns, window_ns));
         let of_uid = self.returned.iter().filter(|e| e.uid == admitted.uid);
         let is_often = self.returned.len() >= limits.device as usize
             || of_uid.count() >= limits.per_uid as usize;
@@ -200,6 +200,9 @@ impl Limiter {
         let at_ns = self.time_ns(boottime_ns);
         if self.is_closed(at_ns, uploads.window_ns) {
             return Err(Refusal::Closed);
+        }
+        if uploads.device == 0 {
+            return Err(Refusal::Device);
         }
         for (index, group) in groups.iter().enumerate() {
             let mut begun = self.uploads.iter_mut().filter(|upload| {

@@ -167,11 +167,24 @@ impl Policy {
     /// # Errors
     /// If the text is too long, is no TOML, is of another version, has an unknown key, or a value that is not allowed.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        Policy::read(text, false)
+    }
+
+    /// As [`parse`](Self::parse), of a policy that somebody loads now: it is also refused if a part of it can have no effect. One that
+    /// was taken before, or is part of a ROM, is read without that, so that a newer build takes what an older one took.
+    ///
+    /// # Errors
+    /// As there, and what has no effect.
+    pub fn parse_new(text: &str) -> Result<Self, PolicyError> {
+        Policy::read(text, true)
+    }
+
+    fn read(text: &str, is_new: bool) -> Result<Self, PolicyError> {
         Policy::check_length(text)?;
         check_version(text)?;
         let file: PolicyFile =
             toml::from_str(text).map_err(|error| PolicyError::of_parser(text, &error))?;
-        file.policy(text)
+        file.policy(text, is_new)
     }
 }
 
@@ -192,19 +205,24 @@ fn check_version(text: &str) -> Result<(), PolicyError> {
     Err(PolicyError::at(text, version.span().start, problem))
 }
 
+/// No process has a name with an empty part.
+const NO_NAME: &str =
+    "no process has such a name: it has nothing between two of its dots or colons";
+
 impl PolicyFile {
-    fn policy(self, text: &str) -> Result<Policy, PolicyError> {
+    /// `is_new`: refuse what has no effect.
+    fn policy(self, text: &str, is_new: bool) -> Result<Policy, PolicyError> {
         let built_in = Policy::default();
         Ok(Policy {
             revision: self.revision.map_or(built_in.revision, |n| n.0),
             enabled: self.enabled.unwrap_or(built_in.enabled),
             memory: self.memory.memory(built_in.memory),
-            record: self.record.record(&built_in.record, text)?,
+            record: self.record.record(&built_in.record, text, is_new)?,
             reports: self.reports.reports(built_in.reports),
             limits: self.limits.limits(built_in.limits),
-            uploads: self.uploads.uploads(built_in.uploads, text)?,
+            uploads: self.uploads.uploads(built_in.uploads, text, is_new)?,
             consent: self.consent.rules(built_in.consent, text)?,
-            detectors: detectors::parse(text)?,
+            detectors: detectors::parse(text, is_new)?,
         })
     }
 }
@@ -228,7 +246,7 @@ impl MemoryFile {
 }
 
 impl RecordFile {
-    fn record(self, d: &Record, text: &str) -> Result<Record, PolicyError> {
+    fn record(self, d: &Record, text: &str, is_new: bool) -> Result<Record, PolicyError> {
         let mut overrides: Vec<Override> = Vec::new();
         for file in self.r#override {
             let at = file.span().start;
@@ -237,7 +255,11 @@ impl RecordFile {
             if let Some(mistake) = found.of.mistake() {
                 return refused(mistake);
             }
-            if found.is_empty() {
+            let is_pattern_of_none = |package: &Package| !package.can_match();
+            if is_new && found.of.package.as_ref().is_some_and(is_pattern_of_none) {
+                return refused(NO_NAME);
+            }
+            if is_new && found.is_empty() {
                 return refused("it changes nothing: write enabled, categories, rings, background or consent, or remove it");
             }
             if overrides.iter().any(|other| other.of == found.of) {
@@ -307,14 +329,14 @@ impl LimitsFile {
 }
 
 impl UploadsFile {
-    fn uploads(self, d: Uploads, text: &str) -> Result<Uploads, PolicyError> {
+    fn uploads(self, d: Uploads, text: &str, is_new: bool) -> Result<Uploads, PolicyError> {
         let (at, names) = self.campaign.map_or((0, Vec::new()), |names| {
             (names.span().start, names.into_inner())
         });
         let select_at = self.select.as_ref().map_or(0, |select| select.span().start);
         let select = self.select.map(Spanned::into_inner);
         let is_campaign = matches!(select, Some(SelectFile::Campaign));
-        if names.is_empty() && is_campaign {
+        if is_new && names.is_empty() && is_campaign {
             let problem = "no app is in the campaign, so that nothing would leave: add campaign = [\"com.example.*\"], or write select = \"first\"";
             return Err(PolicyError::at(text, select_at, problem));
         }
@@ -323,7 +345,10 @@ impl UploadsFile {
                 "a campaign without select = \"campaign\": add that, or remove the campaign";
             return Err(PolicyError::at(text, at, problem));
         }
-        let packages = names.into_iter().map(|name| name.0).collect();
+        let packages: Vec<Package> = names.into_iter().map(|name| name.0).collect();
+        if is_new && !packages.iter().all(Package::can_match) {
+            return Err(PolicyError::at(text, at, NO_NAME));
+        }
         Ok(Uploads {
             signatures: signatures(self.signature, text)?,
             window_ns: self.window_hours.map_or(d.window_ns, |n| n.0 * HOUR_NS),

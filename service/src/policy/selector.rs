@@ -22,9 +22,7 @@ impl Package {
             None => text,
         };
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-:/@".contains(c);
-        // No process has a name with an empty part: such a pattern could match nothing.
-        let has_gap = name.split(['.', ':']).any(str::is_empty);
-        if has_gap || text.len() > 256 || !name.chars().all(is_allowed) {
+        if name.is_empty() || text.len() > 256 || !name.chars().all(is_allowed) {
             return Err("not a name of a package or process, such as \"com.example.notes\" or \
                         \"com.example.notes:sync\", nor a pattern, such as \"com.example.*\" or \"*\""
                 .into());
@@ -33,6 +31,16 @@ impl Package {
             Some(prefix) => Package::Prefix(prefix.into()),
             None => Package::Exact(text.into()),
         })
+    }
+
+    /// Whether any process can have such a name: none has an empty part.
+    pub(super) fn can_match(&self) -> bool {
+        let name = match self {
+            Package::Prefix(prefix) if prefix.is_empty() => return true,
+            Package::Prefix(prefix) => prefix.strip_suffix('.').unwrap_or(prefix),
+            Package::Exact(exact) => exact,
+        };
+        !name.split(['.', ':']).any(str::is_empty)
     }
 
     /// Whether it is this process. A name of a package stands for all processes of the package (`package:process`).

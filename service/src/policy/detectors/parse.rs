@@ -24,17 +24,17 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// The rules in a policy file, which is TOML.
+/// The rules in a policy file, which is TOML. `is_new`: a rule that can never fire is refused.
 ///
 /// # Errors
 /// If a detector or key is unknown, or a value is not allowed.
-pub(in crate::policy) fn parse(text: &str) -> Result<Detectors, PolicyError> {
+pub(in crate::policy) fn parse(text: &str, is_new: bool) -> Result<Detectors, PolicyError> {
     let file = DeTable::parse(text).map_err(|error| PolicyError::of_parser(text, &error))?;
     let mut rules = Detectors::default();
     let Some(detectors) = file.get_ref().get("detectors") else {
         return Ok(rules);
     };
-    let parser = Parser { text };
+    let parser = Parser { text, is_new };
     for (key, value) in parser.table(detectors, "detectors")? {
         parser.detector(key.get_ref(), key.span().start, value, &mut rules)?;
     }
@@ -43,6 +43,7 @@ pub(in crate::policy) fn parse(text: &str) -> Result<Detectors, PolicyError> {
 
 struct Parser<'t> {
     text: &'t str,
+    is_new: bool,
 }
 
 impl Parser<'_> {
@@ -128,8 +129,9 @@ impl Parser<'_> {
             let place = parameters.iter().position(|p| p.key == name)?;
             rule.numbers.get(place).copied()
         };
+        let is_looked_at = self.is_new && rule.enabled;
         match (find("limit-ms"), find("most-ms")) {
-            (Some(limit), Some(most)) if limit > most => self.refuse(
+            (Some(limit), Some(most)) if is_looked_at && limit > most => self.refuse(
                 value.span().start,
                 format!("limit-ms ({limit}) is above most-ms ({most}), so that it never fires: lower limit-ms, or raise most-ms"),
             ),

@@ -172,14 +172,14 @@ fn mistakes_are_refused_with_place_key_and_remedy() {
             4,
             12,
             "uploads.campaign",
-            "not a name",
+            "no process has such a name",
         ),
         (
             "[[record.override]]\npackage = \"com..x\"\nrings = 1",
-            3,
-            11,
-            "record.override.package",
-            "com.example.*",
+            2,
+            1,
+            "record.override",
+            "no process has such a name",
         ),
         (
             "[[record.override]]\npackage = \"com.x\"\nuid = 1",
@@ -249,12 +249,30 @@ fn mistakes_are_refused_with_place_key_and_remedy() {
         ("\"é\" = 1 2", 2, 7, "", "quoted"),
     ];
     for (lines, line, column, key, problem) in cases {
-        let error = parse(lines).unwrap_err();
+        let error = Policy::parse_new(&format!("version = 1\n{lines}")).unwrap_err();
         let found = (error.line, error.column, error.key.as_str());
         assert_eq!(found, (line, column, key), "{lines:?}: {error}");
         assert!(error.problem.contains(problem), "{lines:?}: {error}");
         assert!(!error.to_string().contains('\n'));
     }
+}
+
+#[test]
+fn what_has_no_effect_is_refused_only_when_it_is_loaded() {
+    for lines in [
+        "[[record.override]]\npackage = \"com.x\"",
+        "[[record.override]]\npackage = \"com..x\"\nrings = 1",
+        "[uploads]\nselect = \"campaign\"",
+        "[uploads]\nselect = \"campaign\"\ncampaign = [\"com..x\"]",
+        "[detectors.slow-start]\nlimit-ms = 30000",
+    ] {
+        let text = format!("version = 1\n{lines}");
+        assert!(Policy::parse_new(&text).is_err(), "{lines:?}");
+        assert!(Policy::parse(&text).is_ok(), "{lines:?}");
+    }
+    // A detector that is off may have any limit.
+    let off = "version = 1\n[detectors.slow-start]\nenabled = false\nlimit-ms = 30000";
+    assert!(Policy::parse_new(off).is_ok());
 }
 
 #[test]
@@ -392,7 +410,7 @@ fn mistakes_in_rules_of_detectors_are_refused_with_place_key_and_remedy() {
         ),
     ];
     for (text, line, key, problem) in cases {
-        let error = parse(text).unwrap_err();
+        let error = Policy::parse_new(&format!("version = 1\n{text}")).unwrap_err();
         assert_eq!(
             (error.line, error.key.as_str()),
             (line, key),
