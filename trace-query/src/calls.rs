@@ -8,6 +8,8 @@ use hindsight_trace_format::container::{OpenCalls, Ring};
 use hindsight_trace_format::reverse::EventRef;
 use hindsight_trace_format::slot::{Event, Extension};
 
+use crate::rings::Beside;
+
 /// Calls inside more others than this are counted, but not told apart.
 pub const MAX_DEPTH: usize = 1024;
 
@@ -144,12 +146,8 @@ fn step(event: Event, payload: [u64; MAX_PAYLOAD], words: usize, at: u64) -> Opt
     })
 }
 
-/// Tells all calls of a ring. `open`: the ones that were noted with the ring. Returns the times of its oldest event, and of its end.
-pub(crate) fn walk(
-    ring: &Ring<'_>,
-    open: Option<&OpenCalls>,
-    mut tell: impl FnMut(Step<'_>),
-) -> (u64, u64) {
+/// Tells all calls of a ring. Returns the times of its oldest event, and of its end.
+pub(crate) fn walk(ring: &Ring<'_>, beside: &Beside, mut tell: impl FnMut(Step<'_>)) -> (u64, u64) {
     let slots = ring.slots();
     let mut ends = vec![0_u64; slots.len().div_ceil(64)];
     let header = &ring.header;
@@ -159,7 +157,7 @@ pub(crate) fn walk(
     };
     let mut oldest = match header.epochs {
         Some(epochs) => epochs.end(),
-        None => end,
+        None => end.min(beside.newest.unwrap_or(end)),
     };
     let mut events = slots.events();
     for event in events.by_ref() {
@@ -173,7 +171,8 @@ pub(crate) fn walk(
     }
     // What an event did that was being written when the calls were noted, and is cut, is not known.
     let cut = events.cut_slots();
-    let mut noted = Noted::of(ring, open, slots.len()).filter(|noted| noted.index >= cut);
+    let mut noted =
+        Noted::of(ring, beside.open.as_ref(), slots.len()).filter(|noted| noted.index >= cut);
     let mut at = oldest;
     let mut payload = [0_u64; MAX_PAYLOAD];
     let mut length = 0;

@@ -152,7 +152,7 @@ fn look(reader: &Reader<'_>, tid: Tid, within: (u64, u64)) -> Looked {
     let mut longest: Option<Wait> = None;
     let mut meanwhile = Meanwhile::new(within);
     let is_it = |of: u32| Tid::from(of) == tid;
-    each_ring(reader, is_it, |ring, open| {
+    each_ring(reader, is_it, |ring, beside| {
         let mut waits = Waits::default();
         let mut keep = |wait: Wait| {
             let least = longest.map_or(0, |best| best.within(within));
@@ -160,7 +160,7 @@ fn look(reader: &Reader<'_>, tid: Tid, within: (u64, u64)) -> Looked {
                 longest = Some(wait);
             }
         };
-        let (_, end) = walk(ring, open, |step| {
+        let (_, end) = walk(ring, beside, |step| {
             if let Step::Started { at } = step {
                 std::mem::take(&mut waits).end(at).for_each(&mut keep);
             }

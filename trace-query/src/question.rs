@@ -323,12 +323,12 @@ impl Answer {
         let left_out = each_ring(
             &reader,
             |_| true,
-            |ring, open| {
+            |ring, beside| {
                 if ring.header.mode != RingMode::Calls {
                     return;
                 }
                 counter.threads.rings += 1;
-                let (oldest, end) = walk(ring, open, |step| match step {
+                let (oldest, end) = walk(ring, beside, |step| match step {
                     Step::Enter { method, at } => counter.enter(method, at),
                     Step::Exit { frames, at } => counter.exit(frames, at),
                     Step::Outside { methods, at } => counter.outside(methods, at),

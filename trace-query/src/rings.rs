@@ -18,12 +18,33 @@ fn tid(section: &[u8]) -> Option<u32> {
     tid.map(|b| u32::from_le_bytes(*b))
 }
 
-/// Passes the rings of these threads that can be read, one at a time, with the open calls that were noted, and returns how many are
+/// What the file has beside a ring.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// The open calls that were noted.
+    pub(crate) open: Option<OpenCalls>,
+    /// No slot is newer, ticks: the thread may have gone on for long after its newest event.
+    pub(crate) newest: Option<u64>,
+}
+
+impl Beside {
+    fn of(reader: &Reader<'_>, index: u32, ring: &Ring<'_>) -> Self {
+        let all = ring.header.position.slots_written(ring.header.geometry);
+        let anchors = reader.anchors(index).unwrap_or_default();
+        let at_end = anchors.iter().filter(|anchor| anchor.slots_written == all);
+        Beside {
+            open: reader.open_calls(index).ok().flatten(),
+            newest: at_end.map(|anchor| anchor.counter).min(),
+        }
+    }
+}
+
+/// Passes the rings of these threads that can be read, one at a time, with what else the file has of them, and returns how many are
 /// damaged or too large. Rings of other threads are not inflated.
 pub(crate) fn each_ring(
     reader: &Reader<'_>,
     is_wanted: impl Fn(u32) -> bool,
-    mut read: impl FnMut(&Ring<'_>, Option<&OpenCalls>),
+    mut read: impl FnMut(&Ring<'_>, &Beside),
 ) -> u32 {
     let mut left_out = 0;
     for index in reader.ring_indices() {
@@ -38,10 +59,7 @@ pub(crate) fn each_ring(
             _ => Ok(None),
         };
         match ring {
-            Ok(Some(ring)) => {
-                let open = reader.open_calls(index).ok().flatten();
-                read(&ring, open.as_ref());
-            }
+            Ok(Some(ring)) => read(&ring, &Beside::of(reader, index, &ring)),
             _ => left_out += 1,
         }
     }
