@@ -178,6 +178,11 @@ fn items<'e>(
                     items.push((at_ns, Item::Again));
                 }
             }
+            // What the thread did before, while it did not record, nobody knows.
+            Extension::Started => {
+                waits.clear();
+                ended = None;
+            }
             Extension::MessageDispatched
             | Extension::MessageDone
             | Extension::TaskBegin
@@ -198,6 +203,7 @@ fn moves(kind: Extension) -> bool {
     matches!(
         kind,
         Extension::Stack
+            | Extension::Started
             | Extension::WaitBegin
             | Extension::WaitEnd
             | Extension::MessageDispatched

@@ -418,10 +418,10 @@ fn a_process_without_a_service_has_its_own_limits_and_one_that_is_refused_takes_
                 std::fs::remove_file(process.socket()).unwrap();
                 // Nonsense: the process looks for another service.
                 peer.send_raw(&[1], None);
+                until("there is no limit", || {
+                    process.command("status").contains(r#""room_bytes":null"#)
+                });
             }
-            until("there is no limit", || {
-                process.command("status").contains(r#""room_bytes":null"#)
-            });
             let before = taken_memory(&peer);
             let start = |_| Worker::start(scope, &process);
             let workers: Vec<Worker> = (0..60).map(start).collect();

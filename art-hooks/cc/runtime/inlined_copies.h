@@ -50,7 +50,7 @@ class InlinedCopies {
   // Code that may contain code of another of these dex files is among them, or was looked through before: ahead of time,
   // dex files are compiled together with others of the same class loader and against the boot class path, and the JIT does
   // not inline methods of rules while they are on.
-  void Add(const std::vector<LoadedDexFiles>& loaded);
+  void Add(const std::vector<LoadedDexFiles>& loaded) NO_THREAD_SAFETY_ANALYSIS;
 
   // The methods of the dex file that have contents; null: the dex file was not looked through.
   std::shared_ptr<const Methods> Find(const DexFile& dex_file) const;

@@ -208,6 +208,8 @@ fn a_wait_that_goes_on_has_its_stack_until_the_end() {
         until(waits().event(2, Extension::MessageDone, [1, 0, 0, 0])),
         alone
     );
+    // It did not record for a while since then.
+    assert_eq!(until(waits().event(2, Extension::Started, [0; 4])), alone);
     let before = Script::default().stack(1, "A1 W-", NATIVE_CALL);
     let before = before.event(1, Extension::WaitBegin, begin(1));
     assert_eq!(until(before), alone);

@@ -106,7 +106,8 @@ impl<'a> ControlThread<'a> {
         loop {
             // Naming the boot image takes long, and rings of calls must not wait for it.
             let until_settled = self.service.time_to_settle();
-            if let Some(late) = late.take_if(|_| until_settled.is_none()) {
+            let is_time = until_settled.is_none() && !self.service.is_stopped();
+            if let Some(late) = late.take_if(|_| is_time) {
                 self.guarded("the start", |control| {
                     sharing::complete(control.session, late)
                 });

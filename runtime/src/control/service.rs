@@ -34,6 +34,8 @@ pub(crate) struct ServiceRequests<'a> {
     /// A service has said how the process records, or there is one that does not take it: its own configuration does not hold
     /// any more.
     is_configured: bool,
+    /// A service does not take the process, which records nothing.
+    is_stopped: bool,
     started: Instant,
     taken: Option<Taken<'a>>,
     /// The name that the service finds in the memory.
@@ -54,6 +56,7 @@ impl<'a> ServiceRequests<'a> {
             session,
             is_settled: false,
             is_configured: false,
+            is_stopped: false,
             started: Instant::now(),
             taken: None,
             name: None,
@@ -66,6 +69,11 @@ impl<'a> ServiceRequests<'a> {
         let is_open = self.session.link().is_some() && !self.is_settled;
         let left = is_open.then(|| SETTLED_AFTER.saturating_sub(self.started.elapsed()));
         left.filter(|left| !left.is_zero())
+    }
+
+    /// Whether the process records nothing because no service takes it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     /// `evicted` counts rings evicted so far.
@@ -139,6 +147,7 @@ impl<'a> ServiceRequests<'a> {
         let session = self.session;
         self.is_settled = true;
         self.is_configured = true;
+        self.is_stopped = false;
         let most = session.config.max_rings().unwrap_or(usize::MAX);
         let rings = usize::try_from(configuration.call_rings).unwrap_or(usize::MAX);
         session.registry.set_limit(Some(rings.min(most)));
@@ -171,6 +180,7 @@ impl<'a> ServiceRequests<'a> {
             ..Configuration::default()
         };
         let evicted = self.configure(handshake, nothing);
+        self.is_stopped = true;
         self.follow(&DetectorRules::default());
         if let (Some(link), Some(taken)) = (self.session.link(), self.taken.take()) {
             self.release(link, taken);

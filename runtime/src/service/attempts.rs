@@ -13,7 +13,7 @@ const GOOD: Duration = Duration::from_secs(10);
 pub(super) enum Attempt {
     /// There is no socket. A change of the folder will tell.
     NotThere,
-    /// The process may not use the socket. A change of its mode will tell.
+    /// The process may not use the socket: not at all, or the service has just made it and opens it to others in a moment.
     Forbidden,
     /// Nobody accepts connections yet; nothing will tell when that changes.
     NotYet,
@@ -38,9 +38,9 @@ impl Attempts {
     /// The pause before the next attempt; `None`: until something changes.
     pub(super) fn after(&mut self, attempt: Attempt) -> Option<Duration> {
         match attempt {
-            Attempt::NotThere | Attempt::Forbidden | Attempt::Refused => return None,
+            Attempt::NotThere | Attempt::Refused => return None,
             Attempt::Lost(lasted) if lasted >= GOOD => self.renew(),
-            Attempt::Lost(_) | Attempt::NotYet | Attempt::Busy => {}
+            Attempt::Lost(_) | Attempt::NotYet | Attempt::Forbidden | Attempt::Busy => {}
         }
         let pause = Duration::from_millis(1 << self.0);
         let is_left = self.0 < MOST;
@@ -81,7 +81,13 @@ mod tests {
     fn what_a_change_of_the_folder_tells_is_waited_for() {
         let mut attempts = Attempts::default();
         assert_eq!(attempts.after(Attempt::NotThere), None);
-        assert_eq!(attempts.after(Attempt::Forbidden), None);
         assert_eq!(attempts.after(Attempt::Refused), None);
+    }
+
+    #[test]
+    fn a_socket_that_is_not_open_yet_is_tried_again() {
+        let mut attempts = Attempts::default();
+        let tries = (0..100).map_while(|_| attempts.after(Attempt::Forbidden));
+        assert_eq!(tries.count(), MOST as usize);
     }
 }

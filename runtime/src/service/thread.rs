@@ -123,8 +123,9 @@ impl Client {
                 }
                 told = tells;
             }
-            if !was_connected || pause.is_none() {
-                // Not before: a service that is started again takes the process back with the room that it had.
+            if matches!(outcome, Attempt::NotThere | Attempt::NotYet) {
+                // Only then: a service that is started again takes the process back with the room that it had, and a process that a
+                // service does not take records nothing.
                 self.facts.memory.room().lift();
             }
             // The folder was not watched while there was a connection.
@@ -252,9 +253,10 @@ fn not_connected(error: &io::Error) -> Attempt {
 fn lack(attempt: Attempt, pause: Option<Duration>) -> Option<ServiceCommand> {
     match attempt {
         Attempt::NotThere | Attempt::NotYet => Some(ServiceCommand::Absent),
-        Attempt::Forbidden => Some(ServiceCommand::Barred),
         // It comes again, or has done so in vain.
-        Attempt::Lost(_) | Attempt::Busy => pause.is_none().then_some(ServiceCommand::Barred),
+        Attempt::Lost(_) | Attempt::Forbidden | Attempt::Busy => {
+            pause.is_none().then_some(ServiceCommand::Barred)
+        }
         // The control thread knows.
         Attempt::Refused => None,
     }
