@@ -19,6 +19,7 @@ fn start(folder: &Path, level: &str) -> (Device, Service) {
     let framework = Framework::build(&lab(), &|_| {}).unwrap();
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let device = Device::new(&framework, checkout, &program("hindsightd"), folder).unwrap();
+    let device = device.without_facts();
     let policy = folder.join("policy.toml");
     let text = format!(
         "version = 1\n[limits]\nper-uid = 100\n[reports]\nkilled = \"all\"\n\

@@ -40,7 +40,7 @@ impl Program {
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let hindsightd = program("hindsightd");
         let device = Device::new(&framework, checkout, &hindsightd, folder.path()).unwrap();
-        let device = device.with_options(options);
+        let device = device.with_options(options).without_facts();
         let policy = folder.path().join("policy.toml");
         std::fs::write(&policy, POLICY).unwrap();
         let service = device.start_service(Some(&policy)).unwrap();

@@ -43,6 +43,7 @@ impl Lab {
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let service = program("hindsightd");
         let device = Device::new(&framework, checkout, &service, folder.path()).unwrap();
+        let device = device.without_facts();
         let policy = folder.path().join("policy.toml");
         std::fs::write(&policy, POLICY).unwrap();
         let service = device.start_service(Some(&policy)).unwrap();

@@ -27,6 +27,7 @@ fn device(folder: &Path) -> (Device, Service) {
     let framework = Framework::build(&lab(), &|_| {}).unwrap();
     let program = checkout().join("target/debug/hindsightd");
     let device = Device::new(&framework, checkout(), &program, folder).unwrap();
+    let device = device.without_facts();
     let policy = folder.join("policy.toml");
     std::fs::write(
         &policy,

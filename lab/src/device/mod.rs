@@ -99,6 +99,14 @@ impl Device {
         self
     }
 
+    /// The same device with a service that cannot read facts of the system, nor hear of its pressure: while the machine is short of
+    /// memory, a service makes no reports and takes rings back.
+    #[must_use]
+    pub fn without_facts(self) -> Device {
+        let nothing = self.folder.join("no-facts");
+        self.with_options([OsStr::new("--facts-root"), nothing.as_os_str()])
+    }
+
     /// The same device with a service whose clock of the day can be [set](Device::move_clock).
     ///
     /// # Errors
