@@ -116,6 +116,9 @@ impl Service {
             .arg("--policy")
             .arg(self.path("policy.toml"))
             .args(["--free-mib", "0"])
+            // While the machine is short of memory a service makes no reports.
+            .arg("--facts-root")
+            .arg(self.path("no-facts"))
             .args(&self.options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
