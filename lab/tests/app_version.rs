@@ -103,6 +103,18 @@ fn a_process_that_is_killed_leaves_the_version_of_its_app() {
     app.ask("foreground").unwrap();
     app.ask("work 20").unwrap();
     wait_until_seen(&service);
+    // It answers after it has done what it was told before, so that it records: else its end would leave no report.
+    let answers = format!("report {} it answers", app.pid());
+    until("it records", || {
+        let answer = service.ask(&answers).unwrap_or_default().concat();
+        answer.contains("\"problem\":null")
+    });
+    for report in service.ask("reports").unwrap() {
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        service
+            .ask(&format!("remove {}", report["report"]))
+            .unwrap();
+    }
     // The recorder has looked before; it is told that there is more to be found.
     app.ask(&format!("bind {VERSION}")).unwrap();
     app.ask("bound").unwrap();

@@ -88,6 +88,12 @@ fn an_app_tells_when_it_shows_an_activity() {
             status[0]["engine"]["processes"][0]["shows_activity"] == expected
         });
     };
+    // It answers after it has done what it was told before, so that it records events from now on.
+    let answers = format!("report {} it answers", app.pid());
+    until("it records", || {
+        let answer = service.ask(&answers).unwrap_or_default().concat();
+        answer.contains("\"problem\":null")
+    });
     shows(false);
     app.ask("activity start").unwrap();
     shows(true);
