@@ -140,7 +140,7 @@ fn a_process_that_is_killed_leaves_the_version_of_its_app() {
     assert_eq!(values.get(4), Some(&VERSION.to_string()), "{shown}");
 }
 
-/// ART finds the version by the names of these fields: the lab's stand-ins have those of the original.
+/// ART finds the version by the names of these fields: the lab's stand-in classes name them as Android does.
 #[test]
 #[ignore = "needs the lab's sources"]
 fn the_framework_has_the_fields_by_which_the_version_is_found() {

@@ -45,7 +45,7 @@ pub enum Whose {
 pub enum Change {
     /// One more choice.
     Choose(Whose, Choice),
-    /// A choice for all: those of single users end.
+    /// A choice for all Android users: the choices for single users end.
     ChooseForAll(Choice),
     /// This Android user was removed: another one may get the number, and must not have the choice.
     Forget {
