@@ -83,15 +83,13 @@
     ldr x16, [xSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
     cbz x16, .Ltrace_nterp_exit\@
     ldr x16, [sp]
-    sub sp, sp, #16
-    str x0, [sp]
+    str x0, [sp, #-16]!
     str d0, [sp, #8]
     mov x0, x16
     bl hindsight_is_left_out
     mov w1, w0
     ldr d0, [sp, #8]
-    ldr x0, [sp]
-    add sp, sp, #16
+    ldr x0, [sp], #16
     cbnz w1, .Ltrace_nterp_exit\@
 #endif
     ldr x16, [xSELF, #THREAD_HINDSIGHT_EXIT_STUB_OFFSET]
