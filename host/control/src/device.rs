@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -194,8 +195,8 @@ fn length(about: &str) -> Option<u64> {
     about.get("bytes")?.as_u64()
 }
 
-/// A word for the device's shell.
-fn quoted(word: &str) -> String {
+/// A word for the device's shell, in quotes: it stands for itself.
+pub fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
@@ -204,11 +205,11 @@ const MAX_TEXT: usize = 120 << 10;
 
 /// Runs hindsightd's own client on the device; `exec-out` leaves its output as it is.
 fn adb(serial: Option<&str>, command: &str, text: &str) -> Result<Child, DeviceError> {
-    let words: Vec<String> = command.split(' ').map(quoted).collect();
+    let words: Vec<String> = command.split(' ').map(shell_word).collect();
     let words = words.join(" ");
     let text = match text {
         "" => String::new(),
-        text => quoted(text),
+        text => shell_word(text),
     };
     if text.len() > MAX_TEXT {
         return Err(DeviceError::TooLong {
@@ -230,9 +231,10 @@ fn adb(serial: Option<&str>, command: &str, text: &str) -> Result<Child, DeviceE
     adb.spawn().map_err(DeviceError::NoAdb)
 }
 
-/// The program adb, for this device.
+/// The program adb, for this device. Ctrl-C at the terminal does not reach it.
 pub fn adb_command(serial: Option<&str>) -> Command {
     let mut adb = Command::new(OsString::from("adb"));
+    adb.process_group(0);
     if let Some(serial) = serial {
         adb.args(["-s", serial]);
     }
@@ -266,8 +268,8 @@ mod tests {
 
     #[test]
     fn no_word_is_obeyed_by_the_devices_shell() {
-        assert_eq!(quoted("a;b"), "'a;b'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(shell_word("a;b"), "'a;b'");
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
     }
 
     #[test]

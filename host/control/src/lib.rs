@@ -22,7 +22,7 @@ mod rules_file;
 mod socket;
 mod status;
 
-pub use device::{adb_command, Device};
+pub use device::{adb_command, shell_word, Device};
 pub use error::{DeviceError, Error};
 pub use process_report::ProcessReport;
 pub use rules::AddedRules;

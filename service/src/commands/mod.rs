@@ -14,6 +14,7 @@
 //! | `switch off`, `switch on` | `ok`: recording is switched off, also after a restart, or on again |
 //! | `dump` | `ok`, and the service's state as lines for people, to be attached to a bug report by hand |
 //! | `record PACKAGE SECONDS` | `ok`, and a line of JSON for each process, after so long: all processes of the package get rings until then |
+//! | `record PACKAGE end` | `ok`: its recording ends now, and whoever began it gets the answer |
 //! | `consent show` | `ok`, and the choices that hold, as JSON |
 //! | `consent set LEVEL`, `consent set LEVEL user N` | `ok`, and the level that holds now, as JSON: for the device, or for one Android user |
 //! | `consent withdraw`, `consent withdraw user N` | `ok`, as above; reports that are not allowed any more are gone |

@@ -45,6 +45,11 @@ pub enum Request {
         /// For so long, s.
         seconds: u32,
     },
+    /// The end of a recording before its time is over.
+    EndRecording {
+        /// The package.
+        package: String,
+    },
     /// Which choices about consent hold.
     Consent,
     /// A choice about consent.
@@ -113,7 +118,7 @@ impl Request {
     }
 }
 
-const KNOWN: &str = "status, reports, get ID, context ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, consent show, consent set LEVEL [user N], consent withdraw [user N], consent forget user N, uploads allow MINUTES, uploads stop, report PROCESS REASON, watch ID";
+const KNOWN: &str = "status, reports, get ID, context ID, preview ID, remove ID, policy PATH, policy -, policy default, policy show, policy check -, switch on, switch off, dump, record PACKAGE SECONDS, record PACKAGE end, consent show, consent set LEVEL [user N], consent withdraw [user N], consent forget user N, uploads allow MINUTES, uploads stop, report PROCESS REASON, watch ID";
 
 /// The words after `consent`.
 fn consent(rest: &str) -> Result<Request, String> {
@@ -212,11 +217,14 @@ pub(super) fn parse(line: &str) -> Result<Request, String> {
         },
         "dump" => alone(Request::Dump),
         "record" => match rest.split_once(' ') {
+            Some((package, time)) if time.trim() == "end" => Ok(Request::EndRecording {
+                package: package.to_owned(),
+            }),
             Some((package, seconds)) => Ok(Request::Record {
                 package: package.to_owned(),
                 seconds: seconds.trim().parse().map_err(|_| {
                     format!(
-                        "'{}' is no number of seconds: 'record {package} 5'",
+                        "'{}' is no number of seconds: 'record {package} 5', or 'record {package} end'",
                         seconds.trim()
                     )
                 })?,
@@ -277,6 +285,12 @@ mod tests {
                 Request::Record {
                     package: "com.example".into(),
                     seconds: 5,
+                },
+            ),
+            (
+                "record com.example end",
+                Request::EndRecording {
+                    package: "com.example".into(),
                 },
             ),
             ("consent show", Request::Consent),

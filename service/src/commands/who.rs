@@ -128,6 +128,7 @@ mod tests {
             "policy check -",
             "switch off",
             "record a 5",
+            "record a end",
             "report a b",
             "uploads allow 5",
             "uploads stop",

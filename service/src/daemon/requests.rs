@@ -153,6 +153,10 @@ impl Requests {
                 reply: client,
                 what: Asked::Record { package, seconds },
             }),
+            Request::EndRecording { package } => dispatcher.push(Event::Asked {
+                reply: client,
+                what: Asked::EndRecording { package },
+            }),
             Request::Report { process, reason } => dispatcher.push(Event::Asked {
                 reply: client,
                 what: Asked::Report { process, reason },

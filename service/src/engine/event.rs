@@ -67,6 +67,11 @@ pub enum Asked {
         /// For so long, s.
         seconds: u32,
     },
+    /// The end of the recordings of a package, before their time is over.
+    EndRecording {
+        /// The package, as it was said at the beginning.
+        package: String,
+    },
 }
 
 /// What a detector of the service found.

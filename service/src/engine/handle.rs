@@ -56,6 +56,7 @@ impl Engine {
             } => state.found(connection, finding),
             Event::Asked { reply, what } => match what {
                 Asked::Report { process, reason } => state.asked(reply, &process, &reason),
+                Asked::EndRecording { package } => state.asked_end(reply, &package),
                 Asked::Record { package, seconds } => {
                     state.asked_record(reply, &package, seconds);
                 }

@@ -191,6 +191,24 @@ impl State {
         pending.map(|pending| pending.report)
     }
 
+    /// Ends a recording of a package now, as if its time were over: whoever began it gets the answer.
+    pub(super) fn asked_end(&mut self, reply: u64, package: &str) {
+        let now_ns = self.now_ns();
+        let going_on = self.recordings.0.iter_mut();
+        let found = going_on
+            .filter(|r| r.ending.is_none() && r.package == package)
+            .map(|r| r.until_ns = now_ns)
+            .count();
+        let result = match found {
+            0 => Err(format!(
+                "no recording of \"{}\" is under way; 'status' lists all that are",
+                text::line(package)
+            )),
+            _ => Ok(Vec::new()),
+        };
+        self.actions.push(Action::Answer { reply, result });
+    }
+
     /// A recording cannot begin.
     pub(super) fn asked_record(&mut self, reply: u64, package: &str, seconds: u32) {
         if let Err(problem) = self.record(reply, package, seconds) {

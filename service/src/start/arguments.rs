@@ -46,6 +46,7 @@ service's socket for commands. --framed writes 'ok' or 'error' first, as the soc
   watch ID                      waits for a report with a higher number
   report PROCESS REASON         a report of a running process, by name or id
   record PACKAGE SECONDS        the package's processes get rings for so long, and leave reports
+  record PACKAGE end            ends that before its time is over
   policy show, policy - < FILE, policy check - < FILE, policy PATH, policy default
   switch off, switch on         recording
   consent show, consent set LEVEL [user N], consent withdraw [user N], consent forget user N

@@ -365,7 +365,8 @@ impl World {
                     .get(&slot)
                     .map_or("nobody".into(), |a| a.name.clone());
                 self.asked += 1;
-                let what = match self.asked % 3 {
+                let what = match self.asked % 4 {
+                    1 if self.asked % 8 == 1 => Asked::EndRecording { package: process },
                     0 => Asked::Record {
                         package: process,
                         seconds: (self.asked % 7) as u32,

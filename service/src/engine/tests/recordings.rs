@@ -51,6 +51,34 @@ fn a_recorded_package_gets_all_rings_and_leaves_a_report() {
 }
 
 #[test]
+fn a_recording_that_is_ended_leaves_its_reports_at_once() {
+    let mut bench = Bench::of("");
+    let end = |bench: &mut Bench, reply| {
+        let package = "com.example.notes".to_owned();
+        let what = Asked::EndRecording { package };
+        bench.handle(Event::Asked { reply, what })
+    };
+    let actions = end(&mut bench, 6);
+    let found = answers(&actions);
+    let problem = found[0].1.unwrap_err();
+    assert!(found[0].0 == 6 && problem.contains("no recording of"));
+    record(&mut bench, 7, "com.example.notes", 600);
+    bench.join(1, hello("com.example.notes"));
+    bench.answer_all();
+    let actions = end(&mut bench, 8);
+    assert_eq!(answers(&actions), [(8, Ok(&[][..]))]);
+    assert!(actions.contains(&take(1, 1)), "{actions:?}");
+    // It is over.
+    let actions = end(&mut bench, 9);
+    assert!(answers(&actions)[0].1.is_err());
+    bench.answer_all();
+    bench.taken(1, 1);
+    let actions = bench.handle(kept(1));
+    assert_eq!(answers(&actions), [(7, Ok(&[written(1, 101)][..]))]);
+    assert!(bench.engine.status().recordings.is_empty());
+}
+
+#[test]
 fn a_process_that_starts_later_or_has_another_process_name_is_recorded() {
     let mut bench = Bench::of("");
     record(&mut bench, 7, "com.example.notes", 5);
