@@ -60,11 +60,17 @@ impl Lab {
 
     /// Begins a recording, and waits until the service records.
     fn record(&self, seconds: u32) -> Child {
+        self.record_with(&["-t", &format!("{seconds}s")])
+    }
+
+    fn record_with(&self, words: &[&str]) -> Child {
         let child = Command::new(program("hindsight"))
-            .args(["record", "-a", APP, "-t", &format!("{seconds}s"), "-o"])
+            .args(["record", "-a", APP, "-o"])
             .arg(self.output())
             .arg("--lab")
             .arg(self.folder.path())
+            .args(words)
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -132,6 +138,18 @@ fn an_app_that_starts_meanwhile_is_recorded_to_the_end() {
     assert_eq!(trace.process.pid, app.pid());
     // Its rings are given back.
     lab.wait_for("the end", |status| !status.contains("\"recordings\":[{"));
+}
+
+#[test]
+#[ignore = "needs the lab: cargo xtask lab build"]
+fn a_recording_that_waits_for_the_app_and_is_ended_early_has_its_calls() {
+    let lab = Lab::new();
+    let recording = lab.record_with(&["--wait", "-t", "590s"]);
+    let mut app = lab.device.start_app(Execution::Aot, CONFIGURATION).unwrap();
+    lab.wait_for_rings();
+    app.ask("work 50").unwrap();
+    lab.service.ask(&format!("record {APP} end")).unwrap();
+    check_calls(&lab.trace(recording), "ended early");
 }
 
 #[test]

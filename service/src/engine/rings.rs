@@ -98,15 +98,21 @@ impl State {
         let used = gone.fold(0_u32, |sum, process| sum.saturating_add(process.may_hold));
         let mut free = self.policy.memory.call_rings.saturating_sub(used);
         let mut targets = Targets::new();
-        for connection in order {
-            let Some(process) = self.processes.get(connection) else {
-                continue;
-            };
-            let mut wanted = process.recording.rings.min(free);
+        let ordered = order
+            .iter()
+            .filter_map(|c| Some((*c, self.processes.get(c)?)));
+        // A package that is recorded may have many processes: each has one ring before any has more.
+        let is_recorded = |process: &Process| self.recordings.covers(&process.name);
+        let first = ordered.clone().filter(|(_, p)| is_recorded(p));
+        let first = first.map(|(connection, process)| (connection, process, 1));
+        let all = ordered.map(|(connection, process)| (connection, process, u32::MAX));
+        for (connection, process, most) in first.chain(all) {
+            let had = targets.get(&connection).copied().unwrap_or(0);
+            let mut wanted = process.recording.rings.min(most).min(free + had);
             if self.is_settling() {
                 wanted = wanted.min(process.may_hold);
             }
-            free -= self.largest_that_fits(&mut targets, *connection, wanted);
+            free = free + had - self.largest_that_fits(&mut targets, connection, wanted);
         }
         targets
     }

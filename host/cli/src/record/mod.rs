@@ -124,7 +124,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let early = Early::new(has_terminal)?;
     let begun = || {
         if has_terminal {
-            let waits = if arguments.wait { " once it is there" } else { "" };
+            let waits = if arguments.wait {
+                " once it is there"
+            } else {
+                ""
+            };
             let how = "Enter or Ctrl-C ends it";
             anstream::eprintln!("recording {package}{waits} for up to {seconds} s; {how}");
         }

@@ -32,15 +32,17 @@ impl<'a> SystemSession<'a> {
         let duration_ms = (seconds + LATER) * 1000;
         let text = shell_word(&format!("duration_ms: {duration_ms}\n{CONFIGURATION}"));
         // Perfetto of Android 12 and later waits until all is recorded before it goes to the background.
-        let perfetto = |option: &str| {
-            format!("printf %s {text} | perfetto {option} --txt -c - -o {file}")
-        };
+        let perfetto =
+            |option: &str| format!("printf %s {text} | perfetto {option} --txt -c - -o {file}");
         let (newer, older) = (perfetto("--background-wait"), perfetto("--background"));
         let said = shell(serial, &format!("{newer} 2> /dev/null || {older}"))
             .context("the device's Perfetto records nothing; 'adb shell setprop persist.traced.enable 1' switches it on")?;
         let pid = said.lines().rev().find_map(|line| line.trim().parse().ok());
         let pid = pid.with_context(|| {
-            format!("the device's perfetto did not name its process, but said '{}'", said.trim())
+            format!(
+                "the device's perfetto did not name its process, but said '{}'",
+                said.trim()
+            )
         })?;
         Ok(SystemSession {
             serial,
@@ -69,7 +71,11 @@ impl<'a> SystemSession<'a> {
         ensure!(self.is_ended, "the session goes on");
         let size = shell(self.serial, &format!("stat -c %s {}", self.file))?;
         let size: u64 = size.trim().parse().with_context(|| {
-            format!("{} on the device has no size, but '{}'", self.file, size.trim())
+            format!(
+                "{} on the device has no size, but '{}'",
+                self.file,
+                size.trim()
+            )
         })?;
         write_file(path, |out| {
             let mut child = adb_command(self.serial)
@@ -135,7 +141,10 @@ mod tests {
     fn the_documented_configuration_is_the_one_that_is_used() {
         let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/causality.md");
         let document = std::fs::read_to_string(document).unwrap();
-        let indented: String = CONFIGURATION.lines().map(|l| format!("    {l}\n")).collect();
+        let indented: String = CONFIGURATION
+            .lines()
+            .map(|l| format!("    {l}\n"))
+            .collect();
         assert!(document.contains(&indented));
     }
 }

@@ -51,6 +51,28 @@ fn a_recorded_package_gets_all_rings_and_leaves_a_report() {
 }
 
 #[test]
+fn each_process_of_a_recorded_package_has_a_ring_before_any_has_more() {
+    for (call_rings, of_each) in [(1, (1, 0)), (2, (1, 1)), (5, (4, 1))] {
+        let mut bench = Bench::of(&format!("[memory]\ncall-rings = {call_rings}"));
+        bench.join(1, hello("com.example.maps"));
+        bench.foreground(1, true);
+        bench.join(2, hello("com.example.notes"));
+        bench.foreground(2, true);
+        bench.join(3, hello("com.example.notes:remote"));
+        bench.answer_all();
+        record(&mut bench, 7, "com.example.notes", 5);
+        bench.answer_all();
+        bench.answer_all();
+        assert_eq!(
+            (bench.rings(2).0, bench.rings(3).0),
+            of_each,
+            "{call_rings}"
+        );
+        assert_eq!(bench.rings(1).0, 0, "{call_rings}");
+    }
+}
+
+#[test]
 fn a_recording_that_is_ended_leaves_its_reports_at_once() {
     let mut bench = Bench::of("");
     let end = |bench: &mut Bench, reply| {
