@@ -34,7 +34,11 @@ fn outcomes(status: &Status) -> String {
     let outcomes = status.reports.iter();
     let outcomes = outcomes.map(|(outcome, count)| format!("{count} {}", outcome.name()));
     let outcomes: Vec<String> = outcomes.collect();
-    format!("reports since the start: {}", outcomes.join(", "))
+    let outcomes = match outcomes.is_empty() {
+        true => "none".to_owned(),
+        false => outcomes.join(", "),
+    };
+    format!("reports since the start: {outcomes}")
 }
 
 /// What is true of the whole service.

@@ -67,14 +67,17 @@ pub trait Decide {
     /// The recording switch: while it is off, nothing is recorded, whatever the policy says.
     fn switch(&mut self, now: Now, is_on: bool) -> Vec<Action>;
 
+    /// Whether the recording switch is on.
+    fn is_on(&self) -> bool;
+
     /// The state as lines for people, not many.
-    fn dump(&self) -> Vec<String>;
+    fn dump(&self, now: Now) -> Vec<String>;
 
     /// A few lines of the state, without names of apps.
-    fn summary(&self) -> Vec<String>;
+    fn summary(&self, now: Now) -> Vec<String>;
 
     /// The state for people and tools: one line of JSON, an object.
-    fn status(&self) -> String;
+    fn status(&self, now: Now) -> String;
 
     /// What must be known after the service was started again; asked for when it ends.
     fn state_at_end(&self, now: Now) -> Option<String>;
@@ -210,12 +213,16 @@ impl Decide for Decider {
         self.put_in_force(now)
     }
 
-    fn dump(&self) -> Vec<String> {
-        self.with_heads(dump::lines(&self.engine.status()))
+    fn is_on(&self) -> bool {
+        self.is_on
     }
 
-    fn summary(&self) -> Vec<String> {
-        self.with_heads(dump::summary(&self.engine.status()))
+    fn dump(&self, now: Now) -> Vec<String> {
+        self.with_heads(dump::lines(&self.engine.status(now)))
+    }
+
+    fn summary(&self, now: Now) -> Vec<String> {
+        self.with_heads(dump::summary(&self.engine.status(now)))
     }
 
     fn choose(&mut self, now: Now, choices: &Choices) -> Vec<Action> {
@@ -250,8 +257,8 @@ impl Decide for Decider {
         &self.engine.policy().detectors
     }
 
-    fn status(&self) -> String {
-        json::to_string(&self.engine.status())
+    fn status(&self, now: Now) -> String {
+        json::to_string(&self.engine.status(now))
     }
 
     fn state_at_end(&self, now: Now) -> Option<String> {

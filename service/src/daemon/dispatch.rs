@@ -103,11 +103,13 @@ impl<D: Decide> Dispatcher<D> {
         shows_end: bool,
     ) -> Result<Connection, &'static str> {
         if self.entries.len() >= self.limits.connections {
-            return Err("too many processes are connected");
+            return Err(
+                "too many processes are connected (512, or as many as there are descriptors for)",
+            );
         }
         let same = self.entries.values().filter(|e| e.peer.uid == peer.uid);
         if same.count() >= self.limits.connections_per_uid {
-            return Err("too many processes of this user are connected");
+            return Err("too many processes of this user are connected (64)");
         }
         let connection = self.next;
         self.next += 1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What processes may do before they are cut off.
 
+use crate::policy::{MAX_PROCESSES, MAX_PROCESSES_PER_UID, MAX_QUEUE};
+
 const S: u64 = 1_000_000_000;
 
 /// Limits against processes that are broken or hostile.
@@ -25,13 +27,13 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            connections: 512,
-            connections_per_uid: 64,
+            connections: MAX_PROCESSES as usize,
+            connections_per_uid: MAX_PROCESSES_PER_UID as usize,
             hello_ns: 5 * S,
             end_ns: S,
             burst: 256,
             packet_ns: S / 20,
-            waiting_reports: 32,
+            waiting_reports: MAX_QUEUE as usize,
         }
     }
 }

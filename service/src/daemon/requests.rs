@@ -146,7 +146,7 @@ impl Requests {
             Request::Switch { is_on } => self.switch(client, is_on, dispatcher, rim),
             Request::Dump => {
                 let mut lines = self.dump(rim);
-                lines.extend(dispatcher.engine().dump());
+                lines.extend(dispatcher.engine().dump(rim.now));
                 rim.answer_client(client, Ok(lines), None);
             }
             Request::Record { package, seconds } => dispatcher.push(Event::Asked {
@@ -321,8 +321,9 @@ impl Requests {
     /// Writes the state to the log, if it is time.
     pub(super) fn log_state<D: Decide>(&mut self, dispatcher: &Dispatcher<D>, rim: &mut Rim) {
         let store = self.of_store(rim);
-        let lines = self.state_log.lines(rim.now.boottime_ns, || {
-            let mut lines = dispatcher.engine().summary();
+        let now = rim.now;
+        let lines = self.state_log.lines(now.boottime_ns, || {
+            let mut lines = dispatcher.engine().summary(now);
             lines.push(store);
             lines
         });
@@ -335,15 +336,17 @@ impl Requests {
         let (processes, joined) = dispatcher.counts();
         let up_ns = rim.now.boottime_ns - self.started.boottime_ns;
         format!(
-            "{{\"service\":\"{}\",\"up_s\":{},\"processes\":{processes},\"connected\":{joined},\"pressure_known\":{},\"looks\":{},\"store\":{{\"reports\":{},\"bytes\":{},\"waiting\":{}}},\"engine\":{}}}",
+            "{{\"service\":\"{}\",\"up_s\":{},\"processes\":{processes},\"connected\":{joined},\"is_switched_on\":{},\"is_consent_lost\":{},\"pressure_known\":{},\"looks\":{},\"store\":{{\"reports\":{},\"bytes\":{},\"waiting\":{}}},\"engine\":{}}}",
             env!("CARGO_PKG_VERSION"),
             up_ns / 1_000_000_000,
+            dispatcher.engine().is_on(),
+            self.consent.choices().are_lost,
             self.knows_pressure,
             self.looks,
             self.reports,
             self.bytes,
             rim.waiting_reports,
-            dispatcher.engine().status(),
+            dispatcher.engine().status(rim.now),
         )
     }
 

@@ -127,9 +127,9 @@ impl Engine {
         self.0.limiter.save(now.boottime_ns)
     }
 
-    /// How it is, for people.
-    pub fn status(&self) -> Status {
-        Status::of(&self.0)
+    /// How it is now, for people. It may be long since the last event.
+    pub fn status(&self, now: Now) -> Status {
+        Status::of(&self.0, now.boottime_ns.max(self.0.now_ns()))
     }
 }
 

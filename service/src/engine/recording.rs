@@ -10,7 +10,7 @@ use super::action::Action;
 use super::event::{Connection, Report};
 use super::process::{Label, Link, Process, Stage, Symptom};
 use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
-use super::requests::NO_LEVEL;
+use super::requests::NOT_ENABLED;
 use super::state::{State, NO_ANSWER};
 use super::text;
 use crate::policy::{Level, Recording};
@@ -32,10 +32,7 @@ impl State {
             ));
         }
         if !self.policy.enabled {
-            return Err(
-                "nothing is recorded: the policy says enabled = false, or recording is switched off: 'switch on' ends that"
-                    .into(),
-            );
+            return Err(format!("nothing is recorded: {NOT_ENABLED}"));
         }
         if self.policy.memory.call_rings == 0 {
             return Err("the policy allows no rings of calls: raise call-rings".into());
@@ -52,7 +49,8 @@ impl State {
         }
         let mut found = self.processes.values().filter(|p| is_of(package, &p.name));
         if found.clone().next().is_some() && found.all(|p| p.recording.level == Level::None) {
-            return Err(format!("\"{shown}\" is not recorded: {NO_LEVEL}"));
+            let why = self.why_no_level();
+            return Err(format!("\"{shown}\" is not recorded: {why}"));
         }
         let mut of_package = self.processes.values().filter(|p| is_of(package, &p.name));
         if of_package.clone().next().is_some() && of_package.all(|p| p.recording.rings == 0) {
@@ -124,7 +122,7 @@ impl State {
         let first = self.limiter.next_report();
         for (connection, label, said, has_rings) in found {
             if said.level == Level::None {
-                let why = format!("nothing is recorded of it: {NO_LEVEL}");
+                let why = format!("nothing is recorded of it: {}", self.why_no_level());
                 self.replies.note(recording.reply, label, &why);
             } else if said.rings == 0 {
                 let why = "the policy allows it no ring of calls: raise rings in its exception, or rings-per-process";

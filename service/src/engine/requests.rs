@@ -9,9 +9,12 @@ use super::process::{Link, Stage, Symptom};
 use super::state::{State, NO_ANSWER};
 use super::text;
 
-/// Why nothing is recorded of a process that is connected.
-pub(super) const NO_LEVEL: &str =
+/// Why nothing is recorded of a process, although it is of others.
+const NO_LEVEL: &str =
     "the policy is off for it (enabled), or there is no consent: 'consent show' tells";
+/// Why nothing is recorded of any process.
+pub(super) const NOT_ENABLED: &str =
+    "the policy says enabled = false, or recording is switched off: 'switch on' ends that";
 /// The detector of reports that users ask for.
 const REQUESTED: &str = "requested";
 
@@ -29,6 +32,14 @@ impl State {
                 reply,
                 result: Err(problem),
             }),
+        }
+    }
+
+    /// Why nothing is recorded of a process that is connected.
+    pub(super) fn why_no_level(&self) -> &'static str {
+        match self.policy.enabled {
+            true => NO_LEVEL,
+            false => NOT_ENABLED,
         }
     }
 
@@ -52,10 +63,8 @@ impl State {
             .filter(|(_, p)| p.recording.level.strings().is_some());
         let allowed: Vec<Connection> = allowed.map(|(connection, _)| **connection).collect();
         if allowed.is_empty() {
-            return Err(format!(
-                "\"{}\" is not recorded: {NO_LEVEL}",
-                text::line(process)
-            ));
+            let (process, why) = (text::line(process), self.why_no_level());
+            return Err(format!("\"{process}\" is not recorded: {why}"));
         }
         let first = self.limiter.next_report();
         let reports = allowed

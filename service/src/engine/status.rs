@@ -86,8 +86,8 @@ pub struct RecordingStatus {
 }
 
 impl RecordingStatus {
-    fn all(state: &State) -> Vec<Self> {
-        let left = state.recordings.left(state.now_ns()).into_iter();
+    fn all(state: &State, now_ns: u64) -> Vec<Self> {
+        let left = state.recordings.left(now_ns).into_iter();
         left.map(|(package, left_ns)| RecordingStatus { package, left_ns })
             .collect()
     }
@@ -117,8 +117,8 @@ pub struct Status {
 }
 
 impl Status {
-    pub(super) fn of(state: &State) -> Self {
-        let (policy, now_ns) = (&state.policy, state.now_ns());
+    pub(super) fn of(state: &State, now_ns: u64) -> Self {
+        let policy = &state.policy;
         Status {
             policy_revision: policy.revision,
             enabled: policy.enabled,
@@ -127,7 +127,7 @@ impl Status {
                 .collect(),
             refused_processes: state.refused_processes,
             refusals: state.refusals.iter().cloned().collect(),
-            recordings: RecordingStatus::all(state),
+            recordings: RecordingStatus::all(state, now_ns),
             memory: MemoryStatus {
                 budget_bytes: policy.memory.budget_bytes,
                 demand_bytes: state.demand_now().bytes(),

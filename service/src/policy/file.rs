@@ -12,7 +12,7 @@ use super::detectors;
 use super::error::PolicyError;
 use super::model::{
     Killed, Limits, Memory, Override, Policy, Record, Reports, Select, Uploads, HOUR_NS,
-    MAX_LOG_KIB,
+    MAX_LOG_KIB, MAX_PROCESSES, MAX_PROCESSES_PER_UID, MAX_QUEUE,
 };
 use super::selector::{Package, Selector};
 use super::signature::{signatures, SignatureFile};
@@ -37,8 +37,8 @@ struct MemoryFile {
     uid_share: Option<Number<1, 100>>,
     call_rings: Option<Number<0, 256>>,
     rings_per_process: Option<Number<0, 256>>,
-    processes: Option<Number<1, 1024>>,
-    processes_per_uid: Option<Number<1, 1024>>,
+    processes: Option<Number<1, MAX_PROCESSES>>,
+    processes_per_uid: Option<Number<1, MAX_PROCESSES_PER_UID>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -69,7 +69,7 @@ struct ReportsFile {
     killed_seconds: Option<Number<0, 3600>>,
     memory_percent: Option<Number<0, 100>>,
     severities: Option<Vec<Named<TriggerSeverity>>>,
-    queue: Option<Number<1, 64>>,
+    queue: Option<Number<1, MAX_QUEUE>>,
     log_kib: Option<Number<0, MAX_LOG_KIB>>,
     peers: Option<Number<0, 8>>,
 }

@@ -31,6 +31,7 @@ pub use file::{DEFAULT_TEXT, MAX_POLICY_BYTES, POLICY_VERSION};
 pub use keys::{Keys, KEY_SUFFIX};
 pub use model::{
     Killed, Limits, Memory, Override, Policy, Record, Recording, Reports, Select, Uploads,
+    MAX_PROCESSES, MAX_PROCESSES_PER_UID, MAX_QUEUE,
 };
 pub use selector::{Package, Selector, UIDS_OF_A_USER};
 pub use signed::SignatureError;

@@ -14,6 +14,13 @@ pub(super) const MAX_LOG_KIB: u64 = 64;
 /// Length of an hour, ns.
 pub(super) const HOUR_NS: u64 = 3600 * 1_000_000_000;
 
+/// The most processes that a policy may let join: the service takes no more connections.
+pub const MAX_PROCESSES: u64 = 512;
+/// The most of them of one user id.
+pub const MAX_PROCESSES_PER_UID: u64 = 64;
+/// The most reports that a policy may let wait for the disk.
+pub const MAX_QUEUE: u64 = 32;
+
 /// Memory of all traced processes together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {

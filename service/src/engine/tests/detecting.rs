@@ -94,7 +94,7 @@ fn methods_are_watched_in_the_processes_that_the_rule_names() {
 fn what_a_detector_that_is_off_finds_does_not_count() {
     let mut bench = seen("[detectors.slow-message]\nenabled = false");
     assert!(bench.said(1, slow()).is_empty());
-    let status = bench.engine.status();
+    let status = bench.status();
     assert_eq!(status.reports.get(&Outcome::DetectorOff), Some(&1));
     let own = trigger("program", TriggerSeverity::Slow);
     assert_eq!(bench.said(1, own), [take(1, 1)]);

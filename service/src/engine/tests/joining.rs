@@ -96,7 +96,7 @@ fn processes_that_cannot_be_read_are_refused() {
         let actions = bench.join(1, hello);
         assert!(refusal(&actions).contains(expected), "{actions:?}");
         assert!(bench.handle(ended(1)).is_empty(), "it is forgotten");
-        assert!(bench.engine.status().processes.is_empty());
+        assert!(bench.status().processes.is_empty());
     }
 }
 
@@ -281,6 +281,6 @@ fn a_process_has_one_connection() {
     bench.handle(Event::Lost { connection: 2 });
     let actions = bench.handle(join(3));
     assert_eq!(actions[0], forget(2));
-    assert_eq!(bench.engine.status().processes.len(), 1);
+    assert_eq!(bench.status().processes.len(), 1);
     assert!(bench.handle(join(3)).is_empty(), "a second hello");
 }

@@ -80,7 +80,7 @@ fn a_process_that_another_one_waited_for_leaves_a_report_of_the_same_group() {
     assert_eq!(group(&actions), [expected]);
     assert_eq!(bench.handle(kept(2)), [release(2, 2)]);
     // One of them was counted.
-    assert_eq!(bench.engine.status().limits.reports, 1);
+    assert_eq!(bench.status().limits.reports, 1);
     // A report of a peer asks for no peers of its own.
     assert_eq!(bench.looks, [(1, 1)]);
 }
@@ -96,7 +96,7 @@ fn the_first_report_of_a_group_counts_whatever_comes_of_it() {
         bench.taken(1, 1);
         let (report, is_kept) = (1, false);
         bench.handle(Event::Written { report, is_kept });
-        assert_eq!(bench.engine.status().limits.reports, count);
+        assert_eq!(bench.status().limits.reports, count);
     }
 }
 
@@ -179,7 +179,7 @@ fn consent_policy_pressure_and_queue_hold_for_peers() {
             serving(&bench, 2, 1, 10_001, 2 * SECOND),
         ];
         assert_eq!(answer(&mut bench, services), [], "{lines}");
-        let outcomes = bench.engine.status().reports;
+        let outcomes = bench.status().reports;
         assert_eq!(outcomes.get(&expected), Some(&1), "{outcomes:?}");
     }
     let mut bench = bench("[reports]\npeers = 0", 2);
@@ -267,7 +267,7 @@ fn peers_leave_half_of_the_queue_to_what_happens_to_processes_themselves() {
     let services = (2..=4).map(|server| serving(&bench, server, 1, 10_001, SECOND));
     let services = services.collect();
     assert_eq!(answer(&mut bench, services), [take(2, 2), take(3, 3)]);
-    let outcomes = bench.engine.status().reports;
+    let outcomes = bench.status().reports;
     assert_eq!(outcomes.get(&Outcome::QueueFull), Some(&1));
     assert_eq!(bench.said(5, slow()), [take(5, 4)]);
 }

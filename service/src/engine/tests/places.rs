@@ -118,7 +118,7 @@ fn the_process_that_was_seen_longest_ago_gives_way() {
         let connection = expected;
         assert_eq!(*disconnect, Action::Disconnect { connection }, "{what}");
         assert_eq!(*forget, Action::Forget { connection }, "{what}");
-        assert_eq!(bench.engine.status().processes.len(), 2, "{what}");
+        assert_eq!(bench.status().processes.len(), 2, "{what}");
         assert!(bench.handle(ended(expected)).is_empty(), "it is forgotten");
     }
 }

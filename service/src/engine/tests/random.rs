@@ -129,7 +129,7 @@ impl World {
         });
         let rings: u32 = honest.map(Actor::rings).sum();
         assert!(rings <= self.checker.rings_at_most(), "{rings} rings");
-        let status = self.engine.status();
+        let status = self.engine.status(self.now());
         assert!(status.processes.len() <= 128);
         assert!(status.memory.rings_held >= status.processes.iter().map(|p| p.rings_granted).sum());
     }

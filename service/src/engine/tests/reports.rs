@@ -12,7 +12,7 @@ use crate::policy::{Level, Person, Policy, UserType};
 use TriggerSeverity::{Fatal, Requested, Slow, Stuck};
 
 fn outcomes(bench: &Bench) -> Vec<(Outcome, u64)> {
-    bench.engine.status().reports.into_iter().collect()
+    bench.status().reports.into_iter().collect()
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn reports_that_wait_have_a_limit() {
     }
     // The first one is being written, two wait.
     assert_eq!(outcomes(&bench), [(Outcome::QueueFull, 2)]);
-    let limits = bench.engine.status().limits;
+    let limits = bench.status().limits;
     assert_eq!(limits.reports, 3, "refused ones do not count");
 }
 
@@ -252,7 +252,7 @@ fn a_process_that_takes_nothing_is_left_alone() {
         assert!(bench.said(1, right.clone()).is_empty());
         assert!(bench.said(1, right).is_empty());
         assert_eq!(outcomes(&bench), [(expected, 1)]);
-        assert_eq!(bench.engine.status().processes[0].rings_taken, 0);
+        assert_eq!(bench.status().processes[0].rings_taken, 0);
         assert_eq!(bench.wake_ns, None);
     }
 }
@@ -352,7 +352,7 @@ fn reports_that_come_to_nothing_do_not_use_the_limits_up() {
     let written = |bench: &mut Bench, report, is_kept| {
         bench.handle(Event::Written { report, is_kept });
         bench.answer_all();
-        bench.engine.status().limits.reports
+        bench.status().limits.reports
     };
     let first = begin(&mut bench).unwrap();
     assert_eq!(written(&mut bench, first, true), 1);
@@ -377,14 +377,14 @@ fn a_process_that_has_nothing_or_ends_gives_its_place_back() {
     for outcome in [TakeOutcome::Nothing, TakeOutcome::Refused] {
         let mut bench = seen("");
         bench.said(1, slow());
-        assert_eq!(bench.engine.status().limits.reports, 1);
+        assert_eq!(bench.status().limits.reports, 1);
         let report = 1;
         bench.said(1, FromProcess::Taken { report, outcome });
-        assert_eq!(bench.engine.status().limits.reports, 0, "{outcome:?}");
+        assert_eq!(bench.status().limits.reports, 0, "{outcome:?}");
     }
     let mut bench = seen("");
     bench.said(1, slow());
     bench.said(1, FromProcess::Farewell);
     bench.handle(ended(1));
-    assert_eq!(bench.engine.status().limits.reports, 0);
+    assert_eq!(bench.status().limits.reports, 0);
 }

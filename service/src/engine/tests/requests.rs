@@ -39,7 +39,7 @@ fn while_the_system_is_short_of_memory_a_request_says_so() {
             .contains("the system is short of memory"),
         "{result:?}"
     );
-    let outcomes = bench.engine.status().reports;
+    let outcomes = bench.status().reports;
     assert_eq!(
         outcomes.into_iter().collect::<Vec<_>>(),
         [(Outcome::Pressure, 1)]

@@ -47,7 +47,7 @@ fn a_process_gets_what_it_needs_as_far_as_its_user_may_have_it() {
     };
     assert!((13 * MIB..=14 * MIB).contains(&bytes), "{bytes}");
     assert_eq!(rooms(&bench.said(2, needs(3))), []);
-    let status = bench.engine.status();
+    let status = bench.status();
     let second = &status.processes[1];
     assert_eq!(
         (second.other_bytes, second.needed_bytes),
@@ -67,7 +67,7 @@ fn room_takes_nobodys_ring() {
         bench.said(1, needs(20));
         bench.handle(Event::Woke);
         assert_eq!(bench.rings(1), before, "{mib} MiB");
-        let memory = bench.engine.status().memory;
+        let memory = bench.status().memory;
         assert!(memory.demand_bytes <= memory.budget_bytes, "{memory:?}");
     }
 }
@@ -92,7 +92,7 @@ fn the_budget_that_one_ring_needs_is_as_documented_and_the_status_tells() {
         bench.foreground(1, true);
         bench.answer_all();
         assert_eq!(bench.rings(1).0, u32::from(fits), "{mib} MiB");
-        let told = bench.engine.status().processes.first().map(|p| p.ring_fits);
+        let told = bench.status().processes.first().map(|p| p.ring_fits);
         // With 16 MiB, not even a report without rings could be written: the process is refused.
         assert_eq!(told, Some(fits).filter(|_| mib != 16), "{mib} MiB");
     }
@@ -104,11 +104,7 @@ fn what_others_give_back_goes_to_who_waits_those_in_the_foreground_first() {
     bench.said(1, needs(100));
     bench.said(2, needs(100));
     bench.join_as(3, 7, hello("com.example.c"));
-    assert_eq!(
-        bench.engine.status().processes.len(),
-        2,
-        "there is no room for it"
-    );
+    assert_eq!(bench.status().processes.len(), 2, "there is no room for it");
     bench.foreground(2, true);
     let given = rooms(&bench.handle(Event::Ended { connection: 1 }));
     let [(2, bytes)] = given[..] else {
@@ -149,7 +145,7 @@ fn until_its_name_is_known_a_process_is_recorded_as_the_app_with_the_least() {
     assert_eq!(bench.said(1, name("<pre-initialized>")), []);
     let named = bench.said(1, name("com.example.notes"));
     assert_ne!(configurations(&named)[0].1.categories, 0);
-    assert!(bench.engine.status().processes[0].is_named);
+    assert!(bench.status().processes[0].is_named);
 
     bench.join(2, hello("zygote64"));
     assert_eq!(bench.said(2, name("com.example.bank")), []);
@@ -183,7 +179,7 @@ fn an_old_runtime_says_all_that_it_may_need_and_is_given_nothing_more() {
     assert!(joined
         .iter()
         .any(|action| matches!(action, Action::Send { message, .. } if *message == welcome)));
-    assert_eq!(bench.engine.status().processes[0].other_bytes, 76 * MIB);
+    assert_eq!(bench.status().processes[0].other_bytes, 76 * MIB);
     bench.foreground(1, true);
     assert_eq!(bench.answer_all(), 0);
     assert_eq!(bench.rings(1), (1, 1));

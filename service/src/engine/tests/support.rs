@@ -8,7 +8,7 @@ use hindsight_trace_format::protocol::{
 };
 use hindsight_trace_format::shared::SHARED_VERSION;
 
-use crate::engine::{Action, Connection, Engine, Event, Facts, Now, Peer, ProcessReport};
+use crate::engine::{Action, Connection, Engine, Event, Facts, Now, Peer, ProcessReport, Status};
 use crate::limits::Limiter;
 use crate::policy::{Level, Person, Policy, UserType};
 
@@ -81,6 +81,10 @@ impl Bench {
     /// With the built-in policy and these lines.
     pub(super) fn of(lines: &str) -> Self {
         Bench::new(Policy::parse(&format!("version = 1\n{lines}")).unwrap())
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.engine.status(self.now())
     }
 
     pub(super) fn now(&self) -> Now {
@@ -213,7 +217,7 @@ impl Bench {
 
     /// Rings granted and held, by connection's pid.
     pub(super) fn rings(&self, connection: Connection) -> (u32, u32) {
-        let status = self.engine.status();
+        let status = self.status();
         let pid = 100 + connection as u32;
         let found = status.processes.iter().find(|p| p.pid == pid);
         found.map_or((0, 0), |p| (p.rings_granted, p.rings_held))
