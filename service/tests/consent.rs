@@ -229,6 +229,42 @@ fn a_choice_that_cannot_be_saved_allows_nothing() {
 }
 
 #[test]
+fn on_a_disk_that_became_read_only_no_older_choice_is_in_force_again() {
+    let Some(disk) = SmallDisk::new(1 << 20) else {
+        return;
+    };
+    let store = disk.path().to_str().unwrap().to_owned();
+    let mut service = Service::start(&unasked(), &["--store", &store]);
+    assert_eq!(chosen(&service, "consent set full"), "full");
+    disk.make_read_only();
+    let lines = service.ask("consent withdraw");
+    assert!(lines[0].contains("nothing is recorded until"), "{lines:?}");
+    service.kill();
+    service.start_again();
+    assert_eq!(shown(&service)["levels"]["0"], "none");
+    assert!(service.log().contains("a newer choice may be missing"));
+}
+
+#[test]
+fn a_user_s_withdrawal_removes_the_reports_also_if_the_others_choices_are_lost() {
+    let mut service = Service::start(&unasked(), &[]);
+    // SAFETY: no precondition.
+    let user = unsafe { libc::geteuid() } / 100_000;
+    assert_eq!(chosen(&service, "consent set full"), "full");
+    joined(&service, "app").kill();
+    service.wait_for_reports(1);
+    service.kill();
+    fs::write(service.path("store").join("consent.state"), "").unwrap();
+    service.start_again();
+    // Another user's choice says nothing about this one's reports.
+    chosen(&service, &format!("consent withdraw user {}", user + 1));
+    assert_eq!(service.reports().len(), 1);
+    chosen(&service, &format!("consent withdraw user {user}"));
+    assert_eq!(service.reports().len(), 0);
+    assert_eq!(shown(&service)["choices"]["are_lost"], true);
+}
+
+#[test]
 fn a_choice_that_was_reported_as_failed_does_not_hold_later() {
     let Some(disk) = SmallDisk::new(64 << 10) else {
         return;

@@ -50,6 +50,17 @@ fn without_failed(pending: &mut VecDeque<Pending>, jobs: &mut VecDeque<Job>) -> 
     newest
 }
 
+/// Whether these choices are the last ones: on a disk that takes nothing, a newer one could not be saved, nor these made unreadable.
+/// A full disk lets files be made unreadable.
+fn still_saved(store: &mut Store, text: &str) -> Result<(), String> {
+    match store.save_state(CHOICES, text) {
+        Err(e) if !matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) => Err(format!(
+            "the disk takes nothing ({e}), so that a newer choice may be missing"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// What a client chooses now.
 fn choice_of(client: u64, level: Level, rim: &Rim) -> Choice {
     let by = rim.commands.as_ref().and_then(|c| c.uid(client));
@@ -84,7 +95,9 @@ impl Consent {
             }
             State::Missing => Err("the file is missing".to_owned()),
             State::Damaged(why) => Err(why),
-            State::Found(text) => Choices::from_toml(&text).map_err(|e| e.to_string()),
+            State::Found(text) => Choices::from_toml(&text)
+                .map_err(|e| e.to_string())
+                .and_then(|choices| still_saved(store, &text).map(|()| choices)),
         };
         let choices = found.unwrap_or_else(|why| {
             let what = "what users agreed to is not known, so that nothing is recorded";
@@ -226,12 +239,22 @@ impl Consent {
         let level = rules.level(&allowed.person, user * UIDS_OF_A_USER);
         let line = format!("{{{what},\"level\":\"{}\"}}", level.name());
         let client = (pending.client, line);
-        if let Change::Forget { user, .. } = pending.change {
-            // Also if the choices are lost. No report of the user has begun since the command came.
-            rim.jobs.push_back(Job::RemoveOfUser { user, client });
-            return self.enforce(dispatcher, rim);
+        match pending.change {
+            Change::Forget { user, .. } => {
+                // Also if the choices are lost. No report of the user has begun since the command came.
+                rim.jobs.push_back(Job::RemoveOfUser { user, client });
+                self.enforce(dispatcher, rim);
+            }
+            // Also if the others' choices are lost.
+            Change::Choose(Whose::User(user), _) if self.in_force.are_lost => {
+                rim.jobs.push_back(Job::Enforce {
+                    allowed: Box::new(dispatcher.engine().allowed()),
+                    of_user: Some(user),
+                    client: Some(client),
+                });
+            }
+            _ => self.enforce_for(dispatcher, rim, Some(client)),
         }
-        self.enforce_for(dispatcher, rim, Some(client));
     }
 
     /// Removes reports that are not allowed any more.
@@ -249,6 +272,7 @@ impl Consent {
         match (self.in_force.are_lost, client) {
             (false, client) => rim.jobs.push_back(Job::Enforce {
                 allowed: Box::new(dispatcher.engine().allowed()),
+                of_user: None,
                 client,
             }),
             (true, Some((client, line))) => rim.answer_client(client, Ok(vec![line]), None),

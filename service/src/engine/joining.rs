@@ -11,7 +11,7 @@ use super::event::{Connection, Peer, Report};
 use super::process::{Label, Link, Pending, Process, Stage, Symptom};
 use super::state::{Outcome, State, ANSWER_NS};
 use super::text;
-use crate::policy::Recording;
+use crate::policy::{Level, Recording};
 
 /// Sizes of a ring of calls that a process can have, bytes.
 const RING_BYTES: std::ops::RangeInclusive<u64> = 1 << 12..=1 << 30;
@@ -25,6 +25,7 @@ struct Earlier {
     recency_ns: Option<u64>,
     crashed_ns: Option<u64>,
     anr_ns: Option<u64>,
+    is_withdrawn: bool,
     /// Reports that are not being written yet.
     pending: Vec<Pending>,
     /// The report that is being written, as the process knows it.
@@ -85,6 +86,7 @@ impl State {
             recency_ns: process.recency_ns,
             crashed_ns: process.crashed_ns,
             anr_ns: process.anr_ns,
+            is_withdrawn: process.is_withdrawn,
             pending: report.into_iter().chain(process.next.take()).collect(),
             writing,
             under_way,
@@ -106,6 +108,7 @@ impl State {
         process.recency_ns = earlier.recency_ns.or(unknown);
         process.crashed_ns = earlier.crashed_ns;
         process.anr_ns = earlier.anr_ns;
+        process.is_withdrawn = earlier.is_withdrawn;
         process.rings_until_ns = rings_until_ns;
         let is_being_written = taken_as != 0 && earlier.writing == Some(taken_as);
         process.owed = Some(taken_as).filter(|_| is_being_written);
@@ -123,6 +126,7 @@ impl State {
         });
         process.report = pending.next();
         process.next = pending.next();
+        self.look_up_recording(connection);
         if taken_as != 0 && !is_known {
             self.was_taken(connection, taken_as);
         }
@@ -192,6 +196,7 @@ impl State {
             taken: hello.held - in_use,
             releasing: 0,
             is_unasked: false,
+            is_withdrawn: false,
             owed: None,
             report: None,
             next: None,
@@ -225,8 +230,24 @@ impl State {
         };
         let (recording, is_named) = self.recording_of(process.peer.uid, &process.name);
         if let Some(process) = self.processes.get_mut(&connection) {
-            (process.recording, process.is_named) = (recording, is_named);
+            if recording.level == Level::None && process.recording.level != Level::None {
+                process.is_withdrawn = true;
+                process.is_unasked = true;
+            }
+            process.is_named = is_named;
+            process.recording = match process.is_withdrawn {
+                true => Recording::default(),
+                false => recording,
+            };
         }
+    }
+
+    /// The process has answered all that it was told, so it has nothing any more of before a withdrawal.
+    pub(super) fn has_withdrawn(&mut self, connection: Connection) {
+        if let Some(process) = self.processes.get_mut(&connection) {
+            process.is_withdrawn = false;
+        }
+        self.look_up_recording(connection);
     }
 
     /// The process has this name from now on.

@@ -181,6 +181,8 @@ pub(super) struct Process {
     pub(super) releasing: u32,
     /// No configuration was sent since, whose answer would show that it has.
     pub(super) is_unasked: bool,
+    /// Its level became none, and it has not answered that yet: until then it has what it recorded before, and the level stays none.
+    pub(super) is_withdrawn: bool,
     /// An earlier connection's report, still being written, whose rings this process has taken.
     pub(super) owed: Option<Report>,
     /// The report under way.

@@ -244,7 +244,7 @@ impl State {
     pub(super) fn release(&mut self, connection: Connection, taken_as: Report) {
         if let Some(process) = self.processes.get_mut(&connection) {
             process.releasing = process.taken_in_all();
-            process.is_unasked = process.releasing != 0;
+            process.is_unasked |= process.releasing != 0;
             process.taken = 0;
             process.owed = None;
             let report = taken_as;

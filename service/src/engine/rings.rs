@@ -228,10 +228,14 @@ impl State {
         }
         process.unanswered -= 1;
         let most = process.granted.saturating_add(process.taken_in_all());
-        if process.unanswered == 0 && rings <= most {
+        let has_answered_all = process.unanswered == 0;
+        if has_answered_all && rings <= most {
             process.answer_until_ns = None;
             process.may_hold = process.granted;
             process.releasing = 0;
+        }
+        if has_answered_all && process.is_withdrawn {
+            self.has_withdrawn(connection);
         }
     }
 }

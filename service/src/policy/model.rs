@@ -19,7 +19,7 @@ pub const MAX_PROCESSES: u64 = 512;
 /// The most of them of one user id.
 pub const MAX_PROCESSES_PER_UID: u64 = 64;
 /// The most reports that a policy may let wait for the disk.
-pub const MAX_QUEUE: u64 = 32;
+pub const MAX_QUEUE: u64 = 64;
 
 /// Memory of all traced processes together.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -169,7 +169,11 @@ impl Disk {
                 client,
                 result: leaving::preview(store, &allowed, report).map_err(|e| missing(report, &e)),
             },
-            Job::Enforce { allowed, client } => self.enforce(&allowed, client),
+            Job::Enforce {
+                allowed,
+                of_user,
+                client,
+            } => self.enforce(&allowed, of_user, client),
             Job::RemoveOfUser { user, client } => self.remove_of_user(user, client),
             Job::List { client } => Outcome::Answer {
                 client,
@@ -274,8 +278,17 @@ impl Disk {
         }
     }
 
-    fn enforce(&mut self, allowed: &Allowed, client: Option<(u64, String)>) -> Outcome {
-        let is_kept = |entry: &Entry| allowed.allows(entry);
+    fn enforce(
+        &mut self,
+        allowed: &Allowed,
+        of_user: Option<u32>,
+        client: Option<(u64, String)>,
+    ) -> Outcome {
+        let is_of = |entry: &Entry| {
+            let user = entry.uid / UIDS_OF_A_USER;
+            of_user.is_none_or(|of_user| !entry.is_unreadable && user == of_user)
+        };
+        let is_kept = |entry: &Entry| !is_of(entry) || allowed.allows(entry);
         let result = self.store.retain(is_kept, "there is no consent to it");
         match client {
             None => Outcome::Nothing,

@@ -41,6 +41,8 @@ pub enum Job {
     Enforce {
         /// What is allowed.
         allowed: Box<Allowed>,
+        /// Only reports of this Android user; `None`: of all.
+        of_user: Option<u32>,
         /// The client that waits for it, and its answer.
         client: Option<(u64, String)>,
     },

@@ -36,8 +36,8 @@ version = 1
 [memory]
 budget-mib = 4096
 call-rings = 64
-processes = 1000
-processes-per-uid = 1000
+processes = 512
+processes-per-uid = 64
 [reports]
 killed = \"all\"
 queue = 64

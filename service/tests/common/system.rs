@@ -44,6 +44,16 @@ impl SmallDisk {
         Some(SmallDisk(folder))
     }
 
+    /// From now on nothing can be written.
+    pub(crate) fn make_read_only(&self) {
+        let path = std::ffi::CString::new(self.0.path().to_str().unwrap()).unwrap();
+        let flags = libc::MS_REMOUNT | libc::MS_RDONLY;
+        let none = std::ptr::null();
+        // SAFETY: the path ends with 0; nothing else is needed to mount it again.
+        let mounted = unsafe { libc::mount(none, path.as_ptr(), none, flags, none.cast()) };
+        assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }

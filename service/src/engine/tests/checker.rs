@@ -97,6 +97,7 @@ impl Checker {
     pub(super) fn set_policy(&mut self, policy: Policy, is_lower: bool) {
         self.policy = policy;
         self.is_excused |= is_lower;
+        self.look_at_levels();
     }
 
     /// Before anything else.
@@ -115,6 +116,9 @@ impl Checker {
                 peer,
                 hello,
             } => {
+                // What it had on its earlier connection it has on this one.
+                let mut all = self.known.values();
+                let is_withdrawn = all.any(|k| k.peer == *peer && k.is_withdrawn && !k.is_over());
                 let in_use = if hello.taken == 0 {
                     hello.held
                 } else {
@@ -137,6 +141,8 @@ impl Checker {
                         answered: in_use,
                         unanswered: Vec::new(),
                         last: None,
+                        is_none: true,
+                        is_withdrawn,
                         taken: hello.held.saturating_sub(in_use),
                         releasing: 0,
                         take: None,
@@ -190,6 +196,24 @@ impl Checker {
             | Event::Crashed { .. }
             | Event::Left { .. } => {}
         }
+        self.look_at_levels();
+    }
+
+    /// Which processes may not be recorded any more, from now on.
+    fn look_at_levels(&mut self) {
+        let level = |known: &Known| self.levels(known).iter().map(|r| r.level).min();
+        let are_none: Vec<bool> = (self.known.values())
+            .map(|known| level(known) == Some(Level::None))
+            .collect();
+        for (known, is_none) in self.known.values_mut().zip(are_none) {
+            known.is_withdrawn |= is_none && !known.is_none;
+            known.is_none = is_none;
+        }
+    }
+
+    pub(super) fn set_person(&mut self, person: Person) {
+        self.person = person;
+        self.look_at_levels();
     }
 
     /// After the engine has answered.
@@ -243,6 +267,7 @@ impl Checker {
             } => {
                 let known = &self.known[connection];
                 assert!(!known.is_forgotten, "written after it was forgotten");
+                assert!(!known.is_withdrawn, "written although it was withdrawn");
                 assert_eq!(known.has_ended, *has_ended, "report {report}");
                 for level in self.levels(known) {
                     let consent = level.level.strings().expect("written without consent");
@@ -294,6 +319,8 @@ impl Checker {
             Action::Answer { reply, result } => {
                 assert!(!self.answers.contains(reply), "answered twice");
                 match result {
+                    // The end of a recording has no lines.
+                    Ok(lines) if lines.is_empty() => {}
                     Ok(lines) => assert!(lines.iter().any(|line| line.problem.is_none())),
                     Err(text) => assert!(!text.is_empty() && !text.contains('\n')),
                 }
@@ -364,6 +391,8 @@ impl Checker {
                 let last = known.last.unwrap_or((known.answered, 0));
                 known.unanswered.push((configuration.call_rings, now_ns));
                 known.last = Some((configuration.call_rings, configuration.categories));
+                let is_nothing = configuration.call_rings == 0 && configuration.categories == 0;
+                assert!(is_nothing || !known.is_withdrawn, "it has not withdrawn");
                 if configuration.call_rings > last.0 {
                     assert_eq!(before, last.0, "more before it has answered");
                     let (rings, most) = (self.rings(), self.policy.memory.call_rings);
@@ -420,7 +449,7 @@ impl Checker {
             let (rings, categories) = known.last.expect("not configured");
             let all = self.levels(known);
             let least = all.iter().fold(u32::MAX, |bits, r| bits & r.categories);
-            assert_eq!(categories, least);
+            assert_eq!(categories, if known.is_withdrawn { 0 } else { least });
             let most = match self.recorded.contains(&known.name) {
                 true => self.policy.memory.call_rings,
                 false => 0,

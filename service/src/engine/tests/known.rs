@@ -30,6 +30,10 @@ pub(super) struct Known {
     /// Rings and time of all that were not.
     pub(super) unanswered: Vec<(u32, u64)>,
     pub(super) last: Option<(u32, u32)>,
+    /// Nothing was allowed of it when this was looked at last.
+    pub(super) is_none: bool,
+    /// Since it was so it has not answered everything: it may still have what it recorded before.
+    pub(super) is_withdrawn: bool,
     /// Rings that may be taken.
     pub(super) taken: u32,
     /// Rings that may not be used again yet.
@@ -44,6 +48,11 @@ impl Known {
     pub(super) fn rings(&self) -> u32 {
         let unanswered = self.unanswered.iter().map(|(rings, _)| *rings);
         unanswered.fold(self.answered, u32::max)
+    }
+
+    /// Whether nothing of it can become a report or another connection.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_ended || self.is_forgotten
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -62,8 +71,11 @@ impl Known {
     pub(super) fn said(&mut self, message: &FromProcess) {
         match message {
             FromProcess::Held { rings } if !self.unanswered.is_empty() => {
+                // A lie ends the connection.
+                let is_lie = *rings > self.rings() + self.taken + self.releasing;
                 let (granted, _) = self.unanswered.remove(0);
                 let is_over = self.unanswered.is_empty();
+                self.is_withdrawn &= !is_over || is_lie;
                 if is_over && *rings <= granted + self.taken + self.releasing {
                     self.answered = granted;
                     self.releasing = 0;

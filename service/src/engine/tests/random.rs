@@ -262,7 +262,7 @@ impl World {
     fn set_person(&mut self, level: usize) {
         let person = person(Level::ALL[level]);
         self.checker.at(self.now_ns);
-        self.checker.person = person.clone();
+        self.checker.set_person(person.clone());
         let actions = self.engine.set_person(self.now(), person);
         self.carry_out(actions);
     }

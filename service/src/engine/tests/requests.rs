@@ -2,7 +2,8 @@
 use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerSeverity};
 
 use super::support::*;
-use crate::engine::{Action, Asked, Event, Outcome, Pressure, ProcessReport};
+use crate::engine::{Action, Asked, Event, Outcome, Peer, Pressure, ProcessReport};
+use crate::policy::{Level, Person};
 
 fn ask(bench: &mut Bench, reply: u64, process: &str) -> Vec<Action> {
     let what = Asked::Report {
@@ -22,6 +23,47 @@ fn answer(actions: &[Action]) -> (u64, Result<&[ProcessReport], &str>) {
     let answers: Vec<_> = answers.collect();
     assert_eq!(answers.len(), 1, "{actions:?}");
     answers[0]
+}
+
+#[test]
+fn what_was_recorded_before_a_withdrawal_is_no_report_of_a_later_consent() {
+    let full = || Person {
+        agreed: Some(Level::Full),
+        ..Person::default()
+    };
+    let consent = |bench: &mut Bench, person: Person| {
+        let actions = bench.engine.set_person(bench.now(), person);
+        bench.seen(actions)
+    };
+    // A process that the service has lost, frozen perhaps, cannot be told.
+    for comes_back in [false, true] {
+        let mut bench = Bench::of("[reports]\nkilled = \"all\"");
+        consent(&mut bench, full());
+        bench.join(1, hello("com.example.notes"));
+        bench.answer_all();
+        bench.handle(Event::Lost { connection: 1 });
+        consent(&mut bench, Person::default());
+        consent(&mut bench, full());
+        if comes_back {
+            let actions = bench.handle(Event::Joined {
+                connection: 2,
+                peer: Peer {
+                    pid: 101,
+                    uid: 10_001,
+                },
+                hello: hello("com.example.notes"),
+            });
+            let told = configurations(&actions)[0].1;
+            assert_eq!((told.categories, told.call_rings), (0, 0));
+            // Only when it has answered, it has nothing of before any more.
+            let actions = bench.said(2, FromProcess::Held { rings: 0 });
+            assert_ne!(configurations(&actions)[0].1.categories, 0);
+            bench.answer_all();
+            assert_eq!(writes(&bench.handle(ended(2))).len(), 1);
+        } else {
+            assert_eq!(writes(&bench.handle(ended(1))), []);
+        }
+    }
 }
 
 #[test]
