@@ -134,6 +134,9 @@ fn flush(bytes: &[u8]) -> Command {
             Value::Bytes(packed) => instances.extend(varints(packed)),
         }
     }
+    // Each is written once, however often it is named.
+    instances.sort_unstable();
+    instances.dedup();
     Command::Flush {
         instances,
         request: Fields::get(bytes, 2).map_or(0, |v| v.number()),
@@ -196,14 +199,15 @@ mod tests {
     fn commands_are_read() {
         let mut flush = Message::new();
         flush
-            .bytes(1, &[7, 0x81, 1])
+            .bytes(1, &[7, 0x81, 1, 7])
             .varint(1, 9)
+            .varint(1, 7)
             .varint(2, 4)
             .varint(3, 3);
         let mut all = Message::new();
         all.message(5, &flush);
         let expected = Command::Flush {
-            instances: vec![7, 129, 9],
+            instances: vec![7, 9, 129],
             request: 4,
             flags: 3,
         };

@@ -257,7 +257,7 @@ fn a_user_s_withdrawal_removes_the_reports_also_if_the_others_choices_are_lost()
     fs::write(service.path("store").join("consent.state"), "").unwrap();
     service.start_again();
     // Another user's choice says nothing about this one's reports.
-    chosen(&service, &format!("consent withdraw user {}", user + 1));
+    chosen(&service, &format!("consent set full user {}", user + 1));
     assert_eq!(service.reports().len(), 1);
     chosen(&service, &format!("consent withdraw user {user}"));
     assert_eq!(service.reports().len(), 0);

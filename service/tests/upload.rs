@@ -397,19 +397,35 @@ fn the_reports_of_a_group_leave_as_one_upload() {
 
 #[test]
 fn a_lost_list_of_uploads_lets_nothing_leave_twice() {
+    type Damage = fn(&std::path::Path);
+    let damages: [Damage; 2] = [
+        |path| fs::write(path, "?").unwrap(),
+        |path| fs::remove_file(path).unwrap(),
+    ];
+    for damage in damages {
+        let mut setup = Setup::new(&at_level("summary"));
+        setup.reports(2);
+        setup.send();
+        setup.service.kill();
+        damage(&setup.service.path("store").join("uploads.state"));
+        setup.service.start_again();
+        setup.assert_nothing("no report");
+        assert!(setup.service.log().contains("the list of uploads"));
+        setup.reports(1);
+        assert_eq!(
+            setup.send().words[1],
+            setup.service.reports()[2]["report"].to_string()
+        );
+    }
+}
+
+#[test]
+fn reports_of_a_service_that_never_uploaded_leave_after_a_restart() {
     let mut setup = Setup::new(&at_level("summary"));
-    setup.reports(2);
-    setup.send();
-    setup.service.kill();
-    fs::write(setup.service.path("store").join("uploads.state"), "?").unwrap();
-    setup.service.start_again();
-    setup.assert_nothing("no report");
-    assert!(setup.service.log().contains("the list of uploads"));
     setup.reports(1);
-    assert_eq!(
-        setup.send().words[1],
-        setup.service.reports()[2]["report"].to_string()
-    );
+    setup.service.kill();
+    setup.service.start_again();
+    assert_eq!(setup.next().words[0], "item");
 }
 
 #[test]

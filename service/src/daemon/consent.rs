@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::consent::{Change, Choice, Choices, Whose, CHOICES, USERS_END};
 use crate::engine::Now;
-use crate::policy::{Level, UIDS_OF_A_USER};
+use crate::policy::{Level, FIRST_APP, UIDS_OF_A_USER};
 use crate::report::Job;
 use crate::store::{State, Store};
 use crate::text::quoted;
@@ -125,14 +125,14 @@ impl Consent {
         let mut users: Vec<u32> = users.collect();
         users.dedup();
         let levels = users.into_iter().map(|user| {
-            let level = rules.level(person, user * UIDS_OF_A_USER);
+            let level = rules.level(person, user * UIDS_OF_A_USER + FIRST_APP);
             format!("\"{user}\":\"{}\"", level.name())
         });
         let levels: Vec<String> = levels.collect();
         // Of any user without a choice of their own: there are more users than may have one.
         let other = (0..USERS_END).find(|user| !person.agreed_by_user.contains_key(user));
         let others = other.map_or(Level::None, |user| {
-            rules.level(person, user * UIDS_OF_A_USER)
+            rules.level(person, user * UIDS_OF_A_USER + FIRST_APP)
         });
         format!(
             "{{\"user_type\":\"{}\",\"region\":{},\"choices\":{},\"levels\":{{{}}},\"others\":\"{}\"}}",
@@ -236,7 +236,7 @@ impl Consent {
             Change::Forget { user, .. } => (user, format!("\"forgotten\":{user}")),
         };
         let rules = &allowed.policy.consent;
-        let level = rules.level(&allowed.person, user * UIDS_OF_A_USER);
+        let level = rules.level(&allowed.person, user * UIDS_OF_A_USER + FIRST_APP);
         let line = format!("{{{what},\"level\":\"{}\"}}", level.name());
         let client = (pending.client, line);
         match pending.change {

@@ -13,6 +13,7 @@ use hindsight_trace_format::shared::{Served, LONG_SERVING_NS};
 use super::event::{Connection, Peer, Pressure, Report, Service};
 use super::process::{Link, Pending, Stage, Symptom};
 use super::state::{Outcome, State};
+use crate::policy::{FIRST_APP, UIDS_OF_A_USER};
 
 /// The detector of reports of processes that another one waited for.
 pub(super) const WAITED_FOR: &str = "waited-for";
@@ -20,18 +21,14 @@ pub(super) const WAITED_FOR: &str = "waited-for";
 const RECENT_NS: u64 = 10_000_000_000;
 /// Nobody has waited for longer: it is made up, or its end was not noted, as when recording was switched off meanwhile; ns.
 const LONGEST_NS: u64 = 600_000_000_000;
-/// User ids of one Android user, and the first of apps among them.
-const PER_USER: u32 = 100_000;
-const FIRST_APP: u32 = 10_000;
-
 /// Whether the user id is one of the system's, of any Android user.
 pub(super) const fn is_system(uid: u32) -> bool {
-    uid % PER_USER < FIRST_APP
+    uid % UIDS_OF_A_USER < FIRST_APP
 }
 
 /// Whether a report of a process of user id `uid` may have one of `other` in its group: of the same Android user, or of the system.
 pub(super) const fn may_join(uid: u32, other: u32) -> bool {
-    uid / PER_USER == other / PER_USER || is_system(other)
+    uid / UIDS_OF_A_USER == other / UIDS_OF_A_USER || is_system(other)
 }
 
 /// How long the process has waited for it at least, if that was long, and not long ago; ns.

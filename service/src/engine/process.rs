@@ -51,7 +51,7 @@ impl Symptom {
     pub(super) fn of_process(trigger: Trigger, now_ns: u64) -> Self {
         Symptom {
             severity: trigger.severity,
-            detector: text::detector(&trigger.detector),
+            detector: text::detector_of_process(&trigger.detector),
             reason: text::line(&trigger.reason),
             tid: trigger.tid,
             at_boottime_ns: trigger.at_boottime_ns.min(now_ns),

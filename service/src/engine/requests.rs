@@ -5,7 +5,7 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 
 use super::action::Action;
 use super::event::{Connection, Report};
-use super::process::{Link, Stage, Symptom};
+use super::process::{Link, Process, Stage, Symptom};
 use super::state::{State, NO_ANSWER};
 use super::text;
 
@@ -45,9 +45,12 @@ impl State {
 
     /// Begins reports of all these processes; limits do not count.
     fn asked_report(&mut self, process: &str, reason: &str) -> Result<Vec<Report>, String> {
-        let pid: Option<u32> = process.parse().ok();
-        let all = self.processes.iter();
-        let all = all.filter(|(_, p)| p.name == process || Some(p.peer.pid) == pid);
+        // A process that calls itself like the id of another one is not meant.
+        let is_meant = |p: &Process| match process.parse() {
+            Ok(pid) => p.peer.pid == pid,
+            Err::<u32, _>(_) => p.name == process,
+        };
+        let all = self.processes.iter().filter(|(_, p)| is_meant(p));
         let (named, others): (Vec<_>, Vec<_>) = all.partition(|(_, p)| p.link == Link::Connected);
         if named.is_empty() && others.iter().any(|(_, p)| p.link == Link::Lost) {
             return Err(format!("\"{}\": {NO_ANSWER}", text::line(process)));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hindsight_trace_format::container::Consent;
 use serde::{Deserialize, Serialize};
 
-use super::selector::UIDS_OF_A_USER;
+use super::selector::{FIRST_APP, UIDS_OF_A_USER};
 
 /// A level of consent; each includes the lower ones.
 #[derive(
@@ -237,10 +237,17 @@ impl ConsentRules {
         }
     }
 
-    /// The level for processes of this user id.
+    /// The level for processes of this user id. Those of the system work for all Android users, so that the lowest choice holds.
     pub fn level(&self, person: &Person, uid: u32) -> Level {
         let rules = self.of(person.user);
-        let level = person.agreed(uid).unwrap_or(rules.unasked).min(rules.most);
+        let mut level = person.agreed(uid).unwrap_or(rules.unasked).min(rules.most);
+        if uid % UIDS_OF_A_USER < FIRST_APP {
+            level = person
+                .agreed_by_user
+                .values()
+                .copied()
+                .fold(level, Level::min);
+        }
         let regions = self.regions.iter().filter(|rule| rule.applies(person));
         regions.fold(level, |level, rule| level.min(rule.most))
     }

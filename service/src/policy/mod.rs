@@ -33,7 +33,7 @@ pub use model::{
     Killed, Limits, Memory, Override, Policy, Record, Recording, Reports, Select, Uploads,
     MAX_PROCESSES, MAX_PROCESSES_PER_UID, MAX_QUEUE,
 };
-pub use selector::{Package, Selector, UIDS_OF_A_USER};
+pub use selector::{Package, Selector, FIRST_APP, UIDS_OF_A_USER};
 pub use signed::SignatureError;
 pub use trust::{Accepted, Admitted, Refused, Trust};
 

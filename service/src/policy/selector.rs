@@ -64,6 +64,8 @@ impl Package {
 
 /// User ids of one Android user: a user id is the user's number times this, and the app id.
 pub const UIDS_OF_A_USER: u32 = 100_000;
+/// The first app id of apps; lower ones are the system's.
+pub const FIRST_APP: u32 = 10_000;
 
 /// Processes, by user id or app id, by name, or by both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

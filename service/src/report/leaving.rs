@@ -27,10 +27,21 @@ pub(super) enum Next {
     Nothing,
 }
 
-/// Reports that may leave, as saved. A list that is damaged has all reports: none leaves twice.
+/// Before the store counts as used: from then on a missing list is a lost one.
+pub fn begin_uploads(store: &mut Store) {
+    if store.was_used() {
+        return;
+    }
+    if let Err(e) = store.save_state(SENT, &Sent::default().to_toml()) {
+        store.note(format!("the list of uploads cannot be saved: {e}"));
+    }
+}
+
+/// Reports that have left, as saved. A list that is damaged or lost has all reports: none leaves twice.
 fn load(store: &mut Store) -> Sent {
     let problem = match store.load_state(SENT) {
-        State::Missing => return Sent::default(),
+        State::Missing if !store.was_used() => return Sent::default(),
+        State::Missing => "it is missing".to_owned(),
         State::Damaged(why) => why,
         State::Found(text) => match Sent::from_toml(&text) {
             Some(sent) => return sent,

@@ -12,6 +12,7 @@ mod write;
 pub use boot_names::{GivenNames, BOOT_NAMES_BYTES};
 pub use disk::LIMITS;
 pub use job::{Done, Job, Outcome};
+pub use leaving::begin_uploads;
 pub use saving::{save, IfNotSaved, Saving};
 pub use worker::Worker;
 pub use write::WriteJob;

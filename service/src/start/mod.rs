@@ -21,7 +21,7 @@ use crate::os::{
     adopt_listener, listen, raise_descriptor_limit, Real, Signals, SocketKind, System,
 };
 use crate::policy::{Person, Policy, Trust, DEFAULT_TEXT};
-use crate::report::{BOOT_NAMES_BYTES, LIMITS};
+use crate::report::{begin_uploads, BOOT_NAMES_BYTES, LIMITS};
 use crate::store::{State, Store};
 
 /// Removes the files of sockets that this process has made.
@@ -151,6 +151,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
     let limiter = read_limits(&mut store, &*system);
     let trust = read_trust(&arguments, &mut store);
     let accepted = read_accepted(&mut store, &trust);
+    begin_uploads(&mut store);
     store.begin();
     let facts = Facts {
         person: Person {

@@ -24,8 +24,8 @@ fn ends_worth_a_report() {
         ("", None, false, None, None),
         ("", Some(0), true, None, None),
         ("", Some(0), true, Some(Slow), None),
-        ("", Some(0), true, Some(Fatal), Some("x")),
-        ("", None, false, Some(Slow), Some("x")),
+        ("", Some(0), true, Some(Fatal), Some("program")),
+        ("", None, false, Some(Slow), Some("program")),
         (
             "[reports]\nkilled-seconds = 60",
             Some(50),
@@ -47,7 +47,7 @@ fn ends_worth_a_report() {
             Some(0),
             false,
             Some(Slow),
-            Some("x"),
+            Some("program"),
         ),
         (
             "[reports]\nseverities = [\"slow\"]",
@@ -86,7 +86,7 @@ fn ends_worth_a_report() {
             }
         }
         if let Some(severity) = severity {
-            assert_eq!(bench.said(1, trigger("x", severity)), [take(1, 1)]);
+            assert_eq!(bench.said(1, trigger("program", severity)), [take(1, 1)]);
         }
         if farewell {
             bench.said(1, FromProcess::Farewell);

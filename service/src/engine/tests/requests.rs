@@ -26,6 +26,15 @@ fn answer(actions: &[Action]) -> (u64, Result<&[ProcessReport], &str>) {
 }
 
 #[test]
+fn a_process_that_calls_itself_like_the_id_of_another_one_is_not_meant() {
+    let mut bench = Bench::of("");
+    bench.join(1, hello("com.example.notes"));
+    bench.join(2, hello("101"));
+    bench.answer_all();
+    assert_eq!(ask(&mut bench, 7, "101"), [take(1, 1)]);
+}
+
+#[test]
 fn what_was_recorded_before_a_withdrawal_is_no_report_of_a_later_consent() {
     let full = || Person {
         agreed: Some(Level::Full),

@@ -169,6 +169,10 @@ fn consent_depends_on_user_type_agreement_and_region() {
     person.agreed_by_user.insert(10, Nothing);
     assert_eq!(policy.consent.level(&person, 10_001), Full);
     assert_eq!(policy.consent.level(&person, 1_010_001), Nothing);
+    // The system server works for both.
+    assert_eq!(policy.consent.level(&person, 1000), Nothing);
+    person.agreed_by_user.insert(10, Summary);
+    assert_eq!(policy.consent.level(&person, 1000), Summary);
 }
 
 #[test]
