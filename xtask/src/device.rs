@@ -39,8 +39,9 @@ unasked = "full"
 "#;
 
 const HELP: &str = "\
-  status, reports, get N, remove N, report PID REASON, policy /FILE …   asks hindsightd
-  app N COMMAND        tells app N: foreground, background, work N, busy, stall MS, lock MS, stuck, crash, exit
+  status, dump, reports, get N, remove N, report PID REASON, record dalvikvm64 SECONDS, switch on|off, consent show, policy /FILE …
+                       asks hindsightd; each of its commands is passed on
+  app N COMMAND        tells app N: foreground, background, work N, busy, stall MS, lock MS, stuck, crash, exit, and others
   kill N               kills app N by SIGKILL
   start                starts one more app
   restart              kills hindsightd by SIGKILL, and starts it again

@@ -120,8 +120,10 @@ impl DeviceApp {
         self.tell(command)?;
         let mut data = Vec::new();
         while self.unanswered != 0 {
-            data = self.expect("ok")?;
+            let answer = self.expect("ok");
+            // An error is an answer, too; nothing else comes for this command.
             self.unanswered -= 1;
+            data = answer?;
         }
         Ok(data)
     }
