@@ -74,7 +74,12 @@ impl Requests {
                 rim.ask_store(client, Job::ReadPolicy { client, path });
             }
             Request::Watch(after) => {
-                if let Some(answer) = self.watchers.wait(client, after) {
+                let is_there = |client| {
+                    rim.commands
+                        .as_ref()
+                        .is_some_and(|c| c.uid(client).is_some())
+                };
+                if let Some(answer) = self.watchers.wait(client, after, is_there) {
                     rim.answer_client(client, answer, None);
                 }
             }
