@@ -87,7 +87,7 @@ pub use key::ThreadKey;
 #[cfg(feature = "host")]
 pub use mapping::{Deobfuscated, Mapping};
 pub use methods::{Method, MethodId, Methods};
-pub use model::{Mode, Stats, Thread, ThreadEvent, ThreadPart, Trace, DEPTH_FACT};
+pub use model::{Gap, Mode, Stats, Thread, ThreadEvent, ThreadPart, Trace, DEPTH_FACT};
 pub use open::OpenOptions;
 pub use samples::{SampleTimes, Sampled, Sampler, LEAST_DURATION_NS};
 pub use stacks::{Frame, StackId, Stacks, MAX_STACK_FRAMES, NO_DEX_PC};

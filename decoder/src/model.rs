@@ -134,6 +134,16 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// The gaps between its parts, oldest first.
+    pub fn gaps(&self) -> impl Iterator<Item = Gap> + '_ {
+        let pairs = self.parts.windows(2).filter(|pair| pair[1].follows_gap);
+        pairs.map(|pair| Gap {
+            from_ns: pair[0].end_ns,
+            to_ns: pair[1].start_ns,
+            next_event: self.events.partition_point(|e| e.at_ns < pair[1].start_ns),
+        })
+    }
+
     /// Whether short calls of it are not in the trace: then a time without calls may be one of short calls.
     pub fn takes_calls_back(&self) -> bool {
         self.stats.rewind_below_ns != 0 || self.stats.taken_back != 0
@@ -176,6 +186,20 @@ pub struct ThreadPart {
     pub start_ns: u64,
     /// CLOCK_BOOTTIME when it was taken, ns.
     pub end_ns: u64,
+    /// Events between the part before and this one are missing: a ring in between is not in the file, or this one's oldest
+    /// events were overwritten. False for the first part.
+    pub follows_gap: bool,
+}
+
+/// A time in which a thread recorded, and of which nothing is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// CLOCK_BOOTTIME, ns: the end of the part before.
+    pub from_ns: u64,
+    /// CLOCK_BOOTTIME, ns: the start of the part after it.
+    pub to_ns: u64,
+    /// Index, among the thread's events, of the first one after it.
+    pub next_event: usize,
 }
 
 /// An event that is neither entry nor exit.
@@ -259,8 +283,7 @@ pub struct Stats {
     pub taken_back: u64,
     /// Calls shorter than this were taken back, ns; `u64::MAX`: of any length; 0: none were.
     pub rewind_below_ns: u64,
-    /// Gaps between the thread's rings: events before a ring are missing, because the ring before it is not in the file,
-    /// or its own oldest events were overwritten.
+    /// Gaps between the thread's rings ([`Thread::gaps`]).
     pub gaps: u64,
     /// Stacks that the thread took of itself while it recorded no calls.
     pub stacks: u64,

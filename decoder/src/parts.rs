@@ -81,17 +81,21 @@ fn concatenate(chain: Vec<Thread>) -> Thread {
     let Some(mut thread) = parts.next() else {
         return Thread::default();
     };
-    for part in parts {
+    for mut part in parts {
         let last = thread.parts.last().map(|p| p.number);
         let is_next = part
             .parts
             .first()
             .is_some_and(|p| Some(p.number) == last.map(|n| n.wrapping_add(1)));
         let is_whole = part.stats.overwritten_slots == 0 && part.stats.cut_slots == 0;
+        let follows_gap = !is_next || !is_whole;
+        if let Some(first) = part.parts.first_mut() {
+            first.follows_gap = follows_gap;
+        }
         append(&mut thread.calls, part.calls);
         thread.events.extend(part.events);
         thread.stats = sum(thread.stats, part.stats);
-        thread.stats.gaps += u64::from(!is_next || !is_whole);
+        thread.stats.gaps += u64::from(follows_gap);
         thread.parts.extend(part.parts);
         thread.end_ns = part.end_ns;
         thread.end_is_missing = part.end_is_missing;

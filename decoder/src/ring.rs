@@ -133,6 +133,7 @@ pub(crate) fn decode(
                 mode: header.mode,
                 start_ns: built.oldest_ns,
                 end_ns,
+                follows_gap: false,
             }],
             stats: built.stats,
         },

@@ -4,7 +4,8 @@
 //! A frame that two stacks have in common is one call, if its callers are the same calls and were at the same instruction
 //! (P-14: B-31, B-32). A call lasts from the first to the last stack that has it; the time from there to the next stack
 //! belongs only to the frames that both have. So each call really ran at its start and at its end, and the bounds of the
-//! error are the neighbouring stacks ([`SampleTimes::bounds`]).
+//! error are the neighbouring stacks ([`SampleTimes::bounds`]). Calls that may go on after the thread's last stack have
+//! [`Flags::OPEN_END`].
 //!
 //! Two executions of the same code look like one call if no stack was taken in between. The events of messages and tasks
 //! tell them apart: below the method that dispatches messages or runs tasks, no call goes on from one to the next.
@@ -15,7 +16,7 @@ use hindsight_trace_format::slot::Extension;
 
 use crate::calls::{Call, Calls, Flags, NO_PARENT};
 use crate::methods::{MethodId, Methods};
-use crate::model::{Thread, ThreadEvent};
+use crate::model::{Thread, ThreadEvent, ThreadPart};
 use crate::stacks::{Frame, Stacks, MAX_STACK_FRAMES, NO_DEX_PC};
 
 /// Duration of a call that a single stack has, ns; shorter if the next stack is nearer.
@@ -108,8 +109,10 @@ impl<'a> Sampler<'a> {
     /// As [`calls`](Self::calls), for the parts of a thread in which it recorded no calls.
     pub(crate) fn add_to(&self, thread: &mut Thread) {
         let mut building = Building::new(self);
-        // Parts that follow each other are one; calls do not go on over a part with exact calls.
-        for parts in thread.parts.chunk_by(|a, b| a.mode == b.mode) {
+        // Parts that follow each other are one; calls do not go on over a part with exact calls, nor over a gap, in which the
+        // thread may have done anything.
+        let is_one = |a: &ThreadPart, b: &ThreadPart| a.mode == b.mode && !b.follows_gap;
+        for parts in thread.parts.chunk_by(is_one) {
             let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
                 continue;
             };
@@ -122,6 +125,9 @@ impl<'a> Sampler<'a> {
         let mut sampled = building.out;
         let is_kept = |call: &Call| call.depth < self.levels;
         sampled.calls = sampled.calls.filtered(is_kept).into_owned();
+        let flags = sampled.calls.flags.iter();
+        let open_ends = flags.filter(|f| f.contains(Flags::OPEN_END)).count() as u64;
+        thread.stats.open_ends += open_ends;
         thread.stats.stacks = sampled.stacks;
         thread.stats.lost_stacks = sampled.lost;
         if sampled.calls.len() + thread.calls.len() < NO_PARENT as usize {
@@ -257,7 +263,35 @@ impl<'a> Building<'a> {
                 Item::Boundary => self.separated = true,
             }
         }
+        self.end(until_ns);
+    }
+
+    /// No stack follows: the calls of the last one may still run, but those below a dispatcher whose message or task has
+    /// ended.
+    fn end(&mut self, until_ns: u64) {
+        let still = match self.separated {
+            true => self.below_dispatcher(self.running.iter().map(|r| &r.frame)),
+            false => self.running.len(),
+        };
+        for running in &self.running[..still] {
+            let flags = &mut self.out.calls.flags[running.call];
+            *flags = flags.with(Flags::OPEN_END);
+        }
         self.pop_to(0, until_ns);
+        // What follows a gap may be anything.
+        self.separated = false;
+        self.last_is_cut = false;
+    }
+
+    /// The number of frames, outermost first, up to the innermost dispatcher. Without one, nothing is known to go on when a
+    /// message or task ends.
+    fn below_dispatcher<'f>(
+        &self,
+        frames: impl DoubleEndedIterator<Item = &'f Frame> + ExactSizeIterator,
+    ) -> usize {
+        let is_dispatcher = |f: &Frame| self.sampler.dispatchers.contains_key(&f.method);
+        let mut frames = frames;
+        frames.rposition(is_dispatcher).map_or(0, |i| i + 1)
     }
 
     fn stack(&mut self, at_ns: u64, event: &ThreadEvent, reason: u64) {
@@ -337,10 +371,7 @@ impl<'a> Building<'a> {
             common += 1;
         }
         if self.separated {
-            let of_both = &frames[..common];
-            let is_dispatcher = |f: &Frame| self.sampler.dispatchers.contains_key(&f.method);
-            // The innermost dispatcher goes on. Without one, nothing is known to.
-            common = of_both.iter().rposition(is_dispatcher).map_or(0, |i| i + 1);
+            common = self.below_dispatcher(frames[..common].iter());
         }
         if is_new_leaf && common == frames.len() {
             common -= 1;

@@ -158,3 +158,49 @@ fn an_address_that_is_used_again_is_the_method_of_its_time() {
         assert!(parent == 0 || frame.dex_pc > 1, "the outermost one");
     }
 }
+
+#[test]
+fn calls_that_the_last_stack_has_may_go_on() {
+    let mut script = Script::new("test");
+    let [a, b, c] = ["A.a", "A.b", "A.c"].map(|name| script.method(name, "()V"));
+    let looper = script.method("android.os.Looper.loop", "()V");
+    let thread = script.events_thread(100, "main", 1);
+    take(&mut script, thread, 1, &[(a, 1), (b, 2)]);
+    take(&mut script, thread, 4, &[(a, 1), (c, 0)]);
+    let other = script.events_thread(101, "looper", 2);
+    take(&mut script, other, 5, &[(looper, 1), (a, 2)]);
+    let done = [("message", 7)];
+    script
+        .at(other, 6 * MS)
+        .event(Extension::MessageDone, &done);
+    script.stop_at(9 * MS);
+    let trace = decode(&script);
+    let open = |thread: usize| -> Vec<bool> {
+        let flags = trace.threads[thread].calls.flags.iter();
+        flags.map(|f| f.contains(Flags::OPEN_END)).collect()
+    };
+    assert_eq!(open(0), [true, false, true]);
+    // The looper goes on; what it called for the message has ended.
+    assert_eq!(open(1), [true, false]);
+    let open_ends = trace.threads.iter().map(|t| t.stats.open_ends);
+    assert_eq!(open_ends.collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn no_call_goes_on_over_a_gap() {
+    for is_gap in [false, true] {
+        let mut script = Script::new("test");
+        let [a, b] = ["A.a", "A.b"].map(|name| script.method(name, "()V"));
+        let first = script.events_thread(100, "main", 1);
+        take(&mut script, first, 1, &[(a, 1), (b, 2)]);
+        let next = script.next_part(first, RingMode::Events, 5 * MS);
+        script.header(next).part += u32::from(is_gap);
+        take(&mut script, next, 8, &[(a, 1), (b, 2)]);
+        script.stop_at(9 * MS);
+        let trace = decode(&script);
+        let thread = &trace.threads[0];
+        assert_eq!(thread.gaps().count(), usize::from(is_gap));
+        assert_eq!(thread.calls.len(), if is_gap { 4 } else { 2 });
+        assert!(thread.calls.flags[0].contains(Flags::OPEN_END));
+    }
+}

@@ -3,8 +3,8 @@
 
 use crate::events::{spans, Span, Spans};
 use hindsight_decoder::{
-    Calls, Extension, Flags, MethodId, Stacks, Thread, ThreadEvent, ThreadKey, Trace, DEPTH_FACT,
-    NO_PARENT,
+    Call, Calls, Extension, Flags, MethodId, Stacks, Thread, ThreadEvent, ThreadKey, Trace,
+    DEPTH_FACT, NO_PARENT,
 };
 
 /// Indices, in the catalogue, of reasons for stacks: a wait begins; the stack was taken at no particular point of the code.
@@ -149,10 +149,11 @@ fn begin_unfinished(thread: &mut Thread, from_ns: u64) {
     }
 }
 
-/// The methods of the sampled calls with this flag, outermost first.
-fn going_on(calls: &Calls, flag: Flags) -> Vec<MethodId> {
-    let flags = Flags::SAMPLED.with(flag);
-    let calls = calls.iter().filter(|c| c.flags.contains(flags));
+/// The methods of those sampled calls, outermost first.
+fn sampled(calls: &Calls, is: impl Fn(&Call) -> bool) -> Vec<MethodId> {
+    let calls = calls
+        .iter()
+        .filter(|c| c.flags.contains(Flags::SAMPLED) && is(c));
     calls.map(|c| c.method).collect()
 }
 
@@ -179,7 +180,7 @@ fn shorten(event: &mut ThreadEvent, stacks: &Stacks, frames: usize) -> bool {
 
 /// Lets the last stack before `from_ns` be taken then, with the frames of the sampled calls that go on.
 fn begin_sampled(thread: &mut Thread, calls: &Calls, stacks: &Stacks, from_ns: u64) {
-    let methods = going_on(calls, Flags::OPEN_START);
+    let methods = sampled(calls, |c| c.flags.contains(Flags::OPEN_START));
     let before = thread.events.partition_point(|e| e.at_ns < from_ns);
     let mut last = thread.events[..before].iter_mut().rev();
     if let Some(event) = last.find(|e| e.kind == Extension::Stack) {
@@ -203,8 +204,10 @@ fn end_sampled(
     stacks: &Stacks,
     to_ns: u64,
 ) -> impl Iterator<Item = ThreadEvent> {
-    let methods = going_on(calls, Flags::OPEN_END);
-    let innermost = calls.iter().rfind(|c| c.flags.contains(Flags::OPEN_END));
+    // Others may go on after the thread's last stack.
+    let is_cut = |call: &Call| call.flags.contains(Flags::OPEN_END) && call.end_ns == to_ns;
+    let methods = sampled(calls, is_cut);
+    let innermost = calls.iter().rfind(is_cut);
     let began_ns = innermost.map_or(to_ns, |c| c.start_ns);
     let is_older = innermost.is_some_and(|c| c.flags.contains(Flags::OPEN_START));
     let after = thread.events.partition_point(|e| e.at_ns < to_ns);

@@ -4,7 +4,7 @@
 use hindsight_causality::{
     DropReason, EdgeClass, Graph, Node, NodeKind, Reason, Session, WaitKind, WaitResult,
 };
-use hindsight_decoder::{Extension, Trace};
+use hindsight_decoder::{Extension, RingMode, Trace};
 use hindsight_testkit::{Script, EPOCH};
 
 const MS: u64 = 1_000_000;
@@ -229,6 +229,41 @@ fn work_in_work_is_in_the_outermost_node() {
             (NodeKind::Run, 16..17),
         ]
     );
+}
+
+#[test]
+fn no_node_goes_on_over_a_gap_in_the_recording_unless_its_end_follows() {
+    let built = |second: u64, own_code: bool| {
+        let mut s = Script::new("p");
+        let first = s.events_thread(1, "t", 1);
+        if own_code {
+            s.at(first, MS).event(Extension::UserMark, &[("name", 0)]);
+        } else {
+            let message = [("message", 2)];
+            (s.at(first, MS)).event(Extension::MessageDispatched, &message);
+        }
+        let third = s.next_part(first, RingMode::Events, 60 * MS);
+        let header = s.header(third);
+        (header.part, header.started_counter) = (2, EPOCH + 500 * MS);
+        s.at(third, 500 * MS)
+            .event(Extension::WaitEnd, &poll(7))
+            .after(MS)
+            .event(Extension::MessageDispatched, &[("message", 5)])
+            .event(Extension::MessageDone, &[("message", 5)])
+            .after(MS)
+            .event(Extension::MessageDone, &[("message", second)]);
+        s.stop_at(600 * MS);
+        let built = Built::of(&[&s]);
+        let ms = |(from, to): (u64, u64)| (from / MS, to / MS);
+        built.times().into_iter().map(ms).collect::<Vec<_>>()
+    };
+    let after = [(500, 501), (501, 501), (501, 600)];
+    for own_code in [false, true] {
+        assert_eq!(built(99, own_code)[0], (1, 60), "{own_code}");
+        assert_eq!(built(99, own_code)[1..], after, "{own_code}");
+    }
+    // Its end is known.
+    assert_eq!(built(2, false), [(1, 502)]);
 }
 
 #[test]

@@ -21,7 +21,8 @@ pub(crate) fn walk<E>(
 ) -> Result<(), E> {
     let mut running = walk_to_last(calls, &mut visit)?;
     while let Some(last) = running.pop() {
-        if !last.flags.contains(Flags::OPEN_END) {
+        // A sampled one is known to run until its last stack only.
+        if !last.flags.contains(Flags::OPEN_END) || last.flags.contains(Flags::SAMPLED) {
             visit(CallEvent::End(last))?;
         }
     }

@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 use hindsight_decoder::catalogue::Field;
-use hindsight_decoder::{field, Extension, Thread, ThreadEvent};
+use hindsight_decoder::{field, Extension, Gap, Thread, ThreadEvent};
 use serde::Serialize;
 
 /// What a thread does in a stretch of time.
@@ -73,7 +73,8 @@ pub struct Span {
     pub end: Option<usize>,
     /// CLOCK_BOOTTIME, ns.
     pub start_ns: u64,
-    /// CLOCK_BOOTTIME, ns. Without an end: the latest time at which it may still have gone on.
+    /// CLOCK_BOOTTIME, ns. Without an end: the latest time at which it may still have gone on; if a gap in the recording
+    /// follows, the beginning of the gap: until then it did go on.
     pub end_ns: u64,
 }
 
@@ -174,6 +175,19 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
     })
 }
 
+/// Whether no two spans of this kind on a thread have the same number, unless it is 0.
+fn has_own_number(kind: SpanKind) -> bool {
+    matches!(
+        kind,
+        SpanKind::Wait
+            | SpanKind::Message
+            | SpanKind::Frame
+            | SpanKind::Input
+            | SpanKind::Transaction
+            | SpanKind::Service
+    )
+}
+
 /// What is noted of a span while it runs.
 #[derive(Clone, Copy)]
 struct Note {
@@ -200,6 +214,8 @@ pub struct SpanFinder {
     notes: Vec<Note>,
     /// Spans without an end.
     open: usize,
+    /// Index of the first event after the last gap so far.
+    after_gap: usize,
 }
 
 impl SpanFinder {
@@ -249,18 +265,31 @@ impl SpanFinder {
     fn take(&mut self, kind: SpanKind, number: u64) -> Option<u32> {
         if self.are_many {
             let index = self.innermost.get(&(kind, number)).copied()?;
+            if !self.is_same_over_gaps(index) {
+                return None;
+            }
             self.remove(index);
             return Some(index);
         }
         let is_it = |&&i: &&u32| {
-            let i = i as usize;
-            self.found.spans[i].kind == kind && self.notes[i].number == number
+            let (span, note) = (&self.found.spans[i as usize], self.notes[i as usize]);
+            span.kind == kind && note.number == number && self.is_same_over_gaps(i)
         };
         if kind != SpanKind::Marked {
             return self.running.iter().rev().find(is_it).copied();
         }
         let place = self.marked.iter().rposition(|i| is_it(&i))?;
         Some(self.marked.remove(place))
+    }
+
+    /// Whether an end of its kind and number is surely its own. In a gap of the recording it may have ended, and another one
+    /// that has the same number may have begun.
+    fn is_same_over_gaps(&self, index: u32) -> bool {
+        let (span, note) = (
+            &self.found.spans[index as usize],
+            self.notes[index as usize],
+        );
+        span.begin >= self.after_gap || has_own_number(span.kind) && note.number != 0
     }
 
     /// Where many spans run: an innermost one of its kind and number does not run any more.
@@ -333,8 +362,14 @@ impl SpanFinder {
         self.found.of_event.resize(thread.events.len(), NONE);
         self.notes.clear();
         self.open = 0;
+        self.after_gap = 0;
+        let gaps: Vec<Gap> = thread.gaps().collect();
+        let mut next_gap = gaps.iter().peekable();
         for (i, event) in thread.events.iter().enumerate() {
             let at_ns = event.at_ns;
+            while next_gap.next_if(|gap| gap.next_event <= i).is_some() {
+                self.after_gap = i;
+            }
             if matches!(event.kind, Extension::Started | Extension::Stopped) {
                 self.close_all(at_ns);
             }
@@ -355,6 +390,10 @@ impl SpanFinder {
         for span in &mut self.found.spans {
             if let Some(limits) = limits.as_ref().filter(|_| span.end.is_none()) {
                 span.end_ns = span.end_ns.min(limits.of_span(thread, span));
+                // What the thread did after the gap, it may have begun in the gap.
+                let gap = gaps.partition_point(|gap| gap.next_event <= span.begin);
+                let gap = gaps.get(gap).map_or(u64::MAX, |gap| gap.from_ns);
+                span.end_ns = span.end_ns.min(gap);
             }
             span.end_ns = span.end_ns.max(span.start_ns);
         }

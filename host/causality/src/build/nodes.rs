@@ -2,7 +2,7 @@
 //! The nodes of a thread (P-1; Argus, algorithm 4, lines 1 to 22).
 
 use hindsight_analysis::{Span, SpanFinder, SpanKind};
-use hindsight_decoder::{Extension, Thread, ThreadEvent};
+use hindsight_decoder::{Extension, Gap, Thread, ThreadEvent};
 
 use crate::graph::{
     NodeKind, Nodes, Wait, WaitKind, WaitResult, NODE_BEGINS_ANEW, NODE_INSIDE, NODE_OPEN_END,
@@ -124,8 +124,13 @@ impl Sweep<'_> {
     fn run(&mut self) {
         let events = &self.thread.events;
         let mut next_span = 0;
+        let thread = self.thread;
+        let mut gaps = thread.gaps().peekable();
         let mut i = 0;
         while i < events.len() {
+            while let Some(gap) = gaps.next_if(|gap| gap.next_event <= i) {
+                self.gap_in_recording(i, gap);
+            }
             while self.spans.get(next_span).is_some_and(|s| s.begin < i) {
                 next_span += 1;
             }
@@ -142,9 +147,22 @@ impl Sweep<'_> {
                 self.close(i, self.closing_ns.max(last_ns));
             }
         }
+        // After a last gap there may be no event at all.
+        let end_ns = gaps.next().map_or(self.thread.end_ns, |gap| gap.from_ns);
         if self.open.is_some() {
-            self.close(events.len(), self.thread.end_ns);
+            self.close(events.len(), end_ns);
         }
+    }
+
+    /// The event is the first one after a gap: nothing is known of the gap, except that work or a wait that ends later goes on.
+    fn gap_in_recording(&mut self, event: usize, gap: Gap) {
+        if self.in_work(event) || event < self.wait_until {
+            return;
+        }
+        if self.open.is_some() {
+            self.close(event, gap.from_ns);
+        }
+        self.reached_ns = None;
     }
 
     /// Whether the last event of the outermost work, or of a wait outside any work, is the one before this.

@@ -2,7 +2,7 @@
 //! Which events begin and end spans.
 
 use super::*;
-use hindsight_decoder::Trace;
+use hindsight_decoder::{RingMode, Thread, Trace};
 use hindsight_testkit::{Recorder, Script, EPOCH};
 
 /// Kind, times since the beginning, and whether the end is recorded, of the spans of a thread.
@@ -12,7 +12,11 @@ fn of(record: impl FnOnce(&mut Recorder<'_>)) -> Vec<(SpanKind, u64, u64, bool)>
     record(&mut s.at(t, 0));
     s.stop_at(1_000);
     let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
-    let found = spans(&trace.threads[0]);
+    of_thread(&trace.threads[0])
+}
+
+fn of_thread(thread: &Thread) -> Vec<(SpanKind, u64, u64, bool)> {
+    let found = spans(thread);
     let span = |s: &Span| {
         (
             s.kind,
@@ -212,4 +216,98 @@ fn many_running_spans_end_as_few_do() {
     for around in 1..=2 * FEW as u64 {
         assert_eq!(nested(around), few, "{around} around it");
     }
+}
+
+/// A thread whose second ring is not in the file: these events before and after it. The gap is from 100 to 600 ns.
+fn over_a_gap(
+    before: impl FnOnce(&mut Recorder<'_>),
+    after: impl FnOnce(&mut Recorder<'_>),
+) -> Vec<(SpanKind, u64, u64, bool)> {
+    let mut s = Script::new("p");
+    let first = s.events_thread(1, "t", 1);
+    before(&mut s.at(first, 0));
+    let third = s.next_part(first, RingMode::Events, 100);
+    let header = s.header(third);
+    header.part += 1;
+    header.started_counter = EPOCH + 600;
+    after(&mut s.at(third, 600));
+    s.stop_at(1_000);
+    let trace = Trace::decode("t".as_ref(), &s.encode()).unwrap();
+    assert_eq!(trace.threads.len(), 1);
+    of_thread(&trace.threads[0])
+}
+
+#[test]
+fn what_runs_when_a_gap_begins_ends_there_unless_its_end_follows() {
+    let found = over_a_gap(
+        |r| {
+            r.after(10)
+                .event(Extension::MessageDispatched, &[("message", 2)])
+                .after(10)
+                .event(Extension::WaitBegin, &[("number", 2)]);
+        },
+        |r| {
+            r.event(Extension::WaitEnd, &[("number", 5)])
+                .after(10)
+                .event(Extension::MessageDispatched, &[("message", 5)])
+                .after(10)
+                .event(Extension::MessageDone, &[("message", 5)]);
+        },
+    );
+    assert_eq!(
+        found,
+        [
+            (SpanKind::Message, 10, 100, false),
+            (SpanKind::Wait, 20, 100, false),
+            (SpanKind::Message, 610, 620, true),
+        ]
+    );
+    let found = over_a_gap(
+        |r| {
+            r.after(10)
+                .event(Extension::MessageDispatched, &[("message", 2)])
+                .after(10)
+                .event(Extension::TraversalBegin, &[("window", 9)]);
+        },
+        |r| {
+            r.event(Extension::TraversalEnd, &[("window", 9)])
+                .after(10)
+                .event(Extension::MessageDone, &[("message", 2)]);
+        },
+    );
+    // A window is drawn many times: the end may be that of another traversal.
+    assert_eq!(
+        found,
+        [
+            (SpanKind::Message, 10, 610, true),
+            (SpanKind::Traversal, 20, 100, false),
+        ]
+    );
+}
+
+#[test]
+fn many_spans_that_run_when_a_gap_begins_end_there() {
+    let found = over_a_gap(
+        |r| {
+            for step in 0..12 {
+                r.after(1).event(
+                    Extension::LifecycleBegin,
+                    &[("activity", 7), ("step", step)],
+                );
+            }
+        },
+        |r| {
+            for step in 0..12 {
+                r.after(1)
+                    .event(Extension::LifecycleEnd, &[("activity", 7), ("step", step)]);
+            }
+        },
+    );
+    assert_eq!(found.len(), 12);
+    assert!(
+        found
+            .iter()
+            .all(|(.., end, ended)| (*end, *ended) == (100, false)),
+        "{found:?}"
+    );
 }
