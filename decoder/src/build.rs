@@ -63,6 +63,8 @@ pub(crate) struct Builder<'a, 'b> {
     /// The methods of the calls that are open at the oldest slot, outermost first; 0 where that is not known.
     outermost: Vec<u64>,
     latest_ns: u64,
+    /// See [`Builder::build`].
+    start: Option<(u64, u64)>,
 }
 
 /// The result of [`Builder::build`].
@@ -104,11 +106,15 @@ impl<'a, 'b> Builder<'a, 'b> {
             oldest: None,
             outermost,
             latest_ns: 0,
+            start: None,
         }
     }
 
-    /// Builds all calls. A call without an exit ends at `end_ns` at the latest.
-    pub(crate) fn build(mut self, end_ns: u64) -> Built {
+    /// Builds all calls. A call without an exit ends at `end_ns` at the latest. One without an entry began at `start` at the
+    /// latest, if that is given, else at the oldest event: it is when recording into the ring began, in ticks and as
+    /// CLOCK_BOOTTIME in ns, if all that was recorded since is in the ring.
+    pub(crate) fn build(mut self, start: Option<(u64, u64)>, end_ns: u64) -> Built {
+        self.start = start;
         let mut scratch = Scratch {
             events: Vec::with_capacity(BLOCK_EVENTS),
             ticks: Vec::with_capacity(BLOCK_EVENTS),
@@ -122,6 +128,11 @@ impl<'a, 'b> Builder<'a, 'b> {
         };
         while let Some(block) = self.scan.blocks.pop() {
             self.block(block, &mut scratch);
+        }
+        if self.oldest_ns.is_none() {
+            // Without any event, the calls that were noted ran all the time.
+            self.oldest = start.map(|(counter, _)| counter);
+            self.begin_stretch(start.map_or(end_ns, |(_, ns)| ns));
         }
         self.end_stretch(end_ns);
         Built {
@@ -145,7 +156,7 @@ impl<'a, 'b> Builder<'a, 'b> {
         if self.oldest_ns.is_none() {
             self.oldest_ns = Some(first);
             self.oldest = scratch.ticks.first().copied();
-            self.begin_stretch(first);
+            self.begin_stretch(self.start.map_or(first, |(_, ns)| ns.min(first)));
         }
         if block.starts_stretch {
             self.end_stretch(self.latest_ns);

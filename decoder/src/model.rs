@@ -116,7 +116,8 @@ pub struct Thread {
     pub calls: Calls,
     /// Its other events, oldest first.
     pub events: Vec<ThreadEvent>,
-    /// CLOCK_BOOTTIME of the oldest event in the ring, ns; `end_ns` if there is none.
+    /// CLOCK_BOOTTIME of the oldest event in the ring, ns; `end_ns` if there is none. If the ring follows an earlier one, and
+    /// nothing in it is overwritten: when recording into it began.
     pub start_ns: u64,
     /// CLOCK_BOOTTIME when the ring was taken, ns. No event is newer.
     pub end_ns: u64,
@@ -182,7 +183,7 @@ pub struct ThreadPart {
     pub number: u32,
     /// What the thread recorded.
     pub mode: RingMode,
-    /// CLOCK_BOOTTIME of its oldest event, ns.
+    /// CLOCK_BOOTTIME of its oldest event, ns; or when recording into it began, as [`Thread::start_ns`].
     pub start_ns: u64,
     /// CLOCK_BOOTTIME when it was taken, ns.
     pub end_ns: u64,

@@ -14,6 +14,8 @@ pub(crate) struct Part {
     pub(crate) number: u64,
     /// CLOCK_BOOTTIME of the newest event, ns; 0 if there is none.
     pub(crate) newest_ns: u64,
+    /// CLOCK_BOOTTIME of the oldest event, ns; the end of the recording if there is none.
+    pub(crate) oldest_ns: u64,
 }
 
 /// Joins the rings of each thread. Rings that claim to be of one thread but overlap in time stay apart.
@@ -39,13 +41,14 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
         };
         let mut chain = vec![first.thread];
         let mut newest = first.newest_ns;
-        for (its_place, part) in rest {
+        for (its_place, mut part) in rest {
             let calls: usize = chain.iter().map(|t| t.calls.len()).sum();
-            let follows = part.thread.start_ns >= newest;
+            let follows = part.oldest_ns >= newest;
             if !follows || calls + part.thread.calls.len() >= NO_PARENT as usize {
                 threads.push((its_place, part.thread));
                 continue;
             }
+            start_at(&mut part.thread, newest);
             if let Some(before) = chain.last_mut() {
                 end_at(before, part.thread.start_ns);
             }
@@ -57,6 +60,21 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
     }
     threads.sort_by_key(|(place, _)| *place);
     threads.into_iter().map(|(_, thread)| thread).collect()
+}
+
+/// Lets a recording start no earlier than `from_ns`, which is not after its oldest event.
+fn start_at(thread: &mut Thread, from_ns: u64) {
+    if thread.start_ns >= from_ns {
+        return;
+    }
+    let starts = thread.calls.start_ns.iter_mut();
+    starts
+        .take_while(|s| **s < from_ns)
+        .for_each(|s| *s = from_ns);
+    thread.start_ns = from_ns;
+    if let Some(part) = thread.parts.first_mut() {
+        part.start_ns = from_ns;
+    }
 }
 
 /// Lets a recording end no later than `until_ns`: calls that were still running are known to run until then.

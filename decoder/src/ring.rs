@@ -22,6 +22,7 @@ pub(crate) struct Decoded {
     /// Number of the thread in its process; 0: not known.
     number: u64,
     newest_ns: u64,
+    oldest_ns: u64,
     /// The whole counter at the oldest event, ticks.
     pub(crate) oldest: Option<u64>,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
@@ -51,6 +52,7 @@ impl Decoded {
             thread: self.thread,
             number: self.number,
             newest_ns: self.newest_ns,
+            oldest_ns: self.oldest_ns,
         }
     }
 }
@@ -65,6 +67,14 @@ fn rewind_below_ns(header: &RingHeader, clock: &Clock) -> u64 {
             clock.to_ns(end).saturating_sub(clock.to_ns(start))
         }
     }
+}
+
+/// The counter when recording into this ring began, ticks, if it goes on from an earlier ring of the thread, and nothing since
+/// has been overwritten or is missing: `first` is the number of the oldest slot. The ring covers that time even if its thread
+/// stood still, and recorded nothing. A thread's first ring begins with the event that says so.
+fn covered_from(header: &RingHeader, first: u64) -> Option<u64> {
+    let follows = header.part > 0 && first == 0;
+    (follows && header.started_counter <= header.stopped_counter).then_some(header.started_counter)
 }
 
 /// What was noted about a ring, besides its slots.
@@ -107,11 +117,13 @@ pub(crate) fn decode(
         ..Stats::default()
     };
     let end_ns = clock.to_ns(header.stopped_counter);
+    let start = covered_from(header, first).map(|counter| (counter, clock.to_ns(counter)));
     let resolver = Resolver::new(symbols);
     let numbers = first..=written;
     let outermost = open_calls::outermost(numbers, notes.open_calls, &scan, unseen_frames_shown);
     let time = clock.converter();
-    let built = Builder::new(slots, scan, resolver, time, stats, outermost).build(end_ns);
+    let built = Builder::new(slots, scan, resolver, time, stats, outermost).build(start, end_ns);
+    let start_ns = start.map_or(built.oldest_ns, |(_, ns)| ns.min(built.oldest_ns));
     Decoded {
         thread: Thread {
             key,
@@ -119,7 +131,7 @@ pub(crate) fn decode(
             name: header.name.clone(),
             calls: built.calls,
             events: built.events,
-            start_ns: built.oldest_ns,
+            start_ns,
             end_ns,
             end_is_missing: false,
             ring_bytes: header.geometry.bytes() as u64,
@@ -131,7 +143,7 @@ pub(crate) fn decode(
                 ring: key.ring,
                 number: header.part,
                 mode: header.mode,
-                start_ns: built.oldest_ns,
+                start_ns,
                 end_ns,
                 follows_gap: false,
             }],
@@ -139,6 +151,7 @@ pub(crate) fn decode(
         },
         number: header.thread,
         newest_ns: built.newest_ns,
+        oldest_ns: built.oldest_ns,
         oldest: built.oldest,
         methods: built.methods,
     }

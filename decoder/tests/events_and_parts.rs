@@ -2,7 +2,7 @@
 //! Threads that record events only: their times, their rings, their strings.
 
 use hindsight_decoder::catalogue::CATALOGUE;
-use hindsight_decoder::{Extension, Mode, RingMode, Trace};
+use hindsight_decoder::{Extension, Flags, Mode, RingMode, Trace};
 use hindsight_testkit::{Script, EPOCH};
 
 const SECOND: u64 = 1_000_000_000;
@@ -276,4 +276,108 @@ fn any_events_in_any_parts_are_read_in_the_order_of_time() {
             }
         }
     }
+}
+
+/// Depth, method, start, end, and whether both ends are open, of the calls of the trace's first thread.
+fn calls(trace: &Trace) -> Vec<(u32, String, u64, u64, (bool, bool))> {
+    let calls = trace.threads[0].calls.iter();
+    let call = |c: hindsight_decoder::Call| {
+        let is = |flag| c.flags.contains(flag);
+        (
+            c.depth,
+            trace.methods.name(c.method).into_owned(),
+            c.start_ns - EPOCH,
+            c.end_ns - EPOCH,
+            (is(Flags::OPEN_START), is(Flags::OPEN_END)),
+        )
+    };
+    calls.map(call).collect()
+}
+
+#[test]
+fn a_ring_that_follows_another_one_covers_the_time_in_which_its_thread_stood_still() {
+    let script = |part: u32, mode: RingMode| {
+        let mut s = Script::new("p");
+        let f = s.method("a.C.f", "()V");
+        let t = s.events_thread(7, "stuck", 1);
+        let header = s.header(t);
+        (header.part, header.started_counter, header.mode) = (part, EPOCH + 50, mode);
+        s.stop_at(900);
+        (s, t, f)
+    };
+    let covers = |s: &Script| {
+        let trace = decode(s);
+        let thread = &trace.threads[0];
+        assert_eq!(thread.parts[0].start_ns, thread.start_ns);
+        (thread.start_ns - EPOCH, thread.end_ns - EPOCH)
+    };
+    for mode in [RingMode::Calls, RingMode::Events] {
+        assert_eq!(covers(&script(3, mode).0), (50, 900));
+        let (mut s, t, _) = script(3, mode);
+        s.at(t, 700).extension(Extension::UserMark, &[0]);
+        assert_eq!(covers(&s), (50, 900));
+        // A first ring begins with an event.
+        let (mut s, t, _) = script(0, mode);
+        s.at(t, 700).extension(Extension::UserMark, &[0]);
+        assert_eq!(covers(&s), (700, 900));
+    }
+    // A call that was under way is known to run since then.
+    let (mut s, t, f) = script(3, RingMode::Calls);
+    s.at(t, 700).exit().after(10).call(f, 5);
+    let found = calls(&decode(&s));
+    let times: Vec<_> = found.iter().map(|c| (c.2, c.3, c.4)).collect();
+    assert_eq!(
+        times,
+        [(50, 700, (true, false)), (710, 715, (false, false))]
+    );
+}
+
+#[test]
+fn calls_that_were_open_before_a_ring_s_first_slot_run_from_its_beginning() {
+    let mut s = Script::new("p");
+    let [f, g, h] = ["a.C.f", "a.C.g", "a.C.h"].map(|name| s.method(name, "()V"));
+    let t = s.events_thread(7, "stuck", 1);
+    let header = s.header(t);
+    (header.part, header.started_counter) = (3, EPOCH + 50);
+    header.mode = RingMode::Calls;
+    s.open_calls(t, 2, &[f, g]).stop_at(900);
+    let call = |depth, name: &str, start, end, open| (depth, name.to_owned(), start, end, open);
+    // It recorded nothing since.
+    assert_eq!(
+        calls(&decode(&s)),
+        [
+            call(0, "a.C.f", 50, 900, (true, true)),
+            call(1, "a.C.g", 50, 900, (true, true)),
+        ]
+    );
+    // It returned from one, and called another one.
+    s.at(t, 700).exit().after(10).call(h, 5);
+    assert_eq!(
+        calls(&decode(&s)),
+        [
+            call(0, "a.C.f", 50, 900, (true, true)),
+            call(1, "a.C.g", 50, 700, (true, false)),
+            call(1, "a.C.h", 710, 715, (false, false)),
+        ]
+    );
+}
+
+#[test]
+fn an_empty_ring_belongs_to_its_thread_s_recording_whatever_its_beginning() {
+    let mut s = Script::new("p");
+    let first = s.events_thread(7, "t", 1);
+    s.at(first, 10)
+        .extension(Extension::UserMark, &[0])
+        .after(200)
+        .extension(Extension::UserMark, &[0]);
+    let second = s.next_part(first, RingMode::Events, 300);
+    s.header(second).started_counter = EPOCH + 100;
+    s.stop_at(900);
+    let trace = decode(&s);
+    assert_eq!(trace.threads.len(), 1);
+    let parts = trace.threads[0].parts.iter();
+    let times: Vec<_> = parts
+        .map(|p| (p.start_ns - EPOCH, p.end_ns - EPOCH))
+        .collect();
+    assert_eq!(times, [(10, 210), (210, 900)]);
 }

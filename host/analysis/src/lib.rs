@@ -51,9 +51,9 @@ pub use signatures::{
     parse_signatures, Checked, Example, Finding, Measure, Signature, SignatureError, Unknown,
 };
 pub use stalls::{
-    place_at_event, place_in_wait, place_longest, stalls, Activity, Chain, EventStall, EventWait,
-    GcPauses, HeldBy, Holder, LastCall, LongWait, Party, Place, Question, Reason, Stalls,
-    WaitTotal, MOST_FOLLOWED, STALL_NS,
+    is_silent, place_at_event, place_in_wait, place_longest, stalls, Activity, Chain, EventStall,
+    EventWait, GcPauses, HeldBy, Holder, LastCall, LongWait, Party, Place, Question, Reason,
+    Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
 pub use statistics::{corrected, f_test};
 pub use summary::{Histogram, MethodSummary, Part, Stall, Summary, Unlisted, SUMMARY_SCHEMA};

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
-use hindsight_analysis::{spans, Spans};
+use hindsight_analysis::{is_silent, spans, Spans};
 use hindsight_decoder::{Mode, Stats, Thread, ThreadKey, Trace};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -19,6 +19,7 @@ use crate::output::write_json;
 use crate::page::{column, Cell, Kind, Look, Page};
 use crate::rewinding::{self, Rewinding};
 use crate::select::Select;
+use crate::silent;
 use crate::taken_back::{self, TakenBack};
 use crate::words::{self, duration};
 
@@ -104,6 +105,9 @@ struct ThreadReport {
     /// Of a thread that takes short calls back.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_back: Option<TakenBack>,
+    /// It recorded nothing since its ring was exchanged, as for an earlier report.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    silent: bool,
 }
 
 /// Why a full ring covers so little time.
@@ -175,6 +179,7 @@ struct Whole {
     span_ns: u64,
     event_rate: Option<Rate>,
     short: Option<Short>,
+    silent: bool,
     /// Number of events of the selected time, as `hindsight events` lists them.
     selected_events: usize,
 }
@@ -254,6 +259,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
             span_ns: t.end_ns - t.start_ns,
             event_rate: Rate::of(t),
             short: Short::of(&trace, t),
+            silent: is_silent(t),
             selected_events: (0..t.events.len()).filter(|&i| has(&spans, i)).count(),
         };
         (t.key, whole)
@@ -287,6 +293,7 @@ fn report(trace: Trace, arguments: &Arguments) -> Result<Report> {
             overwritten_slots: t.stats.overwritten_slots,
             event_rate: whole.event_rate,
             short: whole.short,
+            silent: whole.silent,
             taken_back: TakenBack::of(t),
         })
         .collect();
@@ -466,8 +473,11 @@ fn write(page: &mut Page, r: &Report) -> io::Result<()> {
         write_short(page, thread)?;
     }
     taken_back::write(page, r.taken_back.as_ref())?;
+    let silent = r.threads.iter().filter(|t| t.silent);
+    let silent: Vec<_> = silent.map(|t| (&*t.name, t.tid)).collect();
+    silent::write(page, &silent)?;
     if r.losses.is_empty() {
-        if r.damaged.is_empty() {
+        if r.damaged.is_empty() && silent.is_empty() {
             writeln!(page)?;
             page.plain("Nothing was lost.")?;
         }

@@ -27,6 +27,7 @@ mod record;
 mod rewinding;
 mod select;
 mod session;
+mod silent;
 mod summary;
 mod system;
 mod taken_back;

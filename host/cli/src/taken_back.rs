@@ -63,12 +63,12 @@ pub(crate) fn add(sum: &mut Option<TakenBack>, of_trace: Option<TakenBack>) {
     };
 }
 
-/// Says how many calls are not in the trace because they were short.
+/// Says how many calls are not in the trace because they were short, if any.
 pub(crate) fn write(page: &mut Page, sum: Option<&TakenBack>) -> io::Result<()> {
     let Some(TakenBack {
         calls,
         shorter_than_ns,
-    }) = sum
+    }) = sum.filter(|sum| sum.calls > 0)
     else {
         return Ok(());
     };

@@ -102,3 +102,15 @@ fn diff_warns_if_the_limits_of_the_sides_differ() {
     assert!(diff("plain.hindsight", "short.hindsight").contains(warning));
     assert!(!diff("short.hindsight", "short.hindsight").contains("different lengths"));
 }
+
+#[test]
+fn nothing_is_said_if_no_call_was_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut script = stall();
+    script.taken_back(ThreadIndex::FIRST, 50_000, 0);
+    script.write(&folder.path().join("none.hindsight")).unwrap();
+    for command in ["info", "top", "why", "summary"] {
+        let said = hindsight(folder.path(), &[command, "none.hindsight"]);
+        assert!(!said.contains("left out since"), "{command}: {said}");
+    }
+}

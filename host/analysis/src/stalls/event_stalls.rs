@@ -9,6 +9,7 @@ use super::facts::Facts;
 use super::model::{EventStall, Question, Stalls, RECENT_NS};
 use super::spent::is_most;
 use super::timeline::{is_life, is_work, outermost, total};
+use super::unrecorded::Unrecorded;
 use crate::events::{spans, waiting, Resources, Span, SpanKind, Spans, Waiting};
 use crate::evidence::ring_is_damaged;
 
@@ -49,6 +50,8 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
         .take(question.limit);
     let event_stalls: Vec<EventStall> = stalls.map(|head| facts.stall(&head)).collect();
     let damaged = ring_is_damaged(trace, thread);
+    let unrecorded = Unrecorded::of(thread);
+    let hides = unrecorded.hides(question.stall_ns);
     let found = !event_stalls.is_empty();
     let recorded = own.spans.iter().any(|span| !is_life(thread, span));
     let waited_for_work = longest_ns.is_none() && is_idle(thread, &own, &used);
@@ -57,7 +60,7 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
         tid: thread.tid,
         ring: thread.key.ring,
         thread: thread.name.clone(),
-        stall: (found || !damaged && !nothing_recorded).then_some(found),
+        stall: (found || !damaged && !nothing_recorded && !hides).then_some(found),
         named: true,
         damaged,
         span_ns: thread.end_ns - thread.start_ns,
@@ -68,6 +71,8 @@ pub(super) fn event_stalls(trace: &Trace, thread: &Thread, question: &Question) 
         longest_is_cut,
         waited_for_work,
         nothing_recorded,
+        unrecorded_ns: unrecorded.ns,
+        silent: unrecorded.is_silent,
         outside,
         chains: Vec::new(),
         event_stalls,

@@ -9,6 +9,7 @@ use super::culprit::chain;
 use super::event_stalls::event_stalls;
 use super::model::{Activity, Question, Stalls, RECENT_NS};
 use super::spent::Spent;
+use super::unrecorded::Unrecorded;
 use crate::events::Own;
 use crate::evidence::ring_is_damaged;
 use crate::known;
@@ -73,6 +74,8 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         chains.push(chain(trace, thread, &own, head, spent));
     }
     let damaged = ring_is_damaged(trace, thread);
+    let unrecorded = Unrecorded::of(thread);
+    let hides = unrecorded.hides(question.stall_ns);
     // Whether the longest call waited is not known.
     let unclear = other.is_some_and(|(_, spent)| spent.activity == Activity::Unknown);
     const CUT: u8 = Flags::OPEN_START.0 | Flags::OPEN_END.0;
@@ -80,7 +83,7 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         tid: thread.tid,
         ring: thread.key.ring,
         thread: thread.name.clone(),
-        stall: (found || named && !damaged && !unclear).then_some(found),
+        stall: (found || named && !damaged && !unclear && !hides).then_some(found),
         named,
         damaged,
         span_ns: thread.end_ns - thread.start_ns,
@@ -91,6 +94,8 @@ pub fn stalls(trace: &Trace, thread: &Thread, question: &Question) -> Stalls {
         longest_is_cut: longest.is_some_and(|l| calls.flags[l].0 & CUT != 0),
         waited_for_work: longest.is_none() && !calls.is_empty(),
         nothing_recorded: calls.is_empty(),
+        unrecorded_ns: unrecorded.ns,
+        silent: unrecorded.is_silent,
         outside: None,
         chains,
         event_stalls: Vec::new(),

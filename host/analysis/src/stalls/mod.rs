@@ -15,6 +15,7 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod unrecorded;
 
 pub use find::stalls;
 pub use model::{
@@ -22,3 +23,4 @@ pub use model::{
     Question, Reason, Stalls, WaitTotal, MOST_FOLLOWED, STALL_NS,
 };
 pub use stacks::{place_at_event, place_in_wait, place_longest, Place};
+pub use unrecorded::is_silent;

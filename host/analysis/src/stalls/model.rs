@@ -49,7 +49,7 @@ pub struct Stalls {
     /// Thread name.
     pub thread: String,
     /// Whether there is a stall. `None` if that cannot be told: none was found, and the thread's ring is damaged, no
-    /// method has a name, a thread in mode events recorded nothing, or the longest call may have waited or made short calls
+    /// method has a name, a thread in mode events recorded nothing, nothing is known of it for as long as a stall, or the longest call may have waited or made short calls
     /// that are not in the trace.
     pub stall: Option<bool>,
     /// Whether any method that the thread called has a name. Without names, neither messages nor waiting for work is
@@ -75,6 +75,14 @@ pub struct Stalls {
     pub waited_for_work: bool,
     /// Whether neither a call nor a message, task or wait of the thread is recorded, other than that it lives.
     pub nothing_recorded: bool,
+    /// Of that time, for how long nothing is known of the thread, ns: gaps between its rings, and a ring in which it recorded
+    /// nothing, if what came before is not in the trace.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unrecorded_ns: u64,
+    /// Whether the thread recorded nothing at all since its ring was exchanged for the one in the trace, as for an earlier
+    /// report: it stood still, and in what is not known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
     /// Of a thread that records events only: its longest wait for a lock outside of its messages or tasks, if it is as long
     /// as a stall.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +93,12 @@ pub struct Stalls {
     /// The stalls of a thread that records events only, the most telling one first; then there are no chains.
     #[serde(rename = "told", skip_serializing_if = "Vec::is_empty")]
     pub event_stalls: Vec<EventStall>,
+}
+
+/// Whether a number is 0, and so left out.
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde has it.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A stall of a thread that records events only: all of it is recorded, nothing is concluded from times.

@@ -190,6 +190,10 @@ fn missing(trace: &Trace, thread: &Thread, at_ns: u64) -> Option<Missing> {
     if ring_is_damaged(trace, thread) {
         return Some(Missing::RingDamaged);
     }
-    let is_overwritten = is_overwritten(thread) && at_ns < thread.start_ns;
+    // What it was in before its oldest event, an earlier one began.
+    let event = thread.events.first().map(|e| e.at_ns);
+    let call = thread.calls.start_ns.first().copied();
+    let oldest_ns = event.into_iter().chain(call).min().unwrap_or(thread.end_ns);
+    let is_overwritten = is_overwritten(thread) && at_ns < oldest_ns;
     is_overwritten.then_some(Missing::Overwritten)
 }

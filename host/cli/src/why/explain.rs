@@ -111,10 +111,18 @@ impl Text<'_> {
             self.say("", &what)?;
             return self.chain(longest, None);
         }
+        if stalls.silent {
+            return self.silent(stalls);
+        }
+        let missing = stalls.unrecorded_ns >= stalls.stall_ns;
         let no_stall = match (stalls.damaged, self.layout.window) {
             (true, _) => format!(
                 "No stall in the part that could be read ({})",
                 duration(stalls.span_ns)
+            ),
+            (false, _) if missing => format!(
+                "No stall in the part that is recorded ({})",
+                duration(stalls.span_ns.saturating_sub(stalls.unrecorded_ns))
             ),
             (false, true) => "No stall in the selected time".to_owned(),
             (false, false) => "No stall".to_owned(),
@@ -136,7 +144,7 @@ impl Text<'_> {
             };
             self.say(strong, &what)?;
             self.chain(busy, None)?;
-            return self.damaged(stalls);
+            return self.rest(stalls);
         }
         let Some(longest) = stalls.longest_ns.map(duration) else {
             let what = match (stalls.waited_for_work, stalls.events_only) {
@@ -156,7 +164,7 @@ impl Text<'_> {
                 }
             };
             self.say(strong, &what)?;
-            return self.damaged(stalls);
+            return self.rest(stalls);
         };
         let at_least = match stalls.longest_is_cut {
             true => "at least ",
@@ -169,7 +177,7 @@ impl Text<'_> {
             let waited = waited.strip_prefix("It ").unwrap_or(&waited);
             self.say("", &format!("But outside of its {unit}s it {waited}"))?;
         }
-        self.damaged(stalls)?;
+        self.rest(stalls)?;
         let dim = self.page.palette.dim;
         self.say(
             dim,
@@ -177,14 +185,41 @@ impl Text<'_> {
         )
     }
 
-    /// Says that a stall may be in a part of the ring that could not be read.
-    fn damaged(&mut self, stalls: &Stalls) -> io::Result<()> {
+    /// Says that a stall may be in a part of the ring that could not be read, or in a time of which nothing is left.
+    fn rest(&mut self, stalls: &Stalls) -> io::Result<()> {
+        if stalls.unrecorded_ns >= stalls.stall_ns {
+            let missing = duration(stalls.unrecorded_ns);
+            self.say(
+                "",
+                &format!(
+                    "Nothing is left of another {missing} in which this thread recorded: its ring of that time was given to \
+                     another thread, was taken back, or was overwritten. Whether there was a stall then cannot be told."
+                ),
+            )?;
+        }
         if !stalls.damaged {
             return Ok(());
         }
         self.say(
             "",
             "The ring of this thread is damaged: whether there was a stall in the rest of it cannot be told.",
+        )
+    }
+
+    /// Says that a thread stood still all the time, and that it is not known in what.
+    fn silent(&mut self, stalls: &Stalls) -> io::Result<()> {
+        let thread = named(&stalls.thread, stalls.tid);
+        let lasted = duration(stalls.span_ns);
+        self.say(
+            self.page.palette.strong,
+            &format!(
+                "Whether there was a stall cannot be told: {thread} recorded nothing for {lasted}, since its ring was exchanged, as \
+                 for an earlier report. It may have waited for work, or been stuck."
+            ),
+        )?;
+        self.say(
+            "",
+            "What it had begun before is in the report for which its ring was taken then.",
         )
     }
 

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the commands say of threads whose earlier rings are not in the file.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use hindsight_decoder::{Extension, RingMode};
+use hindsight_testkit::{Script, ThreadIndex, EPOCH};
+
+const MS: u64 = 1_000_000;
+const POLL: u64 = 5;
+
+fn hindsight(script: &Script, folder: &Path, arguments: &[&str]) -> String {
+    script.write(&folder.join("t.hindsight")).unwrap();
+    let mut command = Command::cargo_bin("hindsight").unwrap();
+    let output = command
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A thread that records nothing into its fourth ring, the only one in the file.
+fn silent(mode: RingMode) -> Script {
+    let mut s = Script::new("p");
+    let t = s.events_thread(7, "main", 1);
+    let header = s.header(t);
+    (header.part, header.mode) = (3, mode);
+    s.stop_at(4_400 * MS);
+    s
+}
+
+#[test]
+fn a_thread_that_recorded_nothing_since_its_ring_was_exchanged_may_be_stuck() {
+    let folder = tempfile::tempdir().unwrap();
+    for mode in [RingMode::Calls, RingMode::Events] {
+        let s = silent(mode);
+        let of = |arguments: &[&str]| hindsight(&s, folder.path(), arguments);
+        let why = of(&["why", "t.hindsight"]);
+        let sentence = "Whether there was a stall cannot be told: thread \"main\" (tid 7) recorded nothing for 4.40 s, since its \
+                        ring was exchanged";
+        assert!(why.contains(sentence), "{why}");
+        assert!(!why.contains("No stall"), "{why}");
+        let json: serde_json::Value =
+            serde_json::from_str(&of(&["why", "t.hindsight", "--json"])).unwrap();
+        assert!(json["stall"].is_null() && json["silent"] == true, "{json}");
+        let info = of(&["info", "t.hindsight"]);
+        let sentence = "1 thread recorded nothing since its ring was exchanged, as for an earlier report: main (7).";
+        assert!(info.contains(sentence), "{info}");
+        assert!(!info.contains("Nothing was lost"), "{info}");
+        let row = info.lines().find(|line| line.trim_start().starts_with('7'));
+        assert!(row.unwrap().contains("4.40 s"), "{info}");
+    }
+    // A thread that has only just begun has no earlier ring.
+    let mut s = silent(RingMode::Calls);
+    s.header(ThreadIndex::FIRST).part = 0;
+    let info = hindsight(&s, folder.path(), &["info", "t.hindsight"]);
+    assert!(info.contains("Nothing was lost"), "{info}");
+}
+
+#[test]
+fn the_calls_that_were_noted_before_an_empty_ring_are_the_stall() {
+    let mut s = silent(RingMode::Calls);
+    let names = [
+        "android.os.Looper.loop",
+        "android.os.Handler.dispatchMessage",
+        "a.Store.read",
+    ];
+    let methods = names.map(|name| s.method(name, "()V"));
+    s.open_calls(ThreadIndex::FIRST, 3, &methods);
+    let folder = tempfile::tempdir().unwrap();
+    let why = hindsight(&s, folder.path(), &["why", "t.hindsight"]);
+    let sentence = "One message had run for at least 4.40 s on thread \"main\" (tid 7) when the trace was taken:";
+    assert!(
+        why.contains(sentence) && why.contains("a.Store.read"),
+        "{why}"
+    );
+    // It waits for messages.
+    let mut s = silent(RingMode::Calls);
+    let names = [
+        "android.os.Looper.loop",
+        "android.os.MessageQueue.nativePollOnce",
+    ];
+    let methods = names.map(|name| s.method(name, "()V"));
+    s.open_calls(ThreadIndex::FIRST, 2, &methods);
+    let why = hindsight(&s, folder.path(), &["why", "t.hindsight"]);
+    assert!(why.contains("No stall"), "{why}");
+}
+
+#[test]
+fn a_message_before_a_gap_is_no_stall_and_one_in_the_gap_is_not_ruled_out() {
+    let mut s = Script::new("p");
+    let first = s.events_thread(7, "main", 1);
+    s.at(first, 0)
+        .event(Extension::MessageDispatched, &[("message", 1)]);
+    let third = s.next_part(first, RingMode::Events, 12 * MS);
+    let header = s.header(third);
+    (header.part, header.started_counter) = (2, EPOCH + 7_000 * MS);
+    let poll = [("kind", POLL), ("number", 9)];
+    s.at(third, 7_800 * MS).event(Extension::WaitEnd, &poll);
+    s.stop_at(7_900 * MS);
+    let folder = tempfile::tempdir().unwrap();
+    let why = hindsight(&s, folder.path(), &["why", "t.hindsight"]);
+    let sentence = "No stall in the part that is recorded (912 ms): the longest message on thread \"main\" (tid 7) took at \
+                    least 12.0 ms.";
+    assert!(why.contains(sentence), "{why}");
+    let sentence = "Nothing is left of another 6.99 s in which this thread recorded";
+    assert!(why.contains(sentence), "{why}");
+    let json = hindsight(&s, folder.path(), &["why", "t.hindsight", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["stall"].is_null(), "{json}");
+    assert_eq!(json["unrecorded_ns"], 6_988 * MS);
+}
