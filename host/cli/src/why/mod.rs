@@ -3,6 +3,7 @@
 //! causes and effects.
 
 mod answer;
+mod asked;
 mod chain;
 mod conclude;
 mod conclusion;
@@ -25,13 +26,14 @@ use hindsight_decoder::{is_perfetto_file, ThreadKey, Trace};
 use serde::Serialize;
 
 use self::answer::Answers;
+use self::asked::asked;
 use self::explain::explain;
 use self::text::Layout;
 use crate::damage::{self, DamageReport};
 use crate::input::Input;
 use crate::output::write_json;
 use crate::page::{Look, Page};
-use crate::select::{thread_or_main, Time};
+use crate::select::Time;
 use crate::session::read_rules;
 use crate::system;
 use crate::taken_back::{self, TakenBack};
@@ -61,7 +63,7 @@ pub(crate) struct Arguments {
     rules: Option<PathBuf>,
     #[command(flatten)]
     time: Time,
-    /// The thread, by name or id, or ring:N for the thread of one ring; default: the main thread
+    /// The thread, by name or id, or ring:N for the thread of one ring; default: the one that the trace was saved for, else main
     #[arg(long, short, value_name = "NAME|TID", help_heading = "Selection")]
     thread: Option<String>,
     /// Show only this number of calls of a chain, the outermost first
@@ -138,7 +140,7 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
     let file = &arguments.input.file;
     let whole = arguments.input.read()?;
-    let key = thread_or_main(&whole, file, arguments.thread.as_deref())?.key;
+    let key = asked(&whole, file, arguments.thread.as_deref())?.key;
     let window = arguments.time.window(&whole, file)?;
     // The other threads stay: they may have been waited for.
     let selection = Selection {
