@@ -174,8 +174,80 @@ fn errors_of_adb_and_of_devices_without_the_service_are_told() {
     lab.run(&words)
         .failure()
         .stderr(has("no answer of hindsightd"));
-    let words = ["device", "--lab", "none", "status"];
-    lab.run(&words)
-        .failure()
-        .stderr(has("no answer of hindsightd"));
+    // Before the command or after it.
+    for words in [
+        ["device", "--lab", "none", "status"],
+        ["device", "status", "--lab", "none"],
+    ] {
+        let remedy = has("no answer of hindsightd").and(has("cargo xtask lab device --folder"));
+        lab.run(&words).failure().stderr(remedy);
+    }
+    let words = ["device", "policy", "show", "--lab", "none"];
+    lab.run(&words).failure().stderr(has("cargo xtask"));
+    let words = ["device", "consent", "show", "--lab", "none"];
+    lab.run(&words).failure().stderr(has("cargo xtask"));
+    assert!(!lab.log().contains("'consent'"), "{}", lab.log());
+}
+
+#[test]
+fn no_context_of_an_earlier_trace_stays() {
+    let lab = Lab::new();
+    let pull = || lab.run(&["device", "pull", "3", "-o", "mine.hindsight"]);
+    let context = lab.path().join("mine.context");
+    for why in ["no-context", "old"] {
+        pull().success();
+        assert!(context.exists());
+        fs::write(lab.path().join(why), "").unwrap();
+        pull().success();
+        assert!(!context.exists(), "{why}");
+        fs::remove_file(lab.path().join(why)).unwrap();
+    }
+    pull().success();
+    fs::write(lab.path().join("offline"), "").unwrap();
+    let failed = pull().failure();
+    failed.stderr(has("mine.hindsight is there, but not its context").and(has("device offline")));
+    assert!(!context.exists());
+}
+
+#[test]
+fn reports_of_another_device_with_the_same_numbers_are_not_replaced() {
+    let lab = Lab::new();
+    let device = |pid: u32| {
+        let mut script = hindsight_testkit::stall();
+        script.process.pid = pid;
+        script.process.name = "com.example.notes".into();
+        let bytes = script.encode();
+        let list = format!(
+            "{{\"report\":3,\"process\":\"com.example.notes\",\"pid\":{pid},\"bytes\":{}}}\n",
+            bytes.len()
+        );
+        fs::write(lab.path().join("list"), list).unwrap();
+        fs::write(lab.path().join("body"), bytes).unwrap();
+    };
+    let all = ["device", "pull", "--all", "-o", "all"];
+    let one = ["device", "pull", "3", "-o", "all"];
+    fs::create_dir(lab.path().join("all")).unwrap();
+    let file = lab.path().join("all/3-com.example.notes.hindsight");
+    device(70);
+    lab.run(&all).success();
+    let first = fs::read(&file).unwrap();
+    lab.run(&all).success().stdout(has("is there already"));
+    lab.run(&one).success();
+    device(71);
+    for words in [&all[..], &one] {
+        let refused = lab.run(words).failure();
+        refused
+            .stderr(has("is no copy of report 3 of this device").and(has("another folder by -o")));
+        assert_eq!(fs::read(&file).unwrap(), first);
+    }
+    // A file that is named is replaced.
+    let named = [
+        "device",
+        "pull",
+        "3",
+        "-o",
+        "all/3-com.example.notes.hindsight",
+    ];
+    lab.run(&named).success();
+    assert_ne!(fs::read(&file).unwrap(), first);
 }

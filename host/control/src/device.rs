@@ -2,7 +2,7 @@
 //! Commands to hindsightd, the system service: of a device over adb, or at a socket of this machine.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, IoSliceMut, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -162,8 +162,15 @@ impl Device {
         text: &str,
         seconds: u64,
     ) -> Result<UnixStream, DeviceError> {
+        let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => DeviceError::NoLab {
+                path: path.to_owned(),
+                error,
+            },
+            _ => self.no_answer(error),
+        })?;
         let connected = || -> io::Result<UnixStream> {
-            let mut stream = UnixStream::connect(path)?;
+            let mut stream = stream;
             let limit = Duration::from_secs(ANSWER_SECONDS + seconds);
             stream.set_read_timeout(Some(limit))?;
             stream.set_write_timeout(Some(limit))?;

@@ -118,6 +118,14 @@ pub enum DeviceError {
         /// Why.
         error: io::Error,
     },
+    /// There is no service at a socket of this machine.
+    #[error("{}: no answer of hindsightd: {error}; 'cargo xtask lab device --folder FOLDER' runs one, whose folder --lab names; without --lab, the device behind adb is asked", path.display())]
+    NoLab {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// Something else answers.
     #[error("{place} has no hindsightd: '{answer}'; is the ROM built with Hindsight, and persist.hindsight.service 1?")]
     NoService {

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `hindsight device`: commands to hindsightd, the system service of a device.
 
+mod pull;
 mod show;
 mod sign;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure, Context as _, Result};
+use anyhow::{ensure, Context as _, Result};
 use clap::{Args, Subcommand};
 use hindsight_control::Device;
 use serde_json::Value;
 
-use crate::output::write_file;
 use crate::page::{Look, Page};
+
+pub(crate) use self::pull::pull_one;
 
 /// Which device.
 #[derive(Args)]
@@ -25,12 +27,13 @@ pub(crate) struct Which {
         value_name = "SERIAL",
         env = "ANDROID_SERIAL",
         conflicts_with = "lab",
+        global = true,
         help_heading = "Device"
     )]
     serial: Option<String>,
     /// The lab's device whose files are in this folder, or the service whose socket for commands is at this path, instead of a device
     /// behind adb
-    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath, help_heading = "Device")]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath, global = true, help_heading = "Device")]
     lab: Option<PathBuf>,
 }
 
@@ -119,7 +122,7 @@ enum Command {
     /// What users agreed to: 'show', 'set LEVEL [user N]', 'withdraw [user N]', 'forget user N'
     Consent {
         /// The words for the service
-        #[arg(default_value = "show", trailing_var_arg = true)]
+        #[arg(default_value = "show")]
         words: Vec<String>,
     },
     /// Shows the service's state as lines for people, to be attached to a bug report by hand
@@ -184,7 +187,7 @@ pub(crate) fn run(arguments: &Arguments, look: &Look) -> Result<()> {
             all,
             group,
             output,
-        } => pull(&device, reports, (*all, *group), output.as_deref()),
+        } => pull::run(&device, reports, (*all, *group), output.as_deref()),
         Command::Remove { reports } => {
             for report in reports {
                 ask(&format!("remove {report}"))?;
@@ -241,128 +244,4 @@ pub(crate) fn reports(device: &Device) -> Result<Vec<Value>> {
     let parse = |line: &String| serde_json::from_str(line);
     let reports: Result<Vec<Value>, _> = lines.iter().map(parse).collect();
     reports.context("the service's list of reports is no JSON")
-}
-
-/// The name of a report's file: nothing in it comes from the process but letters, digits, dots, dashes and underscores.
-fn file_name(about: &Value) -> String {
-    let process = about["process"].as_str().unwrap_or_default();
-    let plain = |c: char| match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' | '_' => c,
-        _ => '_',
-    };
-    let process: String = process.chars().take(100).map(plain).collect();
-    let number = about["report"].as_u64().unwrap_or(0);
-    format!("{number}-{process}.hindsight")
-}
-
-fn pull(
-    device: &Device,
-    numbers: &[u64],
-    (all, group): (bool, bool),
-    output: Option<&Path>,
-) -> Result<()> {
-    let known = reports(device)?;
-    let wanted: Vec<&Value> = match all {
-        true => known.iter().collect(),
-        false => {
-            let find = |number: &u64| {
-                let mut all = known.iter();
-                let found = all.find(|about| about["report"].as_u64() == Some(*number));
-                found.with_context(|| {
-                    format!("there is no report {number}: 'hindsight device reports' lists them")
-                })
-            };
-            let found = numbers.iter().map(find).collect::<Result<Vec<_>>>()?;
-            match group {
-                true => with_groups(&known, &found),
-                false => found,
-            }
-        }
-    };
-    let folder = output.unwrap_or(Path::new("."));
-    let is_file = !all && !group && wanted.len() == 1 && output.is_some() && !folder.is_dir();
-    if !is_file {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    for about in wanted {
-        let Some(number) = about["report"].as_u64() else {
-            bail!("the service lists a report without a number");
-        };
-        let path = match is_file {
-            true => folder.to_owned(),
-            false => folder.join(file_name(about)),
-        };
-        let length = fs::metadata(&path).map(|file| file.len()).ok();
-        if all && length.is_some() && length == about["bytes"].as_u64() {
-            anstream::println!("{}: is there already", path.display());
-            continue;
-        }
-        pull_one(device, number, &path)?;
-        pull_context(device, number, &path)?;
-        anstream::println!("{}", path.display());
-    }
-    Ok(())
-}
-
-/// All reports of the groups of these, each once, oldest first.
-fn with_groups<'a>(known: &'a [Value], found: &[&'a Value]) -> Vec<&'a Value> {
-    let groups: Vec<&Value> = found
-        .iter()
-        .flat_map(|about| show::group_of(known, about))
-        .collect();
-    known
-        .iter()
-        .filter(|about| groups.contains(about))
-        .collect()
-}
-
-/// Copies a report to a file, which gets its name when all of it is there.
-pub(crate) fn pull_one(device: &Device, number: u64, path: &Path) -> Result<()> {
-    let mut problem = None;
-    let written = write_file(path, |out| {
-        device.pull(number, out).map(drop).map_err(|e| {
-            problem = Some(e);
-            std::io::Error::other("the report did not come")
-        })
-    });
-    match problem {
-        Some(problem) => Err(problem).with_context(|| format!("report {number}")),
-        None => written,
-    }
-}
-
-/// Copies the context of a report beside its trace. A service that has none, or is older than contexts, is no error.
-fn pull_context(device: &Device, number: u64, trace: &Path) -> Result<()> {
-    let path = crate::context::path_of(trace);
-    let lines = match device.ask(&format!("context {number}"), "", 0) {
-        Ok(lines) if !lines.is_empty() && path != trace => lines,
-        _ => return Ok(()),
-    };
-    let text = lines.join("\n") + "\n";
-    write_file(&path, |out| out.write_all(text.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_process_chooses_the_folder_of_its_report() {
-        let about = serde_json::json!({"report": 7, "process": "../a b/c"});
-        assert_eq!(file_name(&about), "7-.._a_b_c.hindsight");
-    }
-
-    #[test]
-    fn whole_groups_are_pulled_each_report_once_and_oldest_first() {
-        let known = [(1, 1), (2, 2), (3, 1), (4, 4), (5, 1), (6, 4)]
-            .map(|(report, group)| serde_json::json!({"report": report, "group": group}));
-        let groups_of = |found: &[usize]| -> Vec<u64> {
-            let found: Vec<&Value> = found.iter().map(|of| &known[*of - 1]).collect();
-            let all = with_groups(&known, &found).into_iter();
-            all.filter_map(|about| about["report"].as_u64()).collect()
-        };
-        assert_eq!(groups_of(&[3]), [1, 3, 5]);
-        assert_eq!(groups_of(&[2]), [2]);
-        assert_eq!(groups_of(&[6, 5, 1]), [1, 3, 4, 5, 6]);
-    }
 }

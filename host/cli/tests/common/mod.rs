@@ -47,10 +47,18 @@ case "$line" in
       printf 'ok\n{"engine":{"processes":[%s],"recordings":[%s]}}\n' "$process" "$recording"; touch "$folder/gone"; exit
     fi
     printf 'ok\n%s\n' '{"service":"0.1","up_s":9,"store":{"reports":2,"bytes":8},"engine":{"policy_revision":4,"enabled":true,"processes":[{"name":"com.example.notes","pid":7,"uid":10123,"connection":"connected","is_foreground":true,"rings_held":2,"ring_bytes":8388608,"other_bytes":2097152,"consent":"full","report":0}],"refused_processes":1,"refusals":["com.example.maps (pid 8): 128 processes are there already (processes in the policy)"],"recordings":[{"package":"com.example.notes","left_ns":4000000000}],"memory":{"budget_bytes":1048576,"demand_bytes":524288,"rings":2,"rings_held":2},"reports":{"kept":2},"limits":{"reports":2,"reports_limit":20,"uploads":0,"uploads_limit":3,"closed_for_ns":0}}}' ;;
-  *"'reports'"*) printf 'ok\n%s\n%s\n' '{"report":3,"process":"com.example.notes","pid":7,"bytes":4,"realtime_s":1795000000,"severity":"fatal","detector":"killed","reason":"the process was killed"}' '{"report":4,"process":"a/b","pid":9,"bytes":5,"realtime_s":1795000001,"severity":"slow","detector":"x","reason":"y"}' ;;
-  *"'get' '3'"*) printf 'ok\n%s\nbody' '{"report":3,"bytes":4}' ;;
+  *"'reports'"*)
+    if test -e "$folder/list"; then echo ok; cat "$folder/list"; exit; fi
+    printf 'ok\n%s\n%s\n' '{"report":3,"process":"com.example.notes","pid":7,"bytes":4,"realtime_s":1795000000,"severity":"fatal","detector":"killed","reason":"the process was killed"}' '{"report":4,"process":"a/b","pid":9,"bytes":5,"realtime_s":1795000001,"severity":"slow","detector":"x","reason":"y"}' ;;
+  *"'get' '3'"*)
+    if test -e "$folder/body"; then printf 'ok\n{"report":3,"bytes":%s}\n' "$(wc -c < "$folder/body")"; cat "$folder/body"; exit; fi
+    printf 'ok\n%s\nbody' '{"report":3,"bytes":4}' ;;
   *"'get' '4'"*) printf 'ok\n%s\nbod' '{"report":4,"bytes":5}' ;;
-  *"'context' '3'"*) printf 'ok\nversion = 1\n[device]\nmodel = "Phone 3"\n' ;;
+  *"'context' '3'"*)
+    if test -e "$folder/no-context"; then echo ok; exit; fi
+    if test -e "$folder/old"; then echo 'error there is no command context'; exit; fi
+    if test -e "$folder/offline"; then echo 'adb: device offline' >&2; exit 1; fi
+    printf 'ok\nversion = 1\n[device]\nmodel = "Phone 3"\n' ;;
   *"'policy' 'show'"*) printf 'ok\nversion = 1\n' ;;
   *"'policy' '-'"*|*"'policy' 'check' '-'"*) printf 'error the policy is refused: line 2, column 11, enabled: invalid type: string "its", expected a boolean\n' ;;
   *"'switch' 'off'"*) printf 'ok\n' ;;
