@@ -110,8 +110,8 @@ impl<'a, 'b> Builder<'a, 'b> {
         }
     }
 
-    /// Builds all calls. A call without an exit ends at `end_ns` at the latest. One without an entry began at `start` at the
-    /// latest, if that is given, else at the oldest event: it is when recording into the ring began, in ticks and as
+    /// Builds all calls. A call without an exit ends at `end_ns` at the latest. One without an entry that was noted began at
+    /// `start` at the latest, if that is given, the others at the oldest event: it is when recording into the ring began, in ticks and as
     /// CLOCK_BOOTTIME in ns, if all that was recorded since is in the ring.
     pub(crate) fn build(mut self, start: Option<(u64, u64)>, end_ns: u64) -> Built {
         self.start = start;
@@ -132,7 +132,8 @@ impl<'a, 'b> Builder<'a, 'b> {
         if self.oldest_ns.is_none() {
             // Without any event, the calls that were noted ran all the time.
             self.oldest = start.map(|(counter, _)| counter);
-            self.begin_stretch(start.map_or(end_ns, |(_, ns)| ns));
+            let start_ns = start.map_or(end_ns, |(_, ns)| ns);
+            self.begin_stretch(start_ns, start_ns);
         }
         self.end_stretch(end_ns);
         Built {
@@ -156,11 +157,12 @@ impl<'a, 'b> Builder<'a, 'b> {
         if self.oldest_ns.is_none() {
             self.oldest_ns = Some(first);
             self.oldest = scratch.ticks.first().copied();
-            self.begin_stretch(self.start.map_or(first, |(_, ns)| ns.min(first)));
+            let start_ns = self.start.map_or(first, |(_, ns)| ns.min(first));
+            self.begin_stretch(start_ns, first);
         }
         if block.starts_stretch {
             self.end_stretch(self.latest_ns);
-            self.begin_stretch(first);
+            self.begin_stretch(first, first);
         }
         self.latest_ns = last;
         self.calls(scratch);
@@ -225,19 +227,24 @@ impl<'a, 'b> Builder<'a, 'b> {
         (ns.first(), ns.last())
     }
 
-    /// Adds the calls whose exits follow but whose entries are missing: they began before `start_ns`. In the first stretch
-    /// also the outermost ones that do not end.
-    fn begin_stretch(&mut self, start_ns: u64) {
+    /// Adds the calls whose exits follow but whose entries are missing: they began before `oldest_ns`. In the first stretch
+    /// also the outermost ones that do not end. Those that were noted have run since `start_ns`; the others as well, but it is
+    /// not known in what, so that a wait for work would look like work.
+    fn begin_stretch(&mut self, start_ns: u64, oldest_ns: u64) {
         self.height = 0;
         let before = self.scan.open_starts.pop().unwrap_or(0);
         let outermost = std::mem::take(&mut self.outermost);
         let before = before.max(outermost.len() as u32);
         self.stats.open_starts += u64::from(before);
+        let mut start_ns = start_ns;
         for depth in 0..before {
             let index = self.calls.len() as u32;
             let method = outermost.get(depth as usize).copied().unwrap_or(0);
             let method = match method {
-                0 => MethodId::NOT_RECORDED,
+                0 => {
+                    start_ns = oldest_ns;
+                    MethodId::NOT_RECORDED
+                }
                 address => MethodId(self.resolver.resolve(address, self.oldest.unwrap_or(0)).0),
             };
             self.calls.push(Call {

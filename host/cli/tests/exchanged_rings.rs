@@ -106,10 +106,47 @@ fn a_message_before_a_gap_is_no_stall_and_one_in_the_gap_is_not_ruled_out() {
     let sentence = "No stall in the part that is recorded (912 ms): the longest message on thread \"main\" (tid 7) took at \
                     least 12.0 ms.";
     assert!(why.contains(sentence), "{why}");
-    let sentence = "Nothing is left of another 6.99 s in which this thread recorded";
+    let sentence = "What this thread did in another 6.99 s is not known";
     assert!(why.contains(sentence), "{why}");
     let json = hindsight(&s, folder.path(), &["why", "t.hindsight", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json["stall"].is_null(), "{json}");
     assert_eq!(json["unrecorded_ns"], 6_988 * MS);
+}
+
+/// A thread that stood still for 4 s after its ring was exchanged, in a wait of this kind or in an unknown one, and then ran two
+/// short messages.
+fn stood_still(kind: Option<u64>) -> Script {
+    let mut s = silent(RingMode::Calls);
+    let f = s.method("a.Store.read", "()V");
+    let mut r = s.at(ThreadIndex::FIRST, 4_000 * MS);
+    r.event(Extension::CheckpointBegin, &[])
+        .event(Extension::CheckpointEnd, &[]);
+    if let Some(kind) = kind {
+        r.event(Extension::WaitEnd, &[("kind", kind), ("number", 9)]);
+    }
+    r.exit()
+        .exit()
+        .after(MS)
+        .call(f, MS)
+        .after(MS)
+        .call(f, 2 * MS);
+    s
+}
+
+#[test]
+fn a_call_from_before_the_ring_is_no_stall_and_none_is_ruled_out_unless_it_waited_for_work() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in [Some(0), None] {
+        let why = hindsight(&stood_still(kind), folder.path(), &["why", "t.hindsight"]);
+        let sentence = "What this thread did in another 4.00 s is not known";
+        assert!(
+            why.contains("No stall in the part that is recorded (400 ms)"),
+            "{why}"
+        );
+        assert!(why.contains(sentence), "{why}");
+    }
+    let idle = stood_still(Some(POLL));
+    let why = hindsight(&idle, folder.path(), &["why", "t.hindsight"]);
+    assert!(why.starts_with("No stall: "), "{why}");
 }

@@ -75,8 +75,8 @@ pub struct Stalls {
     pub waited_for_work: bool,
     /// Whether neither a call nor a message, task or wait of the thread is recorded, other than that it lives.
     pub nothing_recorded: bool,
-    /// Of that time, for how long nothing is known of the thread, ns: gaps between its rings, and a ring in which it recorded
-    /// nothing, if what came before is not in the trace.
+    /// Of that time, for how long nothing is known of the thread, ns: gaps between its rings, and the time before the
+    /// first event of a ring, if what came before the ring is not in the trace.
     #[serde(skip_serializing_if = "is_zero")]
     pub unrecorded_ns: u64,
     /// Whether the thread recorded nothing at all since its ring was exchanged for the one in the trace, as for an earlier

@@ -192,8 +192,9 @@ impl Text<'_> {
             self.say(
                 "",
                 &format!(
-                    "Nothing is left of another {missing} in which this thread recorded: its ring of that time was given to \
-                     another thread, was taken back, or was overwritten. Whether there was a stall then cannot be told."
+                    "What this thread did in another {missing} is not known: its ring of that time was given to another thread, \
+                     taken back or overwritten, or it stood still after its ring was exchanged. Whether there was a stall then \
+                     cannot be told."
                 ),
             )?;
         }
@@ -209,11 +210,15 @@ impl Text<'_> {
     /// Says that a thread stood still all the time, and that it is not known in what.
     fn silent(&mut self, stalls: &Stalls) -> io::Result<()> {
         let thread = named(&stalls.thread, stalls.tid);
-        let lasted = duration(stalls.span_ns);
+        // Of a process that has ended, its end may not be known.
+        let lasted = match stalls.span_ns {
+            0 => String::new(),
+            ns => format!(" for {},", duration(ns)),
+        };
         self.say(
             self.page.palette.strong,
             &format!(
-                "Whether there was a stall cannot be told: {thread} recorded nothing for {lasted}, since its ring was exchanged, as \
+                "Whether there was a stall cannot be told: {thread} recorded nothing{lasted} since its ring was exchanged, as \
                  for an earlier report. It may have waited for work, or been stuck."
             ),
         )?;
