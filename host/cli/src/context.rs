@@ -14,7 +14,7 @@ use crate::page::{column, Cell, Kind, Page};
 
 /// Longest file, bytes; the service's are shorter.
 const MAX_BYTES: u64 = 4 << 20;
-/// Values before those of metrics in a sample: its begin and end.
+/// Values before those of metrics in a sample: its begin and end, ms from the report on.
 const TIMES: usize = 2;
 
 /// What is known around a report.
@@ -85,11 +85,17 @@ impl Context {
         (!facts.is_empty()).then(|| plain(&facts.join(", ")))
     }
 
+    /// The samples that begin before the report: a service may have added later ones, too.
+    fn before(&self) -> impl Iterator<Item = &Vec<f64>> {
+        let samples = self.metrics.samples.iter();
+        samples.filter(|row| row.first().is_some_and(|begin| *begin < 0.0))
+    }
+
     /// Least, highest and last value of each metric, by name.
     fn ranges(&self) -> Vec<(&str, f64, f64, f64)> {
         let mut ranges = Vec::new();
         for (at, name) in self.metrics.names.iter().enumerate() {
-            let rows = self.metrics.samples.iter();
+            let rows = self.before();
             let values = rows.filter_map(|row| row.get(TIMES + at).copied());
             let values: Vec<f64> = values.filter(|value: &f64| value.is_finite()).collect();
             let least = values.iter().copied().reduce(f64::min);
@@ -105,7 +111,7 @@ impl Context {
     pub(crate) fn write(&self, page: &mut Page) -> io::Result<()> {
         let ranges = self.ranges();
         if !ranges.is_empty() {
-            let first = self.metrics.samples.iter().filter_map(|row| row.first());
+            let first = self.before().filter_map(|row| row.first());
             let since = first.copied().fold(0.0, f64::min) / -1000.0;
             page.plain("")?;
             page.strong(&format!("Metrics of the {since:.0} s before it:"))?;
@@ -151,9 +157,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn metrics_from_after_the_report_are_not_shown_as_before_it() {
+        let text = "version = 1\n[metrics]\nnames = [\"a\"]\nsamples = [[-900.0, 100.0, 3.0], [8247.0, 9247.0, 7.0]]\n";
+        assert_eq!(
+            Context::parse(text).unwrap().ranges(),
+            [("a", 3.0, 3.0, 3.0)]
+        );
+        let late = text.replace("[-900.0, 100.0, 3.0], ", "");
+        assert_eq!(Context::parse(&late).unwrap().ranges(), []);
+    }
+
+    #[test]
     fn ranges_leave_out_what_is_not_known() {
         let text = "version = 1\n[device]\nmodel = \"Phone\\u001b 3\"\n[metrics]\nnames = [\"a\", \"b\"]\n\
-                    samples = [[-10.0, -5.0, 3.0, nan], [-5.0, 0, 1, nan], [1]]\n";
+                    samples = [[-10.0, -5.0, 3.0, nan], [-5.0, 0, 1, nan], [-1]]\n";
         let context = Context::parse(text).unwrap();
         assert_eq!(context.ranges(), [("a", 1.0, 3.0, 1.0)]);
         assert_eq!(context.device().as_deref(), Some("model Phone? 3"));

@@ -24,14 +24,39 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// Whether anything is recorded, and if not, what changes that. An older service does not tell of the switch.
+fn recording(status: &Value) -> &'static str {
+    let is = |value: &Value, wanted: bool| value.as_bool() == Some(wanted);
+    if is(&status["is_switched_on"], false) {
+        "off by the switch: 'hindsight device switch on' ends that"
+    } else if !is(&status["engine"]["enabled"], true) {
+        "off: the policy says enabled = false"
+    } else if is(&status["is_consent_lost"], true) {
+        "nothing: what users agreed to is lost; 'hindsight device consent set LEVEL' sets it anew"
+    } else {
+        "on"
+    }
+}
+
+/// How a process is, in words. An older service does not tell all.
+fn state(process: &Value) -> String {
+    let mut state = vec![text(&process["connection"])];
+    if number(&process["report"]) != 0 {
+        state.push(format!("report {}", number(&process["report"])));
+    }
+    if process["is_named"].as_bool() == Some(false) {
+        state.push("has no name yet".to_owned());
+    }
+    if process["ring_fits"].as_bool() == Some(false) {
+        state.push("no ring of its size fits the budget".to_owned());
+    }
+    state.join(", ")
+}
+
 /// The answer to `status`.
 pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
     let engine = &status["engine"];
     let (memory, limits, store) = (&engine["memory"], &engine["limits"], &status["store"]);
-    let recording = match engine["enabled"].as_bool() {
-        Some(true) => "on",
-        _ => "off: the policy says enabled = false, or recording is switched off: 'switch on' ends that",
-    };
     let of = |a: &Value, b: &Value| format!("{} of {}", bytes(number(a)), bytes(number(b)));
     let count = |a: &Value, b: &Value| format!("{} of {}", number(a), number(b));
     let mut facts = vec![
@@ -43,7 +68,7 @@ pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
                 number(&status["up_s"])
             ),
         ),
-        ("recording", recording.to_owned()),
+        ("recording", recording(status).to_owned()),
         (
             "policy",
             format!("revision {}", number(&engine["policy_revision"])),
@@ -73,6 +98,12 @@ pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
             ),
         ),
     ];
+    let closed_ns = number(&limits["closed_for_ns"]);
+    if closed_ns != 0 {
+        let seconds = closed_ns.div_ceil(1_000_000_000);
+        let what = format!("closed for {seconds} s: the list of reports was lost");
+        facts.push(("no reports", what));
+    }
     for recording in list(&engine["recordings"]) {
         let left = number(&recording["left_ns"]).div_ceil(1_000_000_000);
         facts.push((
@@ -87,17 +118,13 @@ pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
         column("uid", Kind::Number),
         column("seen", Kind::Text),
         column("rings", Kind::Number),
-        column("of", Kind::Text),
-        column("other", Kind::Text),
+        column("ring size", Kind::Text),
+        column("other memory", Kind::Text),
         column("consent", Kind::Text),
         column("state", Kind::Text),
     ];
     let row = |process: &Value| -> Vec<Cell> {
         let seen = process["is_foreground"].as_bool() == Some(true);
-        let state = match number(&process["report"]) {
-            0 => text(&process["connection"]),
-            report => format!("{}, report {report}", text(&process["connection"])),
-        };
         vec![
             number(&process["pid"]).to_string().into(),
             text(&process["name"]).into(),
@@ -107,7 +134,7 @@ pub(super) fn status(page: &mut Page, status: &Value) -> io::Result<()> {
             bytes(number(&process["ring_bytes"])).into(),
             bytes(number(&process["other_bytes"])).into(),
             text(&process["consent"]).into(),
-            state.into(),
+            state(process).into(),
         ]
     };
     let rows: Vec<Vec<Cell>> = list(&engine["processes"]).iter().map(row).collect();
@@ -213,6 +240,44 @@ pub(super) fn reports(page: &mut Page, reports: &[Value]) -> io::Result<()> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_keeps_the_service_from_recording_is_told() {
+        let of = |switch: bool, policy: bool, lost: bool| {
+            recording(&json!({
+                "is_switched_on": switch, "is_consent_lost": lost, "engine": {"enabled": policy},
+            }))
+        };
+        assert_eq!(of(true, true, false), "on");
+        for (told, remedy) in [
+            (of(false, true, false), "hindsight device switch on"),
+            (of(false, false, true), "hindsight device switch on"),
+            (of(true, false, true), "enabled = false"),
+            (of(true, true, true), "hindsight device consent set LEVEL"),
+        ] {
+            assert!(told.contains(remedy), "{told}");
+        }
+        // An older service.
+        assert_eq!(recording(&json!({"engine": {"enabled": true}})), "on");
+    }
+
+    #[test]
+    fn what_keeps_a_process_from_its_ring_is_told() {
+        let of = |process: Value| state(&process);
+        assert_eq!(
+            of(json!({"connection": "lost", "report": 3})),
+            "lost, report 3"
+        );
+        let odd = json!({"connection": "connected", "is_named": false, "ring_fits": false});
+        let told = of(odd);
+        assert_eq!(
+            told,
+            "connected, has no name yet, no ring of its size fits the budget"
+        );
+        let usual =
+            json!({"connection": "connected", "report": 0, "is_named": true, "ring_fits": true});
+        assert_eq!(of(usual), "connected");
+    }
 
     #[test]
     fn reports_of_a_group_are_found() {
