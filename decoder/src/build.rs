@@ -63,8 +63,7 @@ pub(crate) struct Builder<'a, 'b> {
     /// The methods of the calls that are open at the oldest slot, outermost first; 0 where that is not known.
     outermost: Vec<u64>,
     latest_ns: u64,
-    /// See [`Builder::build`].
-    start: Option<(u64, u64)>,
+    part_begins_ns: Option<u64>,
 }
 
 /// The result of [`Builder::build`].
@@ -77,6 +76,8 @@ pub(crate) struct Built {
     pub(crate) oldest: Option<u64>,
     /// Time of the newest event, ns; 0 if there is none.
     pub(crate) newest_ns: u64,
+    /// From then on the ring has all that the thread recorded; older events say what was still under way, ns.
+    pub(crate) part_begins_ns: Option<u64>,
     pub(crate) stats: Stats,
 }
 
@@ -106,15 +107,12 @@ impl<'a, 'b> Builder<'a, 'b> {
             oldest: None,
             outermost,
             latest_ns: 0,
-            start: None,
+            part_begins_ns: None,
         }
     }
 
-    /// Builds all calls. A call without an exit ends at `end_ns` at the latest. One without an entry that was noted began at
-    /// `start` at the latest, if that is given, the others at the oldest event: it is when recording into the ring began, in ticks and as
-    /// CLOCK_BOOTTIME in ns, if all that was recorded since is in the ring.
-    pub(crate) fn build(mut self, start: Option<(u64, u64)>, end_ns: u64) -> Built {
-        self.start = start;
+    /// Builds all calls. A call without an exit ends at `end_ns` at the latest.
+    pub(crate) fn build(mut self, end_ns: u64) -> Built {
         let mut scratch = Scratch {
             events: Vec::with_capacity(BLOCK_EVENTS),
             ticks: Vec::with_capacity(BLOCK_EVENTS),
@@ -129,12 +127,6 @@ impl<'a, 'b> Builder<'a, 'b> {
         while let Some(block) = self.scan.blocks.pop() {
             self.block(block, &mut scratch);
         }
-        if self.oldest_ns.is_none() {
-            // Without any event, the calls that were noted ran all the time.
-            self.oldest = start.map(|(counter, _)| counter);
-            let start_ns = start.map_or(end_ns, |(_, ns)| ns);
-            self.begin_stretch(start_ns, start_ns);
-        }
         self.end_stretch(end_ns);
         Built {
             calls: self.calls,
@@ -143,6 +135,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             oldest_ns: self.oldest_ns.unwrap_or(end_ns),
             oldest: self.oldest,
             newest_ns: self.latest_ns,
+            part_begins_ns: self.part_begins_ns,
             stats: self.stats,
         }
     }
@@ -157,12 +150,11 @@ impl<'a, 'b> Builder<'a, 'b> {
         if self.oldest_ns.is_none() {
             self.oldest_ns = Some(first);
             self.oldest = scratch.ticks.first().copied();
-            let start_ns = self.start.map_or(first, |(_, ns)| ns.min(first));
-            self.begin_stretch(start_ns, first);
+            self.begin_stretch(first);
         }
         if block.starts_stretch {
             self.end_stretch(self.latest_ns);
-            self.begin_stretch(first, first);
+            self.begin_stretch(first);
         }
         self.latest_ns = last;
         self.calls(scratch);
@@ -227,24 +219,19 @@ impl<'a, 'b> Builder<'a, 'b> {
         (ns.first(), ns.last())
     }
 
-    /// Adds the calls whose exits follow but whose entries are missing: they began before `oldest_ns`. In the first stretch
-    /// also the outermost ones that do not end. Those that were noted have run since `start_ns`; the others as well, but it is
-    /// not known in what, so that a wait for work would look like work.
-    fn begin_stretch(&mut self, start_ns: u64, oldest_ns: u64) {
+    /// Adds the calls whose exits follow but whose entries are missing: they began before `start_ns`. In the first stretch
+    /// also the outermost ones that do not end.
+    fn begin_stretch(&mut self, start_ns: u64) {
         self.height = 0;
         let before = self.scan.open_starts.pop().unwrap_or(0);
         let outermost = std::mem::take(&mut self.outermost);
         let before = before.max(outermost.len() as u32);
         self.stats.open_starts += u64::from(before);
-        let mut start_ns = start_ns;
         for depth in 0..before {
             let index = self.calls.len() as u32;
             let method = outermost.get(depth as usize).copied().unwrap_or(0);
             let method = match method {
-                0 => {
-                    start_ns = oldest_ns;
-                    MethodId::NOT_RECORDED
-                }
+                0 => MethodId::NOT_RECORDED,
                 address => MethodId(self.resolver.resolve(address, self.oldest.unwrap_or(0)).0),
             };
             self.calls.push(Call {
@@ -385,8 +372,11 @@ impl<'a, 'b> Builder<'a, 'b> {
                     entry = self.one(place, TAG_EXIT, entry, scratch);
                     self.stats.open_ends += 1;
                 }
-                // Only their times matter.
-                PART_BEGINS | FULL_TIME => {}
+                // Only the times of these two matter.
+                // Behind calls it says nothing: they are of the part.
+                PART_BEGINS if first + entry == 0 => self.part_begins_ns = Some(at_ns),
+                PART_BEGINS => {}
+                FULL_TIME => {}
                 UNWOUND => {
                     let frames = self.scan.unwound.pop().unwrap_or(0) as usize;
                     for _ in 0..frames.min(self.height) {

@@ -136,12 +136,13 @@ pub struct Thread {
 
 impl Thread {
     /// The gaps between its parts, oldest first.
-    pub fn gaps(&self) -> impl Iterator<Item = Gap> + '_ {
+    pub fn gaps(&self) -> impl Iterator<Item = Gap<'_>> {
         let pairs = self.parts.windows(2).filter(|pair| pair[1].follows_gap);
         pairs.map(|pair| Gap {
             from_ns: pair[0].end_ns,
             to_ns: pair[1].start_ns,
             next_event: self.events.partition_point(|e| e.at_ns < pair[1].start_ns),
+            carried: &pair[1].carried,
         })
     }
 
@@ -190,17 +191,28 @@ pub struct ThreadPart {
     /// Events between the part before and this one are missing: a ring in between is not in the file, or this one's oldest
     /// events were overwritten. False for the first part.
     pub follows_gap: bool,
+    /// The events before the gap whose ends are not before this part either: what they began still went on. Kinds and payloads.
+    pub carried: Vec<(Extension, [u64; 4])>,
 }
 
 /// A time in which a thread recorded, and of which nothing is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct Gap<'a> {
     /// CLOCK_BOOTTIME, ns: the end of the part before.
     pub from_ns: u64,
     /// CLOCK_BOOTTIME, ns: the start of the part after it.
     pub to_ns: u64,
     /// Index, among the thread's events, of the first one after it.
     pub next_event: usize,
+    /// What went on over it, as [`ThreadPart::carried`].
+    pub carried: &'a [(Extension, [u64; 4])],
+}
+
+impl Gap<'_> {
+    /// Whether what this event from before the gap began still went on after it.
+    pub fn is_carried(&self, begin: &ThreadEvent) -> bool {
+        self.carried.contains(&(begin.kind, begin.payload))
+    }
 }
 
 /// An event that is neither entry nor exit.

@@ -4,8 +4,6 @@
 //! The thread noted the calls that were open when the ring wrapped last, or when it entered the ring's newest segment. Those that
 //! did not begin in the slots before that are older than the ring's oldest slot. Of the calls that were open at the oldest slot,
 //! they are the outermost ones; the others ended before the place of the note, and their methods are not known.
-//!
-//! In the same way a thread that goes on with a new ring may note the calls that were open before that ring's first slot.
 
 use std::ops::RangeInclusive;
 
@@ -22,11 +20,9 @@ pub(crate) fn outermost(
     unnamed_shown: u64,
 ) -> Vec<u64> {
     let older = scan.older;
-    // A ring that nothing was overwritten in has the entries, except of the calls that were open before its first slot.
-    let is_cut = |noted: &OpenCalls| *numbers.start() != 0 || noted.slots_written == 0;
-    let fits = |noted: &&OpenCalls| {
-        is_cut(noted) && numbers.contains(&noted.slots_written) && !older.begins
-    };
+    let is_cut = *numbers.start() != 0;
+    let fits =
+        |noted: &&OpenCalls| is_cut && numbers.contains(&noted.slots_written) && !older.begins;
     if scan.is_noted_in_cut() || scan.starts_with_recording {
         return Vec::new();
     }

@@ -3,6 +3,7 @@
 
 use hashbrown::HashMap;
 use hindsight_trace_format::container::RingMode;
+use hindsight_trace_format::slot::Extension;
 
 use crate::calls::{Calls, Flags, NO_PARENT};
 use crate::model::{Mode, Stats, Thread};
@@ -14,7 +15,8 @@ pub(crate) struct Part {
     pub(crate) number: u64,
     /// CLOCK_BOOTTIME of the newest event, ns; 0 if there is none.
     pub(crate) newest_ns: u64,
-    /// CLOCK_BOOTTIME of the oldest event, ns; the end of the recording if there is none.
+    /// CLOCK_BOOTTIME of the oldest event, ns; the end of the recording if there is none. Events that only say what was under way
+    /// when recording into the ring began may be older.
     pub(crate) oldest_ns: u64,
 }
 
@@ -48,6 +50,7 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
                 threads.push((its_place, part.thread));
                 continue;
             }
+            carry_over(&mut part.thread, newest);
             start_at(&mut part.thread, newest);
             if let Some(before) = chain.last_mut() {
                 end_at(before, part.thread.start_ns);
@@ -60,6 +63,32 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
     }
     threads.sort_by_key(|(place, _)| *place);
     threads.into_iter().map(|(_, thread)| thread).collect()
+}
+
+/// So much may be under way at a ring's beginning: a damaged file may claim any number.
+const MOST_CARRIED: usize = 64;
+
+/// Takes out of a part what it says of the time before `newest_ns`, when the parts before had their newest event: what was still
+/// under way. It began in the parts before, and went on over the gap between.
+fn carry_over(thread: &mut Thread, newest_ns: u64) {
+    let old = thread.events.partition_point(|e| e.at_ns < newest_ns);
+    if old == 0 {
+        return;
+    }
+    let carried: Vec<_> = thread
+        .events
+        .drain(..old)
+        .take(MOST_CARRIED)
+        .map(|e| (e.kind, e.payload))
+        .collect();
+    let oldest = thread.events.first().map(|e| e.at_ns);
+    let call = thread.calls.start_ns.first().copied();
+    let oldest_ns = oldest.into_iter().chain(call).min();
+    thread.start_ns = oldest_ns.unwrap_or(thread.end_ns);
+    if let Some(part) = thread.parts.first_mut() {
+        part.start_ns = thread.start_ns;
+        part.carried = carried;
+    }
 }
 
 /// Lets a recording start no earlier than `from_ns`, which is not after its oldest event.

@@ -117,13 +117,13 @@ pub(crate) fn decode(
         ..Stats::default()
     };
     let end_ns = clock.to_ns(header.stopped_counter);
-    let start = covered_from(header, first).map(|counter| (counter, clock.to_ns(counter)));
+    let start_ns = covered_from(header, first).map(|counter| clock.to_ns(counter));
     let resolver = Resolver::new(symbols);
     let numbers = first..=written;
     let outermost = open_calls::outermost(numbers, notes.open_calls, &scan, unseen_frames_shown);
     let time = clock.converter();
-    let built = Builder::new(slots, scan, resolver, time, stats, outermost).build(start, end_ns);
-    let start_ns = start.map_or(built.oldest_ns, |(_, ns)| ns.min(built.oldest_ns));
+    let built = Builder::new(slots, scan, resolver, time, stats, outermost).build(end_ns);
+    let start_ns = start_ns.map_or(built.oldest_ns, |ns| ns.min(built.oldest_ns));
     Decoded {
         thread: Thread {
             key,
@@ -146,12 +146,13 @@ pub(crate) fn decode(
                 start_ns,
                 end_ns,
                 follows_gap: false,
+                carried: Vec::new(),
             }],
             stats: built.stats,
         },
         number: header.thread,
         newest_ns: built.newest_ns,
-        oldest_ns: built.oldest_ns,
+        oldest_ns: built.part_begins_ns.unwrap_or(built.oldest_ns),
         oldest: built.oldest,
         methods: built.methods,
     }

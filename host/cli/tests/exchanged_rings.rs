@@ -60,32 +60,33 @@ fn a_thread_that_recorded_nothing_since_its_ring_was_exchanged_may_be_stuck() {
     assert!(info.contains("Nothing was lost"), "{info}");
 }
 
-#[test]
-fn the_calls_that_were_noted_before_an_empty_ring_are_the_stall() {
+/// A thread that has recorded nothing since its ring began with these open calls, outermost first.
+fn in_calls(names: &[&str]) -> Script {
     let mut s = silent(RingMode::Calls);
-    let names = [
-        "android.os.Looper.loop",
-        "android.os.Handler.dispatchMessage",
-        "a.Store.read",
-    ];
-    let methods = names.map(|name| s.method(name, "()V"));
-    s.open_calls(ThreadIndex::FIRST, 3, &methods);
+    let methods: Vec<u64> = names.iter().map(|name| s.method(name, "()V")).collect();
+    let mut r = s.at(ThreadIndex::FIRST, 0);
+    r.extension(Extension::PartBegins, &[]);
+    for method in methods {
+        r.extension(Extension::EnteredBefore, &[method, 0]);
+    }
+    r.anchor();
+    s
+}
+
+#[test]
+fn the_calls_that_a_ring_begins_with_are_the_stall() {
     let folder = tempfile::tempdir().unwrap();
-    let why = hindsight(&s, folder.path(), &["why", "t.hindsight"]);
+    let of = |names: &[&str]| hindsight(&in_calls(names), folder.path(), &["why", "t.hindsight"]);
+    let message = "android.os.Handler.dispatchMessage";
+    let why = of(&["android.os.Looper.loop", message, "a.Store.read"]);
     let sentence = "One message had run for at least 4.40 s on thread \"main\" (tid 7) when the trace was taken:";
     assert!(
         why.contains(sentence) && why.contains("a.Store.read"),
         "{why}"
     );
     // It waits for messages.
-    let mut s = silent(RingMode::Calls);
-    let names = [
-        "android.os.Looper.loop",
-        "android.os.MessageQueue.nativePollOnce",
-    ];
-    let methods = names.map(|name| s.method(name, "()V"));
-    s.open_calls(ThreadIndex::FIRST, 2, &methods);
-    let why = hindsight(&s, folder.path(), &["why", "t.hindsight"]);
+    let poll = "android.os.MessageQueue.nativePollOnce";
+    let why = of(&["android.os.Looper.loop", poll]);
     assert!(why.contains("No stall"), "{why}");
 }
 

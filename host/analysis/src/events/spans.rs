@@ -175,6 +175,9 @@ fn bound(event: &ThreadEvent) -> Option<(bool, SpanKind, u64)> {
     })
 }
 
+/// A span without an end goes on over so many gaps at most: a damaged file may claim any number.
+const MOST_CARRIED: usize = 64;
+
 /// Whether no two spans of this kind on a thread have the same number, unless it is 0.
 fn has_own_number(kind: SpanKind) -> bool {
     matches!(
@@ -363,7 +366,7 @@ impl SpanFinder {
         self.notes.clear();
         self.open = 0;
         self.after_gap = 0;
-        let gaps: Vec<Gap> = thread.gaps().collect();
+        let gaps: Vec<Gap<'_>> = thread.gaps().collect();
         let mut next_gap = gaps.iter().peekable();
         for (i, event) in thread.events.iter().enumerate() {
             let at_ns = event.at_ns;
@@ -391,9 +394,12 @@ impl SpanFinder {
             if let Some(limits) = limits.as_ref().filter(|_| span.end.is_none()) {
                 span.end_ns = span.end_ns.min(limits.of_span(thread, span));
                 // What the thread did after the gap, it may have begun in the gap.
+                let begin = &thread.events[span.begin];
                 let gap = gaps.partition_point(|gap| gap.next_event <= span.begin);
-                let gap = gaps.get(gap).map_or(u64::MAX, |gap| gap.from_ns);
-                span.end_ns = span.end_ns.min(gap);
+                let later = gaps[gap..].iter().take(MOST_CARRIED);
+                let carried = later.take_while(|gap| gap.is_carried(begin)).count();
+                let gap = gaps.get(gap + carried);
+                span.end_ns = span.end_ns.min(gap.map_or(u64::MAX, |gap| gap.from_ns));
             }
             span.end_ns = span.end_ns.max(span.start_ns);
         }

@@ -155,7 +155,7 @@ impl Sweep<'_> {
     }
 
     /// The event is the first one after a gap: nothing is known of the gap, except that work or a wait that ends later goes on.
-    fn gap_in_recording(&mut self, event: usize, gap: Gap) {
+    fn gap_in_recording(&mut self, event: usize, gap: Gap<'_>) {
         if self.in_work(event) || event < self.wait_until {
             return;
         }

@@ -311,3 +311,35 @@ fn many_spans_that_run_when_a_gap_begins_end_there() {
         "{found:?}"
     );
 }
+
+#[test]
+fn what_still_went_on_after_a_gap_goes_on_over_it() {
+    let message = |id: u64| [("message", id)];
+    let found = over_a_gap(
+        |r| {
+            r.after(10)
+                .event(Extension::MessageDispatched, &message(2))
+                .after(10)
+                .event(Extension::WaitBegin, &[("number", 2)])
+                .after(10)
+                .event(Extension::UserMark, &[("name", 0)]);
+        },
+        |r| {
+            // The third ring begins with what was under way.
+            r.at(10)
+                .event(Extension::MessageDispatched, &message(2))
+                .at(600)
+                .extension(Extension::PartBegins, &[])
+                .after(10)
+                .event(Extension::WaitBegin, &[("number", 9)]);
+        },
+    );
+    assert_eq!(
+        found,
+        [
+            (SpanKind::Message, 10, 1_000, false),
+            (SpanKind::Wait, 20, 100, false),
+            (SpanKind::Wait, 610, 1_000, false),
+        ]
+    );
+}
