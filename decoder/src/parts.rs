@@ -3,7 +3,6 @@
 
 use hashbrown::HashMap;
 use hindsight_trace_format::container::RingMode;
-use hindsight_trace_format::slot::Extension;
 
 use crate::calls::{Calls, Flags, NO_PARENT};
 use crate::model::{Mode, Stats, Thread};

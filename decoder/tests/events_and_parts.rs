@@ -278,8 +278,11 @@ fn any_events_in_any_parts_are_read_in_the_order_of_time() {
     }
 }
 
-/// Depth, method, start, end, and whether both ends are open, of the calls of the trace's first thread.
-fn calls(trace: &Trace) -> Vec<(u32, String, u64, u64, (bool, bool))> {
+/// Depth, method, start, end, and whether the ends are open.
+type Told = (u32, String, u64, u64, (bool, bool));
+
+/// The calls of the trace's first thread.
+fn calls(trace: &Trace) -> Vec<Told> {
     let calls = trace.threads[0].calls.iter();
     let call = |c: hindsight_decoder::Call| {
         let is = |flag| c.flags.contains(flag);

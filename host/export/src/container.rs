@@ -19,6 +19,7 @@ use hindsight_trace_format::container::{
 use hindsight_trace_format::ring::{Geometry, Position};
 use hindsight_trace_format::slot::{payload_slots, Slot, FIRST_METHOD, TAG_EXIT, TAG_WIDE_ENTRY};
 
+use crate::pieces::pieces;
 use crate::walk::{walk_closed, CallEvent};
 use crate::written::Written;
 
@@ -65,7 +66,13 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
         }],
     };
     writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
-    for (i, thread) in trace.threads.iter().enumerate() {
+    let threads = (1..).zip(&trace.threads);
+    let rings = threads.flat_map(|(number, thread)| {
+        let pieces = pieces(thread).into_iter();
+        pieces.map(move |piece| (number, piece))
+    });
+    for (i, (number, piece)) in rings.enumerate() {
+        let thread = &*piece.thread;
         let (slots, anchors, newest_ns) = slots(thread, &addresses);
         let geometry = geometry(slots.len(), thread)?;
         let header = RingHeader {
@@ -83,7 +90,8 @@ fn sections<W: Write + Seek>(trace: &Trace, writer: &mut Writer<W>) -> io::Resul
                 Mode::Calls | Mode::Both => RingMode::Calls,
             },
             epochs: epochs(thread, newest_ns),
-            ..RingHeader::default()
+            thread: number,
+            part: piece.number,
         };
         let raw: Vec<u8> = slots.iter().flat_map(|slot| slot.0.to_le_bytes()).collect();
         writer.ring(i as u32, &header, &raw)?;
@@ -372,7 +380,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use crate::{write_file, Format};
-    use hindsight_decoder::{Extension, Trace};
+    use hindsight_decoder::{Extension, RingMode, Thread, Trace};
     use hindsight_testkit::{busy, stall, Script};
 
     #[test]
@@ -410,6 +418,53 @@ mod tests {
         let depth = (hindsight_decoder::DEPTH_FACT.to_owned(), "1".to_owned());
         trace.process.extra.push(depth);
         assert_eq!(again(&trace).threads[0].calls.depth, [0]);
+    }
+
+    #[test]
+    fn gaps_between_rings_stay_gaps() {
+        for mode in [RingMode::Events, RingMode::Calls] {
+            let mut script = Script::new("test");
+            let f = script.method("A.a", "()V");
+            let first = script.events_thread(100, "main", 7);
+            script.header(first).mode = mode;
+            script
+                .at(first, 10)
+                .event(Extension::MessageDispatched, &[("message", 1)]);
+            let third = script.next_part(first, mode, 500);
+            let header = script.header(third);
+            (header.part, header.started_counter) = (2, header.started_counter + 5_000);
+            let mut r = script.at(third, 6_000);
+            if mode == RingMode::Calls {
+                r.enter(f).after(5).call(f, 20).exit();
+            }
+            r.event(Extension::MessageDispatched, &[("message", 2)]);
+            let other = script.thread(101, "other");
+            script.at(other, 7_000).call(f, 10);
+            script.stop_at(9_000);
+            let trace = Trace::decode("script".as_ref(), &script.encode()).unwrap();
+            let again_of = again;
+            let again = again(&trace);
+            assert_eq!(again.threads.len(), 2);
+            let (old, new) = (&trace.threads[0], &again.threads[0]);
+            let gaps = |thread: &Thread| -> Vec<_> {
+                let gaps = thread.gaps();
+                gaps.map(|gap| (gap.from_ns, gap.to_ns, gap.next_event))
+                    .collect()
+            };
+            assert_eq!(gaps(new), gaps(old));
+            assert_eq!(gaps(new).len(), 1);
+            assert_eq!((new.start_ns, new.end_ns), (old.start_ns, old.end_ns));
+            assert_eq!((&new.events, new.mode), (&old.events, old.mode));
+            assert_eq!(new.calls.start_ns, old.calls.start_ns);
+            assert_eq!(new.calls.end_ns, old.calls.end_ns);
+            assert_eq!(new.calls.parent, old.calls.parent);
+            // Only what is behind the gap is selected.
+            let mut part = trace.clone();
+            let thread = &mut part.threads[0];
+            thread.start_ns = thread.parts[1].start_ns;
+            thread.events.remove(0);
+            assert_eq!(again_of(&part).threads[0].parts.len(), 1);
+        }
     }
 
     #[test]

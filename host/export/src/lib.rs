@@ -23,6 +23,7 @@ mod nanoscope;
 mod output;
 mod parquet;
 mod perfetto;
+mod pieces;
 mod pprof;
 mod speedscope;
 mod tables;

@@ -96,7 +96,7 @@ pub struct Stalls {
 }
 
 /// Whether a number is 0, and so left out.
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde has it.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

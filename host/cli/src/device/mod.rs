@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `hindsight device`: commands to hindsightd, the system service of a device.
 
+mod answers;
 mod pull;
 mod show;
 mod sign;
@@ -8,13 +9,13 @@ mod sign;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{ensure, Context as _, Result};
+use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use hindsight_control::Device;
-use serde_json::Value;
 
 use crate::page::{Look, Page};
 
+use self::answers::{object, reports};
 pub(crate) use self::pull::pull_one;
 
 /// Which device.
@@ -225,23 +226,4 @@ fn change_policy(device: &Device, policy: &Policy, look: &Look) -> Result<()> {
         Policy::Sign { file, key, output } => sign::sign(file, key, output.as_deref()),
         Policy::Reset => Ok(device.ask("policy default", "", 0).map(drop)?),
     }
-}
-
-/// The one line of an answer, an object.
-fn object(lines: &[String]) -> Result<Value> {
-    let line = lines.first().context("the service's answer is empty")?;
-    let value: Value = serde_json::from_str(line).context("the service's answer is no JSON")?;
-    ensure!(
-        value.is_object(),
-        "the service's answer is no object: {line}"
-    );
-    Ok(value)
-}
-
-/// The descriptions of all reports.
-pub(crate) fn reports(device: &Device) -> Result<Vec<Value>> {
-    let lines = device.ask("reports", "", 0)?;
-    let parse = |line: &String| serde_json::from_str(line);
-    let reports: Result<Vec<Value>, _> = lines.iter().map(parse).collect();
-    reports.context("the service's list of reports is no JSON")
 }

@@ -10,7 +10,8 @@ use hindsight_control::{Device, DeviceError};
 use hindsight_decoder::Trace;
 use serde_json::Value;
 
-use super::{reports, show};
+use super::answers::reports;
+use super::show;
 use crate::output::write_file;
 
 /// The name of a report's file: nothing in it comes from the process but letters, digits, dots, dashes and underscores.
