@@ -6,7 +6,7 @@ use hindsight_trace_format::protocol::{
 };
 
 use super::event::{Connection, Finding};
-use super::process::{Link, Stage, Symptom};
+use super::process::{Link, Merge, Stage, Symptom};
 use super::state::{Outcome, State};
 use super::text;
 
@@ -63,7 +63,7 @@ impl State {
     /// A detector of the service found something about this process.
     pub(super) fn found(&mut self, connection: Connection, finding: Finding) {
         let now_ns = self.now_ns();
-        let Some(process) = self.processes.get(&connection) else {
+        let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };
         if process.link != Link::Connected || process.recording.level.strings().is_none() {
@@ -74,10 +74,6 @@ impl State {
             self.count(Outcome::Severity);
             return;
         }
-        if process.report.is_some() {
-            self.count(Outcome::Merged);
-            return;
-        }
         let symptom = Symptom {
             severity: finding.severity.min(TriggerSeverity::Stuck),
             detector: text::detector(&finding.detector),
@@ -85,6 +81,10 @@ impl State {
             tid: 0,
             at_boottime_ns: now_ns,
         };
-        self.admit(connection, symptom, Stage::Waiting { until_ns: 0 });
+        if process.merge(&symptom) == Merge::Apart {
+            self.admit(connection, symptom, Stage::Waiting { until_ns: 0 });
+        } else {
+            self.count(Outcome::Merged);
+        }
     }
 }

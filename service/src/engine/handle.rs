@@ -197,7 +197,9 @@ impl State {
         for process in self.processes.values_mut() {
             let stage = process.report.as_mut().map(|pending| &mut pending.stage);
             let of_report = match stage {
-                Some(Stage::Waiting { until_ns } | Stage::Taking { until_ns }) => Some(until_ns),
+                Some(Stage::Waiting { until_ns } | Stage::Taking { until_ns, .. }) => {
+                    Some(until_ns)
+                }
                 _ => None,
             };
             let limits = of_report.into_iter().chain(&mut process.answer_until_ns);
@@ -224,7 +226,7 @@ impl State {
                 );
             }
             match stage {
-                Some(Stage::Taking { until_ns }) if until_ns <= now_ns => {
+                Some(Stage::Taking { until_ns, .. }) if until_ns <= now_ns => {
                     self.disconnect(
                         connection,
                         "it did not take its rings in time; it may be frozen in the background",
@@ -277,7 +279,7 @@ impl State {
             .report
             .as_ref()
             .and_then(|pending| match pending.stage {
-                Stage::Waiting { until_ns } | Stage::Taking { until_ns } => Some(until_ns),
+                Stage::Waiting { until_ns } | Stage::Taking { until_ns, .. } => Some(until_ns),
                 _ => None,
             });
         let taken_back_ns = process.taken_back_ns().filter(|ns| *ns > self.now_ns());

@@ -4,7 +4,9 @@
 use std::fmt;
 
 use hindsight_trace_format::catalogue::Category;
-use hindsight_trace_format::protocol::{Configuration, DetectorRule, Trigger, TriggerSeverity};
+use hindsight_trace_format::protocol::{
+    AppDetector, Configuration, DetectorRule, Trigger, TriggerSeverity,
+};
 use hindsight_trace_format::shared::ReadLimits;
 
 use super::event::{Peer, Report};
@@ -69,6 +71,8 @@ pub(super) enum Stage {
     },
     /// The process has been told to take its rings.
     Taking {
+        /// When it was told, ns: the rings have all that came before.
+        told_ns: u64,
         /// When it is given up, ns.
         until_ns: u64,
     },
@@ -99,7 +103,39 @@ pub(super) struct Pending {
     pub(super) reads_all: bool,
 }
 
+/// What becomes of something that is noticed in a process that may have a report under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merge {
+    /// A report whose rings are taken later has it.
+    Kept,
+    /// The rings of the report under way do not have it, and it is no worse than what they have.
+    Dropped,
+    /// It needs a report of its own.
+    Apart,
+}
+
 impl Pending {
+    /// Whether its rings have what was noticed at this time, ns: they are taken later.
+    pub(super) const fn has(&self, at_boottime_ns: u64) -> bool {
+        match self.stage {
+            Stage::Waiting { .. } | Stage::AtItsEnd => true,
+            Stage::Taking { told_ns, .. } => at_boottime_ns <= told_ns,
+            Stage::Ready | Stage::Writing => false,
+        }
+    }
+
+    /// Whether its name tells less than this symptom's would.
+    fn says_less_than(&self, symptom: &Symptom) -> bool {
+        self.is_of_peer() || self.symptom.severity < symptom.severity
+    }
+
+    /// The report has this, too: it is called by what tells most.
+    fn merge(&mut self, symptom: &Symptom) {
+        if self.says_less_than(symptom) {
+            self.symptom = symptom.clone();
+        }
+    }
+
     /// Whether it needs a place in the queue.
     pub(super) const fn is_queued(&self) -> bool {
         !matches!(self.stage, Stage::AtItsEnd | Stage::Writing)
@@ -192,6 +228,35 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// Whether a report under way has this, which is called by it then if that tells more.
+    pub(super) fn merge(&mut self, symptom: &Symptom) -> Merge {
+        let Some(report) = &mut self.report else {
+            return Merge::Apart;
+        };
+        if report.has(symptom.at_boottime_ns) {
+            report.merge(symptom);
+            return Merge::Kept;
+        }
+        match &mut self.next {
+            Some(next) => {
+                next.merge(symptom);
+                Merge::Kept
+            }
+            None if report.says_less_than(symptom) => Merge::Apart,
+            None => Merge::Dropped,
+        }
+    }
+
+    /// A report has this: an end that comes of it has no other one.
+    pub(super) fn is_told(&mut self, symptom: &Symptom, now_ns: u64) {
+        if symptom.severity == TriggerSeverity::Fatal {
+            self.crashed_ns = Some(now_ns);
+        }
+        if symptom.detector == AppDetector::Anr.spec().name {
+            self.anr_ns = Some(now_ns);
+        }
+    }
+
     /// Rings of calls in memory at most.
     pub(super) fn rings(&self) -> u32 {
         self.may_hold.saturating_add(self.taken_in_all())

@@ -6,13 +6,11 @@
 use std::cmp::Reverse;
 
 use hindsight_trace_format::container::Consent;
-use hindsight_trace_format::protocol::{
-    AppDetector, FromService, TakeOutcome, Trigger, TriggerSeverity,
-};
+use hindsight_trace_format::protocol::{FromService, TakeOutcome, Trigger, TriggerSeverity};
 
 use super::action::{About, Action};
 use super::event::{Connection, Pressure, Report};
-use super::process::{Label, Link, Pending, Stage, Symptom};
+use super::process::{Label, Link, Merge, Pending, Stage, Symptom};
 use super::state::{Outcome, State, ANSWER_NS};
 
 impl State {
@@ -34,45 +32,22 @@ impl State {
             self.count(Outcome::Severity);
             return;
         }
-        let is_crash = symptom.severity == TriggerSeverity::Fatal;
-        let is_anr = symptom.detector == AppDetector::Anr.spec().name;
         let now_ns = self.now.boottime_ns;
-        if let Some(pending) = &mut process.report {
-            // The rings that are taken then do not have the crash.
-            let is_late = matches!(
-                pending.stage,
-                Stage::Taking { .. } | Stage::Ready | Stage::Writing
-            );
-            let is_same = pending.symptom.severity == TriggerSeverity::Fatal;
-            if !is_late || !is_crash || is_same || process.next.is_some() {
-                let is_renamed = pending.stage != Stage::Writing && !(is_crash && is_late);
-                let says_more = pending.is_of_peer() || pending.symptom.severity < symptom.severity;
-                if is_renamed && says_more {
-                    pending.symptom = symptom;
-                }
-                if is_crash {
-                    process.crashed_ns = Some(now_ns);
-                }
-                if is_anr {
-                    process.anr_ns = Some(now_ns);
-                }
-                self.count(Outcome::Merged);
-                return;
-            }
+        let merge = process.merge(&symptom);
+        if merge == Merge::Kept {
+            process.is_told(&symptom, now_ns);
+        }
+        if merge != Merge::Apart {
+            self.count(Outcome::Merged);
+            return;
         }
         if self.pressure == Pressure::Full {
             self.count(Outcome::Pressure);
             return;
         }
-        if !self.admit(connection, symptom, Stage::Waiting { until_ns: 0 }) {
-            return;
-        }
-        if let Some(process) = self.processes.get_mut(&connection) {
-            if is_crash {
-                process.crashed_ns = Some(now_ns);
-            }
-            if is_anr {
-                process.anr_ns = Some(now_ns);
+        if self.admit(connection, symptom.clone(), Stage::Waiting { until_ns: 0 }) {
+            if let Some(process) = self.processes.get_mut(&connection) {
+                process.is_told(&symptom, now_ns);
             }
         }
     }
@@ -201,13 +176,15 @@ impl State {
             return;
         };
         process.report = process.next.take();
-        let is_crash = pending.symptom.severity == TriggerSeverity::Fatal;
-        if is_crash && outcome != Outcome::Kept && process.report.is_none() {
+        if outcome != Outcome::Kept && process.report.is_none() {
             // Its end is the last chance.
-            process.crashed_ns = None;
-        }
-        if outcome != Outcome::Kept {
-            process.anr_ns = None;
+            let severity = pending.symptom.severity;
+            if severity >= TriggerSeverity::Fatal {
+                process.crashed_ns = None;
+            }
+            if severity >= TriggerSeverity::Stuck {
+                process.anr_ns = None;
+            }
         }
         if let Some(next) = &mut process.report {
             next.stage = match process.link {
@@ -351,7 +328,10 @@ impl State {
         if process.owed.is_some() {
             return;
         }
-        pending.stage = Stage::Taking { until_ns };
+        pending.stage = Stage::Taking {
+            told_ns: self.now.boottime_ns,
+            until_ns,
+        };
         process.taken = process.may_hold;
         let report = pending.taken_as;
         self.send(connection, FromService::Take { report });

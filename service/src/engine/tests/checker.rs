@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hindsight_trace_format::protocol::FromService;
+use hindsight_trace_format::protocol::{FromProcess, FromService};
 
 use super::known::Known;
 use crate::engine::{Action, Asked, Connection, Event};
@@ -46,6 +46,8 @@ pub(super) struct Checker {
     /// The budget was lowered, and more is still in use.
     is_excused: bool,
     now_ns: u64,
+    /// When the rings of a report were taken at the latest, by process id and the number that the process knows; ns.
+    taken_ns: BTreeMap<(u32, u64), u64>,
     /// Until then processes come back after a restart, also with more rings than there are now.
     settled_ns: Option<u64>,
     is_restart: bool,
@@ -57,6 +59,8 @@ impl Checker {
         self.settled_ns = None;
         self.is_restart = true;
         self.known.clear();
+        // Reports that it had begun have other numbers from now on.
+        self.taken_ns.clear();
         self.writing = None;
         self.wake_ns = None;
         self.answers.clear();
@@ -119,6 +123,8 @@ impl Checker {
                 // What it had on its earlier connection it has on this one.
                 let mut all = self.known.values();
                 let is_withdrawn = all.any(|k| k.peer == *peer && k.is_withdrawn && !k.is_over());
+                self.taken_ns.retain(|(pid, _), _| *pid != peer.pid);
+                self.taken_ns.insert((peer.pid, hello.taken), self.now_ns);
                 let in_use = if hello.taken == 0 {
                     hello.held
                 } else {
@@ -158,6 +164,14 @@ impl Checker {
                 message,
             } => {
                 if let Some(known) = self.known.get_mut(connection) {
+                    if let FromProcess::Taken { report, .. } = message {
+                        if known
+                            .take
+                            .is_some_and(|(told, _, is_answered)| told == *report && !is_answered)
+                        {
+                            self.taken_ns.insert((known.peer.pid, *report), self.now_ns);
+                        }
+                    }
                     known.said(message);
                 }
             }
@@ -278,6 +292,11 @@ impl Checker {
                     *report != 0 && *report < self.saved,
                     "the number is not on disk"
                 );
+                let taken_ns = self.taken_ns.get(&(known.peer.pid, *report));
+                if let Some(taken_ns) = taken_ns.filter(|_| !has_ended) {
+                    let is_in = about.at_boottime_ns <= *taken_ns;
+                    assert!(is_in, "the rings of report {report} were taken before");
+                }
                 let before = self.written.insert(*report, known.peer.uid);
                 assert_eq!(before, None, "report {report} is written twice");
                 self.joins(*report, about.group, self.known[connection].peer.uid);

@@ -8,6 +8,7 @@ mod detecting;
 mod ending;
 mod joining;
 mod known;
+mod merging;
 mod peers;
 mod places;
 mod random;

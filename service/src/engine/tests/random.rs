@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::actor::Actor;
 use super::checker::{Checker, NAMES, REPORT_BYTES};
 use super::random_step::{steps, Step, POLICIES, SLOTS};
-use super::support::{trigger, MIB, SECOND};
+use super::support::{trigger, trigger_at, MIB, SECOND};
 use crate::engine::{
     Action, Asked, Connection, Engine, Event, Facts, Now, Peer, Pressure, Service,
 };
@@ -315,7 +315,8 @@ impl World {
                 detector,
             } => {
                 let detector = ["slow-message", "late-frames", "../\n"][usize::from(detector)];
-                self.say(slot, trigger(detector, TriggerSeverity::ALL[severity]));
+                let severity = TriggerSeverity::ALL[severity];
+                self.say(slot, trigger_at(detector, severity, self.now_ns));
             }
             Step::LieHeld { slot, rings } => self.lie(slot, FromProcess::Held { rings }),
             Step::LieTaken {

@@ -35,12 +35,21 @@ pub(super) fn hello(name: &str) -> Hello {
 }
 
 pub(super) fn trigger(detector: &str, severity: TriggerSeverity) -> FromProcess {
+    trigger_at(detector, severity, 5)
+}
+
+/// Noticed at this time, ns.
+pub(super) fn trigger_at(
+    detector: &str,
+    severity: TriggerSeverity,
+    at_boottime_ns: u64,
+) -> FromProcess {
     FromProcess::Trigger(Trigger {
         severity,
         detector: detector.into(),
         reason: "a message took 900 ms".into(),
         tid: 7,
-        at_boottime_ns: 5,
+        at_boottime_ns,
     })
 }
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which report has something that is noticed while a report of the same process is under way.
+
+use hindsight_trace_format::protocol::{FromProcess, TriggerSeverity};
+
+use super::support::*;
+use crate::engine::{Action, Outcome};
+
+use TriggerSeverity::{Fatal, Requested, Slow, Stuck};
+
+/// How far the first report is when the second thing is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// There is no memory for a second set of rings yet.
+    Waiting,
+    /// The process was told to take its rings, and has not answered; the second thing was noticed before that.
+    ToldAfter,
+    /// The same; it was noticed after that.
+    ToldBefore,
+    /// The rings are taken, and another process is read.
+    Ready,
+    /// The rings are read.
+    Writing,
+}
+
+/// Noticed now.
+fn noticed(bench: &Bench, detector: &str, severity: TriggerSeverity) -> FromProcess {
+    trigger_at(detector, severity, bench.now_ns)
+}
+
+/// Number, detector and time of all reports that are written.
+fn begun(actions: &[Action]) -> Vec<(u64, String, u64)> {
+    let write = |action: &Action| match action {
+        Action::Write { report, about, .. } => {
+            Some((*report, about.detector.clone(), about.at_boottime_ns))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(write).collect()
+}
+
+/// Process 1 has a report under way with the number 2, as far as this; process 2 keeps the reader busy with the report 1.
+fn under_way(at: At, severity: TriggerSeverity) -> (Bench, Vec<Action>) {
+    let mut bench = seen("[memory]\nbudget-mib = 128\n[reports]\nkilled = \"all\"");
+    bench.join(2, hello("com.example.maps"));
+    bench.said(2, slow());
+    bench.taken(2, 1);
+    if at == At::Waiting {
+        bench.set_policy("[memory]\nbudget-mib = 16\n[reports]\nkilled = \"all\"");
+    }
+    let first = noticed(&bench, "first", severity);
+    let actions = bench.said(1, first);
+    assert_eq!(actions.contains(&take(1, 2)), at != At::Waiting, "{at:?}");
+    let mut all = Vec::new();
+    match at {
+        At::Waiting | At::ToldAfter | At::ToldBefore => {}
+        At::Ready => all.extend(bench.taken(1, 2)),
+        At::Writing => {
+            bench.taken(1, 2);
+            all.extend(bench.handle(kept(1)));
+        }
+    }
+    (bench, all)
+}
+
+/// All that is under way goes on to its end.
+fn go_on(bench: &mut Bench, all: &mut Vec<Action>) {
+    bench.set_policy("[memory]\nbudget-mib = 128\n[reports]\nkilled = \"all\"");
+    let mut report = 1;
+    while report < 4 {
+        all.extend(bench.taken(1, report));
+        if begun(all).iter().any(|(n, ..)| *n == report) || report == 1 {
+            all.extend(bench.handle(kept(report)));
+            bench.answer_all();
+        }
+        report += 1;
+    }
+}
+
+#[test]
+fn a_report_is_called_by_what_its_rings_have() {
+    use At::{Ready, ToldAfter, ToldBefore, Waiting, Writing};
+    // How far the first one is, how severe both are, and what the reports are called.
+    let cases: [(At, TriggerSeverity, TriggerSeverity, &[&str]); 14] = [
+        (Waiting, Slow, Stuck, &["second"]),
+        (Waiting, Stuck, Slow, &["first"]),
+        (Waiting, Slow, Fatal, &["second"]),
+        (ToldAfter, Slow, Stuck, &["second"]),
+        (ToldBefore, Slow, Stuck, &["first", "second"]),
+        (ToldBefore, Slow, Slow, &["first"]),
+        (Ready, Slow, Stuck, &["first", "second"]),
+        (Ready, Requested, Slow, &["first", "second"]),
+        (Ready, Slow, Slow, &["first"]),
+        (Ready, Stuck, Slow, &["first"]),
+        (Ready, Slow, Fatal, &["first", "second"]),
+        (Ready, Fatal, Fatal, &["first"]),
+        (Writing, Slow, Stuck, &["first", "second"]),
+        (Writing, Slow, Slow, &["first"]),
+    ];
+    for case in cases {
+        let (at, first, second, expected) = case;
+        let (mut bench, mut all) = under_way(at, first);
+        let early = noticed(&bench, "second", second);
+        bench.pass(SECOND);
+        let late = noticed(&bench, "second", second);
+        all.extend(bench.said(1, if at == ToldAfter { early } else { late }));
+        // It comes to the one that is begun after the rings were taken, too.
+        let third = noticed(&bench, "third", Slow);
+        all.extend(bench.said(1, third));
+        go_on(&mut bench, &mut all);
+        let of_process: Vec<_> = begun(&all).into_iter().filter(|(n, ..)| *n != 1).collect();
+        let names: Vec<&str> = of_process
+            .iter()
+            .map(|(_, name, _)| name.as_str())
+            .collect();
+        assert_eq!(names, expected, "{case:?}");
+        let merged = bench.status().reports.get(&Outcome::Merged).copied();
+        assert_eq!(merged, Some(3 - expected.len() as u64), "{case:?}");
+    }
+}
+
+#[test]
+fn a_kill_has_a_report_unless_the_anr_before_it_has_one() {
+    // While the report of a slow message or a stuck one waits for the reader, the system says that the process does not respond.
+    for (severity, expected) in [(Slow, ["first", "anr"]), (Stuck, ["first", "killed"])] {
+        let (mut bench, mut all) = under_way(At::Ready, severity);
+        bench.pass(SECOND);
+        let anr = noticed(&bench, "anr", Stuck);
+        all.extend(bench.said(1, anr));
+        go_on(&mut bench, &mut all);
+        all.extend(bench.handle(ended(1)));
+        let of_process: Vec<_> = begun(&all).into_iter().filter(|(n, ..)| *n != 1).collect();
+        let names: Vec<&str> = of_process
+            .iter()
+            .map(|(_, name, _)| name.as_str())
+            .collect();
+        assert_eq!(names, expected, "{severity:?}");
+    }
+}
