@@ -54,6 +54,8 @@ pub struct About {
     pub group: Report,
     /// When it was noticed, `CLOCK_BOOTTIME`, ns.
     pub at_boottime_ns: u64,
+    /// When the process ended, `CLOCK_BOOTTIME`, ns; 0: it lives.
+    pub ended_boottime_ns: u64,
     /// Which strings may be in the file.
     pub consent: Consent,
     /// The most bytes of the process's log that may be kept with it; 0: none.

@@ -22,6 +22,9 @@ const LOST_GRACE_NS: u64 = 1_000_000_000;
 /// A process that has crashed may live on so long, while the user looks at a dialog or the system writes its stacks: its end then
 /// belongs to the crash. ns.
 const CRASH_NS: u64 = 10 * 60 * 1_000_000_000;
+/// The system stops all threads of a process that a signal ends, and writes their stacks: within this time its end is the one of the
+/// signal. ns.
+const DUMP_NS: u64 = 30 * 1_000_000_000;
 
 impl State {
     /// The process does what it must not do: it is told nothing any more.
@@ -126,16 +129,16 @@ impl State {
 
     /// The process has ended by a crash that has no report yet: one that the service was not told of, or whose report failed.
     fn crashed(&mut self, connection: Connection, crash: Symptom) {
+        let now_ns = self.now_ns();
         let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };
-        if process.next.is_some() {
-            return;
+        if crash.detector == NATIVE_CRASH && now_ns.saturating_sub(crash.at_boottime_ns) < DUMP_NS {
+            process.ended_ns = crash.at_boottime_ns;
         }
-        // A report that reads all rings is the one of the crash.
-        if let Some(pending) = process.report.as_mut().filter(|pending| pending.reads_all) {
-            if pending.stage != Stage::Writing && pending.symptom.severity < crash.severity {
-                pending.symptom = crash;
+        if let Some(pending) = process.unread() {
+            if pending.symptom.severity < crash.severity {
+                pending.raise(crash);
             }
             return;
         }
@@ -148,20 +151,19 @@ impl State {
     /// Nothing more comes from the process. Keeps its reports that can still be made: a process that ends by itself has given
     /// its taken rings back.
     fn close(&mut self, connection: Connection, is_killed: bool) {
+        let now_ns = self.now_ns();
         let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };
         process.link = Link::Ended;
+        process.ended_ns = now_ns;
         process.answer_until_ns = None;
         process.is_deferred = false;
-        let is_wanted = |severity: TriggerSeverity| is_killed || severity == TriggerSeverity::Fatal;
-        if !process
-            .next
-            .as_ref()
-            .is_some_and(|next| is_wanted(next.symptom.severity))
-        {
-            let next = process.next.take();
-            next.into_iter().for_each(|next| self.give_back(&next));
+        let is_wanted =
+            |pending: &Pending| is_killed || pending.symptom.severity == TriggerSeverity::Fatal;
+        let label = process.label();
+        if let Some(next) = process.next.take_if(|next| !is_wanted(next)) {
+            self.drop_next(&label, &next, Outcome::EndedFirst);
         }
         let process = self.processes.get_mut(&connection);
         let Some(pending) = process.and_then(|process| process.report.as_mut()) else {
@@ -169,30 +171,43 @@ impl State {
         };
         match pending.stage {
             Stage::Writing => {}
-            _ if is_wanted(pending.symptom.severity) => {
+            _ if is_wanted(pending) => {
                 pending.stage = Stage::Ready;
                 pending.reads_all = true;
+                self.join_next(connection);
             }
             _ => self.finish(connection, Outcome::EndedFirst),
         }
     }
 
-    /// An end without a farewell is worth a report of its own, if no other report has all rings.
+    /// The report under way has all that the one after it would have: there is only one.
+    fn join_next(&mut self, connection: Connection) {
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        let (Some(pending), Some(next)) = (&mut process.report, process.next.take()) else {
+            return;
+        };
+        let report = pending.report;
+        pending.raise_or_add(&next.symptom);
+        self.count(Outcome::Merged);
+        self.give_back(&next);
+        self.replies.instead(report, next.report);
+    }
+
+    /// An end without a farewell is worth a report: the one that has all that the process leaves, if there is such a one.
     fn killed(&mut self, connection: Connection) {
         let now_ns = self.now_ns();
         let Some(process) = self.processes.get(&connection) else {
             return;
         };
-        let under_way = process.report.as_ref();
-        let has_all = |pending: &Pending| pending.reads_all && !pending.is_of_peer();
-        let has_other = under_way.is_some_and(has_all) || process.next.is_some();
         let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
         // The user may have closed it in the dialog that says that it does not respond.
         let has_crashed = [process.crashed_ns, process.anr_ns]
             .into_iter()
             .flatten()
             .any(since);
-        if has_other || has_crashed || !self.is_worth_a_report(process) {
+        if has_crashed || !self.is_worth_a_report(process) {
             return;
         }
         let symptom = Symptom {
@@ -202,19 +217,14 @@ impl State {
             tid: 0,
             at_boottime_ns: now_ns,
         };
-        match self.unread_of_peer(connection) {
-            Some(pending) => pending.symptom = symptom,
+        let process = self.processes.get_mut(&connection);
+        match process.and_then(Process::unread) {
+            Some(pending) if pending.symptom.severity < symptom.severity => pending.raise(symptom),
+            Some(_) => {}
             None => {
                 self.admit(connection, symptom, Stage::Ready);
             }
         }
-    }
-
-    /// The report of all rings that the process has only because another one waited for it, and that is not read yet.
-    fn unread_of_peer(&mut self, connection: Connection) -> Option<&mut Pending> {
-        let pending = self.processes.get_mut(&connection)?.report.as_mut()?;
-        let is_unread = pending.reads_all && pending.stage != Stage::Writing;
-        (is_unread && pending.is_of_peer()).then_some(pending)
     }
 
     /// What is known: who killed it is not.

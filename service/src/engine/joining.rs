@@ -183,6 +183,7 @@ impl State {
             rings_until_ns: 0,
             grace_until_ns: 0,
             has_farewell: false,
+            ended_ns: 0,
             noted: None,
             crashed_ns: None,
             anr_ns: None,

@@ -136,6 +136,27 @@ impl Pending {
         }
     }
 
+    /// It is about this, which came later, and tells of what it was about before.
+    pub(super) fn raise(&mut self, symptom: Symptom) {
+        let Symptom {
+            detector, reason, ..
+        } = &self.symptom;
+        let reason = format!("{}; before that, {detector}: {reason}", symptom.reason);
+        self.symptom = Symptom { reason, ..symptom };
+    }
+
+    /// It has this as well, and is about what is more severe.
+    pub(super) fn raise_or_add(&mut self, symptom: &Symptom) {
+        if self.says_less_than(symptom) {
+            self.raise(symptom.clone());
+        } else {
+            let Symptom {
+                detector, reason, ..
+            } = symptom;
+            self.symptom.reason += &format!("; after that, {detector}: {reason}");
+        }
+    }
+
     /// Whether it needs a place in the queue.
     pub(super) const fn is_queued(&self) -> bool {
         !matches!(self.stage, Stage::AtItsEnd | Stage::Writing)
@@ -189,6 +210,8 @@ pub(super) struct Process {
     pub(super) grace_until_ns: u64,
     /// It said that it ends by itself.
     pub(super) has_farewell: bool,
+    /// When it ended, as far as is known, ns; 0: it lives, or has another connection.
+    pub(super) ended_ns: u64,
     /// A crash that it has noted in its memory.
     pub(super) noted: Option<Symptom>,
     /// When a crash was told that has a report; ns.
@@ -303,6 +326,13 @@ impl Process {
         let may_show = self.shows_activity || self.recording.categories & known == 0;
         let is_seen = self.is_seen();
         (is_seen && may_show, is_seen, self.recency_ns)
+    }
+
+    /// The report, not read yet, that has all that a process that has ended leaves.
+    pub(super) fn unread(&mut self) -> Option<&mut Pending> {
+        let is_unread = |pending: &&mut Pending| pending.stage != Stage::Writing;
+        let report = self.report.as_mut().filter(is_unread);
+        report.or(self.next.as_mut())
     }
 
     /// Whether there may be anything in its rings.

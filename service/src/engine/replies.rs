@@ -82,6 +82,16 @@ impl Replies {
         })
     }
 
+    /// Whoever waits for the one report waits for the other one instead, which has all that it would have had.
+    pub(super) fn instead(&mut self, report: Report, of: Report) {
+        for request in self.0.iter_mut().filter(|r| r.waiting.contains(&of)) {
+            request.waiting.retain(|waiting| *waiting != of);
+            if !request.waiting.contains(&report) {
+                request.waiting.push(report);
+            }
+        }
+    }
+
     fn find(&mut self, reply: u64) -> Option<&mut Request> {
         self.0.iter_mut().find(|request| request.reply == reply)
     }

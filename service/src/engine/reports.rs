@@ -208,6 +208,13 @@ impl State {
         self.forget_if_over(connection);
     }
 
+    /// A report that waited for another one of its process does not begin.
+    pub(super) fn drop_next(&mut self, label: &Label, next: &Pending, outcome: Outcome) {
+        self.count(outcome);
+        self.give_back(next);
+        self.tell(label, next.report, outcome);
+    }
+
     /// Nothing came of this report: it does not count in the limits, unless that was so too often lately.
     pub(super) fn give_back(&mut self, pending: &Pending) {
         let now_ns = self.now_ns();
@@ -278,8 +285,10 @@ impl State {
             while let Some(process) = self.processes.get_mut(&connection) {
                 let pending = process.report.as_ref();
                 if pending.is_none_or(|pending| pending.stage == Stage::Writing) {
-                    let next = process.next.take();
-                    next.into_iter().for_each(|next| self.give_back(&next));
+                    let (label, next) = (process.label(), process.next.take());
+                    if let Some(next) = next {
+                        self.drop_next(&label, &next, Outcome::Withdrawn);
+                    }
                     break;
                 }
                 self.finish(connection, Outcome::Withdrawn);
@@ -363,6 +372,7 @@ impl State {
                 uid: process.peer.uid,
                 group,
                 at_boottime_ns: symptom.at_boottime_ns,
+                ended_boottime_ns: if has_ended { process.ended_ns } else { 0 },
                 consent,
                 log_bytes: match consent {
                     Consent::Content => self.policy.reports.log_bytes,

@@ -150,10 +150,7 @@ impl WriteJob {
             reason: self.about.reason.clone(),
             raised_by: self.about.tid,
             now,
-            ended_boottime_ns: match self.has_ended {
-                true => self.about.at_boottime_ns,
-                false => 0,
-            },
+            ended_boottime_ns: self.about.ended_boottime_ns,
         };
         reader
             .write(writer, &ending, self.about.consent)

@@ -140,6 +140,8 @@ impl Checker {
                         needed: hello.other_bytes,
                         is_connected: true,
                         has_ended: false,
+                        ended_ns: 0,
+                        is_read: false,
                         is_forgotten: false,
                         is_welcome: false,
                         is_foreground: hello.is_foreground,
@@ -184,6 +186,7 @@ impl Checker {
                 if let Some(known) = self.known.get_mut(connection) {
                     known.is_connected = false;
                     known.has_ended = true;
+                    known.ended_ns = self.now_ns;
                 }
             }
             Event::Written { report, is_kept } => {
@@ -279,6 +282,10 @@ impl Checker {
                 has_ended,
                 limits,
             } => {
+                let known = self.known.get_mut(connection).expect("unknown");
+                assert_eq!(about.ended_boottime_ns, known.ended_ns, "report {report}");
+                assert!(!known.is_read, "report {report} has what another one has");
+                known.is_read = *has_ended;
                 let known = &self.known[connection];
                 assert!(!known.is_forgotten, "written after it was forgotten");
                 assert!(!known.is_withdrawn, "written although it was withdrawn");

@@ -20,6 +20,10 @@ pub(super) struct Known {
     pub(super) needed: u64,
     pub(super) is_connected: bool,
     pub(super) has_ended: bool,
+    /// When; 0: it lives.
+    pub(super) ended_ns: u64,
+    /// A report has all that it left.
+    pub(super) is_read: bool,
     pub(super) is_forgotten: bool,
     pub(super) is_welcome: bool,
     pub(super) is_foreground: bool,

@@ -2,9 +2,10 @@
 //! Which report has something that is noticed while a report of the same process is under way.
 
 use hindsight_trace_format::protocol::{FromProcess, TriggerSeverity};
+use hindsight_trace_format::shared::{Crash, CrashKind};
 
 use super::support::*;
-use crate::engine::{Action, Outcome};
+use crate::engine::{Action, Event, Outcome};
 
 use TriggerSeverity::{Fatal, Requested, Slow, Stuck};
 
@@ -135,5 +136,135 @@ fn a_kill_has_a_report_unless_the_anr_before_it_has_one() {
             .map(|(_, name, _)| name.as_str())
             .collect();
         assert_eq!(names, expected, "{severity:?}");
+    }
+}
+
+/// Number, detector, reason, time of what it is about, and time of the end.
+type OfEnd = (u64, String, String, u64, u64);
+
+fn of_end(actions: &[Action]) -> Vec<OfEnd> {
+    let write = |action: &Action| match action {
+        Action::Write { report, about, .. } => Some((
+            *report,
+            about.detector.clone(),
+            about.reason.clone(),
+            about.at_boottime_ns,
+            about.ended_boottime_ns,
+        )),
+        _ => None,
+    };
+    let all = actions.iter().filter_map(write);
+    all.filter(|(report, ..)| *report != 1).collect()
+}
+
+const KILLED: &str = "the process was killed; before that, first: a message took 900 ms";
+
+#[test]
+fn a_report_that_has_all_rings_of_a_killed_process_is_about_the_kill() {
+    let late = "the process was killed; before that, second: a message took 900 ms";
+    // How far the first report is, whether a second one waits for it, and what is written: name, reason, whether of the end.
+    let cases: [(At, bool, &[(&str, &str, bool)]); 6] = [
+        (At::Waiting, false, &[("killed", KILLED, true)]),
+        (At::ToldBefore, false, &[("killed", KILLED, true)]),
+        (At::Ready, false, &[("killed", KILLED, true)]),
+        (
+            At::Ready,
+            true,
+            &[(
+                "killed",
+                "the process was killed; before that, second: a message took 900 ms; \
+                 before that, first: a message took 900 ms",
+                true,
+            )],
+        ),
+        (
+            At::Writing,
+            false,
+            &[
+                ("first", "a message took 900 ms", false),
+                ("killed", "the process was killed", true),
+            ],
+        ),
+        (
+            At::Writing,
+            true,
+            &[
+                ("first", "a message took 900 ms", false),
+                ("killed", late, true),
+            ],
+        ),
+    ];
+    for (at, has_second, expected) in cases {
+        let (mut bench, mut all) = under_way(at, Slow);
+        bench.pass(SECOND);
+        if has_second {
+            let second = noticed(&bench, "second", Stuck);
+            all.extend(bench.said(1, second));
+        }
+        bench.pass(SECOND);
+        let ended_ns = bench.now_ns;
+        all.extend(bench.handle(ended(1)));
+        // However long the disk takes.
+        bench.pass(5 * SECOND);
+        go_on(&mut bench, &mut all);
+        let found = of_end(&all);
+        let texts: Vec<_> = found
+            .iter()
+            .map(|(_, name, why, at_ns, end_ns)| {
+                let is_of_end = (*at_ns, *end_ns) == (ended_ns, ended_ns);
+                assert!(is_of_end || *end_ns == 0, "{at:?}");
+                (name.as_str(), why.as_str(), is_of_end)
+            })
+            .collect();
+        assert_eq!(texts, expected, "{at:?} {has_second}");
+    }
+}
+
+#[test]
+fn a_report_keeps_its_name_if_the_kill_is_worth_none() {
+    for lines in [
+        "[reports]\nkilled = \"none\"",
+        "[reports]\nseverities = [\"slow\"]\nkilled = \"all\"",
+    ] {
+        let mut bench = seen(&format!("{lines}\n[memory]\nbudget-mib = 128"));
+        bench.join(2, hello("com.example.maps"));
+        bench.said(2, slow());
+        bench.taken(2, 1);
+        bench.said(1, slow());
+        bench.taken(1, 2);
+        bench.pass(SECOND);
+        bench.handle(ended(1));
+        let actions = bench.handle(kept(1));
+        let (_, name, _, at_ns, end_ns) = &of_end(&actions)[0];
+        assert_eq!(name, "slow-message", "{lines}");
+        // What was open at the end ends there, not when the message was noticed.
+        assert_eq!((*at_ns, *end_ns), (5, bench.now_ns), "{lines}");
+    }
+}
+
+#[test]
+fn a_fault_ends_a_process_whenever_its_end_is_seen() {
+    // The kind of the crash, how long after it the process is gone, and how much of that belongs to the process's life.
+    for (kind, seconds, lived) in [
+        (CrashKind::Signal(11), 4, 0),
+        (CrashKind::Signal(11), 40, 40),
+        (CrashKind::UncaughtException, 4, 4),
+    ] {
+        let mut bench = seen("[reports]\nkilled = \"all\"");
+        bench.said(1, slow());
+        bench.taken(1, 1);
+        bench.handle(kept(1));
+        let at_boottime_ns = bench.now_ns;
+        bench.pass(seconds * SECOND);
+        let crash = Crash {
+            kind,
+            tid: 7,
+            at_boottime_ns,
+        };
+        let connection = 1;
+        bench.handle(Event::Crashed { connection, crash });
+        let (_, _, _, at_ns, end_ns) = of_end(&bench.handle(ended(1)))[0];
+        let expected = (at_boottime_ns, at_boottime_ns + lived * SECOND);
+        assert_eq!((at_ns, end_ns), expected, "{kind:?} {seconds}");
     }
 }
