@@ -5,7 +5,7 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 use hindsight_trace_format::shared::{Crash, CrashKind};
 
 use super::action::Action;
-use super::event::Connection;
+use super::event::{Connection, Report};
 use super::process::{Link, Pending, Process, Stage, Symptom};
 use super::state::{Outcome, State};
 use crate::policy::Killed;
@@ -59,13 +59,16 @@ impl State {
             process.is_deferred = false;
             process.grace_until_ns = now_ns.saturating_add(grace_ns);
         }
-        let Some(pending) = &mut process.report else {
-            return;
-        };
-        if matches!(pending.stage, Stage::Waiting { .. } | Stage::Taking { .. }) {
-            pending.stage = Stage::AtItsEnd;
-            let report = pending.report;
-            let label = process.label();
+        let mut late: Vec<Report> = Vec::new();
+        if let Some(pending) = &mut process.report {
+            if matches!(pending.stage, Stage::Waiting { .. } | Stage::Taking { .. }) {
+                pending.stage = Stage::AtItsEnd;
+                late.push(pending.report);
+            }
+        }
+        late.extend(process.next.as_ref().map(|next| next.report));
+        let label = process.label();
+        for report in late {
             self.tell(&label, report, Outcome::NoAnswer);
         }
     }

@@ -14,6 +14,9 @@ use super::text;
 use crate::limits::Admitted;
 use crate::policy::Recording;
 
+/// A reason that is longer gets nothing added, bytes.
+const MAX_REASON_BYTES: usize = 1000;
+
 /// Which process, in lines for people and tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Label {
@@ -150,9 +153,16 @@ impl Pending {
         if self.says_less_than(symptom) {
             self.raise(symptom.clone());
         } else {
-            let Symptom {
-                detector, reason, ..
-            } = symptom;
+            self.add(symptom);
+        }
+    }
+
+    /// It has this as well, and is called as before.
+    pub(super) fn add(&mut self, symptom: &Symptom) {
+        let Symptom {
+            detector, reason, ..
+        } = symptom;
+        if self.symptom.reason.len() < MAX_REASON_BYTES {
             self.symptom.reason += &format!("; after that, {detector}: {reason}");
         }
     }
@@ -326,6 +336,13 @@ impl Process {
         let may_show = self.shows_activity || self.recording.categories & known == 0;
         let is_seen = self.is_seen();
         (is_seen && may_show, is_seen, self.recency_ns)
+    }
+
+    /// The report whose rings the process has not been told to take yet.
+    pub(super) fn to_be_taken(&mut self) -> Option<&mut Pending> {
+        let is_waiting = |pending: &&mut Pending| matches!(pending.stage, Stage::Waiting { .. });
+        let report = self.report.as_mut().filter(is_waiting);
+        report.or(self.next.as_mut())
     }
 
     /// The report, not read yet, that has all that a process that has ended leaves.

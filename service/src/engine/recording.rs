@@ -99,7 +99,8 @@ impl State {
 
     /// Whether none of these reports has still to take its rings.
     fn are_taken(&self, reports: &[Report]) -> bool {
-        let pending = self.processes.values().filter_map(|p| p.report.as_ref());
+        let all = self.processes.values();
+        let pending = all.flat_map(|p| p.report.iter().chain(&p.next));
         let mut waiting =
             pending.filter(|p| matches!(p.stage, Stage::Waiting { .. } | Stage::Taking { .. }));
         !waiting.any(|p| reports.contains(&p.report))

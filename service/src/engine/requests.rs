@@ -88,17 +88,13 @@ impl State {
         }
     }
 
-    /// A report of this process: the one under way, if there is one.
+    /// A report of this process whose rings are taken after this: one that is to begin, if there is one.
     pub(super) fn asked_of(
         &mut self,
         connection: Connection,
         detector: &str,
         reason: &str,
     ) -> Report {
-        let process = self.processes.get(&connection);
-        if let Some(pending) = process.and_then(|process| process.report.as_ref()) {
-            return pending.report;
-        }
         let symptom = Symptom {
             severity: TriggerSeverity::Requested,
             detector: detector.into(),
@@ -106,6 +102,11 @@ impl State {
             tid: 0,
             at_boottime_ns: self.now_ns(),
         };
+        let process = self.processes.get_mut(&connection);
+        if let Some(pending) = process.and_then(Process::to_be_taken) {
+            pending.add(&symptom);
+            return pending.report;
+        }
         self.begin(connection, symptom, Stage::Waiting { until_ns: 0 })
     }
 }

@@ -48,6 +48,12 @@ pub(super) struct Checker {
     now_ns: u64,
     /// When the rings of a report were taken at the latest, by process id and the number that the process knows; ns.
     taken_ns: BTreeMap<(u32, u64), u64>,
+    /// When, by number of the event, a process was told to take its rings for a report, or left all of them.
+    taken_at: BTreeMap<u64, u64>,
+    /// When somebody asked for reports, by number of the event.
+    asked_at: BTreeMap<u64, u64>,
+    /// The number of the event.
+    event: u64,
     /// Until then processes come back after a restart, also with more rings than there are now.
     settled_ns: Option<u64>,
     is_restart: bool,
@@ -114,6 +120,7 @@ impl Checker {
     /// Before the engine is told.
     pub(super) fn before(&mut self, event: &Event) {
         self.displaced = 0;
+        self.event += 1;
         match event {
             Event::Joined {
                 connection,
@@ -141,6 +148,7 @@ impl Checker {
                         is_connected: true,
                         has_ended: false,
                         ended_ns: 0,
+                        ended_at: 0,
                         is_read: false,
                         is_forgotten: false,
                         is_welcome: false,
@@ -187,6 +195,7 @@ impl Checker {
                     known.is_connected = false;
                     known.has_ended = true;
                     known.ended_ns = self.now_ns;
+                    known.ended_at = self.event;
                 }
             }
             Event::Written { report, is_kept } => {
@@ -205,6 +214,12 @@ impl Checker {
                 what: Asked::Record { package, .. },
                 ..
             } => self.recorded.push(package.clone()),
+            Event::Asked {
+                reply,
+                what: Asked::Report { .. },
+            } => {
+                self.asked_at.insert(*reply, self.event);
+            }
             Event::Asked { .. }
             | Event::Found { .. }
             | Event::Pressure(_)
@@ -286,6 +301,9 @@ impl Checker {
                 assert_eq!(about.ended_boottime_ns, known.ended_ns, "report {report}");
                 assert!(!known.is_read, "report {report} has what another one has");
                 known.is_read = *has_ended;
+                if *has_ended {
+                    self.taken_at.insert(*report, known.ended_at);
+                }
                 let known = &self.known[connection];
                 assert!(!known.is_forgotten, "written after it was forgotten");
                 assert!(!known.is_withdrawn, "written although it was withdrawn");
@@ -347,7 +365,15 @@ impl Checker {
                 match result {
                     // The end of a recording has no lines.
                     Ok(lines) if lines.is_empty() => {}
-                    Ok(lines) => assert!(lines.iter().any(|line| line.problem.is_none())),
+                    Ok(lines) => {
+                        assert!(lines.iter().any(|line| line.problem.is_none()));
+                        let written = lines.iter().filter(|line| line.problem.is_none());
+                        for report in written.filter_map(|line| line.report) {
+                            let asked_at = self.asked_at.get(reply).copied().unwrap_or(0);
+                            let is_of_then = self.taken_at[&report] < asked_at;
+                            assert!(!is_of_then, "the rings of report {report} are older");
+                        }
+                    }
                     Err(text) => assert!(!text.is_empty() && !text.contains('\n')),
                 }
                 self.answers.push(*reply);
@@ -449,6 +475,7 @@ impl Checker {
                 let is_free = known.take.is_none_or(|(_, _, is_answered)| is_answered);
                 assert!(is_free && known.taken == 0, "{known:?}");
                 known.take = Some((*report, now_ns, false));
+                self.taken_at.insert(*report, self.event);
                 known.unreleased.insert(*report);
                 known.taken = known.rings();
                 self.check_budget("a snapshot");

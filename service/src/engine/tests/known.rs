@@ -22,6 +22,8 @@ pub(super) struct Known {
     pub(super) has_ended: bool,
     /// When; 0: it lives.
     pub(super) ended_ns: u64,
+    /// The number of that event.
+    pub(super) ended_at: u64,
     /// A report has all that it left.
     pub(super) is_read: bool,
     pub(super) is_forgotten: bool,

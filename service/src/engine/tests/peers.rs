@@ -332,21 +332,18 @@ fn one_request_after(trigger: FromProcess) {
     };
     bench.handle(Event::Asked { reply: 1, what });
     let mut groups = Vec::new();
-    let mut writing = None;
-    for connection in 1..=3 {
-        let actions = bench.taken(connection, connection);
-        writing = group(&actions).pop().or(writing);
-        groups.extend(group(&actions));
+    for (connection, report) in [(1, 1), (2, 3), (3, 4)] {
+        groups.extend(group(&bench.taken(connection, report)));
     }
     // They are written one after the other.
-    while let Some((report, ..)) = writing {
-        let actions = bench.handle(kept(report));
-        writing = group(&actions).pop();
-        groups.extend(writing.clone());
+    for report in [1, 3, 4, 2] {
+        groups.extend(group(&bench.handle(kept(report))));
+        bench.answer_all();
+        groups.extend(group(&bench.taken(1, 2)));
     }
     groups.sort_unstable();
     let groups: Vec<(u64, u64)> = groups.iter().map(|g| (g.0, g.1)).collect();
-    assert_eq!(groups, [(1, 1), (2, 2), (3, 2)]);
+    assert_eq!(groups, [(1, 1), (2, 2), (3, 2), (4, 2)]);
 }
 
 #[test]

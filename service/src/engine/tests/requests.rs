@@ -152,15 +152,9 @@ fn a_request_that_cannot_be_met_names_the_remedy() {
 }
 
 #[test]
-fn a_request_shares_a_report_under_way_and_ends_with_a_lost_process() {
+fn a_request_ends_with_a_lost_process() {
     let mut bench = Bench::of("");
     bench.join(1, hello("com.example.notes"));
-    bench.said(1, trigger("slow-message", TriggerSeverity::Slow));
-    assert!(ask(&mut bench, 1, "101").is_empty());
-    bench.taken(1, 1);
-    assert_eq!(answer(&bench.handle(kept(1))).0, 1);
-    bench.answer_all();
-
     ask(&mut bench, 2, "101");
     let actions = bench.handle(Event::Lost { connection: 1 });
     assert!(answer(&actions).1.unwrap_err().contains("did not answer"));
@@ -172,6 +166,99 @@ fn a_request_shares_a_report_under_way_and_ends_with_a_lost_process() {
     }
     // And the report is made when the process is killed.
     assert_eq!(writes(&bench.handle(ended(1)))[0].2, "requested");
+}
+
+/// The answer to a request is a report that has what was there when somebody asked.
+#[test]
+fn a_request_is_answered_with_rings_that_are_taken_after_it() {
+    // The report under way waits for memory, its rings are being taken, are taken, or are read.
+    for stage in 0..4 {
+        let mut bench = seen("[memory]\nbudget-mib = 128");
+        bench.join(2, hello("com.example.maps"));
+        bench.said(2, slow());
+        bench.taken(2, 1);
+        if stage == 0 {
+            bench.set_policy("[memory]\nbudget-mib = 16");
+        }
+        bench.said(1, slow());
+        if stage > 1 {
+            bench.taken(1, 2);
+        }
+        if stage > 2 {
+            assert_eq!(writes(&bench.handle(kept(1)))[0].1, 2);
+        }
+        assert_eq!(ask(&mut bench, 7, "com.example.notes"), []);
+        assert_eq!(ask(&mut bench, 8, "101"), [], "both share one");
+        bench.set_policy("[memory]\nbudget-mib = 128");
+        let (mut all, mut is_asked) = (Vec::new(), false);
+        for report in 1..=3 {
+            all.extend(bench.taken(1, report));
+            all.extend(bench.handle(kept(report)));
+            bench.answer_all();
+            let answers = all.iter().filter(|a| matches!(a, Action::Answer { .. }));
+            is_asked = answers.count() == 2;
+            assert_eq!(
+                is_asked,
+                report >= if stage == 0 { 2 } else { 3 },
+                "{stage}"
+            );
+        }
+        assert!(is_asked);
+        let last = all.iter().rev().find_map(|action| match action {
+            Action::Write { about, .. } => Some(about.reason.as_str()),
+            _ => None,
+        });
+        let asked = "a tester saw it; after that, requested: a tester saw it";
+        let shared = format!("a message took 900 ms; after that, requested: {asked}");
+        assert_eq!(
+            last,
+            Some(if stage == 0 { &shared } else { asked }),
+            "{stage}"
+        );
+    }
+}
+
+#[test]
+fn a_request_that_waits_for_another_report_ends_with_the_process() {
+    // It cannot be told anything any more, it ends by itself, it is killed, or consent is withdrawn.
+    for case in 0..4 {
+        let mut bench = seen("[reports]\nkilled = \"all\"");
+        bench.said(1, slow());
+        bench.taken(1, 1);
+        assert_eq!(ask(&mut bench, 7, "101"), []);
+        let mut actions = match case {
+            0 => bench.handle(Event::Lost { connection: 1 }),
+            1 | 2 => {
+                if case == 1 {
+                    bench.said(1, FromProcess::Farewell);
+                }
+                bench.handle(ended(1))
+            }
+            _ => bench.set_policy("enabled = false"),
+        };
+        actions.extend(bench.handle(kept(1)));
+        actions.extend(bench.handle(kept(2)));
+        let (reply, result) = answer(&actions);
+        let killed = [written(2, 101)];
+        let expected: Result<&[ProcessReport], &str> = match case {
+            0 => Err("did not answer"),
+            1 => Err("ended first"),
+            2 => Ok(&killed),
+            _ => Err("consent"),
+        };
+        match (result, expected) {
+            (Err(why), Err(part)) => assert!(why.contains(part), "{case}: {why}"),
+            (found, expected) => assert_eq!(found, expected, "{case}"),
+        }
+        assert_eq!(reply, 7);
+        let of_end = writes(&actions).into_iter().map(|w| (w.1, w.2));
+        let expected = Some((2, "killed")).filter(|_| case == 2);
+        assert_eq!(
+            of_end.collect::<Vec<_>>(),
+            Vec::from_iter(expected),
+            "{case}"
+        );
+    }
 }
 
 #[test]
