@@ -92,6 +92,24 @@ fn child_that_aborts() {
     });
 }
 
+/// A thread ends by an exception that nothing catches; the process goes on without it, and ends by a signal.
+#[test]
+#[ignore = "runs only as a child of a test below"]
+fn child_that_aborts_after_an_exception() {
+    let Some((recorder, world, folder)) = as_child("trace=all,ring=14") else {
+        return;
+    };
+    Managed::run(&recorder, &world, |thread| {
+        record(thread, 1);
+        std::fs::write(folder.join("tid"), gettid().to_string()).unwrap();
+        thread.native(|| {
+            until("the test goes on", || folder.join("go").exists());
+            recorder.crashed("E", gettid(), PATIENCE);
+        });
+        std::process::abort();
+    });
+}
+
 /// A thread ends by an exception that nothing catches; the process waits, as with a dialog on the screen.
 #[test]
 #[ignore = "runs only as a child of a test below"]
@@ -117,6 +135,10 @@ fn a_crash_is_noted_in_the_memory() {
     for (test, kind) in [
         ("child_that_aborts", CrashKind::Signal(libc::SIGABRT as u8)),
         ("child_with_an_exception", CrashKind::UncaughtException),
+        (
+            "child_that_aborts_after_an_exception",
+            CrashKind::Signal(libc::SIGABRT as u8),
+        ),
     ] {
         let mut other = Other::start(test);
         let (mut peer, ..) = other.service.welcome(1, waits());
@@ -125,7 +147,8 @@ fn a_crash_is_noted_in_the_memory() {
         until("it records", || folder.join("tid").exists());
         std::fs::write(folder.join("go"), "").unwrap();
         until("it is noted", || {
-            read_crash(peer.memory()).is_some_and(|crash| crash.at_boottime_ns != 0)
+            let noted = read_crash(peer.memory());
+            noted.is_some_and(|crash| crash.kind == kind && crash.at_boottime_ns != 0)
         });
         let crash = read_crash(peer.memory()).unwrap();
         let tid = std::fs::read_to_string(folder.join("tid")).unwrap();

@@ -86,7 +86,10 @@ impl State {
         let crash = process.noted.take();
         let is_new = |crash: &Symptom| {
             let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
-            since(crash.at_boottime_ns) && !process.crashed_ns.is_some_and(since)
+            let told = process.crashed.as_ref();
+            // A process may survive an exception, and end by a signal.
+            let is_told = told.is_some_and(|(kind, ns)| *kind == crash.detector && since(*ns));
+            since(crash.at_boottime_ns) && !is_told
         };
         let is_on = |crash: &Symptom| self.policy.detectors.is_on(&crash.detector);
         let crash = crash.filter(|crash| is_new(crash) && is_on(crash));
@@ -140,7 +143,7 @@ impl State {
             process.ended_ns = crash.at_boottime_ns;
         }
         if let Some(pending) = process.unread() {
-            if pending.symptom.severity < crash.severity {
+            if pending.symptom.detector != crash.detector {
                 pending.raise(crash);
             }
             return;
@@ -206,7 +209,8 @@ impl State {
         };
         let since = |ns: u64| now_ns.saturating_sub(ns) < CRASH_NS;
         // The user may have closed it in the dialog that says that it does not respond.
-        let has_crashed = [process.crashed_ns, process.anr_ns]
+        let crashed_ns = process.crashed.as_ref().map(|(_, ns)| *ns);
+        let has_crashed = [crashed_ns, process.anr_ns]
             .into_iter()
             .flatten()
             .any(since);

@@ -23,7 +23,7 @@ const UNFINISHED: &str = "unfinished";
 struct Earlier {
     label: Label,
     recency_ns: Option<u64>,
-    crashed_ns: Option<u64>,
+    crashed: Option<(String, u64)>,
     anr_ns: Option<u64>,
     is_withdrawn: bool,
     /// Reports that are not being written yet.
@@ -84,7 +84,7 @@ impl State {
         let earlier = Earlier {
             label: process.label(),
             recency_ns: process.recency_ns,
-            crashed_ns: process.crashed_ns,
+            crashed: process.crashed.clone(),
             anr_ns: process.anr_ns,
             is_withdrawn: process.is_withdrawn,
             pending: report.into_iter().chain(process.next.take()).collect(),
@@ -106,7 +106,7 @@ impl State {
         // Whoever has rings was in the foreground, longer ago than all whose time is known.
         let unknown = (process.may_hold != 0).then_some(0);
         process.recency_ns = earlier.recency_ns.or(unknown);
-        process.crashed_ns = earlier.crashed_ns;
+        process.crashed = earlier.crashed;
         process.anr_ns = earlier.anr_ns;
         process.is_withdrawn = earlier.is_withdrawn;
         process.rings_until_ns = rings_until_ns;
@@ -185,7 +185,7 @@ impl State {
             has_farewell: false,
             ended_ns: 0,
             noted: None,
-            crashed_ns: None,
+            crashed: None,
             anr_ns: None,
             rules: None,
             configured: None,

@@ -224,8 +224,8 @@ pub(super) struct Process {
     pub(super) ended_ns: u64,
     /// A crash that it has noted in its memory.
     pub(super) noted: Option<Symptom>,
-    /// When a crash was told that has a report; ns.
-    pub(super) crashed_ns: Option<u64>,
+    /// The last crash that was told and has a report: its detector, and when; ns.
+    pub(super) crashed: Option<(String, u64)>,
     /// When the system was told to say that the process does not respond, and that has a report; ns.
     pub(super) anr_ns: Option<u64>,
 
@@ -283,7 +283,7 @@ impl Process {
     /// A report has this: an end that comes of it has no other one.
     pub(super) fn is_told(&mut self, symptom: &Symptom, now_ns: u64) {
         if symptom.severity == TriggerSeverity::Fatal {
-            self.crashed_ns = Some(now_ns);
+            self.crashed = Some((symptom.detector.clone(), now_ns));
         }
         if symptom.detector == AppDetector::Anr.spec().name {
             self.anr_ns = Some(now_ns);

@@ -180,7 +180,7 @@ impl State {
             // Its end is the last chance.
             let severity = pending.symptom.severity;
             if severity >= TriggerSeverity::Fatal {
-                process.crashed_ns = None;
+                process.crashed = None;
             }
             if severity >= TriggerSeverity::Stuck {
                 process.anr_ns = None;

@@ -87,7 +87,7 @@ pub struct Header {
     pub are_named: AtomicU64,
     /// What the process knew to be missing when its rings were taken last, by number of the [`Loss`]. Older builds have zeros here.
     pub losses: [AtomicU64; Loss::ALL.len()],
-    /// How the process began to end. Older builds have zeros here.
+    /// How the process began to end. Older builds have zeros here, or the first crash, also if the process has survived it.
     pub crash: CrashNote,
     /// By number of the [`Counter`](super::Counter). Older builds have zeros here.
     pub counters: [AtomicU64; COUNTERS],

@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use super::crash::{Crash, CrashKind, CrashNote};
+use super::crash::{Crash, CrashKind, CrashNote, EXCEPTION, SIGNAL};
 use super::layout::{Header, SHARED_MAGIC};
 use super::serving::{Served, Serving, SERVING};
 use super::source::{Copied, ReadAt};
@@ -15,8 +15,8 @@ pub fn read_crash(memory: &(impl ReadAt + ?Sized)) -> Option<Crash> {
     let words = Copied(&words);
     let what = words.u64(offset_of!(CrashNote, what));
     let kind = match what as u8 {
-        1 => CrashKind::UncaughtException,
-        2 => CrashKind::Signal((what >> 8) as u8),
+        EXCEPTION => CrashKind::UncaughtException,
+        SIGNAL => CrashKind::Signal((what >> 8) as u8),
         _ => return None,
     };
     Some(Crash {

@@ -188,3 +188,43 @@ fn whoever_is_closed_after_it_did_not_respond_leaves_one_report() {
         assert_eq!(writes(&bench.handle(ended(1)))[0].2, "killed");
     }
 }
+
+#[test]
+fn a_signal_is_not_taken_for_an_exception_that_the_process_has_survived() {
+    // How far the report of the exception is when the process ends, and what it ends by.
+    let signal = CrashKind::Signal(11);
+    let both = "crash: signal 11; before that, uncaught-exception: a message took 900 ms";
+    for (stage, kind, expected) in [
+        ("taking", signal, vec![("native-crash", both)]),
+        (
+            "written",
+            signal,
+            vec![("native-crash", "crash: signal 11")],
+        ),
+        ("written", CrashKind::UncaughtException, vec![]),
+        ("failed", signal, vec![("native-crash", "crash: signal 11")]),
+    ] {
+        let mut bench = seen(ALL);
+        told(&mut bench);
+        if stage != "taking" {
+            bench.taken(1, 1);
+            let (report, is_kept) = (1, stage == "written");
+            bench.handle(Event::Written { report, is_kept });
+            bench.answer_all();
+        }
+        bench.pass(2 * SECOND);
+        noted(&mut bench, kind);
+        let actions = bench.handle(ended(1));
+        let found: Vec<_> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Write { about, .. } => {
+                    assert_eq!(about.at_boottime_ns, bench.now_ns - SECOND);
+                    Some((about.detector.as_str(), about.reason.as_str()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(found, expected, "{stage}");
+    }
+}
