@@ -8,7 +8,7 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 
 use super::action::Action;
 use super::event::{Connection, Report};
-use super::process::{Label, Link, Process, Stage, Symptom};
+use super::process::{Label, Link, Stage, Symptom};
 use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
 use super::requests::NOT_ENABLED;
 use super::state::{State, NO_ANSWER};
@@ -149,7 +149,7 @@ impl State {
 
     /// A process that is being recorded has ended: its rings are kept, also if it ended by itself.
     pub(super) fn recorded_ended(&mut self, connection: Connection) {
-        let Some(process) = self.processes.get(&connection) else {
+        let Some(process) = self.processes.get_mut(&connection) else {
             return;
         };
         let recordings = self.recordings.0.iter();
@@ -161,9 +161,8 @@ impl State {
         if replies.is_empty() || !is_worth {
             return;
         }
-        let report = match Self::report_of_all(process) {
-            Some(report) => report,
-            None if process.report.is_some() && process.next.is_some() => return,
+        let report = match process.unread() {
+            Some(pending) => pending.report,
             None => {
                 let how = match process.has_farewell {
                     true => "it ended by itself",
@@ -182,12 +181,6 @@ impl State {
         for reply in replies {
             self.replies.also(reply, report);
         }
-    }
-
-    /// The report under way that has all rings.
-    fn report_of_all(process: &Process) -> Option<Report> {
-        let pending = process.report.as_ref().filter(|p| p.reads_all);
-        pending.map(|pending| pending.report)
     }
 
     /// Ends a recording of a package now, as if its time were over: whoever began it gets the answer.

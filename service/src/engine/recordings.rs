@@ -35,6 +35,13 @@ impl Recordings {
         self.0.iter().any(|r| is_of(&r.package, name))
     }
 
+    /// The requests whose recordings of this process go on.
+    pub(super) fn replies_of(&self, name: &str) -> Vec<u64> {
+        let going_on = self.0.iter().filter(|r| r.ending.is_none());
+        let of_process = going_on.filter(|r| is_of(&r.package, name));
+        of_process.map(|r| r.reply).collect()
+    }
+
     /// What the policy says about a process, changed by a recording of it: it gets up to `rings` rings, also in the background. A
     /// policy that allows it none holds.
     pub(super) fn apply(&self, recording: Recording, name: &str, rings: u32) -> Recording {

@@ -125,7 +125,9 @@ impl Replies {
 }
 
 impl Request {
-    fn answer(self) -> Action {
+    fn answer(mut self) -> Action {
+        self.lines
+            .sort_by_key(|line| line.report.unwrap_or(Report::MAX));
         let has_files = self.lines.iter().any(|line| line.problem.is_none());
         let texts = || -> Vec<String> { self.lines.iter().map(ProcessReport::text).collect() };
         let problems = (!has_files).then(|| texts().join("; "));

@@ -94,6 +94,10 @@ impl State {
         self.is_unsaved = true;
         let until_ns = self.now_ns().saturating_add(ANSWER_NS);
         if let Some(process) = self.processes.get_mut(&connection) {
+            // Whoever records the process does not find in its rings what this report takes.
+            for reply in self.recordings.replies_of(&process.name) {
+                self.replies.also(reply, report);
+            }
             let pending = Pending {
                 report,
                 taken_as: report,

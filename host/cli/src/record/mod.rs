@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// For how long, such as 5s or 2min; at most 600 s [default: at a terminal until Enter, else 5s]
     #[arg(short, long, value_parser = seconds)]
     time: Option<u64>,
-    /// The file [default: PACKAGE-DATE-TIME.hindsight]; a second process's file gets its number before the ending
+    /// The file [default: PACKAGE-DATE-TIME.hindsight]; each further file gets its report's number before the ending
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Start the app anew, so that its start is recorded

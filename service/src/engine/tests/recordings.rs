@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Recordings for a time.
 
-use hindsight_trace_format::protocol::FromProcess;
+use hindsight_trace_format::protocol::{FromProcess, TriggerSeverity};
 
 use super::support::*;
 use crate::engine::{Action, Asked, Event, ProcessReport};
@@ -232,4 +232,69 @@ fn a_policy_that_allows_no_rings_holds_for_recordings() {
         found[0].1.unwrap_err().contains("no ring of calls"),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_recording_answers_with_all_reports_that_took_its_rings() {
+    // What happens meanwhile, and the reports of the answer.
+    for (case, expected) in [
+        ("a stall", vec![1, 2]),
+        ("a stall that no limit admits", vec![1]),
+        ("another request", vec![1, 2]),
+        ("a crash", vec![1, 2]),
+        ("a stall, and a kill while it is read", vec![1, 2]),
+        ("a crash, and an end while it is read", vec![1, 2]),
+        ("a stall before it", vec![2]),
+    ] {
+        let lines = match case {
+            "a stall that no limit admits" => "[limits]\ndevice = 0",
+            _ => "[reports]\nkilled = \"none\"",
+        };
+        let mut bench = seen(lines);
+        if case == "a stall before it" {
+            bench.said(1, slow());
+            bench.taken(1, 1);
+            bench.handle(kept(1));
+            bench.answer_all();
+        }
+        record(&mut bench, 7, "com.example.notes", 5);
+        bench.answer_all();
+        match case {
+            "a stall before it" => {}
+            "another request" => {
+                let (process, reason) = ("101".into(), "why".into());
+                let what = Asked::Report { process, reason };
+                bench.handle(Event::Asked { reply: 8, what });
+            }
+            case if case.starts_with("a crash") => {
+                bench.said(1, trigger("uncaught-exception", TriggerSeverity::Fatal));
+            }
+            _ => {
+                bench.said(1, slow());
+            }
+        }
+        bench.taken(1, 1);
+        if case.ends_with("while it is read") {
+            if case.starts_with("a crash") {
+                bench.said(1, FromProcess::Farewell);
+            }
+            bench.handle(ended(1));
+        }
+        let mut all = bench.handle(kept(1));
+        bench.answer_all();
+        all.extend(bench.handle(kept(2)));
+        let of_recording = |all: &[Action]| {
+            let found = answers(all).into_iter().filter(|(reply, _)| *reply == 7);
+            found.count()
+        };
+        assert_eq!(of_recording(&all), 0, "{case}: its time is not over");
+        all.extend(bench.wake());
+        for report in 1..=2 {
+            all.extend(bench.taken(1, report));
+            all.extend(bench.handle(kept(report)));
+        }
+        let found = answers(&all).into_iter().find(|(reply, _)| *reply == 7);
+        let lines: Vec<ProcessReport> = expected.iter().map(|n| written(*n, 101)).collect();
+        assert_eq!(found, Some((7, Ok(&lines[..]))), "{case}");
+    }
 }

@@ -119,7 +119,7 @@ fn a_request_is_answered_when_all_its_reports_are_over() {
         problem: Some("the process has recorded nothing".into()),
         ..written(2, 102)
     };
-    assert_eq!(answer(&actions), (7, Ok(&[nothing, written(1, 101)][..])));
+    assert_eq!(answer(&actions), (7, Ok(&[written(1, 101), nothing][..])));
 
     assert_eq!(ask(&mut bench, 8, "103"), [take(3, 3)]);
     bench.taken(3, 3);
