@@ -155,7 +155,8 @@ impl History {
         }
     }
 
-    /// The metrics of a process in the minutes before a report of this time (`CLOCK_BOOTTIME`, ns), as far as they are known.
+    /// The metrics of a process in the minutes before a report of this time (`CLOCK_BOOTTIME`, ns), as far as they are known. A
+    /// report may be written long after that.
     pub fn before(&self, connection: Connection, report_ns: u64) -> Metrics {
         let ms = |at: u64| {
             let ms = i64::try_from(at.abs_diff(report_ns) / 1_000_000).unwrap_or(i64::MAX);
@@ -167,7 +168,9 @@ impl History {
         };
         let oldest_ns = report_ns.saturating_sub(AGE_NS);
         let samples = self.of.get(&connection).into_iter().flatten();
-        let samples = samples.filter(|kept| kept.to_ns >= oldest_ns);
+        // What a process says makes a sample at once, or after the shortest pause.
+        let newest_ns = report_ns.saturating_add(LEAST_NS);
+        let samples = samples.filter(|kept| (oldest_ns..=newest_ns).contains(&kept.to_ns));
         let samples = samples.map(|kept| Sample {
             ms: [ms(kept.from_ns), ms(kept.to_ns)],
             values: kept.values.map(|v| v.is_finite().then_some(v)).to_vec(),
@@ -239,6 +242,13 @@ mod tests {
             assert_eq!(sample.values[at(CELSIUS)], Some(41.5));
         }
         assert!(history.before(8, start).samples.is_empty());
+        // A report of an earlier time, written now, has what was before it: the sample that its trigger makes among it.
+        for (report_s, newest_ms) in [(8, Some(-3000)), (10, Some(0)), (14, Some(1000)), (3, None)]
+        {
+            let metrics = history.before(7, start + report_s * SECOND_NS);
+            let newest = metrics.samples.last().map(|sample| sample.ms[1]);
+            assert_eq!(newest, newest_ms, "{report_s} s");
+        }
         // Five minutes later nothing of it is the last minutes.
         let late = start + 330 * SECOND_NS;
         assert!(history.before(7, late).samples.is_empty());
