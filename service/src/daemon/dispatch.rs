@@ -166,6 +166,7 @@ impl<D: Decide> Dispatcher<D> {
                     connection,
                     peer,
                     hello,
+                    crash: None,
                 });
                 return Verdict::KeepMemory;
             }
@@ -300,7 +301,19 @@ impl<D: Decide> Dispatcher<D> {
 
     /// Tells the engine all that has happened, and carries its actions out.
     pub fn drain(&mut self, now: Now, outlet: &mut impl Outlet) {
-        while let Some(event) = self.events.pop_front() {
+        while let Some(mut event) = self.events.pop_front() {
+            if let Event::Joined {
+                connection,
+                hello,
+                crash,
+                ..
+            } = &mut event
+            {
+                // By now its memory can be read.
+                *crash = Some(*connection)
+                    .filter(|_| hello.taken != 0)
+                    .and_then(|connection| outlet.crash(connection));
+            }
             let actions = self.engine.handle(now, event);
             self.perform(now, actions, outlet);
         }

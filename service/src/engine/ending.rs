@@ -111,6 +111,14 @@ impl State {
 
     /// The process has noted a crash in its memory, by its own account.
     pub(super) fn noted(&mut self, connection: Connection, crash: &Crash) {
+        let symptom = self.symptom_of(crash);
+        if let Some(process) = self.processes.get_mut(&connection) {
+            process.noted = Some(symptom);
+        }
+    }
+
+    /// What a report of this crash would be about.
+    pub(super) fn symptom_of(&self, crash: &Crash) -> Symptom {
         let now_ns = self.now_ns();
         let (detector, reason) = match crash.kind {
             CrashKind::UncaughtException => {
@@ -122,14 +130,12 @@ impl State {
             0 => now_ns,
             at => at.min(now_ns),
         };
-        if let Some(process) = self.processes.get_mut(&connection) {
-            process.noted = Some(Symptom {
-                severity: TriggerSeverity::Fatal,
-                detector: detector.into(),
-                reason,
-                tid: crash.tid,
-                at_boottime_ns,
-            });
+        Symptom {
+            severity: TriggerSeverity::Fatal,
+            detector: detector.into(),
+            reason,
+            tid: crash.tid,
+            at_boottime_ns,
         }
     }
 

@@ -105,6 +105,8 @@ pub enum Event {
         peer: Peer,
         /// What it says.
         hello: Hello,
+        /// The crash that it has noted in its memory, by its own account; looked at if it has rings that were taken before.
+        crash: Option<Crash>,
     },
     /// A process that has joined says something; never a second hello.
     Said {

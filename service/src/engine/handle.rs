@@ -30,7 +30,8 @@ impl Engine {
                 connection,
                 peer,
                 hello,
-            } => state.joined(connection, peer, hello),
+                crash,
+            } => state.joined(connection, peer, hello, crash.as_ref()),
             Event::Said {
                 connection,
                 message,

@@ -4,7 +4,7 @@
 use hindsight_trace_format::protocol::{
     common_version, is_final_name, FromService, Hello, TriggerSeverity, VERSIONS,
 };
-use hindsight_trace_format::shared::{MAX_SHARED_BYTES, SHARED_VERSION};
+use hindsight_trace_format::shared::{Crash, CrashKind, MAX_SHARED_BYTES, SHARED_VERSION};
 
 use super::action::Action;
 use super::event::{Connection, Peer, Report};
@@ -17,6 +17,8 @@ use crate::policy::{Level, Recording};
 const RING_BYTES: std::ops::RangeInclusive<u64> = 1 << 12..=1 << 30;
 /// The detector of reports that an earlier instance of the service began.
 const UNFINISHED: &str = "unfinished";
+/// Rings that are taken when the service comes back were taken for a crash that was noted within this time, ns.
+const RESTARTED_NS: u64 = 60_000_000_000;
 
 /// An earlier connection of the same process.
 #[derive(Debug, Default)]
@@ -36,7 +38,13 @@ struct Earlier {
 
 impl State {
     /// A process introduces itself.
-    pub(super) fn joined(&mut self, connection: Connection, peer: Peer, hello: Hello) {
+    pub(super) fn joined(
+        &mut self,
+        connection: Connection,
+        peer: Peer,
+        hello: Hello,
+        crash: Option<&Crash>,
+    ) {
         if self.processes.contains_key(&connection) {
             return;
         }
@@ -45,7 +53,7 @@ impl State {
             Ok((version, process)) => {
                 self.processes.insert(connection, process);
                 self.send(connection, FromService::Welcome { version });
-                self.resume(connection, hello.taken, earlier);
+                self.resume(connection, hello.taken, earlier, crash);
                 self.foreground(connection, hello.is_foreground);
             }
             Err(reason) => {
@@ -96,7 +104,13 @@ impl State {
     }
 
     /// Goes on with the reports of an earlier connection, or of an earlier instance of the service.
-    fn resume(&mut self, connection: Connection, taken_as: Report, earlier: Earlier) {
+    fn resume(
+        &mut self,
+        connection: Connection,
+        taken_as: Report,
+        earlier: Earlier,
+        crash: Option<&Crash>,
+    ) {
         let until_ns = self.now_ns().saturating_add(ANSWER_NS);
         let rings_until_ns = self.now_ns().saturating_add(self.policy.reports.grace_ns);
         let rings_until_ns = rings_until_ns.max(self.settled_ns.unwrap_or(0));
@@ -128,7 +142,7 @@ impl State {
         process.next = pending.next();
         self.look_up_recording(connection);
         if taken_as != 0 && !is_known {
-            self.was_taken(connection, taken_as);
+            self.was_taken(connection, taken_as, crash);
         }
     }
 
@@ -260,19 +274,20 @@ impl State {
     }
 
     /// An earlier instance of the service had the rings taken, and did not release them.
-    fn was_taken(&mut self, connection: Connection, taken_as: Report) {
+    fn was_taken(&mut self, connection: Connection, taken_as: Report, crash: Option<&Crash>) {
         let now_ns = self.now_ns();
+        let crash = crash.and_then(|crash| self.taken_for(crash));
         let Some(process) = self.processes.get(&connection) else {
             return;
         };
         let is_allowed = process.recording.level.strings().is_some() && process.report.is_none();
-        let symptom = Symptom {
+        let symptom = crash.clone().unwrap_or(Symptom {
             severity: TriggerSeverity::Slow,
             detector: UNFINISHED.into(),
             reason: "the service ended while it made a report".into(),
             tid: 0,
             at_boottime_ns: now_ns,
-        };
+        });
         // The service may have ended after the report was written, and before it gave the rings back.
         let is_missing = taken_as < self.earlier_reports && !self.stored.contains(&taken_as);
         let is_plausible = is_allowed && is_missing;
@@ -280,10 +295,27 @@ impl State {
             self.release(connection, taken_as);
             return;
         }
-        let process = self.processes.get_mut(&connection);
-        if let Some(pending) = process.and_then(|process| process.report.as_mut()) {
+        let Some(process) = self.processes.get_mut(&connection) else {
+            return;
+        };
+        if let Some(crash) = &crash {
+            process.is_told(crash, now_ns);
+        }
+        if let Some(pending) = &mut process.report {
             pending.taken_as = taken_as;
         }
+    }
+
+    /// What the report is about whose rings an earlier instance of the service had taken, if that was an exception: the process has
+    /// noted it. Signals are noted, too, but no rings are taken for them.
+    fn taken_for(&self, crash: &Crash) -> Option<Symptom> {
+        let mut symptom = self.symptom_of(crash);
+        let ago_ns = self.now_ns().saturating_sub(symptom.at_boottime_ns);
+        let is_it = crash.kind == CrashKind::UncaughtException && ago_ns < RESTARTED_NS;
+        let severities = &self.policy.reports.severities;
+        let is_on = self.policy.detectors.is_on(&symptom.detector);
+        symptom.reason += "; the service ended while it made the report";
+        (is_it && is_on && severities.contains(&symptom.severity)).then_some(symptom)
     }
 
     /// The user sees the process from now on, or no more.

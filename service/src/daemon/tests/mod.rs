@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The dispatcher without a socket, and what is saved without a power supply.
 
+mod crashed;
 mod interruptions;
 mod packets;
 
 use hindsight_trace_format::protocol::FromService;
-use hindsight_trace_format::shared::ReadLimits;
+use hindsight_trace_format::shared::{Crash, ReadLimits};
 
 use crate::engine::{About, Connection, Report};
 
@@ -16,6 +17,10 @@ use super::Outlet;
 pub(super) struct Noted {
     /// Messages to processes.
     pub(super) sent: Vec<(Connection, FromService)>,
+    /// What processes have noted in their memory.
+    pub(super) crash: Option<Crash>,
+    /// Reports.
+    pub(super) writes: Vec<About>,
     /// The log.
     pub(super) log: Vec<String>,
 }
@@ -28,7 +33,12 @@ impl Outlet for Noted {
 
     fn close(&mut self, _: Connection) {}
 
-    fn write(&mut self, _: Report, _: Connection, _: About, _: bool, _: ReadLimits) -> bool {
+    fn crash(&self, _: Connection) -> Option<Crash> {
+        self.crash
+    }
+
+    fn write(&mut self, _: Report, _: Connection, about: About, _: bool, _: ReadLimits) -> bool {
+        self.writes.push(about);
         true
     }
 

@@ -126,6 +126,7 @@ impl Checker {
                 connection,
                 peer,
                 hello,
+                ..
             } => {
                 // What it had on its earlier connection it has on this one.
                 let mut all = self.known.values();

@@ -2,11 +2,13 @@
 //! Crashes: each has one report, whoever is told of it, and whatever comes after it.
 
 use hindsight_trace_format::container::Consent;
-use hindsight_trace_format::protocol::{FromProcess, TakeOutcome, TriggerSeverity};
+use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerSeverity};
 use hindsight_trace_format::shared::{Crash, CrashKind};
 
 use super::support::*;
-use crate::engine::{Action, Event};
+use crate::engine::{Action, Event, Facts, Peer};
+use crate::limits::Limiter;
+use crate::policy::Policy;
 
 use TriggerSeverity::Fatal;
 
@@ -226,5 +228,83 @@ fn a_signal_is_not_taken_for_an_exception_that_the_process_has_survived() {
             })
             .collect();
         assert_eq!(found, expected, "{stage}");
+    }
+}
+
+#[test]
+fn a_crash_whose_report_the_end_of_the_service_has_cut_off_keeps_its_name() {
+    use TriggerSeverity::Slow;
+    let exception = CrashKind::UncaughtException;
+    // What the process has noted, how many seconds before, the policy, the report's name and severity, and whether the kill after it is another thing.
+    for (kind, seconds, lines, expected, severity, is_other) in [
+        (Some(exception), 3, ALL, "uncaught-exception", Fatal, false),
+        (Some(exception), 59, ALL, "uncaught-exception", Fatal, false),
+        // Rings are taken for something else a while later.
+        (Some(exception), 60, ALL, "unfinished", Slow, true),
+        // For a signal none are.
+        (
+            Some(CrashKind::Signal(11)),
+            3,
+            ALL,
+            "unfinished",
+            Slow,
+            true,
+        ),
+        (None, 0, ALL, "unfinished", Slow, true),
+        (
+            Some(exception),
+            3,
+            "[reports]\nkilled = \"all\"\nseverities = [\"slow\"]",
+            "unfinished",
+            Slow,
+            false,
+        ),
+    ] {
+        let facts = Facts {
+            person: agreed(),
+            is_restart: true,
+            first_report: 5,
+            ..Facts::default()
+        };
+        let policy = Policy::parse(&format!("version = 1\n{lines}")).unwrap();
+        let mut bench = Bench::with(policy, Limiter::fresh("boot"), facts);
+        let crash = kind.map(|kind| Crash {
+            kind,
+            tid: 7,
+            at_boottime_ns: bench.now_ns - seconds * SECOND,
+        });
+        let actions = bench.handle(Event::Joined {
+            connection: 1,
+            peer: Peer { pid: 101, uid: 7 },
+            hello: Hello {
+                taken: 4,
+                held: 2,
+                ..hello("com.example.notes")
+            },
+            crash,
+        });
+        let about = actions.iter().find_map(|action| match action {
+            Action::Write { about, .. } => Some(about),
+            _ => None,
+        });
+        let about = about.expect("no report");
+        let case = (kind, seconds, lines);
+        assert_eq!(
+            (about.detector.as_str(), about.severity),
+            (expected, severity),
+            "{case:?}"
+        );
+        if severity == Fatal {
+            let crash = crash.unwrap();
+            assert_eq!((about.tid, about.at_boottime_ns), (7, crash.at_boottime_ns));
+        }
+        bench.handle(kept(5));
+        bench.answer_all();
+        if let Some(crash) = crash {
+            let connection = 1;
+            bench.handle(Event::Crashed { connection, crash });
+        }
+        let actions = bench.handle(ended(1));
+        assert_eq!(writes(&actions).len(), usize::from(is_other), "{case:?}");
     }
 }

@@ -284,6 +284,7 @@ fn a_process_that_comes_back_goes_on_with_its_report() {
             connection: 2,
             peer,
             hello,
+            crash: None,
         });
         match stage {
             0 => assert!(actions.contains(&take(2, 1))),

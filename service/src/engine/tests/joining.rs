@@ -188,6 +188,7 @@ fn a_process_that_says_it_took_rings_for_its_next_report_is_not_believed() {
                 taken,
                 ..hello("com.example.notes")
             },
+            crash: None,
         })
     };
     // Nobody has told it to take rings for the second one: it gets them back before others are taken.
@@ -217,6 +218,7 @@ fn a_user_cannot_take_all_places() {
             connection,
             peer,
             hello,
+            crash: None,
         })
     };
     for connection in 1..=4 {
@@ -248,6 +250,7 @@ fn the_budget_leaves_room_for_rings_and_for_other_users() {
             connection,
             peer,
             hello,
+            crash: None,
         });
         !configured(&actions).is_empty()
     };
@@ -271,6 +274,7 @@ fn a_process_has_one_connection() {
         connection,
         peer,
         hello: hello(),
+        crash: None,
     };
     bench.handle(join(1));
     let actions = bench.handle(join(2));

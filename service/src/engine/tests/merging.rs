@@ -24,7 +24,7 @@ enum At {
     Writing,
 }
 
-/// Noticed now.
+/// Noticed now. Reports have names of detectors only: `late-frames` is the first thing that happens, `stuck-message` the second one.
 fn noticed(bench: &Bench, detector: &str, severity: TriggerSeverity) -> FromProcess {
     trigger_at(detector, severity, bench.now_ns)
 }
@@ -49,7 +49,7 @@ fn under_way(at: At, severity: TriggerSeverity) -> (Bench, Vec<Action>) {
     if at == At::Waiting {
         bench.set_policy("[memory]\nbudget-mib = 16\n[reports]\nkilled = \"all\"");
     }
-    let first = noticed(&bench, "first", severity);
+    let first = noticed(&bench, "late-frames", severity);
     let actions = bench.said(1, first);
     assert_eq!(actions.contains(&take(1, 2)), at != At::Waiting, "{at:?}");
     let mut all = Vec::new();
@@ -83,30 +83,30 @@ fn a_report_is_called_by_what_its_rings_have() {
     use At::{Ready, ToldAfter, ToldBefore, Waiting, Writing};
     // How far the first one is, how severe both are, and what the reports are called.
     let cases: [(At, TriggerSeverity, TriggerSeverity, &[&str]); 14] = [
-        (Waiting, Slow, Stuck, &["second"]),
-        (Waiting, Stuck, Slow, &["first"]),
-        (Waiting, Slow, Fatal, &["second"]),
-        (ToldAfter, Slow, Stuck, &["second"]),
-        (ToldBefore, Slow, Stuck, &["first", "second"]),
-        (ToldBefore, Slow, Slow, &["first"]),
-        (Ready, Slow, Stuck, &["first", "second"]),
-        (Ready, Requested, Slow, &["first", "second"]),
-        (Ready, Slow, Slow, &["first"]),
-        (Ready, Stuck, Slow, &["first"]),
-        (Ready, Slow, Fatal, &["first", "second"]),
-        (Ready, Fatal, Fatal, &["first"]),
-        (Writing, Slow, Stuck, &["first", "second"]),
-        (Writing, Slow, Slow, &["first"]),
+        (Waiting, Slow, Stuck, &["stuck-message"]),
+        (Waiting, Stuck, Slow, &["late-frames"]),
+        (Waiting, Slow, Fatal, &["stuck-message"]),
+        (ToldAfter, Slow, Stuck, &["stuck-message"]),
+        (ToldBefore, Slow, Stuck, &["late-frames", "stuck-message"]),
+        (ToldBefore, Slow, Slow, &["late-frames"]),
+        (Ready, Slow, Stuck, &["late-frames", "stuck-message"]),
+        (Ready, Requested, Slow, &["late-frames", "stuck-message"]),
+        (Ready, Slow, Slow, &["late-frames"]),
+        (Ready, Stuck, Slow, &["late-frames"]),
+        (Ready, Slow, Fatal, &["late-frames", "stuck-message"]),
+        (Ready, Fatal, Fatal, &["late-frames"]),
+        (Writing, Slow, Stuck, &["late-frames", "stuck-message"]),
+        (Writing, Slow, Slow, &["late-frames"]),
     ];
     for case in cases {
         let (at, first, second, expected) = case;
         let (mut bench, mut all) = under_way(at, first);
-        let early = noticed(&bench, "second", second);
+        let early = noticed(&bench, "stuck-message", second);
         bench.pass(SECOND);
-        let late = noticed(&bench, "second", second);
+        let late = noticed(&bench, "stuck-message", second);
         all.extend(bench.said(1, if at == ToldAfter { early } else { late }));
         // It comes to the one that is begun after the rings were taken, too.
-        let third = noticed(&bench, "third", Slow);
+        let third = noticed(&bench, "gc-pressure", Slow);
         all.extend(bench.said(1, third));
         go_on(&mut bench, &mut all);
         let of_process: Vec<_> = begun(&all).into_iter().filter(|(n, ..)| *n != 1).collect();
@@ -123,7 +123,10 @@ fn a_report_is_called_by_what_its_rings_have() {
 #[test]
 fn a_kill_has_a_report_unless_the_anr_before_it_has_one() {
     // While the report of a slow message or a stuck one waits for the reader, the system says that the process does not respond.
-    for (severity, expected) in [(Slow, ["first", "anr"]), (Stuck, ["first", "killed"])] {
+    for (severity, expected) in [
+        (Slow, ["late-frames", "anr"]),
+        (Stuck, ["late-frames", "killed"]),
+    ] {
         let (mut bench, mut all) = under_way(At::Ready, severity);
         bench.pass(SECOND);
         let anr = noticed(&bench, "anr", Stuck);
@@ -157,11 +160,11 @@ fn of_end(actions: &[Action]) -> Vec<OfEnd> {
     all.filter(|(report, ..)| *report != 1).collect()
 }
 
-const KILLED: &str = "the process was killed; before that, first: a message took 900 ms";
+const KILLED: &str = "the process was killed; before that, late-frames: a message took 900 ms";
 
 #[test]
 fn a_report_that_has_all_rings_of_a_killed_process_is_about_the_kill() {
-    let late = "the process was killed; before that, second: a message took 900 ms";
+    let late = "the process was killed; before that, stuck-message: a message took 900 ms";
     // How far the first report is, whether a second one waits for it, and what is written: name, reason, whether of the end.
     let cases: [(At, bool, &[(&str, &str, bool)]); 6] = [
         (At::Waiting, false, &[("killed", KILLED, true)]),
@@ -172,8 +175,8 @@ fn a_report_that_has_all_rings_of_a_killed_process_is_about_the_kill() {
             true,
             &[(
                 "killed",
-                "the process was killed; before that, second: a message took 900 ms; \
-                 before that, first: a message took 900 ms",
+                "the process was killed; before that, stuck-message: a message took 900 ms; \
+                 before that, late-frames: a message took 900 ms",
                 true,
             )],
         ),
@@ -181,7 +184,7 @@ fn a_report_that_has_all_rings_of_a_killed_process_is_about_the_kill() {
             At::Writing,
             false,
             &[
-                ("first", "a message took 900 ms", false),
+                ("late-frames", "a message took 900 ms", false),
                 ("killed", "the process was killed", true),
             ],
         ),
@@ -189,7 +192,7 @@ fn a_report_that_has_all_rings_of_a_killed_process_is_about_the_kill() {
             At::Writing,
             true,
             &[
-                ("first", "a message took 900 ms", false),
+                ("late-frames", "a message took 900 ms", false),
                 ("killed", late, true),
             ],
         ),
@@ -198,7 +201,7 @@ fn a_report_that_has_all_rings_of_a_killed_process_is_about_the_kill() {
         let (mut bench, mut all) = under_way(at, Slow);
         bench.pass(SECOND);
         if has_second {
-            let second = noticed(&bench, "second", Stuck);
+            let second = noticed(&bench, "stuck-message", Stuck);
             all.extend(bench.said(1, second));
         }
         bench.pass(SECOND);

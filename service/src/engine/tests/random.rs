@@ -172,10 +172,16 @@ impl World {
             (hello.held, hello.taken) = (slot as u32, u64::from(kind));
         }
         self.of.insert(connection, peer.pid);
+        let crash = (kind == 4).then_some(Crash {
+            kind: CrashKind::UncaughtException,
+            tid: 5,
+            at_boottime_ns: self.now_ns - SECOND,
+        });
         self.handle(Event::Joined {
             connection,
             peer,
             hello,
+            crash,
         });
     }
 

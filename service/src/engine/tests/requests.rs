@@ -61,6 +61,7 @@ fn what_was_recorded_before_a_withdrawal_is_no_report_of_a_later_consent() {
                     uid: 10_001,
                 },
                 hello: hello("com.example.notes"),
+                crash: None,
             });
             let told = configurations(&actions)[0].1;
             assert_eq!((told.categories, told.call_rings), (0, 0));

@@ -124,6 +124,7 @@ fn a_larger_budget_and_other_users_are_heard_at_once() {
         connection: 9,
         peer,
         hello: hello("com.example.z"),
+        crash: None,
     });
     assert_eq!(rooms(&bench.said(9, needs(20))), [(9, 20 * MIB)]);
 }

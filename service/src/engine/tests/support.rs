@@ -162,6 +162,7 @@ impl Bench {
             connection,
             peer,
             hello,
+            crash: None,
         })
     }
 
