@@ -6,7 +6,8 @@ use hindsight_trace_format::protocol::{
 };
 
 use super::event::{Connection, Finding};
-use super::process::{Link, Merge, Stage, Symptom};
+use super::pending::{Merge, Stage, Symptom};
+use super::process::Link;
 use super::state::{Outcome, State};
 use super::text;
 

@@ -6,7 +6,8 @@ use hindsight_trace_format::shared::{Crash, CrashKind};
 
 use super::action::Action;
 use super::event::{Connection, Report};
-use super::process::{Link, Pending, Process, Stage, Symptom};
+use super::pending::{Pending, Stage, Symptom};
+use super::process::{Link, Process};
 use super::state::{Outcome, State};
 use crate::policy::Killed;
 

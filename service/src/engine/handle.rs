@@ -5,7 +5,8 @@ use hindsight_trace_format::protocol::FromProcess;
 
 use super::action::Action;
 use super::event::{Asked, Connection, Event, Now, Pressure, Report};
-use super::process::{Link, Process, Stage};
+use super::pending::Stage;
+use super::process::{Link, Process};
 use super::state::{Facts, Outcome, State, SAVE_NS, SETTLE_NS};
 use super::status::Status;
 use crate::limits::{Limiter, Refusal};

@@ -8,7 +8,8 @@ use hindsight_trace_format::shared::{Crash, CrashKind, MAX_SHARED_BYTES, SHARED_
 
 use super::action::Action;
 use super::event::{Connection, Peer, Report};
-use super::process::{Label, Link, Pending, Process, Stage, Symptom};
+use super::pending::{Pending, Stage, Symptom};
+use super::process::{Label, Link, Process};
 use super::state::{Outcome, State, ANSWER_NS};
 use super::text;
 use crate::policy::{Level, Recording};

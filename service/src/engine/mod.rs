@@ -13,6 +13,7 @@
 //! | `room` | how much memory each process gets for all else |
 //! | `memory` | how much memory that takes at most |
 //! | `reports` | what becomes of a report, from its trigger to its file |
+//! | `pending` | whether a report has something that happens while it is under way, and what it is called |
 //! | `peers` | whose rings are taken with those of a process, because it waited for them |
 //! | `ending` | what is kept of a process that has ended or is lost |
 //! | `shortage` | what is known of memory when a process ends |
@@ -29,6 +30,7 @@ mod handle;
 mod joining;
 mod memory;
 mod peers;
+mod pending;
 mod places;
 mod process;
 mod recording;

@@ -11,12 +11,11 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 use hindsight_trace_format::shared::{Served, LONG_SERVING_NS};
 
 use super::event::{Connection, Peer, Pressure, Report, Service};
-use super::process::{Link, Pending, Stage, Symptom};
+use super::pending::{Stage, Symptom, WAITED_FOR};
+use super::process::Link;
 use super::state::{Outcome, State};
 use crate::policy::{FIRST_APP, UIDS_OF_A_USER};
 
-/// The detector of reports of processes that another one waited for.
-pub(super) const WAITED_FOR: &str = "waited-for";
 /// A transaction that ended earlier has nothing to do with what is found now, ns.
 const RECENT_NS: u64 = 10_000_000_000;
 /// Nobody has waited for longer: it is made up, or its end was not noted, as when recording was switched off meanwhile; ns.
@@ -162,12 +161,5 @@ impl State {
                 pending.admitted = None;
             }
         }
-    }
-}
-
-impl Pending {
-    /// It is only there because another process waited for this one.
-    pub(super) fn is_of_peer(&self) -> bool {
-        self.group != self.report && self.symptom.detector == WAITED_FOR
     }
 }

@@ -8,7 +8,8 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 
 use super::action::Action;
 use super::event::{Connection, Report};
-use super::process::{Label, Link, Stage, Symptom};
+use super::pending::{Stage, Symptom};
+use super::process::{Label, Link};
 use super::recordings::{is_of, UserRecording, MAX_RECORDINGS, SECONDS};
 use super::requests::NOT_ENABLED;
 use super::state::{State, NO_ANSWER};

@@ -10,7 +10,8 @@ use hindsight_trace_format::protocol::{FromService, TakeOutcome, Trigger, Trigge
 
 use super::action::{About, Action};
 use super::event::{Connection, Pressure, Report};
-use super::process::{Label, Link, Merge, Pending, Stage, Symptom};
+use super::pending::{Merge, Pending, Stage, Symptom};
+use super::process::{Label, Link};
 use super::state::{Outcome, State, ANSWER_NS};
 
 impl State {

@@ -5,7 +5,8 @@ use hindsight_trace_format::protocol::TriggerSeverity;
 
 use super::action::Action;
 use super::event::{Connection, Report};
-use super::process::{Link, Process, Stage, Symptom};
+use super::pending::{Stage, Symptom};
+use super::process::{Link, Process};
 use super::state::{State, NO_ANSWER};
 use super::text;
 

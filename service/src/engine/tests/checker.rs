@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hindsight_trace_format::protocol::{FromProcess, FromService};
 
 use super::known::Known;
+use super::times::Times;
 use crate::engine::{Action, Asked, Connection, Event};
 use crate::policy::{Level, Person, Policy, Recording};
 
@@ -46,14 +47,7 @@ pub(super) struct Checker {
     /// The budget was lowered, and more is still in use.
     is_excused: bool,
     now_ns: u64,
-    /// When the rings of a report were taken at the latest, by process id and the number that the process knows; ns.
-    taken_ns: BTreeMap<(u32, u64), u64>,
-    /// When, by number of the event, a process was told to take its rings for a report, or left all of them.
-    taken_at: BTreeMap<u64, u64>,
-    /// When somebody asked for reports, by number of the event.
-    asked_at: BTreeMap<u64, u64>,
-    /// The number of the event.
-    event: u64,
+    times: Times,
     /// Until then processes come back after a restart, also with more rings than there are now.
     settled_ns: Option<u64>,
     is_restart: bool,
@@ -65,8 +59,7 @@ impl Checker {
         self.settled_ns = None;
         self.is_restart = true;
         self.known.clear();
-        // Reports that it had begun have other numbers from now on.
-        self.taken_ns.clear();
+        self.times.restart();
         self.writing = None;
         self.wake_ns = None;
         self.answers.clear();
@@ -120,7 +113,7 @@ impl Checker {
     /// Before the engine is told.
     pub(super) fn before(&mut self, event: &Event) {
         self.displaced = 0;
-        self.event += 1;
+        self.times.next_event(self.now_ns);
         match event {
             Event::Joined {
                 connection,
@@ -131,8 +124,7 @@ impl Checker {
                 // What it had on its earlier connection it has on this one.
                 let mut all = self.known.values();
                 let is_withdrawn = all.any(|k| k.peer == *peer && k.is_withdrawn && !k.is_over());
-                self.taken_ns.retain(|(pid, _), _| *pid != peer.pid);
-                self.taken_ns.insert((peer.pid, hello.taken), self.now_ns);
+                self.times.joined(peer.pid, hello.taken);
                 let in_use = if hello.taken == 0 {
                     hello.held
                 } else {
@@ -176,11 +168,11 @@ impl Checker {
             } => {
                 if let Some(known) = self.known.get_mut(connection) {
                     if let FromProcess::Taken { report, .. } = message {
-                        if known
-                            .take
-                            .is_some_and(|(told, _, is_answered)| told == *report && !is_answered)
-                        {
-                            self.taken_ns.insert((known.peer.pid, *report), self.now_ns);
+                        let is_it = |(told, _, is_answered): (u64, u64, bool)| {
+                            told == *report && !is_answered
+                        };
+                        if known.take.is_some_and(is_it) {
+                            self.times.taken(known.peer.pid, *report);
                         }
                     }
                     known.said(message);
@@ -196,7 +188,7 @@ impl Checker {
                     known.is_connected = false;
                     known.has_ended = true;
                     known.ended_ns = self.now_ns;
-                    known.ended_at = self.event;
+                    known.ended_at = self.times.event();
                 }
             }
             Event::Written { report, is_kept } => {
@@ -219,7 +211,7 @@ impl Checker {
                 reply,
                 what: Asked::Report { .. },
             } => {
-                self.asked_at.insert(*reply, self.event);
+                self.times.asked(*reply);
             }
             Event::Asked { .. }
             | Event::Found { .. }
@@ -303,7 +295,7 @@ impl Checker {
                 assert!(!known.is_read, "report {report} has what another one has");
                 known.is_read = *has_ended;
                 if *has_ended {
-                    self.taken_at.insert(*report, known.ended_at);
+                    self.times.left(*report, known.ended_at);
                 }
                 let known = &self.known[connection];
                 assert!(!known.is_forgotten, "written after it was forgotten");
@@ -318,10 +310,9 @@ impl Checker {
                     *report != 0 && *report < self.saved,
                     "the number is not on disk"
                 );
-                let taken_ns = self.taken_ns.get(&(known.peer.pid, *report));
-                if let Some(taken_ns) = taken_ns.filter(|_| !has_ended) {
-                    let is_in = about.at_boottime_ns <= *taken_ns;
-                    assert!(is_in, "the rings of report {report} were taken before");
+                if !has_ended {
+                    let at_ns = about.at_boottime_ns;
+                    self.times.check_write(known.peer.pid, *report, at_ns);
                 }
                 let before = self.written.insert(*report, known.peer.uid);
                 assert_eq!(before, None, "report {report} is written twice");
@@ -368,12 +359,7 @@ impl Checker {
                     Ok(lines) if lines.is_empty() => {}
                     Ok(lines) => {
                         assert!(lines.iter().any(|line| line.problem.is_none()));
-                        let written = lines.iter().filter(|line| line.problem.is_none());
-                        for report in written.filter_map(|line| line.report) {
-                            let asked_at = self.asked_at.get(reply).copied().unwrap_or(0);
-                            let is_of_then = self.taken_at[&report] < asked_at;
-                            assert!(!is_of_then, "the rings of report {report} are older");
-                        }
+                        self.times.check_answer(*reply, lines);
                     }
                     Err(text) => assert!(!text.is_empty() && !text.contains('\n')),
                 }
@@ -476,7 +462,7 @@ impl Checker {
                 let is_free = known.take.is_none_or(|(_, _, is_answered)| is_answered);
                 assert!(is_free && known.taken == 0, "{known:?}");
                 known.take = Some((*report, now_ns, false));
-                self.taken_at.insert(*report, self.event);
+                self.times.told(*report);
                 known.unreleased.insert(*report);
                 known.taken = known.rings();
                 self.check_budget("a snapshot");

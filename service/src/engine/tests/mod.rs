@@ -19,3 +19,4 @@ mod requests;
 mod rings;
 mod room;
 mod support;
+mod times;
