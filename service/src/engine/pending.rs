@@ -111,7 +111,7 @@ impl Pending {
     /// The report has this, too: it is called by what tells most.
     pub(super) fn merge(&mut self, symptom: &Symptom) {
         if self.says_less_than(symptom) {
-            self.symptom = symptom.clone();
+            self.raise(symptom.clone());
         }
     }
 

@@ -268,7 +268,13 @@ fn a_trigger_may_become_part_of_a_requested_report() {
     bench.join(1, hello("com.example.notes"));
     ask(&mut bench, 1, "101");
     bench.said(1, trigger("slow-message", TriggerSeverity::Slow));
-    assert_eq!(writes(&bench.taken(1, 1))[0].2, "slow-message");
+    let actions = bench.taken(1, 1);
+    let [Action::Write { about, .. }] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    let reason = "a message took 900 ms; before that, requested: a tester saw it";
+    let found = (about.detector.as_str(), about.reason.as_str());
+    assert_eq!(found, ("slow-message", reason));
 }
 
 #[test]
