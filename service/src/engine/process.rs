@@ -193,7 +193,7 @@ impl Process {
     }
 
     /// The report whose rings the process has not been told to take yet.
-    pub(super) fn to_be_taken(&mut self) -> Option<&mut Pending> {
+    pub(super) fn before_it_takes(&mut self) -> Option<&mut Pending> {
         let is_waiting = |pending: &&mut Pending| matches!(pending.stage, Stage::Waiting { .. });
         let report = self.report.as_mut().filter(is_waiting);
         report.or(self.next.as_mut())

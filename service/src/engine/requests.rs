@@ -104,7 +104,7 @@ impl State {
             at_boottime_ns: self.now_ns(),
         };
         let process = self.processes.get_mut(&connection);
-        if let Some(pending) = process.and_then(Process::to_be_taken) {
+        if let Some(pending) = process.and_then(Process::before_it_takes) {
             pending.add(&symptom);
             return pending.report;
         }

@@ -235,7 +235,8 @@ fn a_signal_is_not_taken_for_an_exception_that_the_process_has_survived() {
 fn a_crash_whose_report_the_end_of_the_service_has_cut_off_keeps_its_name() {
     use TriggerSeverity::Slow;
     let exception = CrashKind::UncaughtException;
-    // What the process has noted, how many seconds before, the policy, the report's name and severity, and whether the kill after it is another thing.
+    // What the process has noted, how many seconds before, the policy, the report's name and severity, and whether the kill after it
+    // is another thing.
     for (kind, seconds, lines, expected, severity, is_other) in [
         (Some(exception), 3, ALL, "uncaught-exception", Fatal, false),
         (Some(exception), 59, ALL, "uncaught-exception", Fatal, false),

@@ -166,7 +166,8 @@ const KILLED: &str = "the process was killed; before that, late-frames: a messag
 fn a_report_that_has_all_rings_of_a_killed_process_is_about_the_kill() {
     let late = "the process was killed; before that, stuck-message: a message took 900 ms";
     // How far the first report is, whether a second one waits for it, and what is written: name, reason, whether of the end.
-    let cases: [(At, bool, &[(&str, &str, bool)]); 6] = [
+    type Written = (&'static str, &'static str, bool);
+    let cases: [(At, bool, &[Written]); 6] = [
         (At::Waiting, false, &[("killed", KILLED, true)]),
         (At::ToldBefore, false, &[("killed", KILLED, true)]),
         (At::Ready, false, &[("killed", KILLED, true)]),
