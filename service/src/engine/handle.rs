@@ -129,6 +129,12 @@ impl Engine {
         self.0.limiter.save(now.boottime_ns)
     }
 
+    /// Whether a recording that a user asked for goes on.
+    #[cfg(test)]
+    pub(super) fn is_recording(&self) -> bool {
+        !self.0.recordings.0.is_empty()
+    }
+
     /// How it is now, for people. It may be long since the last event.
     pub fn status(&self, now: Now) -> Status {
         Status::of(&self.0, now.boottime_ns.max(self.0.now_ns()))

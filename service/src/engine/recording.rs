@@ -100,7 +100,9 @@ impl State {
 
     /// Whether none of these reports has still to take its rings.
     fn are_taken(&self, reports: &[Report]) -> bool {
+        // Whoever cannot be told anything takes none.
         let all = self.processes.values();
+        let all = all.filter(|p| p.link == Link::Connected);
         let pending = all.flat_map(|p| p.report.iter().chain(&p.next));
         let mut waiting =
             pending.filter(|p| matches!(p.stage, Stage::Waiting { .. } | Stage::Taking { .. }));

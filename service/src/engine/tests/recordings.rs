@@ -298,3 +298,42 @@ fn a_recording_answers_with_all_reports_that_took_its_rings() {
         assert_eq!(found, Some((7, Ok(&lines[..]))), "{case}");
     }
 }
+
+#[test]
+fn a_recording_whose_report_waits_for_another_one_goes_on_until_its_rings_are_taken() {
+    for is_lost in [false, true] {
+        let mut bench = seen("");
+        record(&mut bench, 7, "com.example.notes", 5);
+        bench.answer_all();
+        bench.said(1, slow());
+        bench.taken(1, 1);
+        // The first report is still read when the time is over.
+        assert_eq!(answers(&bench.wake()), []);
+        let is_going_on = |bench: &Bench| bench.rings(1).0 > 1;
+        assert!(is_going_on(&bench));
+        if is_lost {
+            let actions = bench.handle(Event::Lost { connection: 1 });
+            assert_eq!(answers(&actions), [], "the first one will be written");
+            assert!(!bench.engine.is_recording());
+        }
+        let actions = bench.handle(kept(1));
+        bench.answer_all();
+        if is_lost {
+            let [(7, Ok([first, late]))] = answers(&actions)[..] else {
+                panic!("{actions:?}");
+            };
+            assert_eq!(first, &written(1, 101));
+            assert!(late
+                .problem
+                .as_ref()
+                .is_some_and(|why| why.contains("frozen")));
+            continue;
+        }
+        assert!(is_going_on(&bench) && bench.engine.is_recording());
+        bench.taken(1, 2);
+        assert!(!bench.engine.is_recording());
+        let actions = bench.handle(kept(2));
+        let expected = [written(1, 101), written(2, 101)];
+        assert_eq!(answers(&actions), [(7, Ok(&expected[..]))]);
+    }
+}
