@@ -41,7 +41,9 @@ impl Loss {
             Loss::ThreadsNotStarted => {
                 "threads not traced from their start: no free ring (max-rings)"
             }
-            Loss::RingsEvicted => "rings evicted for other threads (max-rings)",
+            Loss::RingsEvicted => {
+                "rings taken back for other threads or apps (max-rings, or the service)"
+            }
             Loss::Stacks => "stacks: no room in the table (stack-table)",
             Loss::EventNames => "names of the program's events: too many",
         }
