@@ -6,10 +6,12 @@ mod common;
 use std::fs;
 
 use common::{
-    as_child, hello, memory, parents_line, read_trace, say, Connection, Peer, Service, POLICY,
+    as_child, bomb, hello, memory, parents_line, read_trace, say, Bomb, Connection, Peer, Service,
+    POLICY,
 };
 use hindsight_testkit::Script;
 use hindsight_trace_format::container::Reader;
+use hindsight_trace_format::shared::ReadLimits;
 
 const RING_LOG2: u32 = 25;
 const MIB: u64 = 1 << 20;
@@ -61,6 +63,49 @@ fn child_with_large_rings() {
     connection.wait_for_welcome();
     say("joined");
     parents_line();
+}
+
+/// What a hostile process has of names and stacks, and what it was given for them, bytes.
+const BOMB_BYTES: usize = 24 << 20;
+
+#[test]
+#[ignore = "runs only as a child of the test below"]
+fn child_with_many_methods() {
+    let Some((folder, name)) = as_child() else {
+        return;
+    };
+    let memory = memory(&bomb(Bomb::OwnNames, BOMB_BYTES));
+    let mut hello = hello(&name);
+    hello.other_bytes = BOMB_BYTES as u64;
+    let connection = Connection::join(&folder, &hello, &memory);
+    connection.wait_for_welcome();
+    say("joined");
+    parents_line();
+}
+
+#[test]
+fn many_methods_take_no_more_memory_than_the_budget_counts() {
+    let service = Service::start(POLICY, &["--keep-mib", "1024"]);
+    let mut peer = Peer::start("child_with_many_methods", service.folder.path(), "bomb");
+    peer.wait_for("joined");
+    let before = status_of(service.pid(), "VmRSS");
+    peer.kill();
+    let reports = service.wait_for_reports(1);
+    let peak = status_of(service.pid(), "VmHWM");
+    let trace = service.trace(&reports[0]);
+    let reader = Reader::new(&trace).unwrap();
+    assert!(!reader.symbols().unwrap().symbols.is_empty());
+    let losses = reader.losses().unwrap().counts;
+    let is_left_out = |what: &str| losses.iter().any(|(loss, _)| loss.contains(what));
+    assert!(is_left_out("too many"), "{losses:?}");
+    let counted = ReadLimits::granted(1, 1 << 16, BOMB_BYTES as u64).memory;
+    println!(
+        "{} MiB counted for one report; {} MiB before it, {} MiB at most",
+        counted / MIB,
+        before / MIB,
+        peak / MIB
+    );
+    assert!(peak < before + counted + 4 * MIB, "{peak}, {before}");
 }
 
 #[test]

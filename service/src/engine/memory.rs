@@ -5,7 +5,8 @@
 //! - all that is not a ring of calls, by each process's account;
 //! - all rings of calls that processes may hold;
 //! - snapshots: the rings that are taken, and never less than the largest one that may become necessary;
-//! - the service's copy while it reads one process: the largest that may become necessary, and what else a report needs.
+//! - the service's copy while it reads one process: the largest that may become necessary, and what else a report needs
+//!   (`Facts::report_bytes`). Reading keeps within the sum: `ReadLimits::memory`.
 //!
 //! The last two are set aside before a ring is granted, so a report never waits for memory that only another report's end gives
 //! back, and no ring has to be given up for one.

@@ -37,7 +37,7 @@ pub struct Facts {
     pub first_report: u64,
     /// The reports of earlier services in this boot that are in the store: their rings only have to be given back.
     pub stored: BTreeSet<u64>,
-    /// What the service needs to write a report, beside its copy of the process's memory; bytes.
+    /// What the service needs to write a report, beside as much as it may read of the process's memory; bytes.
     pub report_bytes: u64,
 }
 

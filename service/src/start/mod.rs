@@ -9,6 +9,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hindsight_trace_format::shared::READING_BYTES;
+
 use self::arguments::{parse, Arguments, Socket, HELP};
 use crate::client;
 use crate::commands::Patience;
@@ -161,7 +163,7 @@ pub fn run(arguments: &[OsString]) -> Result<(), String> {
         is_restart: store.was_used_in_this_boot(),
         first_report: store.first_report(),
         stored: store.reports().map(|entry| entry.report).collect(),
-        report_bytes: BOOT_NAMES_BYTES,
+        report_bytes: BOOT_NAMES_BYTES + READING_BYTES,
     };
     let limits = Limits::default().within(raise_descriptor_limit(4096));
     let daemon = Daemon::new(Parts {

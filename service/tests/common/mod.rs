@@ -7,6 +7,7 @@
     reason = "each test file uses the parts that it needs"
 )]
 
+mod bomb;
 mod child;
 mod system;
 mod wait;
@@ -26,6 +27,7 @@ use hindsight_trace_format::container::{Reader, APP_VERSION_FACT};
 use hindsight_trace_format::protocol::{FromProcess, FromService, Hello, VERSIONS};
 use hindsight_trace_format::shared::{Header, Region, RingControl, RingState, SHARED_VERSION};
 
+pub(crate) use bomb::{bomb, Bomb, STRANGE};
 pub(crate) use child::{as_child, parents_line, say, Peer};
 pub(crate) use system::{as_root, SmallDisk};
 pub(crate) use wait::wait_for;

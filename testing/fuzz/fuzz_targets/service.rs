@@ -366,6 +366,7 @@ fuzz_target!(|data: &[u8]| {
             all_rings: 1 << 24,
             ring: 1 << 20,
             other: 1 << 20,
+            memory: 1 << 23,
         };
         if let Ok(mut reader) = SharedReader::new(input.0, RingFilter::Taken, limits) {
             reader.set_boot_names(BootNames::learn(input.0, limits.other).ok().flatten());

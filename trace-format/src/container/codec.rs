@@ -6,6 +6,12 @@ use super::error::DecodeError;
 /// Longest string that is written, in bytes; a longer one is cut at a character.
 pub const MAX_STRING_BYTES: usize = 64 * 1024;
 
+/// A section that is written in parts hands them over at about this length, bytes.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Takes the next part of a section.
+pub(crate) type Append<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
+
 /// Rounds up to the alignment of sections.
 pub(crate) const fn align8(n: usize) -> usize {
     n.div_ceil(8) * 8
@@ -50,6 +56,15 @@ impl Encoder {
         let s = clip(s);
         self.u32(s.len() as u32);
         self.0.extend_from_slice(s.as_bytes());
+    }
+
+    /// Hands the bytes over if there are many.
+    pub(crate) fn flush(&mut self, append: &mut Append<'_>) -> std::io::Result<()> {
+        if self.0.len() >= BUFFER_BYTES {
+            append(&self.0)?;
+            self.0.clear();
+        }
+        Ok(())
     }
 
     pub(crate) fn pad8(&mut self) {

@@ -131,18 +131,35 @@ fn is_platform(class: &str) -> bool {
     PLATFORM.iter().any(|package| class.starts_with(package))
 }
 
+/// Memory for a string that has a number, beside its bytes: its place in a hash table that grows, and the allocator's; bytes.
+const NUMBERED_BYTES: usize = 192;
+
 /// Replaces the strings of one file that are above a level.
 #[derive(Debug)]
 pub struct Limit {
     consent: Consent,
+    /// Memory that it may still use, bytes.
+    room: usize,
     classes: HashMap<String, usize>,
     /// By the number of the class.
     methods: HashMap<(usize, String), usize>,
     threads: HashMap<String, usize>,
 }
 
-/// The number of a key, from 1 on, in the order of first use.
-fn number<K: std::hash::Hash + Eq>(numbers: &mut HashMap<K, usize>, key: K) -> usize {
+/// The number of a key, from 1 on, in the order of first use; 0 if there is no room for a new key with a string of this length.
+fn number<K: std::hash::Hash + Eq>(
+    numbers: &mut HashMap<K, usize>,
+    key: K,
+    length: usize,
+    room: &mut usize,
+) -> usize {
+    if let Some(number) = numbers.get(&key) {
+        return *number;
+    }
+    let Some(left) = room.checked_sub(NUMBERED_BYTES + length) else {
+        return 0;
+    };
+    *room = left;
     let next = numbers.len() + 1;
     *numbers.entry(key).or_insert(next)
 }
@@ -150,8 +167,15 @@ fn number<K: std::hash::Hash + Eq>(numbers: &mut HashMap<K, usize>, key: K) -> u
 impl Limit {
     /// For one file.
     pub fn new(consent: Consent) -> Self {
+        Limit::within(consent, usize::MAX)
+    }
+
+    /// For one file, with so many bytes of memory. Strings for which there is none share the placeholder with the number 0, and
+    /// signatures are left out.
+    pub fn within(consent: Consent, room: usize) -> Self {
         Limit {
             consent,
+            room,
             classes: HashMap::new(),
             methods: HashMap::new(),
             threads: HashMap::new(),
@@ -165,8 +189,13 @@ impl Limit {
     fn class(&mut self, class: &str) -> String {
         match class {
             "" => String::new(),
-            class => format!("app.C{}", number(&mut self.classes, class.to_owned())),
+            class => format!("app.C{}", self.number_of_class(class)),
         }
+    }
+
+    fn number_of_class(&mut self, class: &str) -> usize {
+        let (classes, room) = (&mut self.classes, &mut self.room);
+        number(classes, class.to_owned(), class.len(), room)
     }
 
     /// A method's class, name, signature as in the dex file, and source file.
@@ -184,18 +213,33 @@ impl Limit {
         if is_platform(class) {
             return;
         }
-        let number_of_class = number(&mut self.classes, class.clone());
+        let number_of_class = self.number_of_class(class);
         *class = self.class(&class.clone());
         // The platform's names, of constructors and static initializers.
         if !name.is_empty() && !["<init>", "<clinit>"].contains(&name.as_str()) {
+            let length = name.len();
             let key = (number_of_class, std::mem::take(name));
-            *name = format!("m{}", number(&mut self.methods, key));
+            let number = number(&mut self.methods, key, length, &mut self.room);
+            *name = format!("m{number}");
         }
         source_file.clear();
     }
 
-    /// The classes in a signature; all of it if it is none.
+    /// The classes in a signature; all of it if it is none, or there is no room for a longer one.
     fn signature(&mut self, signature: &str) -> String {
+        let mut replaced = self.replaced_signature(signature);
+        replaced.shrink_to_fit();
+        let longer = replaced.len().saturating_sub(signature.len());
+        match self.room.checked_sub(longer) {
+            None => String::new(),
+            Some(left) => {
+                self.room = left;
+                replaced
+            }
+        }
+    }
+
+    fn replaced_signature(&mut self, signature: &str) -> String {
         let mut out = String::with_capacity(signature.len());
         let mut rest = signature;
         while let Some(first) = rest.chars().next() {
@@ -228,8 +272,10 @@ impl Limit {
         if self.keeps(StringKind::Thread) || ["main", ""].contains(&name.as_str()) {
             return;
         }
+        let length = name.len();
         let key = std::mem::take(name);
-        *name = format!("thread {}", number(&mut self.threads, key));
+        let number = number(&mut self.threads, key, length, &mut self.room);
+        *name = format!("thread {number}");
     }
 
     /// The facts about the process. They say for which level the file is written, if strings are replaced.
@@ -262,9 +308,10 @@ impl Limit {
             return;
         }
         let mut known: HashMap<String, usize> = HashMap::new();
+        let mut room = usize::MAX;
         for string in &mut strings.strings {
             let key = std::mem::take(string);
-            *string = format!("text {}", number(&mut known, key));
+            *string = format!("text {}", number(&mut known, key, 0, &mut room));
         }
     }
 

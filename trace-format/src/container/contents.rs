@@ -97,12 +97,14 @@ impl Contents<'_> {
         let symbols = Symbols {
             symbols: std::mem::take(&mut self.symbols),
         };
-        writer.section(SectionKind::Symbols, 0, &[&symbols.encode()])?;
+        writer.section_in_parts(SectionKind::Symbols, 0, |append| symbols.write(append))?;
+        drop(symbols);
         if !self.strings.strings.is_empty() {
             writer.section(SectionKind::Strings, 0, &[&self.strings.encode()])?;
         }
         if !self.stacks.generations.is_empty() {
-            writer.section(SectionKind::Stacks, 0, &[&self.stacks.encode()])?;
+            let stacks = &self.stacks;
+            writer.section_in_parts(SectionKind::Stacks, 0, |append| stacks.write(append))?;
         }
         writer.section(SectionKind::Losses, 0, &[&self.losses.encode()])
     }

@@ -6,8 +6,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io;
 
-use super::codec::{align8, clip, Decoder, Encoder};
+use super::codec::{align8, clip, Append, Decoder, Encoder};
 use super::error::DecodeError;
 use super::sections::{
     Anchor, ClockSample, Clocks, Losses, OpenCalls, ProcessFacts, Ring, SectionKind,
@@ -340,55 +341,84 @@ impl Strings {
     }
 }
 
-/// Strings, each stored once, and their ends.
+/// The numbers of strings, from 0 on, each stored once.
 #[derive(Default)]
 struct Pool<'a> {
     ids: HashMap<&'a str, u32>,
-    ends: Vec<u32>,
-    bytes: Vec<u8>,
+    bytes: usize,
 }
 
 impl<'a> Pool<'a> {
     fn id(&mut self, s: &'a str) -> u32 {
         let mut s = clip(s);
-        if self.bytes.len() + s.len() > u32::MAX as usize {
+        if self.bytes + s.len() > u32::MAX as usize {
             s = "";
         }
+        let next = self.ids.len() as u32;
         *self.ids.entry(s).or_insert_with(|| {
-            self.bytes.extend_from_slice(s.as_bytes());
-            self.ends.push(self.bytes.len() as u32);
-            self.ends.len() as u32 - 1
+            self.bytes += s.len();
+            next
         })
+    }
+
+    /// The strings in the order of their numbers.
+    fn strings(self) -> Vec<&'a str> {
+        let mut strings = vec![""; self.ids.len()];
+        for (string, id) in self.ids {
+            strings[id as usize] = string;
+        }
+        strings
     }
 }
 
 impl Symbols {
     /// The section's bytes: entries in the order of `(address, valid_from)`, every string once.
     pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Only taking a part can fail.
+        let _ = self.write(&mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        });
+        bytes
+    }
+
+    /// Hands the section's bytes over in parts, so that they are not in memory at once.
+    ///
+    /// # Errors
+    /// What `append` says.
+    pub(super) fn write(&self, append: &mut Append<'_>) -> io::Result<()> {
         let mut sorted: Vec<&Symbol> = self.symbols.iter().collect();
         sorted.sort_by_key(|s| (s.address, s.valid_from));
         let mut pool = Pool::default();
-        let mut entries = Encoder::default();
-        for s in &sorted {
-            entries.u64(s.address);
-            entries.u64(s.valid_from);
-            for string in [&s.class, &s.name, &s.signature, &s.source_file] {
-                entries.u32(pool.id(string));
-            }
-            entries.u32(s.dex_checksum);
-            entries.u32(s.dex_method_index);
-        }
         let mut e = Encoder::default();
         e.u32(sorted.len() as u32);
         e.u32(SYMBOL_BYTES as u32);
-        e.0.append(&mut entries.0);
-        e.u32(pool.ends.len() as u32);
-        e.u32(pool.bytes.len() as u32);
-        for end in &pool.ends {
-            e.u32(*end);
+        for s in &sorted {
+            e.flush(append)?;
+            e.u64(s.address);
+            e.u64(s.valid_from);
+            for string in [&s.class, &s.name, &s.signature, &s.source_file] {
+                e.u32(pool.id(string));
+            }
+            e.u32(s.dex_checksum);
+            e.u32(s.dex_method_index);
         }
-        e.0.append(&mut pool.bytes);
-        e.0
+        let bytes = pool.bytes;
+        let strings = pool.strings();
+        e.u32(strings.len() as u32);
+        e.u32(bytes as u32);
+        let mut end = 0;
+        for string in &strings {
+            e.flush(append)?;
+            end += string.len();
+            e.u32(end as u32);
+        }
+        for string in &strings {
+            e.flush(append)?;
+            e.0.extend_from_slice(string.as_bytes());
+        }
+        append(&e.0)
     }
 
     /// From a section's bytes. [`SymbolTable`] reads the same without copying.

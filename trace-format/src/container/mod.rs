@@ -39,6 +39,7 @@ pub use error::{DecodeError, ReadError, SectionInfo};
 pub use frames::{FRAME_BYTES, FRAME_SLOTS};
 pub use reader::{Reader, Recovered, RingParts};
 pub use sections::*;
+pub(crate) use stacks::WRITING_NODE_BYTES;
 pub use writer::{write_file, Writer};
 
 /// The first bytes of every file. As in PNG, a transfer in text mode changes them, which readers notice.

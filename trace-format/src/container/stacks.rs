@@ -4,9 +4,9 @@
 //! A stack is a chain of nodes from its innermost frame outwards. Stacks share nodes: two frames are one node if method,
 //! dex pc and parent are equal. A node's parent has a lower number, so each chain ends.
 
-use std::collections::HashMap;
+use std::io;
 
-use super::codec::{Decoder, Encoder};
+use super::codec::{Append, Decoder, Encoder};
 use super::error::DecodeError;
 use super::sections::{StackGeneration, StackNode, Stacks};
 
@@ -14,6 +14,8 @@ use super::sections::{StackGeneration, StackNode, Stacks};
 const LEAST_NODE_BYTES: usize = 3;
 /// The largest: two numbers of 32 bits, and two of 64.
 const MOST_NODE_BYTES: usize = 2 * 5 + 2 * 10;
+/// Memory for each node of a generation while it is written: its method, and that one's number.
+pub(crate) const WRITING_NODE_BYTES: u64 = 12;
 /// Number of the generation, count of the nodes and their size.
 const GENERATION_BYTES: usize = 12;
 /// The size of a node in the earlier form of the table, which has nodes of one size.
@@ -48,17 +50,40 @@ impl Stacks {
 
     /// The section's bytes.
     pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // It only fails if there is no memory for 12 bytes for each node: these bytes need more.
+        let _ = self.write(&mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        });
+        bytes
+    }
+
+    /// Hands the section's bytes over in parts. The memory for this is at most [`WRITING_NODE_BYTES`] for each node of the largest
+    /// generation, and a buffer.
+    ///
+    /// # Errors
+    /// What `append` says; or there is no memory.
+    pub(super) fn write(&self, append: &mut Append<'_>) -> io::Result<()> {
         let mut e = Encoder::default();
         e.u32(self.generations.len() as u32);
         e.u32(0);
+        append(&e.0)?;
         for generation in &self.generations {
+            let nodes = &generation.nodes;
+            let mut bytes = 0;
+            encode_nodes(nodes, &mut |part| {
+                bytes += part.len();
+                Ok(())
+            })?;
+            let mut e = Encoder::default();
             e.u32(generation.number);
-            e.u32(generation.nodes.len() as u32);
-            let nodes = encode_nodes(&generation.nodes);
             e.u32(nodes.len() as u32);
-            e.0.extend_from_slice(&nodes);
+            e.u32(bytes as u32);
+            append(&e.0)?;
+            encode_nodes(nodes, append)?;
         }
-        e.0
+        Ok(())
     }
 
     /// From a section's bytes.
@@ -133,14 +158,59 @@ impl Stacks {
     }
 }
 
+/// The numbers of methods, in the order of their first nodes.
+struct Numbers {
+    /// Sorted.
+    methods: Vec<u64>,
+    /// Of each; `u32::MAX`: it has none yet.
+    numbers: Vec<u32>,
+    next: u32,
+}
+
+impl Numbers {
+    fn of(nodes: &[StackNode]) -> io::Result<Self> {
+        let no_memory = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let mut methods = Vec::new();
+        let count = nodes.len();
+        methods.try_reserve_exact(count).map_err(no_memory)?;
+        methods.extend(nodes.iter().map(|node| node.method));
+        methods.sort_unstable();
+        methods.dedup();
+        let mut numbers = Vec::new();
+        let count = methods.len();
+        numbers.try_reserve_exact(count).map_err(no_memory)?;
+        numbers.resize(count, u32::MAX);
+        Ok(Numbers {
+            methods,
+            numbers,
+            next: 0,
+        })
+    }
+
+    /// The number of one of the methods, and whether it has just got it.
+    fn number(&mut self, method: u64) -> (u32, bool) {
+        let index = self.methods.binary_search(&method);
+        let Some(number) = index.ok().and_then(|index| self.numbers.get_mut(index)) else {
+            return (0, false);
+        };
+        let is_new = *number == u32::MAX;
+        if is_new {
+            *number = self.next;
+            self.next += 1;
+        }
+        (*number, is_new)
+    }
+}
+
 /// Three numbers a node: how much lower the parent's number is, 0 without a parent; which of the methods so far it is, in the
 /// order of their first nodes; the dex pc plus one. A new method's number is followed by the difference of its address to
 /// the method before it.
-fn encode_nodes(nodes: &[StackNode]) -> Vec<u8> {
+fn encode_nodes(nodes: &[StackNode], append: &mut Append<'_>) -> io::Result<()> {
     let mut e = Encoder::default();
-    let mut methods = HashMap::new();
+    let mut numbers = Numbers::of(nodes)?;
     let mut last = 0;
     for (index, node) in nodes.iter().enumerate() {
+        e.flush(append)?;
         let number = index as u64 + 1;
         // A parent that is no older is refused by the reader.
         let parent = u64::from(node.parent);
@@ -149,17 +219,16 @@ fn encode_nodes(nodes: &[StackNode]) -> Vec<u8> {
             older if older < number => number - older,
             _ => number,
         });
-        let new = methods.len() as u64;
-        let method = *methods.entry(node.method).or_insert(new);
-        e.varint(method);
-        if method == new {
+        let (method, is_new) = numbers.number(node.method);
+        e.varint(u64::from(method));
+        if is_new {
             let difference = node.method.wrapping_sub(last) as i64;
             e.varint((difference << 1 ^ difference >> 63) as u64);
             last = node.method;
         }
         e.varint(u64::from(node.dex_pc.wrapping_add(1)));
     }
-    e.0
+    append(&e.0)
 }
 
 /// Adds the nodes to `nodes`, also those before the place of an error.
@@ -349,7 +418,11 @@ mod tests {
         let nodes: Vec<_> = (0..1000)
             .map(|i| node(0x7000_0000 + 32 * u64::from(i % 50), i, i % 90))
             .collect();
-        assert!(encode_nodes(&nodes).len() <= 3 * nodes.len() + 200);
+        let count = nodes.len();
+        let stacks = Stacks {
+            generations: vec![StackGeneration { number: 1, nodes }],
+        };
+        assert!(stacks.encode().len() <= 3 * count + 200);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::codec::{align8, Encoder};
+use super::codec::{align8, Append, Encoder};
 use super::frames::{Compressor, FRAME_BYTES};
 use super::sections::{RingHeader, SectionKind};
 use super::{
@@ -65,6 +65,18 @@ impl<W: Write + Seek> Writer<W> {
     pub fn section(&mut self, kind: impl Into<u32>, index: u32, parts: &[&[u8]]) -> io::Result<()> {
         self.write(kind.into(), index, |section| {
             parts.iter().try_for_each(|part| section.append(part))
+        })
+    }
+
+    /// Appends a section whose bytes are handed over in parts.
+    pub(super) fn section_in_parts(
+        &mut self,
+        kind: SectionKind,
+        index: u32,
+        contents: impl FnOnce(&mut Append<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.write(kind.into(), index, |section| {
+            contents(&mut |part| section.append(part))
         })
     }
 

@@ -9,7 +9,8 @@ use std::mem::offset_of;
 
 use crate::container::Symbol;
 
-use super::journal::{Entries, Entry, JournalWriter};
+use super::entries::Entries;
+use super::journal::{Entry, JournalWriter};
 use super::layout::{Header, HEADER_BYTES, SHARED_MAGIC, SHARED_VERSION};
 use super::source::{journal_of, read_vec, Copied, ReadAt, SharedError};
 
@@ -17,8 +18,6 @@ use super::source::{journal_of, read_vec, Copied, ReadAt, SharedError};
 pub const MAX_BOOT_NAMES_BYTES: u64 = 8 << 20;
 /// Bytes of names that are read at most while a table is made; only those of one class are in memory at a time.
 const MAX_GIVEN_BYTES: usize = 1 << 27;
-/// Bytes of names that one process gets at most.
-const MAX_NAME_BYTES: usize = 1 << 26;
 /// The first bytes of a table.
 const MAGIC: [u8; 8] = *b"\x89HSBN1\r\n";
 /// Magic, checksum and length of the image, number of methods, checksum of the rest: bytes.
@@ -178,32 +177,33 @@ impl BootNames {
         (self.checksum, self.bytes) == (image.checksum, image.bytes)
     }
 
-    /// The names of those of these methods, which are sorted, that are in the image. None if it is another one.
-    pub fn symbols(&self, image: &BootImage, addresses: &[u64]) -> Vec<Symbol> {
+    /// The names of those of these methods, which are sorted, that are in the image, within so many bytes of memory. None if it
+    /// is another one. Also tells how many found no room.
+    pub fn symbols(
+        &self,
+        image: &BootImage,
+        addresses: impl Iterator<Item = u64>,
+        room: usize,
+    ) -> (Vec<Symbol>, u64) {
         if !self.is_of(image) {
-            return Vec::new();
+            return (Vec::new(), 0);
         }
-        let wanted: Vec<u64> = addresses
-            .iter()
-            .filter_map(|a| image.relative(*a))
-            .collect();
+        let most = addresses.size_hint().1.unwrap_or(0);
+        let mut wanted = Vec::with_capacity(most);
+        wanted.extend(addresses.filter_map(|a| image.relative(a)));
         let mut symbols = Vec::new();
-        for entry in Entries::new(&self.journal, Some(&wanted), MAX_NAME_BYTES) {
+        let mut entries = Entries::new(&self.journal, Some(&wanted), room);
+        for entry in entries.by_ref() {
             let Entry::Class(class) = entry else {
                 continue;
             };
-            symbols.extend(class.methods.into_iter().map(|method| Symbol {
-                address: image.begin.saturating_add(method.address),
+            symbols.extend(class.into_symbols().map(|symbol| Symbol {
+                address: image.begin.saturating_add(symbol.address),
                 valid_from: 0,
-                class: class.class.clone(),
-                name: method.name,
-                signature: method.signature,
-                source_file: class.source_file.clone(),
-                dex_checksum: class.dex_checksum,
-                dex_method_index: method.dex_method_index,
+                ..symbol
             }));
         }
-        symbols
+        (symbols, entries.left_out())
     }
 
     fn check(fields: &[u8], journal: &[u8]) -> u64 {
@@ -232,11 +232,13 @@ impl BootNames {
         if Self::check(&fields.0[..32], journal) != check {
             return None;
         }
+        // Without a second copy of all names.
+        bytes.drain(..TABLE_HEADER);
         Some(BootNames {
             checksum,
             bytes: length,
             methods,
-            journal: bytes.split_off(TABLE_HEADER),
+            journal: bytes,
         })
     }
 }

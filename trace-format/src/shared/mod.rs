@@ -20,7 +20,10 @@
 mod boot_image;
 mod counters;
 mod crash;
+mod ended_names;
 mod ended_ring;
+mod ended_stacks;
+mod entries;
 mod journal;
 mod layout;
 mod losses;
@@ -35,7 +38,8 @@ pub use boot_image::{BootImage, BootNames, Naming, MAX_BOOT_NAMES_BYTES};
 pub use counters::{Counter, COUNTERS};
 pub use crash::{Crash, CrashKind, CrashNote};
 pub use ended_ring::{EndedRing, RingFilter};
-pub use journal::{Entries, Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
+pub use entries::Entries;
+pub use journal::{Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
 pub use layout::{
     segments_of, Header, OpenCallsPage, Region, Regions, RingControl, RingState, StackArena,
     COUNTERS_OFFSET, FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
@@ -48,5 +52,5 @@ pub use read::{read, Ended, SharedReader};
 pub use serving::{
     begin as begin_serving, end as end_serving, Served, Serving, LONG_SERVING_NS, SERVING,
 };
-pub use source::{ReadAt, ReadLimits, SharedError};
+pub use source::{ReadAt, ReadLimits, SharedError, READING_BYTES};
 pub use write::{Ending, EndingError};

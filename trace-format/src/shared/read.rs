@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads the shared memory of a process that has ended, or of one whose rings were taken.
 
-use std::collections::HashSet;
 use std::io;
 use std::mem::offset_of;
 use std::time::Duration;
 
-use crate::container::{ClockSample, StackGeneration, StackNode, Stacks, Strings, Symbol};
+use crate::container::{ClockSample, Stacks, Strings, Symbol};
 use crate::methods::MethodAddresses;
 
-use super::boot_image::{BootNames, Naming};
+use super::boot_image::BootNames;
+use super::ended_names::{add_losses, Names};
 use super::ended_ring::{EndedRing, Found, RingFilter};
-use super::journal::{Entries, Entry};
+use super::ended_stacks::read_stacks;
+use super::entries::Entries;
+use super::journal::Entry;
 use super::layout::{
-    Header, RingControl, RingState, StackArena, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
-    SHARED_MAGIC, SHARED_VERSION,
+    Header, RingControl, RingState, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES, SHARED_MAGIC,
+    SHARED_VERSION,
 };
-use super::losses::Loss;
 use super::source::{journal_of, read_vec, Copied, ReadAt, ReadLimits, SharedError};
 
-/// Bytes of names that are read at most: a hostile process could name millions of methods with the longest strings.
-const MAX_NAME_BYTES: usize = 1 << 26;
-/// Bytes of one generation of stacks that are read at most: half of the largest table that `stack-table=` makes.
-const MAX_GENERATION_BYTES: u64 = 1 << 27;
+/// Memory for facts about the process, bytes.
+const PROCESS_BYTES: usize = 1 << 18;
+/// Memory for all that has a bounded size: buffers, facts about the process, the first addresses of methods; bytes.
+const FIXED_BYTES: u64 = 1 << 20;
+/// Memory for the description of a ring, and its sections' places in the file, bytes.
+const RING_BYTES: u64 = 640;
 /// A loss.
 const NO_MEMORY: &str = "rings of the ended process: no memory to read them";
-/// Bytes of a node of stacks.
-const NODE_BYTES: usize = 16;
 
 /// What the shared memory of a process says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub fn read(memory: &(impl ReadAt + ?Sized), max_ring_bytes: u64) -> Result<Ende
     let mut reader = SharedReader::new(memory, RingFilter::All, limits)?;
     let rings = 0..reader.ring_count();
     let rings: Vec<EndedRing> = rings.filter_map(|index| reader.ring(index)).collect();
-    let mut addresses = MethodAddresses::default();
+    let mut addresses = reader.addresses();
     rings
         .iter()
         .for_each(|ring| ring.add_methods(&mut addresses));
@@ -135,8 +136,7 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
         let (offset, bytes) = Copied(&self.header).region(offset_of!(Header, controls));
         let length = self.memory.length()?;
         let count = (bytes / CONTROL_BYTES as u64).min(u64::from(MAX_RINGS));
-        let mut controls = vec![0; count as usize * CONTROL_BYTES];
-        self.memory.read_at(offset, &mut controls)?;
+        let controls = read_vec(self.memory, offset, count * CONTROL_BYTES as u64)?;
         // Rings do not overlap, so that they are not longer than the memory, unless the process is hostile.
         let (mut left, mut omitted) = (self.limits.all_rings.min(length), 0);
         for (index, bytes) in (0..).zip(controls.chunks_exact(CONTROL_BYTES)) {
@@ -192,6 +192,35 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
         self.boot_names = names;
     }
 
+    /// Memory that it may use, bytes.
+    pub(super) fn memory_limit(&self) -> u64 {
+        self.limits.memory
+    }
+
+    /// So many bytes of the memory that it may use are used by something else.
+    pub(super) fn reserve(&mut self, bytes: u64) {
+        self.limits.memory = self.limits.memory.saturating_sub(bytes);
+    }
+
+    /// Memory for all but what has a bounded size, bytes.
+    fn room(&self) -> u64 {
+        let fixed = RING_BYTES * self.rings.len() as u64 + FIXED_BYTES;
+        self.limits.memory.saturating_sub(fixed)
+    }
+
+    /// Memory for the addresses of methods beside a ring, bytes.
+    fn room_for_addresses(&self) -> u64 {
+        let rings = self.rings.iter();
+        let largest = rings.map(|(found, ..)| found.geometry.bytes() as u64).max();
+        let room = self.room();
+        room.saturating_sub(largest.unwrap_or(0)).min(room / 4)
+    }
+
+    /// For the addresses of the methods in its rings and stacks.
+    pub(super) fn addresses(&self) -> MethodAddresses {
+        MethodAddresses::within(self.room_for_addresses())
+    }
+
     /// How many rings there are.
     pub fn ring_count(&self) -> usize {
         self.rings.len()
@@ -235,7 +264,7 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
     /// Reads the process's name and facts about it, without names of methods.
     pub(super) fn read_process(&mut self) -> Result<(), SharedError> {
         let journal = self.journal(self.limits.other)?;
-        for entry in Entries::new(&journal, Some(&[]), MAX_NAME_BYTES) {
+        for entry in Entries::of_process(&journal, PROCESS_BYTES) {
             if let Entry::Process { name, extra } = entry {
                 (self.ended.name, self.ended.extra) = (name, extra);
             }
@@ -254,32 +283,48 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
             damaged,
         );
         self.lose(NO_MEMORY, self.unread);
-        let mut left = self.limits.other;
-        let (stacks, unread) = read_stacks(self.memory, &Copied(&self.header), &mut left)?;
+        let header = Copied(&self.header);
+        let most = self.limits.other;
+        let room = self.room().saturating_sub(self.room_for_addresses());
+        let (stacks, bytes, unread) = read_stacks(self.memory, &header, most, room)?;
         self.lose(
-            "generations of stacks of the ended process: no memory to read them",
+            "generations of stacks of the ended process: no memory to read all of them",
             unread,
         );
         let nodes = stacks.generations.iter().flat_map(|g| &g.nodes);
         nodes.for_each(|node| addresses.add(node.method));
-        self.ended.stacks = stacks;
-        let journal = match self.journal(left) {
+        self.lose(
+            "places of methods without a name: too many methods",
+            addresses.left_out(),
+        );
+        let addresses = addresses.sorted();
+        let room = self.room().saturating_sub(bytes);
+        let mut room = room.saturating_sub(8 * addresses.capacity() as u64);
+        let journal = match self.journal((most - bytes).min(room)) {
             Err(e) if e.kind() == io::ErrorKind::OutOfMemory => {
                 self.lose("names of the ended process: no memory to read them", 1);
                 Vec::new()
             }
             journal => journal?,
         };
+        room -= journal.len() as u64;
         let header = Copied(&self.header);
         let names = self.boot_names.as_ref();
-        read_journal(
-            &journal,
-            &header,
-            &addresses.sorted(),
-            names,
-            &mut self.ended,
+        if names.is_some() {
+            // Their list of methods that are looked for.
+            room = room.saturating_sub(size_of_val(&addresses[..]) as u64 * 2);
+        }
+        let mut ended = self.ended;
+        add_losses(&header, &mut ended.losses);
+        let (are_named, losses) = (ended.are_named, &mut ended.losses);
+        let names = Names::read(
+            &journal, &header, &addresses, names, room, are_named, losses,
         );
-        Ok(self.ended)
+        if let Some(process) = names.process {
+            (ended.name, ended.extra) = process;
+        }
+        (ended.strings, ended.symbols, ended.stacks) = (names.strings, names.symbols, stacks);
+        Ok(ended)
     }
 }
 
@@ -319,171 +364,5 @@ fn facts(header: &Copied<'_>) -> Ended {
             realtime_ns: started(3),
         },
         ..Ended::default()
-    }
-}
-
-/// The stacks, up to `left` bytes of them, and how many generations the system had no memory for.
-fn read_stacks(
-    memory: &(impl ReadAt + ?Sized),
-    header: &Copied<'_>,
-    left: &mut u64,
-) -> io::Result<(Stacks, u64)> {
-    let (offset, bytes) = header.region(offset_of!(Header, stacks));
-    let half = bytes / 2;
-    let (mut stacks, mut unread) = (Stacks::default(), 0);
-    for index in 0..2_u64 {
-        let arena = offset_of!(Header, arenas) + index as usize * size_of::<StackArena>();
-        let number = (header.u64(arena + offset_of!(StackArena, state)) >> 32) as u32;
-        let used = u64::from(header.u32(arena + offset_of!(StackArena, used)));
-        // Not used yet, or being cleared.
-        if number == 0 || number == u32::MAX || used == 0 {
-            continue;
-        }
-        let bytes = (used * NODE_BYTES as u64).min(half);
-        let bytes = bytes
-            .min(MAX_GENERATION_BYTES.min(*left))
-            .min(memory.length()?);
-        let mut nodes = Vec::new();
-        let reserved = nodes.try_reserve_exact(bytes as usize / NODE_BYTES);
-        let raw = match read_vec(memory, offset.saturating_add(index * half), bytes) {
-            Ok(raw) if reserved.is_ok() => raw,
-            Err(e) if e.kind() != io::ErrorKind::OutOfMemory => return Err(e),
-            _ => {
-                unread += 1;
-                continue;
-            }
-        };
-        *left -= bytes;
-        let parsed = (1..)
-            .zip(raw.chunks_exact(NODE_BYTES))
-            .map(|(number, node)| {
-                let (method, rest) = (Copied(node).u64(0), Copied(node).u64(8));
-                let parent = (rest >> 32) as u32;
-                StackNode {
-                    method,
-                    parent: if parent < number { parent } else { 0 },
-                    dex_pc: rest as u32,
-                }
-            });
-        nodes.extend(parsed);
-        stacks.generations.push(StackGeneration { number, nodes });
-    }
-    stacks
-        .generations
-        .sort_by_key(|generation| generation.number);
-    Ok((stacks, unread))
-}
-
-/// Reads the journal, and the names of these methods, which are sorted.
-fn read_journal(
-    journal: &[u8],
-    header: &Copied<'_>,
-    addresses: &[u64],
-    boot_names: Option<&BootNames>,
-    ended: &mut Ended,
-) {
-    for (at, what) in [
-        (
-            offset_of!(Header, dropped),
-            "names of classes: no room in the journal",
-        ),
-        (
-            offset_of!(Header, outside),
-            "rings that were not in the shared memory: no room there",
-        ),
-    ] {
-        let count = header.u64(at);
-        if count != 0 {
-            ended.losses.push((what.into(), count));
-        }
-    }
-    for loss in Loss::ALL {
-        let at = offset_of!(Header, losses) + loss as usize * size_of::<u64>();
-        let count = header.u64(at);
-        if count != 0 {
-            ended.losses.push((loss.text().into(), count));
-        }
-    }
-    let mut entries = Entries::new(journal, Some(addresses), MAX_NAME_BYTES);
-    for entry in entries.by_ref() {
-        match entry {
-            Entry::Process { name, extra } => (ended.name, ended.extra) = (name, extra),
-            Entry::EventName(name) => ended.strings.strings.push(name),
-            Entry::Class(class) => {
-                for method in class.methods {
-                    ended.symbols.push(Symbol {
-                        address: method.address,
-                        valid_from: class.counter,
-                        class: class.class.clone(),
-                        name: method.name,
-                        signature: method.signature,
-                        source_file: class.source_file.clone(),
-                        dex_checksum: class.dex_checksum,
-                        dex_method_index: method.dex_method_index,
-                    });
-                }
-            }
-        }
-    }
-    let left_out = entries.left_out();
-    if let Some(names) = boot_names {
-        // Not those that the process has named itself, also if it says that they have no certain name.
-        let known: HashSet<u64> = ended.symbols.iter().map(|symbol| symbol.address).collect();
-        let unknown = addresses.iter().filter(|a| !known.contains(a));
-        let unknown: Vec<u64> = unknown.copied().collect();
-        let given = names.symbols(&Naming::of(header).image, &unknown);
-        ended.symbols.extend(given);
-    }
-    ended.settle_names();
-    let named: HashSet<u64> = ended.symbols.iter().map(|symbol| symbol.address).collect();
-    let unnamed = addresses
-        .iter()
-        .filter(|address| !named.contains(address))
-        .count();
-    if unnamed != 0 {
-        let what = match ended.are_named {
-            true => "methods without a name",
-            false => "methods without a name: the process ended before the names of its first classes were written",
-        };
-        ended.losses.push((what.into(), unnamed as u64));
-    }
-    if left_out != 0 {
-        let what = "names of the ended process: too many, or too long".into();
-        ended.losses.push((what, left_out));
-    }
-}
-
-impl Ended {
-    /// Puts the names in order: the first of an address was its name since ever, and names that do not change count once.
-    fn settle_names(&mut self) {
-        // Several methods may have been recorded with these addresses.
-        let unnamed = self.symbols.iter().filter(|symbol| symbol.name.is_empty());
-        let ambiguous: HashSet<u64> = unnamed.map(|symbol| symbol.address).collect();
-        self.symbols
-            .retain(|symbol| !ambiguous.contains(&symbol.address));
-        self.symbols
-            .sort_by_key(|symbol| (symbol.address, symbol.valid_from));
-        self.symbols.dedup_by(|later, earlier| {
-            let is_same = (later.address, &later.class, &later.name, &later.signature)
-                == (
-                    earlier.address,
-                    &earlier.class,
-                    &earlier.name,
-                    &earlier.signature,
-                );
-            let is_replaced =
-                later.address == earlier.address && later.valid_from == earlier.valid_from;
-            if is_replaced && !is_same {
-                std::mem::swap(later, earlier);
-            }
-            is_same || is_replaced
-        });
-        let mut before = 0;
-        for symbol in &mut self.symbols {
-            if symbol.address != before {
-                symbol.valid_from = 0;
-            }
-            before = symbol.address;
-        }
     }
 }

@@ -111,7 +111,13 @@ pub struct ReadLimits {
     pub ring: u64,
     /// The journal and all generations of stacks together, bytes. What comes later is left out.
     pub other: u64,
+    /// All that is in memory at one time: copies, and what is made of them until it is in a file; bytes. What finds no room is left
+    /// out, and counted.
+    pub memory: u64,
 }
+
+/// Memory that a reader needs beside as much as it may read, bytes: for lists of methods and their names.
+pub const READING_BYTES: u64 = 8 << 20;
 
 impl ReadLimits {
     /// Of a process that may have this number of rings of calls, each with `ring_bytes`, and `other_bytes` of all else, rings of
@@ -128,6 +134,10 @@ impl ReadLimits {
                 other_bytes
             },
             other: other_bytes,
+            memory: ring_bytes
+                .saturating_mul(rings as u64)
+                .saturating_add(other_bytes)
+                .saturating_add(READING_BYTES),
         }
     }
 
@@ -137,6 +147,7 @@ impl ReadLimits {
             all_rings: bytes,
             ring: u64::MAX,
             other: u64::MAX,
+            memory: u64::MAX,
         }
     }
 }

@@ -10,7 +10,6 @@ use crate::container::{
     ClockSample, Clocks, Consent, Contents, Limit, Losses, ProcessFacts, RingContents, SectionKind,
     Writer,
 };
-use crate::methods::MethodAddresses;
 
 use super::ended_ring::EndedRing;
 use super::read::{Ended, SharedReader};
@@ -205,7 +204,15 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
         if self.ring_count() == 0 {
             return Err(EndingError::NoRings);
         }
-        let mut limit = Limit::new(consent);
+        let mut limit = match consent {
+            // Names of all classes and methods get numbers.
+            Consent::Structure => {
+                let room = self.memory_limit() / 4;
+                self.reserve(room);
+                Limit::within(consent, usize::try_from(room).unwrap_or(usize::MAX))
+            }
+            _ => Limit::new(consent),
+        };
         let rate = self.ended.rate(ending.now.as_ref())?;
         let ended = ending.counter(rate);
         self.read_process()?;
@@ -217,7 +224,7 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
             writer.section(SectionKind::Clocks, 0, &[&clocks.encode()])?;
         }
         let (mut index, mut newest) = (0, 0);
-        let mut addresses = MethodAddresses::default();
+        let mut addresses = self.addresses();
         for ring in self.order(ending.raised_by) {
             let Some(ring) = self.ring(ring) else {
                 continue;
@@ -247,6 +254,7 @@ impl<M: ReadAt + ?Sized> SharedReader<'_, M> {
             ..Contents::default()
         };
         rest.limit_by(&mut limit);
+        drop(limit);
         rest.write_rest(writer)?;
         Ok(process)
     }
