@@ -7,6 +7,7 @@ use hindsight_trace_format::protocol::{
 use hindsight_trace_format::shared::{Crash, CrashKind, MAX_SHARED_BYTES, SHARED_VERSION};
 
 use super::action::Action;
+use super::brought::Counted;
 use super::event::{Connection, Peer, Report};
 use super::pending::{Pending, Stage, Symptom};
 use super::process::{Label, Link, Process};
@@ -29,6 +30,8 @@ struct Earlier {
     crashed: Option<(String, u64)>,
     anr_ns: Option<u64>,
     is_withdrawn: bool,
+    /// What was counted for it.
+    counted: Counted,
     /// Reports that are not being written yet.
     pending: Vec<Pending>,
     /// The report that is being written, as the process knows it.
@@ -50,7 +53,7 @@ impl State {
             return;
         }
         let earlier = self.supersede(peer);
-        match self.accepted(peer, &hello) {
+        match self.accepted(connection, peer, &hello, earlier.counted) {
             Ok((version, process)) => {
                 self.processes.insert(connection, process);
                 self.send(connection, FromService::Welcome { version });
@@ -90,11 +93,13 @@ impl State {
         let report = process.report.take_if(is_waiting);
         let writing = process.report.as_ref().map(|pending| pending.taken_as);
         let under_way = report.as_ref().map(|pending| pending.taken_as);
+        let counted = Counted::of(process);
         let earlier = Earlier {
             label: process.label(),
             recency_ns: process.recency_ns,
             crashed: process.crashed.clone(),
             anr_ns: process.anr_ns,
+            counted,
             is_withdrawn: process.is_withdrawn,
             pending: report.into_iter().chain(process.next.take()).collect(),
             writing,
@@ -148,7 +153,13 @@ impl State {
     }
 
     /// The version to speak, and the process.
-    fn accepted(&mut self, peer: Peer, hello: &Hello) -> Result<(u32, Process), String> {
+    fn accepted(
+        &mut self,
+        connection: Connection,
+        peer: Peer,
+        hello: &Hello,
+        earlier: Counted,
+    ) -> Result<(u32, Process), String> {
         let version = common_version(VERSIONS, hello.versions).ok_or_else(|| {
             let (oldest, newest) = VERSIONS;
             format!("the service speaks versions {oldest} to {newest} of the protocol; both must be of one build")
@@ -168,7 +179,8 @@ impl State {
                 RING_BYTES.end()
             ));
         }
-        let process = self.process(peer, hello);
+        let mut process = self.process(peer, hello);
+        self.bring(connection, &mut process, earlier)?;
         self.make_place(&process)?;
         Ok((version, process))
     }
@@ -206,6 +218,7 @@ impl State {
             configured: None,
             granted: in_use,
             may_hold: in_use,
+            brought: 0,
             unanswered: 0,
             answer_until_ns: None,
             is_silent: false,

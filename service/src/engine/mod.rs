@@ -22,6 +22,8 @@
 //! | `detecting` | which rules the detectors of processes follow |
 
 mod action;
+mod bringing;
+mod brought;
 mod detecting;
 mod ending;
 mod event;

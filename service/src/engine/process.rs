@@ -91,6 +91,8 @@ pub(super) struct Process {
     pub(super) granted: u32,
     /// The most rings of calls that it may have in use: more than granted until it has answered.
     pub(super) may_hold: u32,
+    /// Rings of calls that it has by its own account only, until it has answered.
+    pub(super) brought: u32,
     /// Configurations that it has not answered.
     pub(super) unanswered: u32,
     /// It has to answer all of them until then, because it gives rings back; ns.
@@ -165,9 +167,10 @@ impl Process {
     }
 
     /// Whether its rings count in `call-rings`. Those of a process that does not answer, such as one that the system has frozen,
-    /// only need memory: the others go on without them.
-    pub(super) const fn counts_in_number(&self) -> bool {
-        !self.is_silent
+    /// only need memory: the others go on without them. So do those of a process that only says it has them, and is gone.
+    pub(super) fn counts_in_number(&self) -> bool {
+        let is_claim = self.brought != 0 && self.link != Link::Connected;
+        !self.is_silent && !is_claim
     }
 
     /// When its rings have to be taken back because it has been in the background for a while, ns.

@@ -232,7 +232,9 @@ impl State {
         if has_answered_all && rings <= most {
             process.answer_until_ns = None;
             process.may_hold = process.granted;
+            process.brought = 0;
             process.releasing = 0;
+            self.brought.answered(connection);
         }
         if has_answered_all && process.is_withdrawn {
             self.has_withdrawn(connection);

@@ -7,6 +7,7 @@ use hindsight_trace_format::protocol::FromService;
 use serde::Serialize;
 
 use super::action::Action;
+use super::brought::Brought;
 use super::event::{Connection, Now, Pressure};
 use super::foreground::Claims;
 use super::process::{Link, Process};
@@ -159,6 +160,7 @@ pub(super) struct State {
     /// No process gets more rings until then, ns; `None`: no event has come yet.
     pub(super) settled_ns: Option<u64>,
     pub(super) is_restart: bool,
+    pub(super) brought: Brought,
     /// See [`Facts::report_bytes`].
     pub(super) report_bytes: u64,
     /// Revision of the last configuration that was sent.
@@ -199,6 +201,7 @@ impl State {
             shortage: Shortage::default(),
             settled_ns: None,
             is_restart: facts.is_restart,
+            brought: Brought::default(),
             report_bytes: facts.report_bytes,
             revision: 0,
             outcomes: BTreeMap::new(),

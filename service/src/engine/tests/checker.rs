@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hindsight_trace_format::protocol::{FromProcess, FromService};
+use hindsight_trace_format::protocol::{FromProcess, FromService, Hello};
 
 use super::known::Known;
 use super::times::Times;
-use crate::engine::{Action, Asked, Connection, Event};
+use crate::engine::{Action, Asked, Connection, Event, Peer};
 use crate::policy::{Level, Person, Policy, Recording};
 
 /// Names of processes: all that a part of a policy here may be about, and one more.
@@ -81,6 +81,8 @@ impl Checker {
         self.known
             .values()
             .filter(|k| !k.is_forgotten && !k.is_silent)
+            // It only says that it has them.
+            .filter(|k| k.brought == 0 || k.is_connected)
             .map(Known::rings)
             .sum()
     }
@@ -130,6 +132,7 @@ impl Checker {
                 } else {
                     hello.held / 2
                 };
+                let brought = self.brought_by(peer, hello);
                 self.known.insert(
                     *connection,
                     Known {
@@ -148,6 +151,7 @@ impl Checker {
                         is_foreground: hello.is_foreground,
                         is_silent: false,
                         answered: in_use,
+                        brought,
                         unanswered: Vec::new(),
                         last: None,
                         is_none: true,
@@ -398,6 +402,46 @@ impl Checker {
         );
     }
 
+    /// How many of the rings that a process says it has are only known by its own account.
+    fn brought_by(&self, peer: &Peer, hello: &Hello) -> u32 {
+        let mut all = self.known.values().rev();
+        let earlier = all.find(|k| k.peer == *peer && k.is_welcome && !k.is_over());
+        let is_known = earlier.is_some_and(|k| {
+            let rings = k.rings() + k.taken + k.releasing;
+            k.brought == 0 && k.hello.ring_bytes == hello.ring_bytes && hello.held <= rings
+        });
+        if is_known {
+            0
+        } else {
+            hello.held
+        }
+    }
+
+    /// No process, and no user id, brings so many rings that others have none.
+    fn check_brought(&self, connection: Connection) {
+        let memory = &self.policy.memory;
+        let newest = &self.known[&connection];
+        if newest.brought == 0 {
+            return;
+        }
+        // The last connection of each process.
+        let welcome = self.known.values().filter(|k| k.is_welcome && !k.is_over());
+        let brought: BTreeMap<(u32, u32), &Known> = welcome
+            .map(|k| ((k.peer.pid, k.peer.uid), k))
+            .filter(|(_, k)| k.brought != 0)
+            .collect();
+        let rings: u32 = brought.values().map(|k| k.brought).sum();
+        match self.is_restart {
+            true => assert!(newest.brought <= 2 * memory.call_rings, "{newest:?}"),
+            false => assert!(rings <= memory.call_rings, "{rings} rings are believed"),
+        }
+        let of_uid = brought.values().filter(|k| k.peer.uid == newest.peer.uid);
+        let bytes: u64 = of_uid.map(|k| k.bytes() - k.room).sum();
+        let share = (memory.budget_bytes - memory.other_bytes()) / 6;
+        let is_one = self.is_restart && newest.rings() <= 1 && newest.taken <= 1;
+        assert!(bytes <= share || is_one, "{bytes} of {share} bytes");
+    }
+
     fn check_budget(&self, what: &str) {
         let (bytes, budget) = (self.bytes(), self.policy.memory.budget_bytes);
         assert!(bytes <= budget, "{what}: {bytes} of {budget} bytes");
@@ -417,6 +461,7 @@ impl Checker {
             FromService::Welcome { .. } => {
                 known.is_welcome = true;
                 self.check_budget("a process more");
+                self.check_brought(connection);
             }
             FromService::Refused { .. } if known.is_welcome => {
                 assert!(known.may_give_way(), "{known:?}");

@@ -249,6 +249,7 @@ fn rings_that_an_earlier_service_had_taken_are_written_or_released() {
         let actions = bench.join_as(connection, 10_000, with(4));
         written += writes(&actions).len();
         bench.handle(kept(4 + connection));
+        bench.answer_all();
         bench.handle(ended(connection));
     }
     assert_eq!(written, 4);

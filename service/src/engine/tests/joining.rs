@@ -102,8 +102,8 @@ fn processes_that_cannot_be_read_are_refused() {
 
 #[test]
 fn a_process_that_comes_with_more_rings_than_there_are_gives_them_back() {
-    // The budget has room for a few of them.
-    for (held, is_welcome) in [(0, true), (2, true), (3, true), (u32::MAX, false)] {
+    // Without a service it recorded by its own configuration: as many as there are in all are believed.
+    for (held, is_welcome) in [(0, true), (2, true), (3, false), (u32::MAX, false)] {
         let mut bench = Bench::of("");
         let actions = bench.join(
             1,
@@ -133,7 +133,7 @@ fn a_process_that_comes_with_more_rings_than_there_are_gives_them_back() {
             ..hello("com.example.maps")
         },
     );
-    // Refused, it would go on recording by the configuration of a service before this one.
+    // Refused, it would record nothing.
     assert_eq!(configured(&actions), [(2, 1)]);
     assert_eq!(bench.rings(2), (1, 2));
     // Nobody gets one of them before it has answered.
@@ -167,10 +167,94 @@ fn a_process_that_held_more_rings_comes_back_after_a_restart_and_gives_them_back
     refusal(&bench.join(3, held(100)));
 }
 
+/// It joins again and again, and never answers; its processes end, lose their connections, or are disconnected.
+#[test]
+fn an_app_that_says_it_has_rings_does_not_keep_others_from_having_any() {
+    for (is_restart, leaves) in [(false, 0), (false, 1), (false, 2), (true, 0), (true, 1)] {
+        let facts = Facts {
+            person: agreed(),
+            is_restart,
+            first_report: 1,
+            ..Facts::default()
+        };
+        let mut bench = Bench::with(Policy::default(), Limiter::fresh("boot"), facts);
+        let mut welcome = Vec::new();
+        let mut victims = 0;
+        for round in 0..20 {
+            let mut connection = 1000 * (round + 1);
+            for held in (1..=64).rev() {
+                for mib in [64, 32, 8, 1] {
+                    connection += 1;
+                    let hello = Hello {
+                        held,
+                        ring_bytes: mib * MIB,
+                        other_bytes: 4096,
+                        ..hello("com.example.notes")
+                    };
+                    let actions = bench.join_as(connection, 666, hello);
+                    if !configured(&actions).is_empty() {
+                        welcome.push(connection);
+                    }
+                }
+            }
+            // The time for its answers is not over.
+            bench.pass(9 * SECOND);
+            bench.handle(Event::Woke);
+            let seen = round + 1;
+            bench.join_as(seen, 10_002, hello("com.example.maps"));
+            bench.held(seen, 0);
+            bench.foreground(seen, true);
+            victims += u32::from(bench.rings(seen).0 == 0);
+            for (_, report, ..) in writes(&bench.handle(ended(seen))) {
+                bench.handle(kept(report));
+            }
+            for connection in welcome.iter().copied() {
+                match leaves {
+                    0 => bench.handle(ended(connection)),
+                    1 => bench.handle(Event::Lost { connection }),
+                    _ => Vec::new(),
+                };
+            }
+        }
+        assert!(!welcome.is_empty(), "{is_restart}: it may be honest");
+        // Then it is not believed any more.
+        assert!(victims <= 8, "{is_restart}, {leaves}: {victims} of 20");
+    }
+}
+
+#[test]
+fn a_process_has_its_rings_again_on_its_next_connection() {
+    let mut bench = Bench::of("[memory]\ncall-rings = 4\nrings-per-process = 4");
+    bench.join(1, hello("com.example.notes"));
+    bench.answer_all();
+    bench.foreground(1, true);
+    assert_eq!(bench.rings(1), (4, 4));
+    for connection in 2..9 {
+        bench.handle(Event::Lost {
+            connection: connection - 1,
+        });
+        let peer = Peer {
+            pid: 101,
+            uid: 10_001,
+        };
+        let hello = Hello {
+            held: 4,
+            is_foreground: true,
+            ..hello("com.example.notes")
+        };
+        let actions = bench.handle(Event::Joined {
+            connection,
+            peer,
+            hello,
+            crash: None,
+        });
+        assert_eq!(configured(&actions), [(connection, 4)]);
+    }
+}
+
 #[test]
 fn a_process_that_says_it_took_rings_for_its_next_report_is_not_believed() {
-    let mut bench = Bench::of("");
-    bench.join(1, hello("com.example.notes"));
+    let mut bench = seen("");
     assert_eq!(bench.said(1, slow()), [take(1, 1)]);
     // It crashes while rings are taken: that is a second report.
     bench.said(1, trigger("uncaught-exception", TriggerSeverity::Fatal));

@@ -33,6 +33,8 @@ pub(super) struct Known {
     pub(super) is_silent: bool,
     /// Rings by the last configuration that was answered.
     pub(super) answered: u32,
+    /// Rings that it has by its own account only, until it has answered all.
+    pub(super) brought: u32,
     /// Rings and time of all that were not.
     pub(super) unanswered: Vec<(u32, u64)>,
     pub(super) last: Option<(u32, u32)>,
@@ -84,6 +86,7 @@ impl Known {
                 self.is_withdrawn &= !is_over || is_lie;
                 if is_over && *rings <= granted + self.taken + self.releasing {
                     self.answered = granted;
+                    self.brought = 0;
                     self.releasing = 0;
                 } else {
                     self.answered = self.answered.max(granted);
