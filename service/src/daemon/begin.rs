@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::commands::{Commands, Watchers};
 use crate::detectors::History;
-use crate::os::{own_uid, Interest, Poll, PressureLevel, Stall, Timer};
+use crate::os::{own_uid, Closer, Interest, Poll, PressureLevel, Stall, Timer};
 use crate::report::Worker;
 
 use super::consent::Consent;
@@ -118,6 +118,7 @@ impl<D: Decide> Daemon<D> {
             },
             system,
             worker,
+            closer: Closer::default(),
             timer,
             listener: Some(listener),
             accept_again: None,

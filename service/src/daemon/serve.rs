@@ -11,8 +11,8 @@ use hindsight_trace_format::protocol::MAX_MESSAGE_BYTES;
 use crate::commands::{Commands, FIRST_UPLOADER};
 use crate::engine::{Connection, Event};
 use crate::os::{
-    accept, check_memory, receive_packet, Interest, Packet, PressureLevel, PressureTriggers, Ready,
-    Signals, Stall, System, Timer,
+    accept, check_memory, receive_packet, receive_plain_packet, Closer, Interest, Packet,
+    PressureLevel, PressureTriggers, Ready, Signals, Stall, System, Timer,
 };
 use crate::report::Worker;
 
@@ -42,6 +42,7 @@ pub struct Daemon<D> {
     pub(super) requests: Requests,
     pub(super) system: Arc<dyn System>,
     pub(super) worker: Worker,
+    pub(super) closer: Closer,
     pub(super) timer: Timer,
     pub(super) listener: Option<OwnedFd>,
     /// No descriptor was left for a connection; it is tried again then.
@@ -263,26 +264,23 @@ impl<D: Decide> Daemon<D> {
     fn receive(&mut self, connection: Connection, most: usize) {
         let mut failures = 0;
         for _ in 0..most {
-            let link = self.rim.links.get(&connection);
-            let Some(socket) = link.and_then(|link| link.socket.as_ref()) else {
-                return;
-            };
             let mut buffer = [0; MAX_MESSAGE_BYTES];
-            match receive_packet(socket.as_fd(), &mut buffer) {
-                Ok(Packet::Nothing) => return,
-                Ok(Packet::Bytes {
+            match self.packet(connection, &mut buffer) {
+                None | Some(Ok(Packet::Nothing)) => return,
+                Some(Ok(Packet::Bytes {
                     length,
                     descriptor,
                     is_cut: false,
-                }) => self.received(connection, &buffer[..length], descriptor),
-                Ok(Packet::Bytes { .. }) => {
+                })) => self.received(connection, &buffer[..length], descriptor),
+                Some(Ok(Packet::Bytes { descriptor, .. })) => {
                     let why = "a packet is too long, or has too many descriptors";
+                    self.close(connection, descriptor);
                     let now = self.rim.now;
                     self.dispatcher.reject(now, connection, why, &mut self.rim);
                 }
                 // The first time it only says that the other side did not read all: its own packets come next.
-                Err(_) if failures == 0 => failures += 1,
-                Ok(Packet::End) | Err(_) => {
+                Some(Err(_)) if failures == 0 => failures += 1,
+                Some(Ok(Packet::End) | Err(_)) => {
                     // Where the system does not tell the end of a process, this is it.
                     self.note_memory();
                     let now = self.rim.now;
@@ -292,15 +290,47 @@ impl<D: Decide> Daemon<D> {
         }
     }
 
+    /// The next packet. Only the memory of a process comes as a descriptor, with its first packet. `None`: its connection is closed.
+    fn packet(&mut self, connection: Connection, buffer: &mut [u8]) -> Option<io::Result<Packet>> {
+        let link = self.rim.links.get(&connection)?;
+        let socket = link.socket.as_ref()?.as_fd();
+        if link.memory.is_some() {
+            return Some(receive_plain_packet(socket, buffer));
+        }
+        if self.closer.may_receive(link.process.peer.uid) {
+            return Some(receive_packet(socket, buffer));
+        }
+        let why = "descriptors that processes of its user have sent cannot be closed";
+        let now = self.rim.now;
+        self.dispatcher.reject(now, connection, why, &mut self.rim);
+        None
+    }
+
+    /// Closes a descriptor that a process has sent, and that is not its memory.
+    fn close(&mut self, connection: Connection, descriptor: Option<OwnedFd>) {
+        let link = self.rim.links.get(&connection);
+        let uid = link.map_or(0, |link| link.process.peer.uid);
+        if let Some(descriptor) = descriptor {
+            if let Err(e) = self.closer.close(uid, descriptor) {
+                self.rim
+                    .log(format!("a descriptor of user {uid} stays open: {e}"));
+            }
+        }
+    }
+
     fn received(&mut self, connection: Connection, packet: &[u8], descriptor: Option<OwnedFd>) {
         self.looking.woken(self.rim.now.boottime_ns);
         self.rim.history.woken(self.rim.now.boottime_ns);
-        let file = descriptor.map(File::from);
+        let mut file = descriptor.map(File::from);
         let memory = match file.as_ref().map(check_memory) {
             None => Memory::Missing,
             Some(Ok(())) => Memory::Good,
             Some(Err(e)) => Memory::Bad(e.to_string()),
         };
+        let is_memory = memory == Memory::Good;
+        if let Some(file) = file.take_if(|_| !is_memory) {
+            self.close(connection, Some(file.into()));
+        }
         let now = self.rim.now;
         let verdict = self
             .dispatcher

@@ -6,6 +6,7 @@
 
 mod call;
 mod clock;
+mod closing;
 mod device;
 mod facts;
 mod logdr;
@@ -28,13 +29,14 @@ use crate::engine::{MemoryFacts, Now, Peer};
 
 use call::done;
 
+pub use closing::Closer;
 pub use poll::{Interest, Poll, Ready, Timer, Waker};
 pub use pressure::{PressureLevel, PressureTriggers, Stall};
 pub use process::{check_memory, MemoryError, Process};
 pub use signals::Signals;
 pub use socket::{
-    accept, adopt_listener, connect_packets, listen, receive_packet, send_packet, send_stream,
-    ListenError, Packet, Sent, SocketKind, MAX_DESCRIPTORS,
+    accept, adopt_listener, connect_packets, listen, receive_packet, receive_plain_packet,
+    send_packet, send_stream, ListenError, Packet, Sent, SocketKind,
 };
 
 /// Facts that the system knows.

@@ -138,7 +138,8 @@ pub enum MemoryError {
 }
 
 /// Whether a descriptor from a process may be read later. Only memory is: a file of another file system could be on a slow disk,
-/// or in a file system that the process itself provides, and would make a reader wait for ever.
+/// or in a file system that the process itself provides, and would make a reader wait for ever. So would asking such a file for its
+/// length, or closing it here: [`Closer`](super::Closer) is for a descriptor that is refused.
 ///
 /// The process can still shorten memory that has no seal against it, and can always change it. So it is never mapped: `pread`
 /// fails where there is nothing any more, and copies what is there.
@@ -147,11 +148,14 @@ pub enum MemoryError {
 /// A message for the process's log.
 pub fn check_memory(file: &File) -> Result<(), MemoryError> {
     let unknown = |e: io::Error| MemoryError::Unknown(e.raw_os_error().unwrap_or(0));
-    let facts = file.metadata().map_err(unknown)?;
-    // Only files in memory can be sealed.
+    // Only files in memory can be sealed, and no file system is asked for this.
     // SAFETY: the descriptor is open; the call takes no other argument.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    if !facts.is_file() || seals == -1 {
+    if seals == -1 {
+        return Err(MemoryError::NotMemory);
+    }
+    let facts = file.metadata().map_err(unknown)?;
+    if !facts.is_file() {
         return Err(MemoryError::NotMemory);
     }
     match facts.len() {

@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 
 use super::call::{done, owned};
 
-/// The most descriptors of a packet that are received; the kernel closes the others.
-pub const MAX_DESCRIPTORS: usize = 4;
 /// Connections that wait to be accepted.
 const BACKLOG: libc::c_int = 128;
 
@@ -195,18 +193,18 @@ pub enum Packet {
     Nothing,
     /// The other side has closed, or shut down, its end.
     End,
-    /// A packet. All descriptors that are not taken out are closed.
+    /// A packet.
     Bytes {
         /// Its length, bytes; it was cut if it is longer than the buffer.
         length: usize,
-        /// The first descriptor in it.
+        /// The first descriptor in it; the kernel closes the others. Closing it may take as long as the other side likes.
         descriptor: Option<OwnedFd>,
-        /// More came with it: bytes than the buffer has, or descriptors than [`MAX_DESCRIPTORS`].
+        /// More came with it: bytes than the buffer has, or another descriptor.
         is_cut: bool,
     },
 }
 
-/// Room for the control message with [`MAX_DESCRIPTORS`].
+/// Room for the control message with one descriptor.
 #[repr(C)]
 union Control {
     /// The alignment that the system wants.
@@ -214,15 +212,16 @@ union Control {
     bytes: [u8; 64],
 }
 
+/// Bytes of a descriptor.
+const DESCRIPTOR_BYTES: u32 = size_of::<RawFd>() as u32;
 // SAFETY: computes a number from a number.
-const _: () = assert!(unsafe { libc::CMSG_SPACE((MAX_DESCRIPTORS * 4) as u32) } <= 64);
+const _: () = assert!(unsafe { libc::CMSG_SPACE(DESCRIPTOR_BYTES) } <= 64);
 
-/// Takes all descriptors out of received control data.
+/// Takes the descriptor out of received control data that has room for one.
 ///
 /// # Safety
 /// `message` was filled in by `recvmsg`, and its control data is still there.
-unsafe fn descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
-    let mut received = Vec::new();
+unsafe fn descriptor(message: &libc::msghdr) -> Option<OwnedFd> {
     // SAFETY: the caller says that the control data is as the kernel has written it; the macros stay within it.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
@@ -231,15 +230,14 @@ unsafe fn descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
                 #[allow(clippy::unnecessary_cast, reason = "Android's libc has another type")]
                 let bytes = control.cmsg_len as usize - libc::CMSG_LEN(0) as usize;
                 let data = libc::CMSG_DATA(header).cast::<RawFd>();
-                for index in 0..bytes / size_of::<RawFd>() {
-                    let number = data.add(index).read_unaligned();
-                    received.push(OwnedFd::from_raw_fd(number));
+                if bytes >= size_of::<RawFd>() {
+                    return Some(OwnedFd::from_raw_fd(data.read_unaligned()));
                 }
             }
             header = libc::CMSG_NXTHDR(message, header);
         }
     }
-    received
+    None
 }
 
 /// Receives one packet.
@@ -247,6 +245,22 @@ unsafe fn descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
 /// # Errors
 /// If the connection is broken; the next call tells [`Packet::End`], or has what was sent before.
 pub fn receive_packet(connection: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Packet> {
+    receive(connection, buffer, true)
+}
+
+/// Receives one packet without its descriptors: this process never has them, and the kernel lets go of them by itself.
+///
+/// # Errors
+/// As [`receive_packet`].
+pub fn receive_plain_packet(connection: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Packet> {
+    receive(connection, buffer, false)
+}
+
+fn receive(
+    connection: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    with_descriptor: bool,
+) -> io::Result<Packet> {
     let mut part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
@@ -256,10 +270,13 @@ pub fn receive_packet(connection: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
-    message.msg_control = (&raw mut control).cast();
-    // SAFETY: computes a number from a number.
-    let space = unsafe { libc::CMSG_SPACE((MAX_DESCRIPTORS * size_of::<RawFd>()) as u32) };
-    message.msg_controllen = space as _;
+    if with_descriptor {
+        message.msg_control = (&raw mut control).cast();
+        // Not CMSG_SPACE, in which a second one might find room.
+        // SAFETY: computes a number from a number.
+        let length = unsafe { libc::CMSG_LEN(DESCRIPTOR_BYTES) };
+        message.msg_controllen = length as _;
+    }
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: `message` names the buffer and the control data, which are valid for the lengths in it.
     let result = unsafe { libc::recvmsg(connection.as_raw_fd(), &mut message, flags) };
@@ -270,15 +287,22 @@ pub fn receive_packet(connection: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
             _ => Err(e),
         };
     };
-    // SAFETY: `recvmsg` has filled `message` in, and `control` is still there.
-    let received = unsafe { descriptors(&message) };
-    if length == 0 {
+    let descriptor = match with_descriptor {
+        // SAFETY: `recvmsg` has filled `message` in, and `control` is still there.
+        true => unsafe { descriptor(&message) },
+        false => None,
+    };
+    if length == 0 && descriptor.is_none() {
         return Ok(Packet::End);
     }
+    let cut = match with_descriptor {
+        true => libc::MSG_TRUNC | libc::MSG_CTRUNC,
+        false => libc::MSG_TRUNC,
+    };
     Ok(Packet::Bytes {
         length,
-        descriptor: received.into_iter().next(),
-        is_cut: message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0,
+        descriptor,
+        is_cut: message.msg_flags & cut != 0,
     })
 }
 

@@ -29,7 +29,7 @@ use hindsight_trace_format::shared::{Header, Region, RingControl, RingState, SHA
 
 pub(crate) use bomb::{bomb, Bomb, STRANGE};
 pub(crate) use child::{as_child, parents_line, say, Peer};
-pub(crate) use system::{as_root, SmallDisk};
+pub(crate) use system::{as_root, skip, SmallDisk};
 pub(crate) use wait::wait_for;
 
 /// Everything is recorded and kept, as far as there is room.

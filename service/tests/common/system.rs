@@ -4,7 +4,7 @@
 use std::path::Path;
 
 /// Says that something is not tested; where all tools are required, that is a failure.
-fn skip(what: &str) {
+pub(crate) fn skip(what: &str) {
     let is_required = std::env::var_os("HINDSIGHT_REQUIRE_TOOLS").is_some_and(|value| value == "1");
     assert!(
         !is_required,
