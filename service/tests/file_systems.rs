@@ -197,6 +197,10 @@ fn a_file_system_that_does_not_answer_stops_nobody() {
     let evil: Vec<Connection> = (0..3).map(|_| Connection::new(folder)).collect();
     let hello_of_evil = FromProcess::Hello(hello("evil"));
     assert!(evil[0].send_with(&hello_of_evil, file));
+    wait_for("the file system is asked", || {
+        (files.asked.load(Ordering::SeqCst) != 0).then_some(())
+    });
+    assert!(is_served(folder), "the service waits for the file system");
     wait_for("it is refused", || {
         let message = evil[0].receive();
         let is_refused = |m: &FromService| matches!(m, FromService::Refused { .. });
