@@ -461,3 +461,56 @@ fn a_full_disk_refuses_reports_and_keeps_what_is_there() {
     drop(store);
     assert_eq!(numbers(&open(folder, QUOTA, &Fake::new())), [1, 4]);
 }
+
+/// Bytes of all files in the folder.
+fn folder_bytes(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).unwrap();
+    files
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum()
+}
+
+#[test]
+fn what_the_service_remembers_is_part_of_the_quota() {
+    let folder = tempfile::tempdir().unwrap();
+    let quota = Quota {
+        bytes: 4 << 20,
+        ..QUOTA
+    };
+    let system = Fake::new();
+    let mut store = open(folder.path(), quota, &system);
+    for report in 1..=3 {
+        publish(&mut store, report, TriggerSeverity::Slow, 1 << 20, || {}).unwrap();
+    }
+    // Names are no reason to remove a report, and leave the disk to others.
+    let names = vec![7; 1200 << 10];
+    let refused = store.save_bytes("names-64", &names).unwrap_err();
+    assert!(refused.to_string().contains("no room"), "{refused}");
+    assert_eq!(numbers(&store), [1, 2, 3]);
+    // The old text and the new one are there at once while it is replaced.
+    let text = "x".repeat(900 << 10);
+    for _ in 0..3 {
+        store.save_state("policy", &text).unwrap();
+        assert_eq!(folder_bytes(folder.path()), store.total_bytes());
+        assert!(store.total_bytes() <= quota.bytes);
+    }
+    assert!(store.total_bytes() + text.len() as u64 <= quota.bytes);
+    assert_eq!(numbers(&store), [2, 3], "the oldest one made room");
+    store.remove(2).unwrap();
+    store.save_bytes("names-64", &names).unwrap();
+    system.change(|facts| facts.free_bytes = Some(100));
+    assert!(store.save_bytes("names-32", b"names").is_ok());
+    let mut store = {
+        drop(store);
+        let quota = Quota {
+            free_bytes: 100,
+            ..quota
+        };
+        open(folder.path(), quota, &system)
+    };
+    assert!(store.save_bytes("names-32", b"names").is_err());
+    // What must be known is saved in any case.
+    let text = "y".repeat(900 << 10);
+    store.save_state("policy", &text).unwrap();
+    assert_eq!(store.load_state("policy"), State::Found(text));
+}

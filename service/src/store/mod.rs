@@ -280,22 +280,31 @@ impl Store {
         self.was_used_in_this_boot
     }
 
-    /// Saves a text under this name; the file has the old or the new text at any moment.
+    /// Saves a text under this name; the file has the old or the new text at any moment, and reports make room for both.
     ///
     /// # Errors
     /// If it is longer than [`MAX_STATE_BYTES`], or cannot be written; the old text stays.
     pub fn save_state(&mut self, name: &str, text: &str) -> io::Result<()> {
+        self.make_room_for(text.len().min(MAX_STATE_BYTES) as u64 + state::MAX_TRAILER_BYTES);
         let bytes = state::save(&self.folder, name, text)?;
         self.states.insert(name.to_owned(), bytes);
         Ok(())
     }
 
     /// Saves bytes under this name, as [`save_state`](Self::save_state) does with a text. They must tell by themselves whether they
-    /// are what was saved.
+    /// are what was saved. No report is removed for them.
     ///
     /// # Errors
-    /// If they cannot be written; the old ones stay.
+    /// If the quota or the disk has no room for them beside the old ones, or they cannot be written; the old ones stay.
     pub fn save_bytes(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = bytes.len() as u64;
+        let is_over = self.total_bytes().saturating_add(new) > self.quota.bytes;
+        let free = self.system.free_bytes(&self.folder).ok();
+        let least = self.quota.free_bytes.saturating_add(new);
+        if is_over || free.is_some_and(|free| free < least) {
+            let why = format!("the quota or the disk has no room for {new} bytes more; remove reports, or raise the quota");
+            return Err(io::Error::other(why));
+        }
         let bytes = state::save_bytes(&self.folder, name, bytes)?;
         self.states.insert(name.to_owned(), bytes);
         Ok(())
@@ -330,6 +339,18 @@ impl Store {
         }
         self.states.remove(name);
         self.directory.sync_all()
+    }
+
+    /// Removes reports that have to make room for so many bytes of a state. It is saved also if there is none: it says what must
+    /// not be recorded or leave.
+    fn make_room_for(&mut self, bytes: u64) {
+        let mut disk = self.disk();
+        disk.other_bytes = disk.other_bytes.saturating_add(bytes);
+        // A few KiB, but for a policy: no report goes because the disk is full of something else.
+        disk.free_bytes = None;
+        if let Err(e) = self.remove_planned(None, disk) {
+            self.log.push(e.to_string());
+        }
     }
 
     /// Removes what is too old or over the quota, and writes down how old the store is.
@@ -426,8 +447,24 @@ impl Store {
         };
     }
 
+    fn disk(&self) -> Disk {
+        Disk {
+            other_bytes: self.states.values().sum(),
+            free_bytes: self.system.free_bytes(&self.folder).ok(),
+        }
+    }
+
     /// Removes what a plan says.
     fn remove_for(&mut self, incoming: Option<Incoming>) -> Result<(), PublishError> {
+        let disk = self.disk();
+        self.remove_planned(incoming, disk)
+    }
+
+    fn remove_planned(
+        &mut self,
+        incoming: Option<Incoming>,
+        disk: Disk,
+    ) -> Result<(), PublishError> {
         let kept: Vec<Kept> = (self.kept.iter())
             .map(|(report, entry)| Kept {
                 report: *report,
@@ -437,10 +474,6 @@ impl Store {
                 age_s: self.clock.elapsed_s.saturating_sub(entry.kept_since_s),
             })
             .collect();
-        let disk = Disk {
-            other_bytes: self.states.values().sum(),
-            free_bytes: self.system.free_bytes(&self.folder).ok(),
-        };
         for report in plan(&kept, incoming, &self.quota, disk)? {
             let path = self.trace_path(report);
             self.remove(report)

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Longest state, bytes.
 pub const MAX_STATE_BYTES: usize = 1 << 20;
+/// Longest line that is added to a state, bytes.
+pub(super) const MAX_TRAILER_BYTES: u64 = 64;
 const SUFFIX: &str = ".state";
 const END: &str = "# end of ";
 
