@@ -19,6 +19,7 @@ mod entry;
 mod error;
 mod report_file;
 mod retention;
+mod room;
 mod scan;
 mod state;
 
@@ -341,28 +342,6 @@ impl Store {
         self.directory.sync_all()
     }
 
-    /// Removes reports that have to make room for so many bytes of a state. It is saved also if there is none: it says what must
-    /// not be recorded or leave.
-    fn make_room_for(&mut self, bytes: u64) {
-        let mut disk = self.disk();
-        disk.other_bytes = disk.other_bytes.saturating_add(bytes);
-        // A few KiB, but for a policy: no report goes because the disk is full of something else.
-        disk.free_bytes = None;
-        if let Err(e) = self.remove_planned(None, disk) {
-            self.log.push(e.to_string());
-        }
-    }
-
-    /// Removes what is too old or over the quota, and writes down how old the store is.
-    pub fn make_room(&mut self) {
-        self.advance();
-        // Without an incoming report there is always a plan.
-        if let Err(e) = self.remove_for(None) {
-            self.log.push(e.to_string());
-        }
-        self.save_age();
-    }
-
     /// In how many seconds the next report is too old, by the clock now.
     pub fn next_expiry_s(&mut self) -> Option<u64> {
         self.advance();
@@ -445,43 +424,6 @@ impl Store {
                 first
             }
         };
-    }
-
-    fn disk(&self) -> Disk {
-        Disk {
-            other_bytes: self.states.values().sum(),
-            free_bytes: self.system.free_bytes(&self.folder).ok(),
-        }
-    }
-
-    /// Removes what a plan says.
-    fn remove_for(&mut self, incoming: Option<Incoming>) -> Result<(), PublishError> {
-        let disk = self.disk();
-        self.remove_planned(incoming, disk)
-    }
-
-    fn remove_planned(
-        &mut self,
-        incoming: Option<Incoming>,
-        disk: Disk,
-    ) -> Result<(), PublishError> {
-        let kept: Vec<Kept> = (self.kept.iter())
-            .map(|(report, entry)| Kept {
-                report: *report,
-                group: entry.group(),
-                severity: entry.severity(),
-                bytes: self.bytes.get(report).map_or(0, |bytes| *bytes),
-                age_s: self.clock.elapsed_s.saturating_sub(entry.kept_since_s),
-            })
-            .collect();
-        for report in plan(&kept, incoming, &self.quota, disk)? {
-            let path = self.trace_path(report);
-            self.remove(report)
-                .map_err(|e| PublishError::Disk("remove", path, e))?;
-            let why = "too old, or over the quota";
-            self.log.push(format!("report {report} removed: {why}"));
-        }
-        Ok(())
     }
 
     fn complain(&mut self, what: &str, e: &io::Error) {

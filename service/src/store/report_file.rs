@@ -26,6 +26,7 @@ pub struct Growing<'a> {
     store: &'a mut Store,
     file: &'a File,
     group: Report,
+    uid: u32,
     severity: TriggerSeverity,
     at: u64,
     length: u64,
@@ -44,6 +45,7 @@ impl Growing<'_> {
         let mut make = |to: u64| {
             self.store.remove_for(Some(Incoming {
                 group: self.group,
+                uid: self.uid,
                 severity: self.severity,
                 bytes: to + beside,
                 more_bytes: to - granted,
@@ -188,6 +190,7 @@ impl Store {
         let mut refused = None;
         let growing = Growing {
             group: entry.group(),
+            uid: entry.uid,
             severity: entry.severity(),
             store: self,
             file: &file,

@@ -38,6 +38,8 @@ pub struct Kept {
     pub report: Report,
     /// Number of the first report of its group.
     pub group: Report,
+    /// User id of its process.
+    pub uid: u32,
     /// How bad it was.
     pub severity: TriggerSeverity,
     /// Bytes of its files.
@@ -51,6 +53,8 @@ pub struct Kept {
 pub struct Incoming {
     /// Number of the first report of its group.
     pub group: Report,
+    /// User id of its process.
+    pub uid: u32,
     /// How bad it was.
     pub severity: TriggerSeverity,
     /// Bytes that it will have then.
@@ -77,6 +81,9 @@ pub enum NoRoom {
     /// All reports that are kept are more severe.
     #[error("all reports that are kept are more severe; remove some, or raise the quota")]
     Severity,
+    /// What could be removed belongs to user ids that have fewer reports.
+    #[error("its user id would have more than others that have reports; remove some, or raise the quota")]
+    Share,
     /// The disk is full.
     #[error("the disk is nearly full; free some space, or lower the quota's free space")]
     Disk,
@@ -85,6 +92,8 @@ pub enum NoRoom {
 /// Reports that are removed together.
 struct Group<'a> {
     reports: Vec<&'a Kept>,
+    /// Of the process of the first of them.
+    uid: u32,
     is_old: bool,
     /// Of the most severe of them.
     severity: TriggerSeverity,
@@ -96,6 +105,7 @@ fn groups<'a>(kept: &'a [Kept], quota: &Quota, own: Option<Report>) -> Vec<Group
     for report in kept.iter().filter(|report| Some(report.group) != own) {
         let group = all.entry(report.group).or_insert(Group {
             reports: Vec::new(),
+            uid: report.uid,
             is_old: false,
             severity: report.severity,
         });
@@ -109,9 +119,50 @@ fn groups<'a>(kept: &'a [Kept], quota: &Quota, own: Option<Report>) -> Vec<Group
     order
 }
 
+/// What one user id has in the store.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    reports: u64,
+    bytes: u64,
+}
+
+/// What each user id has.
+struct Shares(BTreeMap<u32, Share>);
+
+impl Shares {
+    fn of(kept: &[Kept], incoming: Option<Incoming>) -> Self {
+        let mut shares = Shares(BTreeMap::new());
+        let new = incoming.map(|new| (new.uid, new.bytes));
+        let all = kept.iter().map(|kept| (kept.uid, kept.bytes)).chain(new);
+        for (uid, bytes) in all {
+            let share = shares.0.entry(uid).or_default();
+            share.reports += 1;
+            share.bytes = share.bytes.saturating_add(bytes);
+        }
+        shares
+    }
+
+    fn remove(&mut self, kept: &Kept) {
+        if let Some(share) = self.0.get_mut(&kept.uid) {
+            share.reports -= 1;
+            share.bytes -= kept.bytes;
+        }
+    }
+
+    /// Whether a report of this user id may take the place of one of the other: that has no fewer reports, and no fewer bytes if the
+    /// first one has much. How severe a report is says its process, so that severity alone must not remove those of others.
+    fn may_take(&self, uid: u32, other: u32, quota: &Quota) -> bool {
+        let of = |uid| self.0.get(&uid).copied().unwrap_or_default();
+        let (own, other_share) = (of(uid), of(other));
+        let is_much = own.bytes > quota.bytes / 4;
+        let has_more = other_share.reports >= own.reports;
+        uid == other || (has_more && (!is_much || other_share.bytes >= own.bytes))
+    }
+}
+
 /// The reports that must be removed before anything more is written, in this order: those that are too old, then the oldest of
 /// the least severe ones. Reports of a group go together, and count as severe as the most severe of them. A report never makes room
-/// for one that is less severe, or that belongs to its own group.
+/// for one that is less severe, or that belongs to its own group, or to a user id that would have more than its own.
 ///
 /// # Errors
 /// If there is no room for the incoming report. Nothing needs to be removed then.
@@ -121,13 +172,13 @@ pub fn plan(
     quota: &Quota,
     disk: Disk,
 ) -> Result<Vec<Report>, NoRoom> {
-    let order = groups(kept, quota, incoming.map(|new| new.group));
+    let mut order = groups(kept, quota, incoming.map(|new| new.group));
     let (new, new_bytes, more_bytes) =
         incoming.map_or((0, 0, 0), |new| (1, new.bytes, new.more_bytes));
     let mut bytes: u64 = kept.iter().map(|kept| kept.bytes).sum();
     let mut free = disk.free_bytes.unwrap_or(u64::MAX);
     let mut removed = Vec::new();
-    let mut order = order.into_iter().peekable();
+    let mut shares = Shares::of(kept, incoming);
     loop {
         let count = (kept.len() - removed.len()) as u64 + new;
         let total = bytes.saturating_add(disk.other_bytes);
@@ -139,11 +190,16 @@ pub fn plan(
             } else {
                 None
             };
-        let next_is_old = order.peek().is_some_and(|next| next.is_old);
+        let next_is_old = order.first().is_some_and(|next| next.is_old);
         if over.is_none() && !next_is_old {
             return Ok(removed);
         }
-        match (order.next(), over) {
+        let may_go = |group: &Group<'_>| {
+            group.is_old || incoming.is_none_or(|new| shares.may_take(new.uid, group.uid, quota))
+        };
+        let next = order.iter().position(may_go);
+        let next = next.map(|index| order.remove(index));
+        match (next, over) {
             (Some(next), Some(_))
                 if !next.is_old && incoming.is_some_and(|new| next.severity > new.severity) =>
             {
@@ -151,10 +207,14 @@ pub fn plan(
             }
             (Some(next), _) => {
                 for report in next.reports {
+                    shares.remove(report);
                     bytes -= report.bytes;
                     free = free.saturating_add(report.bytes);
                     removed.push(report.report);
                 }
+            }
+            (None, Some(_)) if incoming.is_some() && !order.is_empty() => {
+                return Err(NoRoom::Share)
             }
             (None, Some(why)) if incoming.is_some() => return Err(why),
             (None, _) => return Ok(removed),
@@ -183,6 +243,7 @@ mod tests {
         Kept {
             report,
             group: report,
+            uid: 7,
             severity,
             bytes,
             age_s,
@@ -192,6 +253,7 @@ mod tests {
     fn new(severity: TriggerSeverity, bytes: u64) -> Option<Incoming> {
         Some(Incoming {
             group: 100,
+            uid: 7,
             severity,
             bytes,
             more_bytes: bytes,
@@ -272,6 +334,50 @@ mod tests {
         assert_eq!(planned(of_group(2, 60)), Err(NoRoom::Quota));
         let old = [of(1, kept(1, Slow, 1, 60)), of(1, kept(2, Slow, 1, 49))];
         assert_eq!(plan(&old, None, &QUOTA, DISK), Ok(vec![1, 2]));
+    }
+
+    /// What is left of all but user id 1, which says of 30 reports of so many bytes each that they are fatal.
+    fn left_by_one(mut all: Vec<Kept>, bytes: u64) -> usize {
+        for report in 100..130 {
+            let incoming = Incoming {
+                group: report,
+                uid: 1,
+                severity: Fatal,
+                bytes,
+                more_bytes: bytes,
+            };
+            if let Ok(removed) = plan(&all, Some(incoming), &QUOTA, DISK) {
+                all.retain(|kept| !removed.contains(&kept.report));
+                let uid = 1;
+                all.push(Kept {
+                    uid,
+                    ..kept(report, Fatal, bytes, 0)
+                });
+            }
+        }
+        all.iter().filter(|kept| kept.uid != 1).count()
+    }
+
+    #[test]
+    fn a_user_id_does_not_remove_those_of_others_beyond_its_share() {
+        let of = |uid, report, bytes| Kept {
+            uid,
+            ..kept(report, Slow, bytes, 40)
+        };
+        let of_one: Vec<Kept> = (1..=4).map(|n| of(2, n, 5)).collect();
+        assert_eq!(left_by_one(of_one.clone(), 5), 2);
+        assert_eq!(left_by_one(of_one, 60), 4, "it is too large for its share");
+        let of_many = (1..=4).map(|n| of(n as u32 + 1, n, 5)).collect();
+        assert_eq!(left_by_one(of_many, 5), 3);
+        // Whoever has none yet gets a place; then its own make room.
+        let all = [of(2, 1, 5), of(3, 2, 5), of(4, 3, 5), of(5, 4, 5)];
+        let of_six = |severity| new(severity, 5).map(|new| Incoming { uid: 6, ..new });
+        assert_eq!(plan(&all, of_six(Slow), &QUOTA, DISK), Ok(vec![1]));
+        let own = [of(6, 1, 5), of(6, 2, 5), of(3, 3, 5), of(4, 4, 5)];
+        assert_eq!(plan(&own, of_six(Stuck), &QUOTA, DISK), Ok(vec![1]));
+        let own = [of(6, 1, 5), of(3, 2, 5), of(4, 3, 5)];
+        let large = of_six(Stuck).map(|new| Incoming { bytes: 81, ..new });
+        assert_eq!(plan(&own, large, &QUOTA, DISK), Err(NoRoom::Share));
     }
 
     fn severities() -> impl Strategy<Value = TriggerSeverity> {
