@@ -7,10 +7,12 @@ impl Store {
     /// Removes reports that have to make room for so many bytes of a state. It is saved also if there is none: it says what must
     /// not be recorded or leave.
     pub(super) fn make_room_for(&mut self, bytes: u64) {
-        let mut disk = self.disk();
-        disk.other_bytes = disk.other_bytes.saturating_add(bytes);
-        // A few KiB, but for a policy: no report goes because the disk is full of something else.
-        disk.free_bytes = None;
+        let states: u64 = self.states.values().sum();
+        let disk = Disk {
+            other_bytes: states.saturating_add(bytes),
+            // A few KiB, but for a policy: no report goes because the disk is full of something else.
+            free_bytes: None,
+        };
         if let Err(e) = self.remove_planned(None, disk) {
             self.log.push(e.to_string());
         }
