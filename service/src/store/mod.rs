@@ -17,9 +17,9 @@
 mod age;
 mod entry;
 mod error;
+mod removal;
 mod report_file;
 mod retention;
-mod room;
 mod scan;
 mod state;
 
@@ -222,45 +222,6 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a report, and with the first of a group the others, too.
-    ///
-    /// # Errors
-    /// As [`remove`](Self::remove).
-    pub fn remove_with_group(&mut self, report: Report) -> io::Result<()> {
-        let of_group = self.kept.values().filter(|entry| entry.group() == report);
-        let of_group: Vec<Report> = of_group.map(|entry| entry.report).collect();
-        // The first one last: if the disk refuses, the rest can be removed again by its number.
-        for other in of_group.into_iter().filter(|other| *other != report) {
-            self.remove(other)?;
-        }
-        self.remove(report)
-    }
-
-    /// Removes all reports that do not fulfil a condition, `why` for people.
-    ///
-    /// # Errors
-    /// If the disk refuses to remove some: which ones, for people. The others are gone.
-    pub fn retain(&mut self, is_kept: impl Fn(&Entry) -> bool, why: &str) -> Result<(), String> {
-        let not_kept = self.kept.values().filter(|entry| !is_kept(entry));
-        let not_kept: Vec<Report> = not_kept.map(|entry| entry.report).collect();
-        let mut problems = Vec::new();
-        for report in not_kept {
-            let line = match self.remove(report) {
-                Ok(()) => format!("report {report} removed: {why}"),
-                Err(e) => {
-                    let line = format!("report {report} cannot be removed, but {why}: {e}");
-                    problems.push(line.clone());
-                    line
-                }
-            };
-            self.log.push(line);
-        }
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(problems.join("; ")),
-        }
-    }
-
     /// What was saved under this name.
     pub fn load_state(&self, name: &str) -> State {
         state::load(&self.folder, name)
@@ -340,6 +301,30 @@ impl Store {
         }
         self.states.remove(name);
         self.directory.sync_all()
+    }
+
+    /// Removes reports that have to make room for so many bytes of a state. It is saved also if there is none: it says what must
+    /// not be recorded or leave.
+    fn make_room_for(&mut self, bytes: u64) {
+        let states: u64 = self.states.values().sum();
+        let disk = Disk {
+            other_bytes: states.saturating_add(bytes),
+            // A few KiB, but for a policy: no report goes because the disk is full of something else.
+            free_bytes: None,
+        };
+        if let Err(e) = self.remove_planned(None, disk) {
+            self.log.push(e.to_string());
+        }
+    }
+
+    /// Removes what is too old or over the quota, and writes down how old the store is.
+    pub fn make_room(&mut self) {
+        self.advance();
+        // Without an incoming report there is always a plan.
+        if let Err(e) = self.remove_for(None) {
+            self.log.push(e.to_string());
+        }
+        self.save_age();
     }
 
     /// In how many seconds the next report is too old, by the clock now.
@@ -424,6 +409,44 @@ impl Store {
                 first
             }
         };
+    }
+
+    fn disk(&self) -> Disk {
+        Disk {
+            other_bytes: self.states.values().sum(),
+            free_bytes: self.system.free_bytes(&self.folder).ok(),
+        }
+    }
+
+    /// Removes what a plan says.
+    fn remove_for(&mut self, incoming: Option<Incoming>) -> Result<(), PublishError> {
+        let disk = self.disk();
+        self.remove_planned(incoming, disk)
+    }
+
+    fn remove_planned(
+        &mut self,
+        incoming: Option<Incoming>,
+        disk: Disk,
+    ) -> Result<(), PublishError> {
+        let kept: Vec<Kept> = (self.kept.iter())
+            .map(|(report, entry)| Kept {
+                report: *report,
+                group: entry.group(),
+                uid: entry.uid,
+                severity: entry.severity(),
+                bytes: self.bytes.get(report).map_or(0, |bytes| *bytes),
+                age_s: self.clock.elapsed_s.saturating_sub(entry.kept_since_s),
+            })
+            .collect();
+        for report in plan(&kept, incoming, &self.quota, disk)? {
+            let path = self.trace_path(report);
+            self.remove(report)
+                .map_err(|e| PublishError::Disk("remove", path, e))?;
+            let why = "too old, or over the quota";
+            self.log.push(format!("report {report} removed: {why}"));
+        }
+        Ok(())
     }
 
     fn complain(&mut self, what: &str, e: &io::Error) {
