@@ -11,8 +11,14 @@ use hindsight_trace_format::protocol::{FromService, TakeOutcome, Trigger, Trigge
 use super::action::{About, Action};
 use super::event::{Connection, Pressure, Report};
 use super::pending::{Merge, Pending, Stage, Symptom};
-use super::process::{Label, Link};
+use super::process::{Label, Link, Process};
 use super::state::{Outcome, State, ANSWER_NS};
+
+/// Reports of these processes that wait for something that will come.
+fn queued_of<'a>(processes: impl Iterator<Item = &'a Process>) -> usize {
+    let pending = processes.flat_map(|process| process.report.iter().chain(&process.next));
+    pending.filter(|pending| pending.is_queued()).count()
+}
 
 impl State {
     /// A process found something.
@@ -59,7 +65,12 @@ impl State {
             return false;
         };
         let uid = process.peer.uid;
-        if self.queued() >= self.policy.reports.queue as usize {
+        let queue = self.policy.reports.queue;
+        // No user id keeps the reports of all others out.
+        let of_uid = self.processes.values().filter(|p| p.peer.uid == uid);
+        let is_full =
+            self.queued() >= queue as usize || queued_of(of_uid) >= queue.div_ceil(2) as usize;
+        if is_full {
             self.count(Outcome::QueueFull);
             return false;
         }
@@ -121,9 +132,7 @@ impl State {
 
     /// Reports that wait for something that will come.
     pub(super) fn queued(&self) -> usize {
-        let all = self.processes.values();
-        let pending = all.flat_map(|process| process.report.iter().chain(&process.next));
-        pending.filter(|pending| pending.is_queued()).count()
+        queued_of(self.processes.values())
     }
 
     /// The process has taken its rings, or not.

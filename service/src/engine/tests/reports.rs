@@ -240,6 +240,21 @@ fn reports_that_wait_have_a_limit() {
 }
 
 #[test]
+fn no_user_id_has_more_than_half_of_the_places_in_the_queue() {
+    let mut bench =
+        Bench::of("[reports]\nqueue = 4\n[limits]\ndevice = 99\nper-uid = 99\nper-detector = 99");
+    for connection in 1..=5 {
+        bench.join_as(connection, 666, hello("com.example.notes"));
+        // It never takes its rings.
+        bench.said(connection, slow());
+    }
+    assert_eq!(outcomes(&bench), [(Outcome::QueueFull, 3)]);
+    bench.join(6, hello("com.example.maps"));
+    let crash = trigger("uncaught-exception", TriggerSeverity::Fatal);
+    assert_eq!(bench.said(6, crash), [take(6, 3)]);
+}
+
+#[test]
 fn a_process_that_takes_nothing_is_left_alone() {
     for (outcome, expected) in [
         (TakeOutcome::Nothing, Outcome::Nothing),
