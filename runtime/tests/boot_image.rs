@@ -38,7 +38,7 @@ fn names_of_the_boot_image_are_of_use_to_another_process() {
         ..BOOT_IMAGE
     };
     let at = 0x5000_0100 + 8 * 49;
-    let symbols = names.symbols(&elsewhere, &[at, at + 8]);
+    let (symbols, _) = names.symbols(&elsewhere, [at, at + 8].into_iter(), usize::MAX);
     let [symbol] = &symbols[..] else {
         panic!("{symbols:?}");
     };
