@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use hindsight_decoder::{Error, Extension, Trace};
+use hindsight_decoder::{Error, Extension, Flags, Trace};
 use hindsight_testkit::{stall, transaction, Script, Workload};
-use hindsight_trace_format::shared::{read, Header, RingControl};
+use hindsight_trace_format::shared::{read, Header, OpenEvent, RingControl};
 
 fn decode(bytes: &[u8]) -> Result<Trace, Error> {
     Trace::decode(Path::new("1.memory"), bytes)
@@ -132,4 +132,73 @@ fn an_address_that_several_methods_may_have_has_no_name() {
         trace.losses.counts,
         [("methods without a name".to_owned(), 1)]
     );
+}
+
+/// A thread whose ring was taken while it stood still, and which has recorded nothing since.
+#[test]
+fn a_thread_that_stands_still_has_its_calls_in_each_memory() {
+    const DISPATCHED_NS: u64 = 7_000_000_000;
+    let mut script = Script::new("app");
+    let (run, read) = (
+        script.method("a.B.run", "()V"),
+        script.method("a.B.read", "()V"),
+    );
+    let main = script.thread(100, "main");
+    script.header(main).part = 3;
+    let began = script.header(main).started_counter;
+    script.header(main).started_counter = began + 9_000_000_000;
+    let message = OpenEvent {
+        counter: began + DISPATCHED_NS,
+        number: Extension::MessageDispatched.number(),
+        payload: &[8, read, 1],
+    };
+    script.under_way(main, &[message], &[run, read]);
+    // It goes on for long, also compared to what the lower half of the counter can tell.
+    script.stop_at(30_000_000_000);
+    let trace = decode(&script.shared_memory()).unwrap();
+    assert!(trace.damaged.is_empty(), "{:?}", trace.damaged);
+    let [(_, found)] = &calls(&trace)[..] else {
+        panic!("{:?}", calls(&trace));
+    };
+    let open = |name: &str, depth| (name.to_owned(), depth);
+    assert_eq!(found[..], [open("a.B.run", 0), open("a.B.read", 1)]);
+    let thread = &trace.threads[0];
+    let [event] = &thread.events[..] else {
+        panic!("{:?}", thread.events);
+    };
+    assert_eq!(event.kind, Extension::MessageDispatched);
+    assert_eq!(trace.methods.name(event.method), "a.B.read");
+    let call = thread.calls.get(1);
+    assert_eq!(call.start_ns - event.at_ns, 2_000_000_000);
+    assert_eq!(thread.start_ns, event.at_ns);
+    let flags = Flags::OPEN_START.with(Flags::OPEN_END);
+    assert!(thread.calls.iter().all(|call| call.flags == flags));
+    assert_eq!(
+        (thread.stats.contradicting_times, thread.stats.gaps),
+        (0, 0)
+    );
+}
+
+/// The ring that the thread had before is still there: it has all that was under way.
+#[test]
+fn what_the_ring_before_has_is_not_shown_twice() {
+    let mut script = Script::new("app");
+    let run = script.method("a.B.run", "()V");
+    let first = script.thread(100, "main");
+    script.at(first, 10).enter(run);
+    script.header(first).thread = 5;
+    let second = script.thread(100, "main");
+    let began = script.header(second).started_counter;
+    let header = script.header(second);
+    (header.thread, header.part, header.started_counter) = (5, 1, began + 1000);
+    script.under_way(second, &[], &[run]);
+    script.at(second, 2000).exit();
+    let threads = |script: &Script| calls(&decode(&script.shared_memory()).unwrap());
+    assert_eq!(threads(&script)[0].1.len(), 2, "a part of the call in each");
+    // Another thread's ring is no ring before.
+    script.header(first).thread = 6;
+    assert_eq!(threads(&script)[1].1.len(), 1);
+    script.header(second).part = 2;
+    let names = |thread: &(String, Vec<(String, u64)>)| thread.1[0].0.clone();
+    assert_eq!(names(&threads(&script)[1]), "a.B.run");
 }

@@ -91,6 +91,46 @@ fn a_thread_is_recorded_until_its_ring_is_taken_not_only_until_its_newest_event(
     process.recorder.shutdown();
 }
 
+/// A thread that stands still records nothing, so that only the first of its rings has its calls.
+#[test]
+fn each_report_knows_the_calls_of_a_thread_that_stands_still() {
+    let world = World::default();
+    world.linked.lock().unwrap().extend(methods());
+    let (process, service) = Process::start_in(world, "trace=all,ring=16", FakeService::at);
+    std::thread::scope(|scope| {
+        let worker = Worker::start(scope, &process);
+        let (mut peer, ..) = service.welcome(1, waits());
+        worker.ask(Task::Enter(METHOD));
+        worker.record(1);
+        worker.ask(Task::Enter(METHOD + 8));
+        let ring = |peer: &Peer| {
+            let ended = peer.read();
+            let rings = ended.rings.into_iter();
+            let mut rings: Vec<EndedRing> = rings.filter(|r| r.header.tid == worker.tid).collect();
+            rings.sort_by_key(|ring| ring.header.part);
+            rings
+        };
+        assert_eq!(peer.take(1), TakeOutcome::Taken);
+        let first = ring(&peer);
+        assert_eq!(first.len(), 2, "the one that was taken, and the next one");
+        let is_noted = |ring: &EndedRing| ring.under_way.is_some();
+        assert!(!first.iter().any(is_noted), "the first one has all");
+        peer.release(1);
+        for report in [2, 3] {
+            assert_eq!(peer.take(report), TakeOutcome::Taken);
+            let taken = &ring(&peer)[0];
+            assert!(taken.slots().is_empty());
+            let under_way = taken.under_way.as_ref().unwrap();
+            assert_eq!(under_way.calls(), [METHOD, METHOD + 8]);
+            let names = peer.read().symbols;
+            let names: Vec<&str> = names.iter().map(|s| s.name.as_str()).collect();
+            assert_eq!(names, ["m0", "m1"]);
+            peer.release(report);
+        }
+    });
+    process.recorder.shutdown();
+}
+
 /// Those that workers call first.
 fn methods() -> impl Iterator<Item = Symbol> {
     (0..100).map(|n| Symbol {

@@ -12,6 +12,18 @@ use crate::session::Session;
 use crate::thread::ring::Ring;
 use crate::thread::taken::TakenRing;
 
+/// Takes the thread's ring and leaves it `replacement`. What was under way then is noted for readers of the replacement, as the
+/// thread may stand still until that is taken, too. That is looked up when the thread goes on already.
+fn take(
+    handshake: &mut dyn Handshake,
+    thread: &TracedThread,
+    replacement: &mut Option<Ring>,
+) -> Option<TakenRing> {
+    let taken = handshake.take(thread, replacement)?;
+    thread.trace().note_under_way(&taken);
+    Some(taken)
+}
+
 /// Takes the thread's ring of calls and leaves it `replacement`; without one, the thread loses its right to a ring of calls,
 /// and goes on recording events if these are on. `None`, with the replacement left in place, if the thread does not record
 /// calls.
@@ -25,10 +37,10 @@ pub(crate) fn take_ring(
         return None;
     }
     if replacement.is_some() {
-        return handshake.take(thread, replacement);
+        return take(handshake, thread, replacement);
     }
     let mut events = session.events_ring();
-    let taken = handshake.take(thread, &mut events);
+    let taken = take(handshake, thread, &mut events);
     if let Some(unused) = events {
         session.events_ring_ended();
         session.put_back(unused);
@@ -54,7 +66,7 @@ pub(crate) fn take_events(
     let goes_on = replacement
         .as_ref()
         .is_some_and(|ring| ring.mode() == RingMode::Events);
-    let taken = handshake.take(thread, replacement)?;
+    let taken = take(handshake, thread, replacement)?;
     if !goes_on {
         session.events_ring_ended();
     }

@@ -195,7 +195,7 @@ fn write_rings(
             extra: identity.extra,
         },
         clocks,
-        rings: rings.iter().map(contents_of).collect(),
+        rings: rings.iter().map(|ring| contents_of(ring, rings)).collect(),
         symbols,
         strings,
         stacks,
@@ -211,13 +211,21 @@ fn write_rings(
     }
 }
 
-fn contents_of(ring: &TakenRing) -> RingContents<'_> {
-    RingContents {
+fn contents_of<'a>(ring: &'a TakenRing, all: &[TakenRing]) -> RingContents<'a> {
+    let mut contents = RingContents {
         header: ring.header.clone(),
         anchors: Cow::Borrowed(&ring.anchors),
         open_calls: ring.open_calls(),
+        before: Vec::new(),
         slots: ring.written_bytes(),
+    };
+    // The ring that the thread had before has it.
+    if all.iter().all(|other| !other.is_before(ring)) {
+        if let Some(under_way) = ring.under_way() {
+            contents.begin_with(&under_way.slots(), under_way.oldest());
+        }
     }
+    contents
 }
 
 /// The snapshots in the folder of this process's name, which is the host's.
@@ -310,6 +318,9 @@ fn symbols(
         addresses.add_slots(ring.slots());
         let open = ring.open_calls().into_iter().flat_map(|open| open.methods);
         open.for_each(|method| addresses.add(method));
+        if let Some(under_way) = ring.under_way() {
+            under_way.add_methods(&mut addresses);
+        }
     }
     let nodes = stacks.generations.iter().flat_map(|g| &g.nodes);
     nodes.for_each(|node| addresses.add(node.method));

@@ -71,23 +71,19 @@ pub(super) fn regions(sizes: Sizes) -> io::Result<(Regions, u64)> {
     Ok((regions, bytes))
 }
 
-/// Bytes of a ring in the file, with its page before the slots.
+/// Bytes of a ring in the file, with the notes before its slots.
 pub(super) fn ring_bytes(regions: &Regions, mode: RingMode) -> u64 {
-    let geometry = match mode {
-        RingMode::Calls => regions.calls.1,
-        RingMode::Events => regions.events.1,
-    };
-    geometry.bytes() as u64 + regions.page
+    regions.ring_bytes(mode)
 }
 
 /// Bytes of the file before the rings: they are mapped as they are.
 pub(super) fn before_rings(regions: &Regions) -> u64 {
-    regions.slots(0) - regions.page
+    regions.ring(0)
 }
 
 /// Where the rings of events begin in the file.
 pub(super) fn events_start(regions: &Regions) -> u64 {
-    regions.slots(regions.calls.0) - regions.page
+    regions.ring(regions.calls.0)
 }
 
 /// Where the windows begin in the reserved range.
@@ -95,9 +91,12 @@ pub(super) fn before_windows(regions: &Regions) -> u64 {
     before_rings(regions) + regions.bytes() - events_start(regions)
 }
 
-/// Addresses of a ring of calls: its open calls, a page of zeros, and each segment with a page of zeros after it.
+/// Addresses of a ring of calls: its notes, a page of zeros, and each segment with a page of zeros after it.
 pub(super) fn window_bytes(regions: &Regions) -> u64 {
     let geometry = regions.calls.1;
     let segments = u64::from(segments_of(geometry, regions.page));
-    2 * regions.page + geometry.bytes() as u64 + segments * regions.page
+    regions.before_slots(RingMode::Calls)
+        + regions.page
+        + geometry.bytes() as u64
+        + segments * regions.page
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rings of the memory, and the windows in which threads record into them.
 //!
-//! A window has the page of the open calls, and each segment between two pages that can be read and are always zero: a store to
+//! A window has the notes before the slots, and each segment between two pages that can be read and are always zero: a store to
 //! the page after a segment faults, so that the thread goes on in the next one, and an exit that looks at the slot before a
 //! segment finds no entry there.
 
@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
-use hindsight_trace_format::shared::{segments_of, RingControl, RingState, OPEN_CALLS_BYTES};
+use hindsight_trace_format::shared::{
+    segments_of, under_way_before, RingControl, RingState, OPEN_CALLS_BYTES,
+};
 
 use super::layout::{before_rings, before_windows, events_start, ring_bytes, window_bytes};
 use super::mapping::{Part, SharedMemory};
@@ -110,6 +112,7 @@ impl SharedRing {
     fn map_window(&self) -> io::Result<()> {
         let page = self.memory.regions.page as usize;
         let slots = self.memory.regions.slots(self.index);
+        let notes = self.notes_bytes() as usize;
         let segment = self.stride() - page;
         let window = self.window();
         let zeros = |at| Part {
@@ -119,12 +122,12 @@ impl SharedRing {
         };
         self.memory.map(&Part {
             at: window,
-            bytes: page,
-            file: Some(slots - page as u64),
+            bytes: notes,
+            file: Some(slots - notes as u64),
         })?;
-        self.memory.map(&zeros(window + page))?;
+        self.memory.map(&zeros(window + notes))?;
         for number in 0..self.segments() as usize {
-            let at = window + 2 * page + number * self.stride();
+            let at = window + notes + page + number * self.stride();
             self.memory.map(&Part {
                 at,
                 bytes: segment,
@@ -140,7 +143,9 @@ impl SharedRing {
         let regions = &self.memory.regions;
         let start = self.memory.start.as_ptr() as usize;
         match self.mode {
-            RingMode::Calls => start + self.window() + 2 * regions.page as usize,
+            RingMode::Calls => {
+                start + self.window() + self.notes_bytes() as usize + regions.page as usize
+            }
             RingMode::Events => {
                 let in_events = regions.slots(self.index) - events_start(regions);
                 start + (before_rings(regions) + in_events) as usize
@@ -148,13 +153,27 @@ impl SharedRing {
         }
     }
 
-    /// Address of the page with the open calls.
+    /// Bytes of the notes before the slots.
+    fn notes_bytes(&self) -> u64 {
+        self.memory.regions.before_slots(self.mode)
+    }
+
+    /// Address after the notes: of the slots, or of the zeros before them.
+    fn end_of_notes(&self) -> usize {
+        match self.mode {
+            RingMode::Calls => self.first_slot() - self.memory.regions.page as usize,
+            RingMode::Events => self.first_slot(),
+        }
+    }
+
+    /// Address of the page with the open calls, of a ring of calls.
     pub(crate) fn open_calls(&self) -> usize {
-        let zeros = match self.mode {
-            RingMode::Calls => self.memory.regions.page as usize,
-            RingMode::Events => 0,
-        };
-        self.first_slot() - zeros - OPEN_CALLS_BYTES
+        self.end_of_notes() - OPEN_CALLS_BYTES
+    }
+
+    /// Address of the [`UnderWayPage`].
+    pub(crate) fn under_way(&self) -> usize {
+        self.end_of_notes() - under_way_before(self.mode) as usize
     }
 
     /// A second mapping of the slots, one segment after the other, that can only be read.
@@ -185,9 +204,9 @@ impl SharedRing {
 
     /// Makes sure that the file system has room for the ring.
     fn reserve(&self) -> io::Result<()> {
-        let page = self.memory.regions.page;
-        let bytes = page + self.geometry().bytes() as u64;
-        self.memory.reserve(self.offset() - page, bytes)
+        let notes = self.notes_bytes();
+        let bytes = notes + self.geometry().bytes() as u64;
+        self.memory.reserve(self.offset() - notes, bytes)
     }
 
     /// Returns the memory to the system. All slots become zero.
@@ -200,9 +219,9 @@ impl SharedRing {
         control
             .state
             .store(RingState::Free as u32, Ordering::Release);
-        let page = self.memory.regions.page;
-        let offset = self.memory.regions.slots(self.index) - page;
-        let bytes = self.geometry().bytes() as u64 + page;
+        let notes = self.notes_bytes();
+        let offset = self.offset() - notes;
+        let bytes = self.geometry().bytes() as u64 + notes;
         // SAFETY: a system call on this process's own file; nobody uses the ring.
         let done = unsafe {
             libc::fallocate(
@@ -234,8 +253,9 @@ impl SharedRing {
             // SAFETY: a segment of this ring, which nobody uses.
             unsafe { std::ptr::write_bytes(at as *mut u8, 0, segment) };
         }
-        // SAFETY: the page of the open calls, of a ring that nobody uses.
-        unsafe { std::ptr::write_bytes(self.open_calls() as *mut u8, 0, OPEN_CALLS_BYTES) };
+        let notes = under_way_before(self.mode) as usize;
+        // SAFETY: the notes of a ring that nobody uses.
+        unsafe { std::ptr::write_bytes(self.under_way() as *mut u8, 0, notes) };
     }
 }
 

@@ -15,4 +15,6 @@ pub(crate) mod ring;
 pub(crate) mod spool;
 pub(crate) mod taken;
 pub(crate) mod trace;
+#[cfg(not(feature = "loom"))]
+pub(crate) mod under_way;
 pub(crate) mod words;

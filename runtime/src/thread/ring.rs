@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
-use hindsight_trace_format::shared::RingControl;
+use hindsight_trace_format::shared::{RingControl, UnderWay, UnderWayPage};
 use hindsight_trace_format::slot::SLOT_BYTES;
 
 use crate::shared::{SharedMemory, SharedRing, View};
@@ -17,7 +17,8 @@ use crate::thread::open_calls::{ends_in_wide_entry, OpenCalls};
 ///
 /// Before the first slot there is a page that can be read and is always zero: an exit looks at the slot before the
 /// cursor, and the first one of a lap finds there a slot that is no method's entry. It costs only address space. The page
-/// before that one has the [`OpenCalls`]; it takes memory from the ring's second lap on.
+/// before that one has the [`OpenCalls`]; it takes memory from the ring's second lap on. The page before that has an
+/// [`UnderWayPage`]; it takes memory if the thread had another ring before.
 ///
 /// The system provides memory when a page is first written, so an unused ring costs only address space.
 ///
@@ -81,10 +82,11 @@ fn wipe_in_child(memory: *mut libc::c_void, bytes: usize) {
     unsafe { libc::madvise(memory, bytes, MADV_WIPEONFORK) };
 }
 
-/// Pages before the first slot: one for the open calls, one of zeros.
-const PAGES_BEFORE: usize = 2;
+/// Pages before the first slot: one for what was under way, one for the open calls, one of zeros.
+const PAGES_BEFORE: usize = 3;
 // A page has at least this size.
 const _: () = assert!(std::mem::size_of::<OpenCalls>() <= 4096);
+const _: () = assert!(std::mem::size_of::<UnderWayPage>() <= 4096);
 
 /// Bytes of a ring's mapping before its first slot.
 fn bytes_before() -> usize {
@@ -175,7 +177,26 @@ impl Ring {
         if let Some(shared) = &self.shared {
             return shared.ring.open_calls();
         }
-        self.mapping() as usize
+        self.mapping() as usize + page_bytes()
+    }
+
+    fn under_way_page(&self) -> &UnderWayPage {
+        let page = match &self.shared {
+            Some(shared) => shared.ring.under_way(),
+            None => self.mapping() as usize,
+        };
+        // SAFETY: the page is mapped as long as the ring exists, aligned, and its fields are atomic.
+        unsafe { &*(page as *const UnderWayPage) }
+    }
+
+    /// Notes what was under way when recording into this ring began; its thread may record meanwhile.
+    pub(crate) fn note_under_way(&self, under_way: &UnderWay) {
+        under_way.write(self.under_way_page());
+    }
+
+    /// What was under way when recording into this ring, at this counter, began. `None`: nothing was noted.
+    pub(crate) fn under_way(&self, started: u64) -> Option<UnderWay> {
+        UnderWay::read(self.under_way_page(), started)
     }
 
     /// Miri has no guard pages; a ring is plain memory there.

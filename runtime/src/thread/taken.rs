@@ -5,6 +5,9 @@ use hindsight_trace_format::container::{Anchor, OpenCalls, RingHeader};
 use hindsight_trace_format::reverse::Slots;
 use hindsight_trace_format::ring::Position;
 
+#[cfg(not(feature = "loom"))]
+use hindsight_trace_format::shared::UnderWay;
+
 use crate::thread::ring::Ring;
 
 /// A ring that was taken from its thread, with the data that readers need.
@@ -35,6 +38,12 @@ impl TakenRing {
         Slots::new(unsafe { self.ring.bytes() }, self.header.position)
     }
 
+    /// Nothing: rings of models do not have the page for it.
+    #[cfg(feature = "loom")]
+    pub(crate) fn under_way(&self) -> Option<hindsight_trace_format::shared::UnderWay> {
+        None
+    }
+
     /// None: rings of models do not have the page for them.
     #[cfg(feature = "loom")]
     pub fn open_calls(&self) -> Option<OpenCalls> {
@@ -53,6 +62,21 @@ impl TakenRing {
             count,
             methods: methods.to_vec(),
         })
+    }
+
+    /// What was under way when recording into the ring began, if the ring still has all that was recorded since.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn under_way(&self) -> Option<UnderWay> {
+        let has_all = self.header.position.laps == 0;
+        let noted = has_all.then(|| self.ring.under_way(self.header.started_counter));
+        noted.flatten()
+    }
+
+    /// Whether this is the ring that the thread had before `next`.
+    pub(crate) fn is_before(&self, next: &TakenRing) -> bool {
+        let (of_this, of_next) = (&self.header, &next.header);
+        (of_this.thread, of_this.tid) == (of_next.thread, of_next.tid)
+            && of_this.part.checked_add(1) == Some(of_next.part)
     }
 
     /// The written part of the ring's memory.

@@ -92,6 +92,8 @@ impl Process {
 pub(crate) enum Task {
     /// Record a call, and an event with the next number in it, so many times.
     Record(u64),
+    /// Record the entry of a call, with this method, that does not end.
+    Enter(u64),
     /// Take a stack of two methods.
     Stack,
     /// Say whether the thread is traced, and which events it records.
@@ -121,6 +123,9 @@ impl Worker {
                                 number += 1;
                                 record(thread, number);
                             }
+                        }
+                        Task::Enter(method) => {
+                            thread.enter(method);
                         }
                         Task::Stack => take_stack(thread),
                         Task::Look => {}

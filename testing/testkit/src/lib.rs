@@ -21,6 +21,7 @@ use hindsight_trace_format::container::{
     RingMode, SectionKind, StackGeneration, StackNode, Stacks, Strings, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
+use hindsight_trace_format::shared::{OpenEvent, UnderWay};
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, SLOT_BYTES};
 
 mod art_trace;
@@ -65,6 +66,7 @@ struct ThreadScript {
     anchors: Vec<Anchor>,
     /// Number and methods of the calls that were open when the ring wrapped last.
     open_calls: Option<(u64, Vec<u64>)>,
+    under_way: Option<UnderWay>,
     /// The counter when the thread ended.
     ended: Option<u64>,
 }
@@ -166,6 +168,7 @@ impl Script {
             slots: Vec::new(),
             anchors: Vec::new(),
             open_calls: None,
+            under_way: None,
             ended: None,
         });
         ThreadIndex(self.threads.len() - 1)
@@ -232,6 +235,7 @@ impl Script {
             slots: Vec::new(),
             anchors: Vec::new(),
             open_calls: None,
+            under_way: None,
             ended: None,
         });
         ThreadIndex(self.threads.len() - 1)
@@ -265,6 +269,20 @@ impl Script {
     /// When the thread's ring wraps last, this many calls are open, and these are the methods of the outermost ones.
     pub fn open_calls(&mut self, thread: ThreadIndex, count: u64, methods: &[u64]) -> &mut Self {
         self.threads[thread.0].open_calls = Some((count, methods.to_vec()));
+        self
+    }
+
+    /// What was under way on the thread when it began to record into its ring, because it had another one before. Only
+    /// [`shared_memory`](Self::shared_memory) has it.
+    pub fn under_way(
+        &mut self,
+        thread: ThreadIndex,
+        events: &[OpenEvent<'_>],
+        calls: &[u64],
+    ) -> &mut Self {
+        let thread = &mut self.threads[thread.0];
+        let started = thread.header.started_counter;
+        thread.under_way = Some(UnderWay::new(started, events, calls));
         self
     }
 

@@ -6,8 +6,8 @@ use std::mem::offset_of;
 use hindsight_trace_format::container::RingMode;
 use hindsight_trace_format::ring::Geometry;
 use hindsight_trace_format::shared::{
-    segments_of, Entry, Header, JournalWriter, LinkedClass, NamedMethod, Region, Regions,
-    RingControl, RingState, StackArena, FLAG_EPOCHS_MARKED, SHARED_MAGIC, SHARED_VERSION,
+    segments_of, under_way_before, Entry, Header, JournalWriter, LinkedClass, NamedMethod, Region,
+    Regions, RingControl, RingState, StackArena, FLAG_EPOCHS_MARKED, SHARED_MAGIC, SHARED_VERSION,
 };
 use hindsight_trace_format::slot::{CLEARED, SLOT_BYTES};
 
@@ -172,6 +172,10 @@ impl ThreadScript {
             }
         }
         image.put(regions.slots(index), &raw);
+        if let Some(under_way) = &self.under_way {
+            let at = regions.slots(index) - under_way_before(mode);
+            image.put(at, &under_way.encode());
+        }
         let at = regions.controls() as usize + index as usize * size_of::<RingControl>();
         let flags = if header.epochs.is_some() {
             FLAG_EPOCHS_MARKED

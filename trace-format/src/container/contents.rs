@@ -11,6 +11,8 @@ use super::sections::{
     Symbol, Symbols,
 };
 use super::writer::{write_file, Writer};
+use crate::ring::Geometry;
+use crate::slot::{Slot, TAG_TAKEN_BACK};
 
 /// A ring that was taken.
 #[derive(Debug)]
@@ -21,18 +23,50 @@ pub struct RingContents<'a> {
     pub anchors: Cow<'a, [Anchor]>,
     /// The calls that were open when its newest lap, or segment, began.
     pub open_calls: Option<OpenCalls>,
-    /// The written part of its memory: [`RingHeader::stored_bytes`].
+    /// Slots that stand before those in its memory: see [`begin_with`](Self::begin_with).
+    pub before: Vec<u8>,
+    /// The written part of its memory: together with `before`, [`RingHeader::stored_bytes`].
     pub slots: &'a [u8],
 }
 
 impl RingContents<'_> {
+    /// Lets the ring begin with these slots, the first of which is at this counter: they tell what was under way when recording
+    /// into it began. Does nothing if its oldest slots are not the first that its thread wrote.
+    pub fn begin_with(&mut self, slots: &[Slot], oldest: u64) {
+        let header = &mut self.header;
+        let first = self
+            .slots
+            .first_chunk()
+            .map(|s| Slot(u64::from_le_bytes(*s)));
+        let is_cleared = first.is_some_and(|slot| slot.low() == TAG_TAKEN_BACK);
+        if header.position.laps != 0 || is_cleared || !self.before.is_empty() {
+            return;
+        }
+        let offset = header.position.offset + size_of_val(slots) as u64;
+        let log2 = header
+            .geometry
+            .log2_bytes()
+            .max(offset.next_power_of_two().ilog2());
+        let Some(geometry) = Geometry::new(log2) else {
+            return;
+        };
+        (header.geometry, header.position.offset) = (geometry, offset);
+        header.started_counter = header.started_counter.min(oldest);
+        for anchor in self.anchors.to_mut() {
+            anchor.slots_written += slots.len() as u64;
+        }
+        // Nothing was overwritten, so that the slots tell all of them.
+        self.open_calls = None;
+        self.before = slots.iter().flat_map(|s| s.0.to_le_bytes()).collect();
+    }
+
     /// Writes the sections of the ring with this index.
     pub(crate) fn write<W: Write + Seek>(
         &self,
         writer: &mut Writer<W>,
         index: u32,
     ) -> io::Result<()> {
-        writer.ring(index, &self.header, self.slots)?;
+        writer.ring_in_parts(index, &self.header, [&self.before, self.slots])?;
         let anchors = Anchor::encode_all(&self.anchors);
         writer.section(SectionKind::Anchors, index, &[&anchors])?;
         if let Some(open) = &self.open_calls {

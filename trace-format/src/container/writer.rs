@@ -83,11 +83,28 @@ impl<W: Write + Seek> Writer<W> {
     /// Appends a ring and compresses its slots, [`RingHeader::stored_bytes`] of its memory, in buffers of a few hundred KiB.
     /// Readers of version 1 refuse the file.
     pub fn ring(&mut self, index: u32, header: &RingHeader, slots: &[u8]) -> io::Result<()> {
+        self.ring_in_parts(index, header, [&[], slots])
+    }
+
+    /// The same, with slots that stand in two places; those of the first one are less than a frame.
+    pub(super) fn ring_in_parts(
+        &mut self,
+        index: u32,
+        header: &RingHeader,
+        [before, slots]: [&[u8]; 2],
+    ) -> io::Result<()> {
         self.major = MAJOR_VERSION;
         self.write(SectionKind::Ring.into(), index, |section| {
             section.append(&header.encode_compressed())?;
             let mut compressor = Compressor::default();
-            let mut frames = (0..).zip(slots.chunks(FRAME_BYTES));
+            let of_first = match before.is_empty() {
+                true => 0,
+                false => slots.len().min(FRAME_BYTES - before.len()),
+            };
+            let (first, rest) = slots.split_at(of_first);
+            let first = [before, first].concat();
+            let first = Some(&first[..]).filter(|first| !first.is_empty());
+            let mut frames = (0..).zip(first.into_iter().chain(rest.chunks(FRAME_BYTES)));
             frames.try_for_each(|(number, slots)| section.append(compressor.frame(number, slots)?))
         })
     }

@@ -11,11 +11,12 @@ use crate::ring::{Geometry, Position};
 use crate::slot::{payload_slots, Extension, Slot, CLEARED, PAYLOAD_MASK, SLOT_BYTES};
 
 use super::layout::{
-    OpenCallsPage, RingControl, RingState, FLAG_EPOCHS_MARKED, NAME_BYTES, OPEN_CALLS_BYTES,
-    OPEN_CALLS_NAMED,
+    under_way_before, OpenCallsPage, RingControl, RingState, FLAG_EPOCHS_MARKED, NAME_BYTES,
+    OPEN_CALLS_BYTES, OPEN_CALLS_NAMED,
 };
 use super::newest::newest_in_segment;
 use super::source::{read_vec, Copied, ReadAt};
+use super::under_way::UnderWay;
 
 /// A ring as it was when the process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct EndedRing {
     pub anchor: Anchor,
     /// The calls that were open at the start of its newest segment.
     pub open_calls: Option<OpenCalls>,
+    /// What was under way when recording into it began, if the ring that the thread had before is not read, too.
+    pub under_way: Option<UnderWay>,
     /// Its thread was recording into it when the process ended.
     pub was_recording: bool,
     /// The ring's memory from its start: `RingHeader::stored_bytes` of it.
@@ -43,6 +46,9 @@ impl EndedRing {
         addresses.add_slots(self.slots());
         let open = self.open_calls.iter().flat_map(|open| &open.methods);
         open.for_each(|method| addresses.add(*method));
+        if let Some(under_way) = &self.under_way {
+            under_way.add_methods(addresses);
+        }
     }
 }
 
@@ -85,7 +91,7 @@ impl Found {
         };
         let is_sound = segments.is_power_of_two() && segments <= geometry.slots() as u64;
         let end = found.slots.checked_add(geometry.bytes() as u64)?;
-        let is_inside = found.slots >= OPEN_CALLS_BYTES as u64 && end <= length;
+        let is_inside = found.slots >= under_way_before(found.mode) && end <= length;
         (is_sound && is_inside).then_some(found)
     }
 
@@ -155,6 +161,7 @@ impl Found {
                 RingMode::Calls => self.open_calls(memory, done),
                 RingMode::Events => None,
             },
+            under_way: self.under_way(memory, started),
             was_recording: !is_taken,
             header,
             raw,
@@ -202,6 +209,12 @@ impl Found {
             segment_counter,
         );
         newest
+    }
+
+    /// What was noted to be under way when recording into the ring began, at this counter.
+    fn under_way(&self, memory: &(impl ReadAt + ?Sized), started: u64) -> Option<UnderWay> {
+        let at = self.slots - under_way_before(self.mode);
+        UnderWay::read_at(memory, at, started).ok().flatten()
     }
 
     /// The open calls that were noted when so many segments were complete.

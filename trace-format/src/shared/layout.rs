@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 
+use crate::container::RingMode;
 use crate::ring::Geometry;
 use crate::slot::PAYLOAD_MASK;
 
@@ -14,11 +15,12 @@ use super::counters::COUNTERS;
 use super::crash::CrashNote;
 use super::losses::Loss;
 use super::serving::{Serving, SERVING};
+use super::under_way::UNDER_WAY_BYTES;
 
 /// The first bytes of a process's shared memory.
 pub const SHARED_MAGIC: [u8; 8] = *b"\x89HSSM\r\n\x1a";
 /// Readers refuse another version: both sides belong to one build of the system, or fall back to no sharing.
-pub const SHARED_VERSION: u32 = 1;
+pub const SHARED_VERSION: u32 = 2;
 /// Size of [`Header`], bytes, with room for additions.
 pub const HEADER_BYTES: usize = 4096;
 /// Longest shared memory that is read: address space, not memory.
@@ -135,7 +137,8 @@ pub struct RingControl {
     pub log2_bytes: AtomicU32,
     /// Number of segments, a power of two.
     pub segments: AtomicU32,
-    /// Bytes from the start of the memory to the first slot. An [`OpenCallsPage`] stands [`OPEN_CALLS_BYTES`] before it.
+    /// Bytes from the start of the memory to the first slot. Before a ring of calls stand an
+    /// [`UnderWayPage`](super::UnderWayPage) and then an [`OpenCallsPage`]; before a ring of events, only the former.
     pub slots: AtomicU64,
     /// The thread's kernel id.
     pub tid: AtomicU32,
@@ -193,6 +196,14 @@ const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 /// Bytes from the start of the memory to the counters.
 pub const COUNTERS_OFFSET: usize = std::mem::offset_of!(Header, counters);
 const _: () = assert!(size_of::<RingControl>() == 256);
+
+/// How far before the slots of a ring its [`UnderWayPage`](super::UnderWayPage) begins, bytes.
+pub const fn under_way_before(mode: RingMode) -> u64 {
+    match mode {
+        RingMode::Calls => (UNDER_WAY_BYTES + OPEN_CALLS_BYTES) as u64,
+        RingMode::Events => UNDER_WAY_BYTES as u64,
+    }
+}
 
 /// Number of segments of a ring of calls on a system with pages of so many bytes. Each has whole pages. A ring has eight, more if
 /// that keeps them at 256 KiB, so that clearing one takes some µs, but at most 64: each takes two mappings.
@@ -258,26 +269,42 @@ impl Regions {
         self.controls() + self.aligned(self.controls_bytes())
     }
 
-    /// Bytes of one ring, with the page of its open calls.
-    fn ring_bytes(&self, geometry: Geometry) -> u64 {
-        self.aligned(OPEN_CALLS_BYTES as u64) + self.aligned(geometry.bytes() as u64)
+    /// Bytes of the notes before the slots of a ring.
+    pub fn before_slots(&self, mode: RingMode) -> u64 {
+        self.aligned(under_way_before(mode))
     }
 
-    /// Offset of the first slot of a ring, bytes; rings of calls come first.
-    pub fn slots(&self, ring: u32) -> u64 {
-        let (calls, geometry) = self.calls;
-        let of_calls = u64::from(ring.min(calls));
-        let of_events = u64::from(ring.saturating_sub(calls));
+    /// Bytes of one ring, with the notes before its slots.
+    pub fn ring_bytes(&self, mode: RingMode) -> u64 {
+        let (_, geometry) = match mode {
+            RingMode::Calls => self.calls,
+            RingMode::Events => self.events,
+        };
+        self.before_slots(mode) + self.aligned(geometry.bytes() as u64)
+    }
+
+    /// Offset of a ring, bytes: of the notes before its slots. Rings of calls come first.
+    pub fn ring(&self, ring: u32) -> u64 {
+        let of_calls = u64::from(ring.min(self.calls.0));
+        let of_events = u64::from(ring.saturating_sub(self.calls.0));
         self.stacks()
             + self.aligned(self.stacks_bytes)
-            + of_calls * self.ring_bytes(geometry)
-            + of_events * self.ring_bytes(self.events.1)
-            + self.aligned(OPEN_CALLS_BYTES as u64)
+            + of_calls * self.ring_bytes(RingMode::Calls)
+            + of_events * self.ring_bytes(RingMode::Events)
+    }
+
+    /// Offset of the first slot of a ring, bytes.
+    pub fn slots(&self, ring: u32) -> u64 {
+        let mode = match ring < self.calls.0 {
+            true => RingMode::Calls,
+            false => RingMode::Events,
+        };
+        self.ring(ring) + self.before_slots(mode)
     }
 
     /// Length of the memory, bytes.
     pub fn bytes(&self) -> u64 {
-        self.slots(self.rings()) - self.aligned(OPEN_CALLS_BYTES as u64)
+        self.ring(self.rings())
     }
 }
 
@@ -315,12 +342,13 @@ mod tests {
         assert_eq!(regions.journal(), 4096);
         assert_eq!(regions.controls(), 4096 + 12288);
         assert_eq!(regions.stacks(), 4096 + 12288 + 4096);
-        let first = regions.stacks() + (1 << 20) + 4096;
-        let call = (1 << 23) + 4096;
+        let first = regions.stacks() + (1 << 20);
+        let call = (1 << 23) + 8192;
         let event = (1 << 14) + 4096;
-        assert_eq!(regions.slots(0), first);
-        assert_eq!(regions.slots(2), first + 2 * call);
-        assert_eq!(regions.slots(4), first + 2 * call + 2 * event);
-        assert_eq!(regions.bytes(), first + 2 * call + 3 * event - 4096);
+        assert_eq!(regions.slots(0), first + 8192);
+        assert_eq!(regions.ring(2), first + 2 * call);
+        assert_eq!(regions.slots(2), first + 2 * call + 4096);
+        assert_eq!(regions.slots(4), first + 2 * call + 2 * event + 4096);
+        assert_eq!(regions.bytes(), first + 2 * call + 3 * event);
     }
 }

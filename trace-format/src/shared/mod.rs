@@ -6,7 +6,7 @@
 //! instruction ([`read`]).
 //!
 //! ```text
-//! header | journal | ring controls | nodes of stacks | open calls and slots of ring 0 | … of ring 1 | …
+//! header | journal | ring controls | nodes of stacks | notes and slots of ring 0 | … of ring 1 | …
 //! ```
 //!
 //! The process makes the file as long as it may ever become; the system provides memory for what is written. All integers are
@@ -32,6 +32,7 @@ mod noted;
 mod read;
 mod serving;
 mod source;
+mod under_way;
 mod write;
 
 pub use boot_image::{BootImage, BootNames, Naming, MAX_BOOT_NAMES_BYTES};
@@ -41,9 +42,9 @@ pub use ended_ring::{EndedRing, RingFilter};
 pub use entries::Entries;
 pub use journal::{Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
 pub use layout::{
-    segments_of, Header, OpenCallsPage, Region, Regions, RingControl, RingState, StackArena,
-    COUNTERS_OFFSET, FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS, MAX_SHARED_BYTES,
-    NAME_BYTES, OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC, SHARED_VERSION,
+    segments_of, under_way_before, Header, OpenCallsPage, Region, Regions, RingControl, RingState,
+    StackArena, COUNTERS_OFFSET, FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS,
+    MAX_SHARED_BYTES, NAME_BYTES, OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC, SHARED_VERSION,
 };
 pub use losses::Loss;
 pub use newest::newest_in_segment;
@@ -53,4 +54,5 @@ pub use serving::{
     begin as begin_serving, end as end_serving, Served, Serving, LONG_SERVING_NS, SERVING,
 };
 pub use source::{ReadAt, ReadLimits, SharedError, READING_BYTES};
+pub use under_way::{OpenEvent, UnderWay, UnderWayPage, UNDER_WAY_BYTES};
 pub use write::{Ending, EndingError};

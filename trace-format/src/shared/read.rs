@@ -5,7 +5,7 @@ use std::io;
 use std::mem::offset_of;
 use std::time::Duration;
 
-use crate::container::{ClockSample, Stacks, Strings, Symbol};
+use crate::container::{ClockSample, RingHeader, Stacks, Strings, Symbol};
 use crate::methods::MethodAddresses;
 
 use super::boot_image::BootNames;
@@ -251,9 +251,25 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
         match ring {
             Err(e) if e.kind() == io::ErrorKind::OutOfMemory => self.unread += 1,
             Err(_) => self.damaged += 1,
-            Ok(ring) => return Some(ring),
+            Ok(mut ring) => {
+                if self.has_ring_before(&ring.header) {
+                    ring.under_way = None;
+                }
+                return Some(ring);
+            }
         }
         None
+    }
+
+    /// Whether the ring that the thread had before this one is there, too: it has what was under way.
+    fn has_ring_before(&self, header: &RingHeader) -> bool {
+        let is_before = |control: &Copied<'_>| {
+            control.u64(offset_of!(RingControl, thread)) == header.thread
+                && control.u32(offset_of!(RingControl, tid)) == header.tid
+                && Some(control.u32(offset_of!(RingControl, part))) == header.part.checked_sub(1)
+        };
+        let mut controls = self.rings.iter().map(|(_, control, _)| Copied(control));
+        controls.any(|control| is_before(&control))
     }
 
     /// Up to `most` bytes of the journal.

@@ -179,12 +179,17 @@ impl EndedRing {
         if self.was_recording {
             header.stopped_counter = header.stopped_counter.max(ended);
         }
-        RingContents {
+        let mut contents = RingContents {
             header,
             anchors: Cow::Owned(vec![self.anchor]),
             open_calls: self.open_calls.clone(),
+            before: Vec::new(),
             slots: &self.raw,
+        };
+        if let Some(under_way) = &self.under_way {
+            contents.begin_with(&under_way.slots(), under_way.oldest());
         }
+        contents
     }
 }
 

@@ -24,6 +24,8 @@ use crate::thread::ring;
 use crate::thread::ring::{read_slot, write_slot, Ring, SLOT_STRIDE};
 use crate::thread::spool::Spool;
 use crate::thread::taken::TakenRing;
+#[cfg(not(feature = "loom"))]
+use crate::thread::under_way::OpenThings;
 use crate::thread::words::ThreadWords;
 use place::{Description, Place};
 
@@ -451,6 +453,25 @@ impl ThreadTrace {
         taken
     }
 
+    /// Nothing: rings of models do not have the page for it.
+    #[cfg(feature = "loom")]
+    pub(crate) fn note_under_way(&self, _taken: &TakenRing) {}
+
+    /// Notes what was under way at the end of the ring that was taken, for readers of the one that the thread has now, if it has
+    /// one. Not for the time while the thread is held: it may record meanwhile, and only the lock is held while a page is written.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn note_under_way(&self, taken: &TakenRing) {
+        if !self.records() {
+            return;
+        }
+        let open = OpenThings::at_end_of(taken);
+        let inner = self.lock();
+        let is_next = !inner.retired && inner.parts == taken.header.part + 1;
+        if let Some(ring) = inner.ring.as_ref().filter(|_| is_next) {
+            ring.note_under_way(&open.under_way(inner.started_counter, ring.mode()));
+        }
+    }
+
     /// How the thread makes its times exact, and which calls of its ring it took back. `None` if it has code that does not
     /// mark epochs.
     ///
@@ -525,6 +546,9 @@ impl ThreadTrace {
         for (index, word) in all.iter().enumerate() {
             // SAFETY: only this function knows the ring, which has at least so many slots.
             unsafe { write_slot(ring.base() + index * SLOT_STRIDE, *word) };
+        }
+        if let Some(under_way) = taken.under_way() {
+            ring.note_under_way(&under_way);
         }
         taken.header.geometry = geometry;
         taken.header.position.offset = bytes as u64;

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is still under way at the end of a ring that was taken: calls, and the events that began something.
+//!
+//! The ring is read backwards, by the control thread, while the ring's thread goes on in another one. An entry that no exit after
+//! it belongs to is of a call that is open; so is a message, task, wait or transaction whose end does not follow.
+
+use hindsight_trace_format::container::{OpenCalls, RingMode};
+use hindsight_trace_format::reverse::{EventRef, Slots};
+use hindsight_trace_format::ring::Position;
+use hindsight_trace_format::shared::{OpenEvent, UnderWay};
+use hindsight_trace_format::slot::{Event, Extension, PAYLOAD_MASK, SLOT_BYTES};
+
+use crate::thread::taken::TakenRing;
+
+/// The most open calls that are looked up, innermost first: more than the page has room for.
+const MAX_CALLS: usize = 512;
+/// The most events that are read: of a larger ring, the newest.
+const MAX_EVENTS: usize = 1 << 21;
+/// The most ends whose beginnings have not been found yet.
+const MAX_ENDS: usize = 64;
+
+const FULL_TIME: u32 = Extension::FullTime.number();
+const UNWOUND: u32 = Extension::Unwound.number();
+const STARTED: u32 = Extension::Started.number();
+const ENTERED_BEFORE: u32 = Extension::EnteredBefore.number();
+
+/// What an event begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thing {
+    Message,
+    Task,
+    Wait,
+    Transaction,
+    Served,
+}
+
+impl Thing {
+    /// How many may be open at a time. A looper that polls may run code that waits, too.
+    fn most(self) -> usize {
+        match self {
+            Thing::Wait => 2,
+            Thing::Message | Thing::Task | Thing::Transaction | Thing::Served => 1,
+        }
+    }
+}
+
+/// Whether an event begins or ends something, and which.
+fn bound(kind: Extension, payload: &[u64]) -> Option<(bool, Thing, u64)> {
+    let get = |name| kind.spec().field(name).map_or(0, |f| f.get(payload));
+    Some(match kind {
+        Extension::MessageDispatched => (true, Thing::Message, get("message")),
+        Extension::MessageDone => (false, Thing::Message, get("message")),
+        Extension::TaskBegin => (true, Thing::Task, get("task")),
+        Extension::TaskEnd => (false, Thing::Task, get("task")),
+        Extension::WaitBegin => (true, Thing::Wait, get("number")),
+        Extension::WaitEnd => (false, Thing::Wait, get("number")),
+        // Nobody waits for the end of a one-way transaction.
+        Extension::BinderSend if get("one-way") == 0 => {
+            (true, Thing::Transaction, get("transaction"))
+        }
+        Extension::BinderReply => (false, Thing::Transaction, get("transaction")),
+        Extension::BinderServe => (true, Thing::Served, get("transaction")),
+        Extension::BinderServed => (false, Thing::Served, get("transaction")),
+        _ => return None,
+    })
+}
+
+/// An event that is kept.
+struct Kept {
+    counter: u64,
+    number: u32,
+    payload: [u64; PAYLOAD_MASK as usize],
+    length: usize,
+}
+
+/// What is open at the end of a ring; everything newest, or innermost, first.
+#[derive(Default)]
+pub(crate) struct OpenThings {
+    events: Vec<Kept>,
+    calls: Vec<u64>,
+}
+
+impl OpenThings {
+    /// Reads a ring, and what was under way at its beginning, if that is noted.
+    pub(crate) fn at_end_of(taken: &TakenRing) -> Self {
+        let mut reading = Reading::new(taken);
+        let slots = taken.slots();
+        let noted = taken.open_calls().filter(|_| !reading.is_whole);
+        let goes_on = reading.read(slots, noted.as_ref());
+        if let Some(before) = taken.under_way().filter(|_| goes_on) {
+            let words = before.slots();
+            let raw: Vec<u8> = words.iter().flat_map(|s| s.0.to_le_bytes()).collect();
+            let position = Position {
+                laps: 0,
+                offset: (words.len() * SLOT_BYTES) as u64,
+            };
+            reading.read(Slots::new(&raw, position), None);
+        }
+        reading.found
+    }
+
+    /// For a ring of this mode in which the thread went on at this counter.
+    pub(crate) fn under_way(&self, started: u64, mode: RingMode) -> UnderWay {
+        let events = self.events.iter().rev().map(|kept| OpenEvent {
+            counter: kept.counter,
+            number: kept.number,
+            payload: &kept.payload[..kept.length],
+        });
+        let events: Vec<OpenEvent<'_>> = events.collect();
+        let calls: Vec<u64> = match mode {
+            RingMode::Calls => self.calls.iter().rev().copied().collect(),
+            RingMode::Events => Vec::new(),
+        };
+        UnderWay::new(started, &events, &calls)
+    }
+}
+
+/// The state between two events, of which the later one has been read.
+struct Reading {
+    found: OpenThings,
+    /// The ring has all that was recorded since it began.
+    is_whole: bool,
+    /// Number, since the start of the ring, of its oldest slot.
+    first: u64,
+    /// The next event is no newer, ticks.
+    limit: u64,
+    /// Exits whose entries have not been found yet.
+    exits: u64,
+    /// All open calls that can be found have been.
+    calls_are_known: bool,
+    /// Ends whose beginnings have not been found yet.
+    ends: Vec<(Thing, u64)>,
+    /// A `LockWait` that comes next belongs to a wait that is open.
+    may_be_of_open_wait: bool,
+    /// A stack that comes next is still that of the thread, as far as the events tell.
+    may_have_stack: bool,
+}
+
+impl Reading {
+    fn new(taken: &TakenRing) -> Self {
+        let header = &taken.header;
+        let newest = taken.anchors.first().map(|anchor| anchor.counter);
+        let written = header.position.slots_written(header.geometry);
+        Reading {
+            found: OpenThings::default(),
+            is_whole: header.position.laps == 0,
+            first: written.saturating_sub(taken.slots().len() as u64),
+            limit: newest.unwrap_or(header.stopped_counter),
+            exits: 0,
+            calls_are_known: header.mode == RingMode::Events,
+            ends: Vec::new(),
+            may_be_of_open_wait: true,
+            may_have_stack: header.mode == RingMode::Events,
+        }
+    }
+
+    /// Reads these slots, which are older than all before. `noted`: the calls that were open at a place among them. False if
+    /// nothing that is older is known to go on.
+    fn read(&mut self, slots: Slots<'_>, noted: Option<&OpenCalls>) -> bool {
+        for event in slots.events().take(MAX_EVENTS) {
+            let number = self.first + event.index as u64;
+            if let Some(noted) = noted.filter(|noted| number < noted.slots_written) {
+                self.add_noted(noted);
+            }
+            if !self.event(&event) {
+                return false;
+            }
+        }
+        if let Some(noted) = noted {
+            self.add_noted(noted);
+        }
+        true
+    }
+
+    /// The calls that are not in the newer slots: of those that were open then, the outermost ones.
+    fn add_noted(&mut self, noted: &OpenCalls) {
+        if std::mem::replace(&mut self.calls_are_known, true) {
+            return;
+        }
+        let left = noted.count.saturating_sub(self.exits);
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        // The inner ones of very many have no names. Calls outside of unknown ones would seem to be their callers.
+        if let Some(named) = noted.methods.get(..left) {
+            let room = MAX_CALLS.saturating_sub(self.found.calls.len());
+            let innermost_first = named.iter().rev().take(room);
+            self.found.calls.extend(innermost_first);
+        }
+    }
+
+    fn event(&mut self, event: &EventRef<'_>) -> bool {
+        let counter = at_most(self.limit, event.counter());
+        self.limit = counter;
+        match event.event() {
+            Event::Exit => self.exits += 1,
+            Event::Entry { .. } | Event::WideEntry => self.entered(event.entered_method()),
+            Event::Extension { number } => return self.extension(event, number, counter),
+        }
+        true
+    }
+
+    fn extension(&mut self, event: &EventRef<'_>, number: u32, counter: u64) -> bool {
+        let first = event.payload(0).unwrap_or_default();
+        match number {
+            STARTED => return false,
+            FULL_TIME => {
+                self.limit = counter.min(first);
+                return true;
+            }
+            UNWOUND => self.exits = self.exits.saturating_add(first),
+            ENTERED_BEFORE => self.entered(Some(first)),
+            _ => {
+                if let Some(kind) = Extension::from_number(number) {
+                    self.other(event, kind, counter);
+                }
+            }
+        }
+        true
+    }
+
+    fn entered(&mut self, method: Option<u64>) {
+        if self.calls_are_known {
+            return;
+        }
+        match (self.exits.checked_sub(1), method) {
+            (Some(left), _) => self.exits = left,
+            (None, Some(method)) => self.found.calls.push(method),
+            (None, None) => {}
+        }
+        self.calls_are_known = self.found.calls.len() >= MAX_CALLS;
+    }
+
+    fn other(&mut self, event: &EventRef<'_>, kind: Extension, counter: u64) {
+        let mut kept = Kept {
+            counter,
+            number: kind.number(),
+            payload: [0; PAYLOAD_MASK as usize],
+            length: event.payload_len(),
+        };
+        for (to, word) in kept.payload.iter_mut().zip(event.payloads()) {
+            *to = word;
+        }
+        let may_be_of_open_wait = std::mem::take(&mut self.may_be_of_open_wait);
+        let is_kept = match kind {
+            Extension::LockWait => may_be_of_open_wait,
+            Extension::Stack | Extension::PackedStack => std::mem::take(&mut self.may_have_stack),
+            _ => self.is_open(kind, &kept.payload[..kept.length]),
+        };
+        // What else a thread records while it waits does not end the wait.
+        let is_end = bound(kind, &kept.payload).is_some_and(|(begins, ..)| !begins);
+        self.may_be_of_open_wait = match kind {
+            Extension::WaitBegin => is_kept,
+            _ => may_be_of_open_wait && !is_end && kind != Extension::LockWait,
+        };
+        if is_kept {
+            self.found.events.push(kept);
+        }
+    }
+
+    /// Whether this is an event that began something that is still open.
+    fn is_open(&mut self, kind: Extension, payload: &[u64]) -> bool {
+        let Some((begins, thing, id)) = bound(kind, payload) else {
+            return false;
+        };
+        // Stacks of another message or task do not tell where the thread is.
+        self.may_have_stack &= !matches!(thing, Thing::Message | Thing::Task);
+        if !begins {
+            if self.ends.len() < MAX_ENDS {
+                self.ends.push((thing, id));
+            }
+            return false;
+        }
+        if let Some(end) = self.ends.iter().rposition(|end| *end == (thing, id)) {
+            self.ends.remove(end);
+            return false;
+        }
+        let is_thing = |kept: &&Kept| {
+            let kind = Extension::from_number(kept.number);
+            let found = kind.and_then(|kind| bound(kind, &kept.payload[..kept.length]));
+            found.is_some_and(|(_, its, _)| its == thing)
+        };
+        self.found.events.iter().filter(is_thing).count() < thing.most()
+    }
+}
+
+/// The last time up to `limit` whose lower half is this one.
+fn at_most(limit: u64, low: u32) -> u64 {
+    let at = limit & !u64::from(u32::MAX) | u64::from(low);
+    match at <= limit {
+        true => at,
+        false => at.saturating_sub(1 << 32),
+    }
+}
+
+#[cfg(test)]
+mod tests;
