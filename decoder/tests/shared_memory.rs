@@ -5,7 +5,8 @@ use std::path::Path;
 
 use hindsight_decoder::{Error, Extension, Flags, Trace};
 use hindsight_testkit::{stall, transaction, Script, Workload};
-use hindsight_trace_format::shared::{read, Header, OpenEvent, RingControl};
+use hindsight_trace_format::shared::{read, Header, Open, OpenEvent, RingControl};
+use hindsight_trace_format::slot::Slot;
 
 fn decode(bytes: &[u8]) -> Result<Trace, Error> {
     Trace::decode(Path::new("1.memory"), bytes)
@@ -147,12 +148,20 @@ fn a_thread_that_stands_still_has_its_calls_in_each_memory() {
     script.header(main).part = 3;
     let began = script.header(main).started_counter;
     script.header(main).started_counter = began + 9_000_000_000;
-    let message = OpenEvent {
-        counter: began + DISPATCHED_NS,
-        number: Extension::MessageDispatched.number(),
-        payload: &[8, read, 1],
+    let event = |ns: u64, number: u32, payload: &[u64]| {
+        let counter = began + ns;
+        let closing = Slot::new(number, counter).0;
+        let slots = payload.iter().copied().chain([closing]).collect();
+        OpenEvent { counter, slots }
     };
-    script.under_way(main, &[message], &[run, read]);
+    let message = Extension::MessageDispatched.number();
+    let open = Open {
+        complete_from: began + 8_000_000_000,
+        before: vec![event(DISPATCHED_NS, message, &[8, read, 1])],
+        calls: vec![run],
+        since: vec![event(8_500_000_000, read as u32, &[])],
+    };
+    script.under_way(main, &open);
     // It goes on for long, also compared to what the lower half of the counter can tell.
     script.stop_at(30_000_000_000);
     let trace = decode(&script.shared_memory()).unwrap();
@@ -169,10 +178,12 @@ fn a_thread_that_stands_still_has_its_calls_in_each_memory() {
     assert_eq!(event.kind, Extension::MessageDispatched);
     assert_eq!(trace.methods.name(event.method), "a.B.read");
     let call = thread.calls.get(1);
-    assert_eq!(call.start_ns - event.at_ns, 2_000_000_000);
+    assert_eq!(call.start_ns - event.at_ns, 1_500_000_000);
+    assert_eq!(call.flags, Flags::OPEN_END);
+    let caller = thread.calls.get(0);
+    assert_eq!(caller.start_ns - event.at_ns, 1_000_000_000);
+    assert_eq!(caller.flags, Flags::OPEN_START.with(Flags::OPEN_END));
     assert_eq!(thread.start_ns, event.at_ns);
-    let flags = Flags::OPEN_START.with(Flags::OPEN_END);
-    assert!(thread.calls.iter().all(|call| call.flags == flags));
     assert_eq!(
         (thread.stats.contradicting_times, thread.stats.gaps),
         (0, 0)
@@ -191,7 +202,12 @@ fn what_the_ring_before_has_is_not_shown_twice() {
     let began = script.header(second).started_counter;
     let header = script.header(second);
     (header.thread, header.part, header.started_counter) = (5, 1, began + 1000);
-    script.under_way(second, &[], &[run]);
+    let open = Open {
+        complete_from: began + 10,
+        calls: vec![run],
+        ..Open::default()
+    };
+    script.under_way(second, &open);
     script.at(second, 2000).exit();
     let threads = |script: &Script| calls(&decode(&script.shared_memory()).unwrap());
     assert_eq!(threads(&script)[0].1.len(), 2, "a part of the call in each");

@@ -3,12 +3,14 @@
 //!
 //! The ring is read backwards, by the control thread, while the ring's thread goes on in another one. An entry that no exit after
 //! it belongs to is of a call that is open; so is a message, task, wait or transaction whose end does not follow.
+//!
+//! All that a thread recorded since its last exit is open: from there on, nothing is left out.
 
 use hindsight_trace_format::container::{OpenCalls, RingMode};
 use hindsight_trace_format::reverse::{EventRef, Slots};
 use hindsight_trace_format::ring::Position;
-use hindsight_trace_format::shared::{OpenEvent, UnderWay};
-use hindsight_trace_format::slot::{Event, Extension, PAYLOAD_MASK, SLOT_BYTES};
+use hindsight_trace_format::shared::{Open, OpenEvent};
+use hindsight_trace_format::slot::{Event, Extension, FIRST_METHOD, SLOT_BYTES, TAG_WIDE_ENTRY};
 
 use crate::thread::taken::TakenRing;
 
@@ -65,71 +67,68 @@ fn bound(kind: Extension, payload: &[u64]) -> Option<(bool, Thing, u64)> {
     })
 }
 
-/// An event that is kept.
-struct Kept {
-    counter: u64,
-    number: u32,
-    payload: [u64; PAYLOAD_MASK as usize],
-    length: usize,
+/// Whether an event is of no use once it is over, so that all is known without it.
+fn is_passing(kind: Extension) -> bool {
+    matches!(
+        kind,
+        Extension::StackAgain
+            | Extension::ThreadCpuTime
+            | Extension::Allocations
+            | Extension::ResourceUse
+            | Extension::CheckpointBegin
+            | Extension::CheckpointEnd
+    )
 }
 
-/// What is open at the end of a ring; everything newest, or innermost, first.
-#[derive(Default)]
-pub(crate) struct OpenThings {
-    events: Vec<Kept>,
-    calls: Vec<u64>,
-}
-
-impl OpenThings {
-    /// Reads a ring, and what was under way at its beginning, if that is noted.
-    pub(crate) fn at_end_of(taken: &TakenRing) -> Self {
-        let mut reading = Reading::new(taken);
-        let slots = taken.slots();
-        let noted = taken.open_calls().filter(|_| !reading.is_whole);
-        let goes_on = reading.read(slots, noted.as_ref());
-        if let Some(before) = taken.under_way().filter(|_| goes_on) {
-            let words = before.slots();
-            let raw: Vec<u8> = words.iter().flat_map(|s| s.0.to_le_bytes()).collect();
-            let position = Position {
-                laps: 0,
-                offset: (words.len() * SLOT_BYTES) as u64,
-            };
-            reading.read(Slots::new(&raw, position), None);
-        }
-        reading.found
-    }
-
-    /// For a ring of this mode in which the thread went on at this counter.
-    pub(crate) fn under_way(&self, started: u64, mode: RingMode) -> UnderWay {
-        let events = self.events.iter().rev().map(|kept| OpenEvent {
-            counter: kept.counter,
-            number: kept.number,
-            payload: &kept.payload[..kept.length],
-        });
-        let events: Vec<OpenEvent<'_>> = events.collect();
-        let calls: Vec<u64> = match mode {
-            RingMode::Calls => self.calls.iter().rev().copied().collect(),
-            RingMode::Events => Vec::new(),
+/// What is open at the end of a ring, from it and from what was under way at its beginning, if that is noted.
+pub(crate) fn at_end_of(taken: &TakenRing) -> Open {
+    let mut reading = Reading::new(taken);
+    let noted = taken.open_calls().filter(|_| !reading.is_whole);
+    let goes_on = reading.read(taken.slots(), noted.as_ref());
+    if let Some(before) = taken.under_way().filter(|_| goes_on) {
+        let words = before.slots();
+        let raw: Vec<u8> = words.iter().flat_map(|s| s.0.to_le_bytes()).collect();
+        let position = Position {
+            laps: 0,
+            offset: (words.len() * SLOT_BYTES) as u64,
         };
-        UnderWay::new(started, &events, &calls)
+        reading.read(Slots::new(&raw, position), None);
     }
+    reading.into_found()
 }
 
-/// The state between two events, of which the later one has been read.
+/// The same, for a ring of this mode.
+pub(crate) fn for_mode(mut open: Open, mode: RingMode) -> Open {
+    if mode == RingMode::Events {
+        open.calls.clear();
+        let is_call = |event: &OpenEvent| {
+            let low = event.slots.last().map_or(0, |slot| *slot as u32);
+            low == TAG_WIDE_ENTRY || low >= FIRST_METHOD
+        };
+        open.since.retain(|event| !is_call(event));
+    }
+    open
+}
+
+/// The state between two events, of which the later one has been read. Everything newest, or innermost, first.
 struct Reading {
-    found: OpenThings,
+    found: Open,
     /// The ring has all that was recorded since it began.
     is_whole: bool,
     /// Number, since the start of the ring, of its oldest slot.
     first: u64,
     /// The next event is no newer, ticks.
     limit: u64,
+    /// All events so far are among those found, or of no use; their words.
+    since_words: Option<usize>,
     /// Exits whose entries have not been found yet.
     exits: u64,
     /// All open calls that can be found have been.
     calls_are_known: bool,
     /// Ends whose beginnings have not been found yet.
     ends: Vec<(Thing, u64)>,
+    /// The things that were found to be open.
+    open: Vec<Thing>,
     /// A `LockWait` that comes next belongs to a wait that is open.
     may_be_of_open_wait: bool,
     /// A stack that comes next is still that of the thread, as far as the events tell.
@@ -142,13 +141,18 @@ impl Reading {
         let newest = taken.anchors.first().map(|anchor| anchor.counter);
         let written = header.position.slots_written(header.geometry);
         Reading {
-            found: OpenThings::default(),
+            found: Open {
+                complete_from: header.started_counter,
+                ..Open::default()
+            },
             is_whole: header.position.laps == 0,
             first: written.saturating_sub(taken.slots().len() as u64),
             limit: newest.unwrap_or(header.stopped_counter),
+            since_words: Some(0),
             exits: 0,
             calls_are_known: header.mode == RingMode::Events,
             ends: Vec::new(),
+            open: Vec::new(),
             may_be_of_open_wait: true,
             may_have_stack: header.mode == RingMode::Events,
         }
@@ -172,6 +176,22 @@ impl Reading {
         true
     }
 
+    fn into_found(mut self) -> Open {
+        if self.since_words.is_some() && !self.is_whole {
+            self.found.complete_from = self.limit;
+        }
+        let Open {
+            before,
+            calls,
+            since,
+            ..
+        } = &mut self.found;
+        before.reverse();
+        calls.reverse();
+        since.reverse();
+        self.found
+    }
+
     /// The calls that are not in the newer slots: of those that were open then, the outermost ones.
     fn add_noted(&mut self, noted: &OpenCalls) {
         if std::mem::replace(&mut self.calls_are_known, true) {
@@ -181,18 +201,41 @@ impl Reading {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         // The inner ones of very many have no names. Calls outside of unknown ones would seem to be their callers.
         if let Some(named) = noted.methods.get(..left) {
+            self.end_since(self.limit);
             let room = MAX_CALLS.saturating_sub(self.found.calls.len());
             let innermost_first = named.iter().rev().take(room);
             self.found.calls.extend(innermost_first);
         }
     }
 
+    /// Not all is known of what is older than this.
+    fn end_since(&mut self, counter: u64) {
+        if self.since_words.take().is_some() {
+            self.found.complete_from = counter;
+        }
+    }
+
+    /// Keeps an event as one of those since which all is known, if there is room for it.
+    fn keep_since(&mut self, event: &EventRef<'_>, counter: u64) -> bool {
+        let kept = open_event(event, counter);
+        let later = self.found.since.last().map_or(u64::MAX, |e| e.counter);
+        let words = self.since_words.map(|words| words + kept.words(later));
+        match words.filter(|words| *words <= Open::SINCE_WORDS) {
+            None => self.end_since(counter),
+            words => {
+                self.since_words = words;
+                self.found.since.push(kept);
+            }
+        }
+        self.since_words.is_some()
+    }
+
     fn event(&mut self, event: &EventRef<'_>) -> bool {
         let counter = at_most(self.limit, event.counter());
         self.limit = counter;
         match event.event() {
-            Event::Exit => self.exits += 1,
-            Event::Entry { .. } | Event::WideEntry => self.entered(event.entered_method()),
+            Event::Exit => self.left(1, counter),
+            Event::Entry { .. } | Event::WideEntry => self.entered(event, counter),
             Event::Extension { number } => return self.extension(event, number, counter),
         }
         true
@@ -201,58 +244,62 @@ impl Reading {
     fn extension(&mut self, event: &EventRef<'_>, number: u32, counter: u64) -> bool {
         let first = event.payload(0).unwrap_or_default();
         match number {
-            STARTED => return false,
-            FULL_TIME => {
-                self.limit = counter.min(first);
-                return true;
+            STARTED => {
+                self.end_since(counter);
+                return false;
             }
-            UNWOUND => self.exits = self.exits.saturating_add(first),
-            ENTERED_BEFORE => self.entered(Some(first)),
-            _ => {
-                if let Some(kind) = Extension::from_number(number) {
-                    self.other(event, kind, counter);
-                }
+            FULL_TIME => self.limit = counter.min(first),
+            UNWOUND => self.left(first, counter),
+            ENTERED_BEFORE => {
+                self.end_since(counter);
+                self.entered(event, counter);
             }
+            _ => match Extension::from_number(number) {
+                Some(kind) => self.other(event, kind, counter),
+                None => self.end_since(counter),
+            },
         }
         true
     }
 
-    fn entered(&mut self, method: Option<u64>) {
+    fn left(&mut self, calls: u64, counter: u64) {
+        self.end_since(counter);
+        self.exits = self.exits.saturating_add(calls);
+    }
+
+    fn entered(&mut self, event: &EventRef<'_>, counter: u64) {
         if self.calls_are_known {
             return;
         }
-        match (self.exits.checked_sub(1), method) {
-            (Some(left), _) => self.exits = left,
-            (None, Some(method)) => self.found.calls.push(method),
-            (None, None) => {}
+        if let Some(left) = self.exits.checked_sub(1) {
+            self.exits = left;
+        } else if !self.keep_since(event, counter) {
+            let method = event.entered_method().or_else(|| event.payload(0));
+            self.found.calls.extend(method);
         }
         self.calls_are_known = self.found.calls.len() >= MAX_CALLS;
     }
 
     fn other(&mut self, event: &EventRef<'_>, kind: Extension, counter: u64) {
-        let mut kept = Kept {
-            counter,
-            number: kind.number(),
-            payload: [0; PAYLOAD_MASK as usize],
-            length: event.payload_len(),
-        };
-        for (to, word) in kept.payload.iter_mut().zip(event.payloads()) {
-            *to = word;
-        }
+        let payload: Vec<u64> = event.payloads().collect();
         let may_be_of_open_wait = std::mem::take(&mut self.may_be_of_open_wait);
         let is_kept = match kind {
             Extension::LockWait => may_be_of_open_wait,
             Extension::Stack | Extension::PackedStack => std::mem::take(&mut self.may_have_stack),
-            _ => self.is_open(kind, &kept.payload[..kept.length]),
+            _ => self.is_open(kind, &payload),
         };
         // What else a thread records while it waits does not end the wait.
-        let is_end = bound(kind, &kept.payload).is_some_and(|(begins, ..)| !begins);
+        let is_end = bound(kind, &payload).is_some_and(|(begins, ..)| !begins);
         self.may_be_of_open_wait = match kind {
             Extension::WaitBegin => is_kept,
             _ => may_be_of_open_wait && !is_end && kind != Extension::LockWait,
         };
-        if is_kept {
-            self.found.events.push(kept);
+        if !is_kept {
+            if !is_passing(kind) {
+                self.end_since(counter);
+            }
+        } else if !self.keep_since(event, counter) {
+            self.found.before.push(open_event(event, counter));
         }
     }
 
@@ -273,12 +320,20 @@ impl Reading {
             self.ends.remove(end);
             return false;
         }
-        let is_thing = |kept: &&Kept| {
-            let kind = Extension::from_number(kept.number);
-            let found = kind.and_then(|kind| bound(kind, &kept.payload[..kept.length]));
-            found.is_some_and(|(_, its, _)| its == thing)
-        };
-        self.found.events.iter().filter(is_thing).count() < thing.most()
+        let is_open = self.open.iter().filter(|open| **open == thing).count() < thing.most();
+        if is_open {
+            self.open.push(thing);
+        }
+        is_open
+    }
+}
+
+/// An event with its slots.
+fn open_event(event: &EventRef<'_>, counter: u64) -> OpenEvent {
+    let closing = event.slot.0;
+    OpenEvent {
+        counter,
+        slots: event.payloads().chain([closing]).collect(),
     }
 }
 

@@ -21,7 +21,7 @@ use hindsight_trace_format::container::{
     RingMode, SectionKind, StackGeneration, StackNode, Stacks, Strings, Symbol, Symbols, Writer,
 };
 use hindsight_trace_format::ring::{Geometry, Position};
-use hindsight_trace_format::shared::{OpenEvent, UnderWay};
+use hindsight_trace_format::shared::{Open, UnderWay};
 use hindsight_trace_format::slot::{payload_slots, Extension, Slot, SLOT_BYTES};
 
 mod art_trace;
@@ -274,15 +274,10 @@ impl Script {
 
     /// What was under way on the thread when it began to record into its ring, because it had another one before. Only
     /// [`shared_memory`](Self::shared_memory) has it.
-    pub fn under_way(
-        &mut self,
-        thread: ThreadIndex,
-        events: &[OpenEvent<'_>],
-        calls: &[u64],
-    ) -> &mut Self {
+    pub fn under_way(&mut self, thread: ThreadIndex, open: &Open) -> &mut Self {
         let thread = &mut self.threads[thread.0];
         let started = thread.header.started_counter;
-        thread.under_way = Some(UnderWay::new(started, events, calls));
+        thread.under_way = Some(UnderWay::new(started, open));
         self
     }
 

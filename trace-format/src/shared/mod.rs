@@ -54,5 +54,5 @@ pub use serving::{
     begin as begin_serving, end as end_serving, Served, Serving, LONG_SERVING_NS, SERVING,
 };
 pub use source::{ReadAt, ReadLimits, SharedError, READING_BYTES};
-pub use under_way::{OpenEvent, UnderWay, UnderWayPage, UNDER_WAY_BYTES};
+pub use under_way::{Open, OpenEvent, UnderWay, UnderWayPage, UNDER_WAY_BYTES};
 pub use write::{Ending, EndingError};

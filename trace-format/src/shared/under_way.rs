@@ -12,20 +12,18 @@ use std::mem::offset_of;
 use crate::methods::MethodAddresses;
 use crate::reverse::Slots;
 use crate::ring::Position;
-use crate::slot::{Extension, Slot, PAYLOAD_MASK, SLOT_BYTES};
+use crate::slot::{Extension, Slot};
 
 use super::source::{Copied, ReadAt};
 
 /// Room for [`UnderWayPage`], bytes.
 pub const UNDER_WAY_BYTES: usize = 4096;
 /// Words for events and calls.
-const WORDS: usize = UNDER_WAY_BYTES / size_of::<u64>() - 3;
-/// The most words of events, the time at which the ring begins included.
-const EVENT_WORDS: usize = 128;
+const WORDS: usize = UNDER_WAY_BYTES / size_of::<u64>() - 4;
+/// The most words of what is older than the time from which on all is known, and of what is younger, with their times.
+const PART_WORDS: usize = 160;
 /// Words of a [`Extension::FullTime`].
 const FULL_TIME_WORDS: usize = 3;
-/// The most words of an event with the time before it.
-const MAX_EVENT_WORDS: usize = FULL_TIME_WORDS + PAYLOAD_MASK as usize + 1;
 
 /// What was under way when recording into a ring began. Only the control thread writes it, never the ring's own thread.
 #[derive(Debug)]
@@ -35,23 +33,49 @@ pub struct UnderWayPage {
     started: AtomicU64,
     /// The counter at the oldest event, ticks.
     oldest: AtomicU64,
-    /// Number of words of events in the lower half, and of calls in the upper one.
+    /// From this counter on all is known that was recorded, ticks.
+    complete_from: AtomicU64,
+    /// Number of words of older events, of calls, and of younger events: 16 bits each, the lowest first.
     lengths: AtomicU64,
-    /// The events' slots, oldest first; then the methods of the calls, outermost first.
+    /// The slots of older events; the methods of the calls, outermost first; the slots of younger events.
     words: [AtomicU64; WORDS],
 }
 
 const _: () = assert!(size_of::<UnderWayPage>() == UNDER_WAY_BYTES);
 
-/// An event that began something which had not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenEvent<'a> {
+/// An event that began something which had not ended: a call, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenEvent {
     /// The counter at the event, ticks.
     pub counter: u64,
-    /// Its number in the catalogue.
-    pub number: u32,
-    /// Its payload.
-    pub payload: &'a [u64],
+    /// Its slots.
+    pub slots: Vec<u64>,
+}
+
+/// What is under way, and what is known of it. Events are in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// Of what was recorded from this counter on, all is known, ticks.
+    pub complete_from: u64,
+    /// Events before that; others are missing between them.
+    pub before: Vec<OpenEvent>,
+    /// The methods of the calls that began before that, outermost first.
+    pub calls: Vec<u64>,
+    /// All events since then, entries of calls among them.
+    pub since: Vec<OpenEvent>,
+}
+
+impl Open {
+    /// The most words that `since` may have: each event its [`words`](OpenEvent::words).
+    pub const SINCE_WORDS: usize = PART_WORDS - 2 * FULL_TIME_WORDS;
+}
+
+impl OpenEvent {
+    /// Its slots and, if the counter's upper half is another one than at the event after it, those for its time.
+    pub fn words(&self, later: u64) -> usize {
+        let has_time = self.counter >> 32 != later >> 32;
+        self.slots.len() + if has_time { FULL_TIME_WORDS } else { 0 }
+    }
 }
 
 /// What was under way on a thread when recording into a ring began.
@@ -59,102 +83,132 @@ pub struct OpenEvent<'a> {
 pub struct UnderWay {
     started: u64,
     oldest: u64,
-    /// The slots of events, oldest first, with their times and then that of the ring's beginning.
-    events: Vec<u64>,
+    complete_from: u64,
+    /// The slots of events, oldest first, with their times and then that from which on all is known.
+    before: Vec<u64>,
     /// The methods of the calls, outermost first.
     calls: Vec<u64>,
+    /// The slots of events, oldest first, with their times and then that of the ring's beginning.
+    since: Vec<u64>,
+}
+
+/// Events with their times from `first` to `end`, and `end`; the oldest are left out if there is not enough room.
+fn with_times(events: &[OpenEvent], first: u64, end: u64) -> Vec<u64> {
+    let (mut left, mut later) = (Open::SINCE_WORDS, end);
+    let fits = |event: &&OpenEvent| {
+        let rest = left.checked_sub(event.words(later));
+        (left, later) = (rest.unwrap_or(0), event.counter);
+        rest.is_some()
+    };
+    let kept = events.iter().rev().take_while(fits).count();
+    let (mut words, mut before) = (Vec::with_capacity(PART_WORDS), first);
+    for (nth, event) in events[events.len() - kept..].iter().enumerate() {
+        let now = event.counter.clamp(before, end);
+        if nth == 0 || now >> 32 != before >> 32 {
+            append_time(&mut words, &mut before, now);
+        }
+        before = now;
+        if let Some((closing, payload)) = event.slots.split_last() {
+            words.extend(payload);
+            words.push(Slot::new(Slot(*closing).low(), now).0);
+        }
+    }
+    append_time(&mut words, &mut before, end);
+    words
+}
+
+fn append_time(words: &mut Vec<u64>, before: &mut u64, now: u64) {
+    let closing = Slot::extension(Extension::FullTime, now).0;
+    words.extend([std::mem::replace(before, now), now, closing]);
 }
 
 impl UnderWay {
-    /// Of a ring that begins at this counter, with the events that began what is open, oldest first, and the methods of the open
-    /// calls, outermost first. Where there is not enough room, older events and outer calls are left out.
-    pub fn new(started: u64, events: &[OpenEvent<'_>], calls: &[u64]) -> Self {
-        let kept = (EVENT_WORDS - FULL_TIME_WORDS) / MAX_EVENT_WORDS;
-        let events = &events[events.len().saturating_sub(kept)..];
-        let oldest = events.first().map_or(started, |e| e.counter.min(started));
-        let (mut words, mut before) = (Vec::with_capacity(EVENT_WORDS), oldest);
-        let mut append_time = |words: &mut Vec<u64>, counter: u64| {
-            let now = counter.clamp(before, started);
-            let closing = Slot::extension(Extension::FullTime, now).0;
-            words.extend([std::mem::replace(&mut before, now), now, closing]);
-            now
-        };
-        for event in events {
-            let now = append_time(&mut words, event.counter);
-            words.extend(event.payload);
-            words.push(Slot::new(event.number, now).0);
-        }
-        append_time(&mut words, started);
-        let room = WORDS - words.len();
+    /// Of a ring that begins at this counter. Where there is not enough room, older events and outer calls are left out.
+    pub fn new(started: u64, open: &Open) -> Self {
+        let complete_from = open.complete_from.min(started);
+        let oldest = open.before.first().map_or(complete_from, |e| e.counter);
+        let oldest = oldest.min(complete_from);
+        let before = with_times(&open.before, oldest, complete_from);
+        let since = with_times(&open.since, complete_from, started);
+        let room = WORDS - before.len() - since.len();
         UnderWay {
             started,
             oldest,
-            events: words,
-            calls: calls[calls.len().saturating_sub(room)..].to_vec(),
+            complete_from,
+            before,
+            calls: open.calls[open.calls.len().saturating_sub(room)..].to_vec(),
+            since,
         }
     }
 
-    /// The counter at the oldest event, or when recording into the ring began, ticks.
+    /// The counter at the oldest event, or from which on all is known, ticks.
     pub fn oldest(&self) -> u64 {
         self.oldest
     }
 
-    /// The methods of the calls, outermost first.
-    pub fn calls(&self) -> &[u64] {
-        &self.calls
-    }
-
-    /// The slots with which the ring begins in a file: the events at their own times, the time from which on the ring has all
-    /// events, and the calls, whose beginnings are known to be no later.
+    /// The slots with which the ring begins in a file: older events at their own times; the time from which on all is known; the
+    /// calls that began before, and are known to be no younger; and the events since then.
     pub fn slots(&self) -> Vec<Slot> {
-        let mut slots: Vec<Slot> = self.events.iter().copied().map(Slot).collect();
-        slots.push(Slot::extension(Extension::PartBegins, self.started));
-        let entered = Slot::extension(Extension::EnteredBefore, self.started);
+        let mut slots: Vec<Slot> = self.before.iter().copied().map(Slot).collect();
+        slots.push(Slot::extension(Extension::PartBegins, self.complete_from));
+        let entered = Slot::extension(Extension::EnteredBefore, self.complete_from);
         let calls = self.calls.iter();
         slots.extend(calls.flat_map(|method| [Slot(*method), Slot(0), entered]));
+        slots.extend(self.since.iter().copied().map(Slot));
         slots
     }
 
     /// Adds the addresses of all methods.
     pub fn add_methods(&self, addresses: &mut MethodAddresses) {
-        self.calls.iter().for_each(|method| addresses.add(*method));
-        let raw: Vec<u8> = self.events.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let slots = self.slots();
+        let raw: Vec<u8> = slots.iter().flat_map(|s| s.0.to_le_bytes()).collect();
         let position = Position {
             laps: 0,
-            offset: (self.events.len() * SLOT_BYTES) as u64,
+            offset: raw.len() as u64,
         };
         addresses.add_slots(Slots::new(&raw, position));
     }
 
     /// The bytes of the page that has it.
     pub fn encode(&self) -> Vec<u8> {
-        let head = [self.started, self.oldest, self.lengths()];
-        let words = head.iter().chain(&self.events).chain(&self.calls);
-        words.flat_map(|word| word.to_le_bytes()).collect()
+        let words = self.head().into_iter().chain(self.words());
+        words.flat_map(u64::to_le_bytes).collect()
     }
 
-    fn lengths(&self) -> u64 {
-        self.events.len() as u64 | (self.calls.len() as u64) << 32
+    fn head(&self) -> [u64; 4] {
+        let length = |words: &Vec<u64>| words.len() as u64;
+        let lengths = length(&self.before) | length(&self.calls) << 16 | length(&self.since) << 32;
+        [self.started, self.oldest, self.complete_from, lengths]
+    }
+
+    fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        let words = self.before.iter().chain(&self.calls).chain(&self.since);
+        words.copied()
     }
 
     /// Notes it before the ring's slots. The process may be killed at any instruction.
     pub fn write(&self, page: &UnderWayPage) {
+        let [started, oldest, complete_from, lengths] = self.head();
         page.started.store(0, Ordering::Release);
-        page.oldest.store(self.oldest, Ordering::Relaxed);
-        page.lengths.store(self.lengths(), Ordering::Relaxed);
-        for (to, word) in page.words.iter().zip(self.events.iter().chain(&self.calls)) {
+        page.oldest.store(oldest, Ordering::Relaxed);
+        page.complete_from.store(complete_from, Ordering::Relaxed);
+        page.lengths.store(lengths, Ordering::Relaxed);
+        for (to, word) in page.words.iter().zip(self.words()) {
             to.store(word.to_le(), Ordering::Relaxed);
         }
-        page.started.store(self.started, Ordering::Release);
+        page.started.store(started, Ordering::Release);
     }
 
     /// What is noted before the slots of a ring that begins at this counter. `None`: nothing is.
     pub fn read(page: &UnderWayPage, started: u64) -> Option<Self> {
-        let noted = page.started.load(Ordering::Acquire);
-        let lengths = page.lengths.load(Ordering::Relaxed);
-        let oldest = page.oldest.load(Ordering::Relaxed);
+        let head = [
+            page.started.load(Ordering::Acquire),
+            page.oldest.load(Ordering::Relaxed),
+            page.complete_from.load(Ordering::Relaxed),
+            page.lengths.load(Ordering::Relaxed),
+        ];
         let word = |i: usize| u64::from_le(page.words[i].load(Ordering::Relaxed));
-        Self::of_words((noted, oldest, lengths), started, word)
+        Self::of_words(head, started, word)
     }
 
     /// The same, from the memory of a process that may be hostile. `at`: where the page stands, bytes.
@@ -166,28 +220,34 @@ impl UnderWay {
         let mut bytes = [0; UNDER_WAY_BYTES];
         memory.read_at(at, &mut bytes)?;
         let page = Copied(&bytes);
-        let head = (
+        let head = [
             page.u64(offset_of!(UnderWayPage, started)),
             page.u64(offset_of!(UnderWayPage, oldest)),
+            page.u64(offset_of!(UnderWayPage, complete_from)),
             page.u64(offset_of!(UnderWayPage, lengths)),
-        );
+        ];
         let word = |i: usize| page.u64(offset_of!(UnderWayPage, words) + size_of::<u64>() * i);
         Ok(Self::of_words(head, started, word))
     }
 
     fn of_words(
-        (noted, oldest, lengths): (u64, u64, u64),
+        [noted, oldest, complete_from, lengths]: [u64; 4],
         started: u64,
         word: impl Fn(usize) -> u64,
     ) -> Option<Self> {
-        let (events, calls) = (lengths as u32 as usize, (lengths >> 32) as usize);
-        let fits = events <= EVENT_WORDS && events + calls <= WORDS;
-        let is_noted = noted == started && started != 0 && fits && oldest <= started;
+        let length = |shift: u32| usize::from((lengths >> shift) as u16);
+        let (before, calls, since) = (length(0), length(16), length(32));
+        let fits = before <= PART_WORDS && since <= PART_WORDS && before + calls + since <= WORDS;
+        let is_in_order = oldest <= complete_from && complete_from <= started;
+        let is_noted = noted == started && started != 0 && fits && is_in_order;
+        let words = |from: usize, count: usize| (from..from + count).map(&word).collect();
         is_noted.then(|| UnderWay {
             started,
             oldest,
-            events: (0..events).map(&word).collect(),
-            calls: (events..events + calls).map(&word).collect(),
+            complete_from,
+            before: words(0, before),
+            calls: words(before, calls),
+            since: words(before + calls, since),
         })
     }
 }
@@ -203,17 +263,39 @@ mod tests {
         UnderWayPage {
             started: AtomicU64::new(0),
             oldest: AtomicU64::new(0),
+            complete_from: AtomicU64::new(0),
             lengths: AtomicU64::new(0),
             words: [const { AtomicU64::new(0) }; WORDS],
         }
     }
 
     fn bytes_of(page: &UnderWayPage) -> Vec<u8> {
-        let head = [&page.started, &page.oldest, &page.lengths];
+        let head = [
+            &page.started,
+            &page.oldest,
+            &page.complete_from,
+            &page.lengths,
+        ];
         let words = head.into_iter().chain(&page.words);
         words
             .flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes())
             .collect()
+    }
+
+    fn event(counter: u64, number: u32, payload: &[u64]) -> OpenEvent {
+        let closing = Slot::new(number, counter).0;
+        OpenEvent {
+            counter,
+            slots: payload.iter().copied().chain([closing]).collect(),
+        }
+    }
+
+    fn only_calls(calls: &[u64]) -> Open {
+        Open {
+            complete_from: u64::MAX,
+            calls: calls.to_vec(),
+            ..Open::default()
+        }
     }
 
     /// The events in these slots, oldest first, with the low half of the counter and the payload.
@@ -231,52 +313,48 @@ mod tests {
         events
     }
 
-    fn extension(kind: Extension) -> Event {
-        Event::Extension {
-            number: kind.number(),
-        }
-    }
-
     #[test]
-    fn events_keep_their_times_and_calls_begin_with_the_ring() {
-        let (then, started) = (0x5_0000_0001, 0x9_0000_0003);
-        let message = OpenEvent {
-            counter: then,
-            number: MESSAGE,
-            payload: &[1, 0x7000_2000, 3],
+    fn events_keep_their_times_and_older_calls_begin_when_all_is_known() {
+        let (then, from) = (0x5_0000_0001, 0x6_0000_0002);
+        let (since, started) = (0x8_0000_0003, 0x9_0000_0004);
+        let open = Open {
+            complete_from: from,
+            before: vec![event(then, MESSAGE, &[1, 0x7000_2000, 3])],
+            calls: vec![0x7000_1000, 0x12_3456_7890],
+            since: vec![event(since, 0x7000_3000, &[])],
         };
-        let under_way = UnderWay::new(started, &[message], &[0x7000_1000, 0x12_3456_7890]);
+        let under_way = UnderWay::new(started, &open);
         assert_eq!(under_way.oldest(), then);
+        let is = |kind: Extension| Event::Extension {
+            number: kind.number(),
+        };
+        let entered = is(Extension::EnteredBefore);
+        let method = 0x7000_3000;
         assert_eq!(
             events(&under_way.slots()),
             [
-                (extension(Extension::FullTime), 1, vec![then, then]),
-                (
-                    extension(Extension::MessageDispatched),
-                    1,
-                    vec![1, 0x7000_2000, 3]
-                ),
-                (extension(Extension::FullTime), 3, vec![then, started]),
-                (extension(Extension::PartBegins), 3, vec![]),
-                (extension(Extension::EnteredBefore), 3, vec![0x7000_1000, 0]),
-                (
-                    extension(Extension::EnteredBefore),
-                    3,
-                    vec![0x12_3456_7890, 0]
-                ),
+                (is(Extension::FullTime), 1, vec![then, then]),
+                (is(Extension::MessageDispatched), 1, vec![1, 0x7000_2000, 3]),
+                (is(Extension::FullTime), 2, vec![then, from]),
+                (is(Extension::PartBegins), 2, vec![]),
+                (entered, 2, vec![0x7000_1000, 0]),
+                (entered, 2, vec![0x12_3456_7890, 0]),
+                (is(Extension::FullTime), 3, vec![from, since]),
+                (Event::Entry { method }, 3, vec![]),
+                (is(Extension::FullTime), 4, vec![since, started]),
             ]
         );
         let mut addresses = MethodAddresses::default();
         under_way.add_methods(&mut addresses);
         assert_eq!(
             addresses.sorted(),
-            [0x7000_1000, 0x7000_2000, 0x12_3456_7890]
+            [0x7000_1000, 0x7000_2000, 0x7000_3000, 0x12_3456_7890]
         );
     }
 
     #[test]
     fn a_page_counts_for_its_own_ring_only() {
-        let under_way = UnderWay::new(77, &[], &[0x7000_1000]);
+        let under_way = UnderWay::new(77, &only_calls(&[0x7000_1000]));
         let page = empty_page();
         assert_eq!(UnderWay::read(&page, 0), None, "a new ring has none");
         under_way.write(&page);
@@ -289,37 +367,46 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_a_page_cannot_have_are_refused() {
+    fn what_a_page_cannot_have_is_refused() {
         let page = empty_page();
-        UnderWay::new(77, &[], &[1]).write(&page);
-        for lengths in [u64::MAX, 129, 3 | 507 << 32, 1 << 63] {
+        UnderWay::new(77, &only_calls(&[1])).write(&page);
+        for lengths in [u64::MAX, 161, 161 << 32, 3 | 506 << 16, 0xffff << 16] {
             page.lengths.store(lengths, Ordering::Relaxed);
             assert_eq!(UnderWay::read(&page, 77), None, "{lengths:#x}");
         }
-        page.lengths.store(3 | 500 << 32, Ordering::Relaxed);
+        page.lengths.store(3 | 505 << 16, Ordering::Relaxed);
         assert!(UnderWay::read(&page, 77).is_some());
         page.oldest.store(78, Ordering::Relaxed);
+        assert_eq!(UnderWay::read(&page, 77), None, "younger than the ring");
+        page.complete_from.store(78, Ordering::Relaxed);
         assert_eq!(UnderWay::read(&page, 77), None, "younger than the ring");
     }
 
     #[test]
     fn of_too_much_the_newest_events_and_the_innermost_calls_are_kept() {
         let payload = [7; 7];
-        let event = |n: u64| OpenEvent {
-            counter: n,
-            number: 8 * 100 + 7,
-            payload: &payload,
+        let many = |from: u64| (from..from + 100).map(|n| event(n, 8 * 100 + 7, &payload));
+        let open = Open {
+            complete_from: 500,
+            before: many(100).collect(),
+            calls: (0x7000_0000..0x7000_1000).collect(),
+            since: many(600).collect(),
         };
-        let many: Vec<OpenEvent<'_>> = (1..100).map(event).collect();
-        let calls: Vec<u64> = (0x7000_0000..0x7000_1000).collect();
-        let under_way = UnderWay::new(1000, &many, &calls);
+        let under_way = UnderWay::new(1000, &open);
         let page = empty_page();
         under_way.write(&page);
         assert_eq!(UnderWay::read(&page, 1000), Some(under_way.clone()));
         let events = events(&under_way.slots());
-        let last = events.last().unwrap();
-        assert_eq!(last.2, [0x7000_0fff, 0]);
-        let newest = events.iter().rfind(|e| e.2 == payload).unwrap();
-        assert_eq!(newest.1, 99);
+        let entered = events
+            .iter()
+            .filter(|e| e.2.len() == 2 && e.2[1] == 0)
+            .map(|e| e.2[0]);
+        assert_eq!(entered.clone().last(), Some(0x7000_0fff));
+        assert!(entered.count() > 150);
+        let newest = |before| {
+            let mut found = events.iter().filter(|e| e.2 == payload && e.1 < before);
+            (found.clone().count() > 10).then(|| found.next_back().unwrap().1)
+        };
+        assert_eq!((newest(500), newest(1000)), (Some(199), Some(699)));
     }
 }

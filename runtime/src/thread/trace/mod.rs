@@ -10,6 +10,8 @@ use hindsight_trace_format::container::{Anchor, Epochs, RingHeader, RingMode};
 use hindsight_trace_format::ring::CURSOR_OFF;
 #[cfg(feature = "check-rewind")]
 use hindsight_trace_format::ring::{Geometry, MIN_LOG2_BYTES};
+#[cfg(not(feature = "loom"))]
+use hindsight_trace_format::shared::UnderWay;
 use hindsight_trace_format::slot::{
     payload_slots, Event, Extension, Slot, FIRST_METHOD, PAYLOAD_MASK, SLOT_BYTES,
 };
@@ -25,7 +27,7 @@ use crate::thread::ring::{read_slot, write_slot, Ring, SLOT_STRIDE};
 use crate::thread::spool::Spool;
 use crate::thread::taken::TakenRing;
 #[cfg(not(feature = "loom"))]
-use crate::thread::under_way::OpenThings;
+use crate::thread::under_way;
 use crate::thread::words::ThreadWords;
 use place::{Description, Place};
 
@@ -464,11 +466,12 @@ impl ThreadTrace {
         if !self.records() {
             return;
         }
-        let open = OpenThings::at_end_of(taken);
+        let open = under_way::at_end_of(taken);
         let inner = self.lock();
         let is_next = !inner.retired && inner.parts == taken.header.part + 1;
         if let Some(ring) = inner.ring.as_ref().filter(|_| is_next) {
-            ring.note_under_way(&open.under_way(inner.started_counter, ring.mode()));
+            let open = under_way::for_mode(open, ring.mode());
+            ring.note_under_way(&UnderWay::new(inner.started_counter, &open));
         }
     }
 

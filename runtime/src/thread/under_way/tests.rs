@@ -14,6 +14,9 @@ const WAIT: u32 = Extension::WaitBegin.number();
 const WAITED: u32 = Extension::WaitEnd.number();
 const HELD: u32 = Extension::LockWait.number();
 const STACK: u32 = Extension::Stack.number();
+/// In tests: the entry of a call.
+const ENTERED: u32 = 0;
+const BEGINS: (u32, Vec<u64>) = (Extension::PartBegins.number(), Vec::new());
 
 fn ring(mode: RingMode) -> Ring {
     let geometry = Geometry::new(MIN_LOG2_BYTES).unwrap();
@@ -37,7 +40,8 @@ fn exchange(thread: &TracedThread, mode: RingMode) -> TakenRing {
     taken
 }
 
-/// The events with which a ring begins in a file, oldest first, with their payloads: of calls, only the method.
+/// The events with which a ring begins in a file, oldest first, with their payloads: of calls, only the method. All that stands
+/// after `PART_BEGINS` has its own time.
 fn begins_with(taken: &TakenRing) -> Vec<(u32, Vec<u64>)> {
     let slots = taken.under_way().unwrap().slots();
     let raw: Vec<u8> = slots.iter().flat_map(|s| s.0.to_le_bytes()).collect();
@@ -45,23 +49,26 @@ fn begins_with(taken: &TakenRing) -> Vec<(u32, Vec<u64>)> {
         laps: 0,
         offset: raw.len() as u64,
     };
-    let mut events: Vec<_> = Slots::new(&raw, position)
-        .events()
-        .filter(|event| ![FULL_TIME, Extension::PartBegins.number()].contains(&event.slot.low()))
-        .map(|event| {
-            let mut payload: Vec<u64> = event.payloads().collect();
-            if event.slot.low() == ENTERED_BEFORE {
-                payload.truncate(1);
+    let events = Slots::new(&raw, position).events();
+    let mut events: Vec<_> = events
+        .filter(|event| event.slot.low() != FULL_TIME)
+        .map(|event| match event.entered_method() {
+            Some(method) => (ENTERED, vec![method]),
+            None if event.slot.low() == ENTERED_BEFORE => {
+                (ENTERED_BEFORE, vec![event.payload(0).unwrap()])
             }
-            (event.slot.low(), payload)
+            None => (event.slot.low(), event.payloads().collect()),
         })
         .collect();
     events.reverse();
     events
 }
 
-fn calls(methods: &[u64]) -> Vec<(u32, Vec<u64>)> {
-    methods.iter().map(|m| (ENTERED_BEFORE, vec![*m])).collect()
+/// Calls that began before all is known, and later ones.
+fn calls(before: &[u64], since: &[u64]) -> Vec<(u32, Vec<u64>)> {
+    let of = |number: u32, methods: &[u64]| methods.iter().map(|m| (number, vec![*m])).collect();
+    let parts: [Vec<_>; 3] = [of(ENTERED_BEFORE, before), of(ENTERED, since), Vec::new()];
+    [vec![BEGINS], parts.concat()].concat()
 }
 
 /// Records events with their payloads, as the thread.
@@ -85,7 +92,8 @@ fn a_thread_that_stands_still_has_its_calls_in_each_of_its_rings() {
     }
     let first = exchange(&thread, RingMode::Calls);
     assert!(first.under_way().is_none(), "it had no ring before");
-    let open = calls(&[0x7000_1000, 0x12_3456_7890]);
+    // The exit belongs to a call that began after the first one.
+    let open = calls(&[0x7000_1000], &[0x12_3456_7890]);
     for _ in 0..3 {
         let taken = exchange(&thread, RingMode::Calls);
         assert!(taken.slots().is_empty());
@@ -99,10 +107,10 @@ fn a_thread_that_stands_still_has_its_calls_in_each_of_its_rings() {
     }
     assert_eq!(begins_with(&exchange(&thread, RingMode::Calls)), open);
     let taken = exchange(&thread, RingMode::Calls);
-    assert_eq!(begins_with(&taken), calls(&[0x7000_1000, 0x7000_5000]));
-    record(&thread, &[(Extension::Unwound.number(), vec![2])]);
+    assert_eq!(begins_with(&taken), calls(&[0x7000_1000], &[0x7000_5000]));
+    record(&thread, &[(UNWOUND, vec![2])]);
     exchange(&thread, RingMode::Calls);
-    assert_eq!(begins_with(&exchange(&thread, RingMode::Calls)), []);
+    assert_eq!(begins_with(&exchange(&thread, RingMode::Calls)), [BEGINS]);
 }
 
 #[test]
@@ -119,7 +127,7 @@ fn what_was_open_before_recording_began_anew_is_not_known() {
     }
     exchange(&thread, RingMode::Calls);
     let taken = exchange(&thread, RingMode::Calls);
-    assert_eq!(begins_with(&taken), calls(&[0x7000_2000]));
+    assert_eq!(begins_with(&taken), calls(&[], &[0x7000_2000]));
 }
 
 #[test]
@@ -167,7 +175,9 @@ fn the_message_the_wait_and_the_last_stack_go_on() {
     let first = exchange(&thread, RingMode::Events);
     for _ in 0..2 {
         let taken = exchange(&thread, RingMode::Events);
-        assert_eq!(begins_with(&taken), open);
+        let [message, rest @ ..] = &open;
+        let begins = [&[message.clone(), BEGINS][..], rest].concat();
+        assert_eq!(begins_with(&taken), begins);
         let oldest = taken.under_way().unwrap().oldest();
         assert!((first.header.started_counter..first.header.stopped_counter).contains(&oldest));
         assert!(oldest < taken.header.started_counter);
@@ -175,10 +185,13 @@ fn the_message_the_wait_and_the_last_stack_go_on() {
     record(&thread, &[(WAITED, vec![9 << 32 | 1])]);
     exchange(&thread, RingMode::Events);
     let taken = exchange(&thread, RingMode::Events);
-    assert_eq!(begins_with(&taken), [open[0].clone(), open[3].clone()]);
+    assert_eq!(
+        begins_with(&taken),
+        [open[0].clone(), open[3].clone(), BEGINS]
+    );
     record(&thread, &[(DONE, vec![2])]);
     exchange(&thread, RingMode::Events);
-    assert_eq!(begins_with(&exchange(&thread, RingMode::Events)), []);
+    assert_eq!(begins_with(&exchange(&thread, RingMode::Events)), [BEGINS]);
 }
 
 #[test]
@@ -191,7 +204,7 @@ fn a_thread_whose_calls_are_not_recorded_any_more_keeps_its_message() {
     unsafe { thread.record_entry(0x7000_1000) };
     exchange(&thread, RingMode::Events);
     let taken = exchange(&thread, RingMode::Events);
-    assert_eq!(begins_with(&taken), [message]);
+    assert_eq!(begins_with(&taken), [BEGINS, message]);
 }
 
 /// A small random number.
@@ -239,8 +252,9 @@ fn the_open_calls_are_right_after_any_program() {
             let known = open.iter().filter(|(_, began)| is_exact || *began == part);
             let known: Vec<u64> = known.map(|(method, _)| *method).collect();
             deep += u32::from(known.len() > 150);
-            let found = OpenThings::at_end_of(&taken);
-            let found: Vec<u64> = found.calls.iter().rev().copied().collect();
+            let found = at_end_of(&taken);
+            let since = found.since.iter().map(|event| event.slots[0] & 0xffff_ffff);
+            let found: Vec<u64> = found.calls.iter().copied().chain(since).collect();
             if is_exact || !is_whole {
                 assert_eq!(found, known, "seed {seed}, part {part}");
             } else {
