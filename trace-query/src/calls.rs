@@ -151,10 +151,8 @@ pub(crate) fn walk(ring: &Ring<'_>, beside: &Beside, mut tell: impl FnMut(Step<'
     let slots = ring.slots();
     let mut ends = vec![0_u64; slots.len().div_ceil(64)];
     let header = &ring.header;
-    let end = match header.epochs {
-        Some(epochs) => header.stopped_counter.min(epochs.end()),
-        None => header.stopped_counter,
-    };
+    // The thread was in its open calls until the ring was taken, which may be long after its newest event.
+    let end = header.stopped_counter;
     let mut oldest = match header.epochs {
         Some(epochs) => epochs.end(),
         None => end.min(beside.newest.unwrap_or(end)),

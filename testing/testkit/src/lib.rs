@@ -375,15 +375,19 @@ impl ThreadScript {
         // As in the runtime, a full ring wraps when the next slot is written.
         let laps = self.slots.len().saturating_sub(1) / capacity;
         let stopped_counter = self.ended.unwrap_or(stopped);
-        // All events of scripts with such rings are in one epoch.
-        let epoch = (stopped_counter >> 32) as u32;
+        // All events of scripts with such rings are in one epoch, unless they say which the newest one is in.
+        let of_end = (stopped_counter >> 32) as u32;
+        let epoch = |e: Epochs| if e.epoch == 0 { of_end } else { e.epoch };
         let header = RingHeader {
             position: Position {
                 laps: laps as u64,
                 offset: ((self.slots.len() - laps * capacity) * SLOT_BYTES) as u64,
             },
             stopped_counter,
-            epochs: self.header.epochs.map(|e| Epochs { epoch, ..e }),
+            epochs: self.header.epochs.map(|e| Epochs {
+                epoch: epoch(e),
+                ..e
+            }),
             ..self.header.clone()
         };
         let mut raw = vec![0; header.stored_bytes()];
