@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use common::{gettid, FakeHost, Managed, World};
 use hindsight_runtime::{Recorder, SnapshotOutcome, ThreadWords};
 use hindsight_trace_format::container::Reader;
+use hindsight_trace_format::slot::Extension;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -189,7 +190,12 @@ fn when_the_system_trims_memory_threads_go_on_in_empty_rings() {
         let rings: Vec<_> = reader.ring_indices().collect();
         let ring = reader.ring(rings[0]).unwrap().unwrap();
         assert_eq!((rings.len(), ring.header.tid), (1, worker.tid));
-        assert_eq!(ring.slots().len(), 0);
+        // No more than what was under way when it began.
+        let events = ring.slots().events();
+        let events: Vec<u32> = events.map(|event| event.slot.low()).collect();
+        let begins = Extension::PartBegins.number();
+        let is_early = events.iter().position(|low| *low == begins);
+        assert!(events.len() < 10 && is_early.is_some(), "{events:x?}");
         worker.tasks.send(Task::End).unwrap();
     });
 }

@@ -131,7 +131,12 @@ fn snapshots_while_threads_record(protocol: &str) {
     for tid in tids {
         let mut rings = recorded.remove(&tid).unwrap();
         rings.sort();
-        let methods: Vec<u64> = rings.into_iter().flat_map(|(_, methods)| methods).collect();
+        let mut methods: Vec<u64> = Vec::new();
+        for (_, of_ring) in rings {
+            // A call that goes on from one ring to the next is in the files of both.
+            let goes_on = of_ring.first().is_some_and(|m| methods.last() == Some(m));
+            methods.extend(&of_ring[usize::from(goes_on)..]);
+        }
         assert_eq!(methods.len() as u64, CALLS);
         for (call, method) in (0..).zip(methods) {
             assert_eq!(method & 0xffff_ffff, FIRST + call);

@@ -155,9 +155,11 @@ fn equal_stacks_are_recorded_before_the_ring_is_taken() {
     let (events, _) = recorded(&first);
     let end = &events[events.len() - 2..];
     assert_eq!(end, [Recorded::Stack(vec![B, A]), Recorded::Again(4)]);
-    // A new ring begins with a whole stack.
+    // A new ring begins with a whole stack, after the one that was there before.
     let (events, _) = recorded(&second);
-    assert_eq!(events, [Recorded::Stack(vec![B, A]), Recorded::Again(4)]);
+    let stacks = events.into_iter().filter(|event| *event != Recorded::Other);
+    let stack = || Recorded::Stack(vec![B, A]);
+    assert!(stacks.eq([stack(), stack(), Recorded::Again(4)]));
 }
 
 #[test]

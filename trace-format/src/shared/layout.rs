@@ -20,7 +20,7 @@ use super::under_way::UNDER_WAY_BYTES;
 /// The first bytes of a process's shared memory.
 pub const SHARED_MAGIC: [u8; 8] = *b"\x89HSSM\r\n\x1a";
 /// Readers refuse another version: both sides belong to one build of the system, or fall back to no sharing.
-pub const SHARED_VERSION: u32 = 2;
+pub const SHARED_VERSION: u32 = 1;
 /// Size of [`Header`], bytes, with room for additions.
 pub const HEADER_BYTES: usize = 4096;
 /// Longest shared memory that is read: address space, not memory.
@@ -138,7 +138,8 @@ pub struct RingControl {
     /// Number of segments, a power of two.
     pub segments: AtomicU32,
     /// Bytes from the start of the memory to the first slot. Before a ring of calls stand an
-    /// [`UnderWayPage`](super::UnderWayPage) and then an [`OpenCallsPage`]; before a ring of events, only the former.
+    /// [`UnderWayPage`](super::UnderWayPage) and then an [`OpenCallsPage`]; before a ring of events, only the former. Older builds
+    /// have something else in the place of the former, which does not name the ring's `started_counter`.
     pub slots: AtomicU64,
     /// The thread's kernel id.
     pub tid: AtomicU32,
