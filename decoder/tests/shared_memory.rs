@@ -190,31 +190,49 @@ fn a_thread_that_stands_still_has_its_calls_in_each_memory() {
     );
 }
 
-/// The ring that the thread had before is still there: it has all that was under way.
+/// The ring that the thread had before is still there: it has the events of what was under way.
 #[test]
-fn what_the_ring_before_has_is_not_shown_twice() {
+fn beside_the_ring_before_only_the_calls_go_on() {
     let mut script = Script::new("app");
     let run = script.method("a.B.run", "()V");
+    let message = Extension::MessageDispatched.number();
     let first = script.thread(100, "main");
-    script.at(first, 10).enter(run);
+    script
+        .at(first, 10)
+        .raw_extension(message, &[8, run, 1])
+        .enter(run);
     script.header(first).thread = 5;
     let second = script.thread(100, "main");
     let began = script.header(second).started_counter;
     let header = script.header(second);
     (header.thread, header.part, header.started_counter) = (5, 1, began + 1000);
+    let slots = vec![8, run, 1, Slot::new(message, began + 10).0];
     let open = Open {
         complete_from: began + 10,
         calls: vec![run],
+        since: vec![OpenEvent {
+            counter: began + 10,
+            slots,
+        }],
         ..Open::default()
     };
     script.under_way(second, &open);
     script.at(second, 2000).exit();
-    let threads = |script: &Script| calls(&decode(&script.shared_memory()).unwrap());
-    assert_eq!(threads(&script)[0].1.len(), 2, "a part of the call in each");
-    // Another thread's ring is no ring before.
-    script.header(first).thread = 6;
-    assert_eq!(threads(&script)[1].1.len(), 1);
-    script.header(second).part = 2;
-    let names = |thread: &(String, Vec<(String, u64)>)| thread.1[0].0.clone();
-    assert_eq!(names(&threads(&script)[1]), "a.B.run");
+    let decoded = |script: &Script| decode(&script.shared_memory()).unwrap();
+    let both = decoded(&script);
+    let parts = ["a.B.run", "a.B.run"].map(|name| (name.to_owned(), 0));
+    assert_eq!(calls(&both), [("main".to_owned(), parts.to_vec())]);
+    let thread = &both.threads[0];
+    assert_eq!((thread.parts.len(), thread.events.len()), (2, 1));
+    let after = thread.calls.get(1);
+    assert_eq!(after.start_ns, thread.parts[1].start_ns);
+    assert_eq!(after.end_ns - after.start_ns, 1000);
+    // A ring of another thread is none before, and neither is one with another between them.
+    for (thread, part) in [(6, 1), (5, 2)] {
+        script.header(first).thread = thread;
+        script.header(second).part = part;
+        let trace = decoded(&script);
+        let events = trace.threads.iter().map(|t| t.events.len()).sum::<usize>();
+        assert_eq!(events, 2, "each has the message");
+    }
 }

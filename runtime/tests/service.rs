@@ -17,7 +17,7 @@ use hindsight_trace_format::container::{Consent, Reader, RingMode, Symbol};
 use hindsight_trace_format::protocol::{
     Configuration, FromProcess, FromService, TakeOutcome, Trigger, TriggerSeverity,
 };
-use hindsight_trace_format::shared::{has_left, EndedRing, Loss};
+use hindsight_trace_format::shared::{has_left, EndedRing, Loss, UnderWay};
 
 #[test]
 fn rings_are_granted_taken_read_and_released() {
@@ -113,14 +113,19 @@ fn each_report_knows_the_calls_of_a_thread_that_stands_still() {
         assert_eq!(peer.take(1), TakeOutcome::Taken);
         let first = ring(&peer);
         assert_eq!(first.len(), 2, "the one that was taken, and the next one");
-        let is_noted = |ring: &EndedRing| ring.under_way.is_some();
-        assert!(!first.iter().any(is_noted), "the first one has all");
+        let noted = |ring: &EndedRing| ring.under_way.clone();
+        assert!(noted(&first[0]).is_none(), "it has all");
+        let calls = noted(&first[1]).unwrap();
+        assert_eq!(calls, calls.beside_ring_before());
         peer.release(1);
         for report in [2, 3] {
             assert_eq!(peer.take(report), TakeOutcome::Taken);
             let taken = &ring(&peer)[0];
             assert!(taken.slots().is_empty());
-            assert!(is_noted(taken));
+            let all = noted(taken).unwrap();
+            assert_ne!(all, calls, "the other ring has gone");
+            let count = |under_way: UnderWay| under_way.slots().len();
+            assert_eq!(count(all.beside_ring_before()), count(calls.clone()));
             let names = peer.read().symbols;
             let names: Vec<&str> = names.iter().map(|s| s.name.as_str()).collect();
             assert_eq!(names, ["m0", "m1"]);

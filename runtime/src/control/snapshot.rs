@@ -219,11 +219,11 @@ fn contents_of<'a>(ring: &'a TakenRing, all: &[TakenRing]) -> RingContents<'a> {
         before: Vec::new(),
         slots: ring.written_bytes(),
     };
-    // The ring that the thread had before has it.
-    if all.iter().all(|other| !other.is_before(ring)) {
-        if let Some(under_way) = ring.under_way() {
-            contents.begin_with(&under_way.slots(), under_way.oldest());
+    if let Some(mut under_way) = ring.under_way() {
+        if all.iter().any(|other| other.is_before(ring)) {
+            under_way = under_way.beside_ring_before();
         }
+        contents.begin_with(&under_way.slots(), under_way.oldest());
     }
     contents
 }

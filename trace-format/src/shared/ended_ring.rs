@@ -27,7 +27,7 @@ pub struct EndedRing {
     pub anchor: Anchor,
     /// The calls that were open at the start of its newest segment.
     pub open_calls: Option<OpenCalls>,
-    /// What was under way when recording into it began, if the ring that the thread had before is not read, too.
+    /// What was under way when recording into it began; only the calls, if the ring that the thread had before is read, too.
     pub under_way: Option<UnderWay>,
     /// Its thread was recording into it when the process ended.
     pub was_recording: bool,

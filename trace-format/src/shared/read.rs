@@ -19,6 +19,7 @@ use super::layout::{
     SHARED_VERSION,
 };
 use super::source::{journal_of, read_vec, Copied, ReadAt, ReadLimits, SharedError};
+use super::under_way::UnderWay;
 
 /// Memory for facts about the process, bytes.
 const PROCESS_BYTES: usize = 1 << 18;
@@ -253,7 +254,8 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
             Err(_) => self.damaged += 1,
             Ok(mut ring) => {
                 if self.has_ring_before(&ring.header) {
-                    ring.under_way = None;
+                    let beside = ring.under_way.as_ref();
+                    ring.under_way = beside.map(UnderWay::beside_ring_before);
                 }
                 return Some(ring);
             }
@@ -261,7 +263,7 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
         None
     }
 
-    /// Whether the ring that the thread had before this one is there, too: it has what was under way.
+    /// Whether the ring that the thread had before this one is there, too: it has the events of what was under way.
     fn has_ring_before(&self, header: &RingHeader) -> bool {
         let is_before = |control: &Copied<'_>| {
             control.u64(offset_of!(RingControl, thread)) == header.thread

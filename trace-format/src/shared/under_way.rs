@@ -12,7 +12,7 @@ use std::mem::offset_of;
 use crate::methods::MethodAddresses;
 use crate::reverse::Slots;
 use crate::ring::Position;
-use crate::slot::{Extension, Slot};
+use crate::slot::{Extension, Slot, SLOT_BYTES};
 
 use super::source::{Copied, ReadAt};
 
@@ -141,6 +141,28 @@ impl UnderWay {
         }
     }
 
+    /// The same beside the ring that the thread had before, which has all events: only the calls, from the beginning of this ring
+    /// on.
+    #[must_use]
+    pub fn beside_ring_before(&self) -> Self {
+        let position = Position {
+            laps: 0,
+            offset: (self.since.len() * SLOT_BYTES) as u64,
+        };
+        let raw: Vec<u8> = self.since.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let entered = Slots::new(&raw, position).events();
+        let mut since: Vec<u64> = entered.filter_map(|e| e.entered_method()).collect();
+        since.reverse();
+        UnderWay {
+            started: self.started,
+            oldest: self.started,
+            complete_from: self.started,
+            before: Vec::new(),
+            calls: [&self.calls[..], &since].concat(),
+            since: Vec::new(),
+        }
+    }
+
     /// The counter at the oldest event, or from which on all is known, ticks.
     pub fn oldest(&self) -> u64 {
         self.oldest
@@ -255,7 +277,7 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::Event;
+    use crate::slot::{Event, TAG_WIDE_ENTRY};
 
     const MESSAGE: u32 = Extension::MessageDispatched.number();
 
@@ -350,6 +372,27 @@ mod tests {
             addresses.sorted(),
             [0x7000_1000, 0x7000_2000, 0x7000_3000, 0x12_3456_7890]
         );
+    }
+
+    #[test]
+    fn beside_the_ring_before_only_the_calls_go_on() {
+        let open = Open {
+            complete_from: 60,
+            before: vec![event(50, MESSAGE, &[1, 0x7000_2000, 3])],
+            calls: vec![0x7000_1000],
+            since: vec![
+                event(70, MESSAGE, &[2, 0x7000_2000, 3]),
+                event(80, TAG_WIDE_ENTRY, &[0x12_3456_7890]),
+                event(90, 0x7000_3000, &[]),
+            ],
+        };
+        let beside = UnderWay::new(100, &open).beside_ring_before();
+        assert_eq!(beside.oldest(), 100);
+        let events = events(&beside.slots());
+        let calls = events.iter().map(|(_, at, payload)| (*at, payload.first()));
+        let expected = [0x7000_1000, 0x12_3456_7890, 0x7000_3000];
+        let expected = expected.iter().map(|method| (100, Some(method)));
+        assert!(calls.eq([(100, None)].into_iter().chain(expected)));
     }
 
     #[test]
