@@ -382,14 +382,15 @@ catalogue! {
     /// A mark that the program set.
     UserMark = 0x071, "mark", Marks, Semantics, Runtime,
         whole("name", 0, String);
-    /// In a part of a trace: a method that was entered before the part begins was running at this time. It becomes the
-    /// innermost call. Flags: 1, it is the native part of the method.
+    /// In a part of a trace, or a ring that follows another one: a method that was entered before it begins was running at this
+    /// time. It becomes the innermost call. Flags: 1, it is the native part of the method.
     EnteredBefore = 0x07a, "entered before", Recording, Semantics, Convert,
         whole("method", 0, Method),
         whole("flags", 1, Number);
     /// In a part of a trace: the innermost call was running at this time, and its end is not known.
     LeftAfter = 0x080, "left after", Recording, Semantics, Convert;
-    /// In a part of a trace: the part begins at this time. Present if no other event is as old.
+    /// In a part of a trace: the part begins at this time. Present if no other event is as old. In a ring that follows another one:
+    /// from this time on it has all events; older ones began what was under way.
     PartBegins = 0x088, "part begins", Recording, Semantics, Convert;
     /// The thread begins to wait. `number` counts the thread's waits; the thread that ends the wait names it. The object
     /// is the monitor's (`lock`, `object`), or the blocker that `park` was given.

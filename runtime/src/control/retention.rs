@@ -12,14 +12,27 @@ use crate::session::Session;
 use crate::thread::ring::Ring;
 use crate::thread::taken::TakenRing;
 
-/// Takes the thread's ring and leaves it `replacement`. What was under way then is noted for readers of the replacement, as the
-/// thread may stand still until that is taken, too. That is looked up when the thread goes on already.
-fn take(
+/// As [`exchange_calls`], and notes what is under way for readers of the ring in which the thread goes on: it may stand still until
+/// that is taken, too. This is looked up when the thread goes on already.
+pub(crate) fn take_ring(
+    session: &Session,
     handshake: &mut dyn Handshake,
     thread: &TracedThread,
     replacement: &mut Option<Ring>,
 ) -> Option<TakenRing> {
-    let taken = handshake.take(thread, replacement)?;
+    let taken = exchange_calls(session, handshake, thread, replacement)?;
+    thread.trace().note_under_way(&taken);
+    Some(taken)
+}
+
+/// As [`exchange_events`], and notes what is under way, as [`take_ring`].
+pub(crate) fn take_events(
+    session: &Session,
+    handshake: &mut dyn Handshake,
+    thread: &TracedThread,
+    replacement: &mut Option<Ring>,
+) -> Option<TakenRing> {
+    let taken = exchange_events(session, handshake, thread, replacement)?;
     thread.trace().note_under_way(&taken);
     Some(taken)
 }
@@ -27,7 +40,7 @@ fn take(
 /// Takes the thread's ring of calls and leaves it `replacement`; without one, the thread loses its right to a ring of calls,
 /// and goes on recording events if these are on. `None`, with the replacement left in place, if the thread does not record
 /// calls.
-pub(crate) fn take_ring(
+pub(crate) fn exchange_calls(
     session: &Session,
     handshake: &mut dyn Handshake,
     thread: &TracedThread,
@@ -37,10 +50,10 @@ pub(crate) fn take_ring(
         return None;
     }
     if replacement.is_some() {
-        return take(handshake, thread, replacement);
+        return handshake.take(thread, replacement);
     }
     let mut events = session.events_ring();
-    let taken = take(handshake, thread, &mut events);
+    let taken = handshake.take(thread, &mut events);
     if let Some(unused) = events {
         session.events_ring_ended();
         session.put_back(unused);
@@ -54,7 +67,7 @@ pub(crate) fn take_ring(
 
 /// Takes the ring of a thread that records events only, and leaves it `replacement`. `None`, with the replacement left in
 /// place, if the thread has no such ring.
-pub(crate) fn take_events(
+pub(crate) fn exchange_events(
     session: &Session,
     handshake: &mut dyn Handshake,
     thread: &TracedThread,
@@ -66,7 +79,7 @@ pub(crate) fn take_events(
     let goes_on = replacement
         .as_ref()
         .is_some_and(|ring| ring.mode() == RingMode::Events);
-    let taken = take(handshake, thread, replacement)?;
+    let taken = handshake.take(thread, replacement)?;
     if !goes_on {
         session.events_ring_ended();
     }

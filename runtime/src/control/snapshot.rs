@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use hindsight_trace_format::container::{
@@ -55,6 +56,8 @@ pub(crate) fn take_rings(
 ) -> (Vec<TakenRing>, Vec<(Loss, u64)>) {
     let mut rings = session.registry.take_retired(|_| true);
     let mut without_memory = 0;
+    // Each with the place of its ring among the rings.
+    let mut exchanged: Vec<(Arc<TracedThread>, usize)> = Vec::new();
     if last {
         session.set_categories(0);
     }
@@ -65,12 +68,9 @@ pub(crate) fn take_rings(
                 replacement = session.spool.ring().ok();
                 without_memory += u64::from(replacement.is_none());
             }
-            rings.extend(retention::take_events(
-                session,
-                handshake,
-                &thread,
-                &mut replacement,
-            ));
+            let taken = retention::exchange_events(session, handshake, &thread, &mut replacement);
+            exchanged.extend(taken.is_some().then(|| (Arc::clone(&thread), rings.len())));
+            rings.extend(taken);
             if let Some(unused) = replacement {
                 session.put_back(unused);
             }
@@ -83,13 +83,20 @@ pub(crate) fn take_rings(
             replacement = retention::replacement(session, thread.trace().tid());
             without_memory += u64::from(replacement.is_none());
         }
-        let taken = retention::take_ring(session, handshake, &thread, &mut replacement);
+        let taken = retention::exchange_calls(session, handshake, &thread, &mut replacement);
         if let Some(taken) = &taken {
             session.check_balance(taken, false);
+            exchanged.push((Arc::clone(&thread), rings.len()));
         }
         rings.extend(taken);
         if let Some(unused) = replacement {
             session.put_back(unused);
+        }
+    }
+    // When all have been exchanged: long rings take some ms.
+    for (thread, place) in exchanged {
+        if let Some(taken) = rings.get(place) {
+            thread.trace().note_under_way(taken);
         }
     }
     // Threads that ended meanwhile: there may be no later file for their rings. If there is one, a file has one ring

@@ -15,7 +15,6 @@ use super::counters::COUNTERS;
 use super::crash::CrashNote;
 use super::losses::Loss;
 use super::serving::{Serving, SERVING};
-use super::under_way::UNDER_WAY_BYTES;
 
 /// The first bytes of a process's shared memory.
 pub const SHARED_MAGIC: [u8; 8] = *b"\x89HSSM\r\n\x1a";
@@ -33,6 +32,11 @@ pub const NAME_BYTES: usize = 144;
 pub const OPEN_CALLS_NAMED: usize = 250;
 /// Room for [`OpenCallsPage`] before the slots of a ring of calls, bytes.
 pub const OPEN_CALLS_BYTES: usize = 4096;
+
+/// Room for [`UnderWayPage`] before a ring, bytes.
+pub const UNDER_WAY_BYTES: usize = 4096;
+/// Words for events and calls in [`UnderWayPage`].
+pub(super) const UNDER_WAY_WORDS: usize = UNDER_WAY_BYTES / size_of::<u64>() - 4;
 
 /// A ring's times are exact: the thread marks each change of the counter's upper half.
 pub const FLAG_EPOCHS_MARKED: u32 = 1;
@@ -138,7 +142,7 @@ pub struct RingControl {
     /// Number of segments, a power of two.
     pub segments: AtomicU32,
     /// Bytes from the start of the memory to the first slot. Before a ring of calls stand an
-    /// [`UnderWayPage`](super::UnderWayPage) and then an [`OpenCallsPage`]; before a ring of events, only the former. Older builds
+    /// [`UnderWayPage`] and then an [`OpenCallsPage`]; before a ring of events, only the former. Older builds
     /// have something else in the place of the former, which does not name the ring's `started_counter`.
     pub slots: AtomicU64,
     /// The thread's kernel id.
@@ -192,13 +196,30 @@ pub struct OpenCallsPage {
     pub found: [u64; OPEN_CALLS_NAMED],
 }
 
+/// What was under way when recording into a ring began. Only the control thread writes it, never the ring's own thread.
+#[derive(Debug)]
+#[repr(C)]
+pub struct UnderWayPage {
+    /// The counter when recording into the ring began, ticks: written last. Another value than the ring's own: nothing is noted.
+    pub started: AtomicU64,
+    /// The counter at the oldest event, ticks.
+    pub oldest: AtomicU64,
+    /// From this counter on all is known that was recorded, ticks.
+    pub complete_from: AtomicU64,
+    /// Number of words of older events, of calls, and of younger events: 16 bits each, the lowest first.
+    pub lengths: AtomicU64,
+    /// The slots of older events; the methods of the calls, outermost first; the slots of younger events.
+    pub words: [AtomicU64; UNDER_WAY_WORDS],
+}
+
+const _: () = assert!(size_of::<UnderWayPage>() == UNDER_WAY_BYTES);
 const _: () = assert!(size_of::<OpenCallsPage>() <= OPEN_CALLS_BYTES);
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 /// Bytes from the start of the memory to the counters.
 pub const COUNTERS_OFFSET: usize = std::mem::offset_of!(Header, counters);
 const _: () = assert!(size_of::<RingControl>() == 256);
 
-/// How far before the slots of a ring its [`UnderWayPage`](super::UnderWayPage) begins, bytes.
+/// How far before the slots of a ring its [`UnderWayPage`] begins, bytes.
 pub const fn under_way_before(mode: RingMode) -> u64 {
     match mode {
         RingMode::Calls => (UNDER_WAY_BYTES + OPEN_CALLS_BYTES) as u64,

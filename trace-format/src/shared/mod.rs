@@ -12,6 +12,9 @@
 //! The process makes the file as long as it may ever become; the system provides memory for what is written. All integers are
 //! little-endian. The reader trusts nothing in it: the process may be hostile, and may still be running.
 //!
+//! ## What was under way
+//! Before its slots, a ring that its thread got in exchange for another one has what was under way then ([`UnderWayPage`]).
+//!
 //! ## The newest slot
 //! The cursor of a ring of calls is a word of the managed runtime's thread object, which does not survive. Such a ring is divided
 //! into segments. A thread that enters a segment clears it first, and then counts it in the ring's control. The newest slot is
@@ -43,8 +46,9 @@ pub use entries::Entries;
 pub use journal::{Entry, JournalWriter, LinkedClass, NamedMethod, MAX_JOURNAL_BYTES};
 pub use layout::{
     segments_of, under_way_before, Header, OpenCallsPage, Region, Regions, RingControl, RingState,
-    StackArena, COUNTERS_OFFSET, FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES, MAX_RINGS,
-    MAX_SHARED_BYTES, NAME_BYTES, OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC, SHARED_VERSION,
+    StackArena, UnderWayPage, COUNTERS_OFFSET, FLAG_CONTINUES, FLAG_EPOCHS_MARKED, HEADER_BYTES,
+    MAX_RINGS, MAX_SHARED_BYTES, NAME_BYTES, OPEN_CALLS_BYTES, OPEN_CALLS_NAMED, SHARED_MAGIC,
+    SHARED_VERSION, UNDER_WAY_BYTES,
 };
 pub use losses::Loss;
 pub use newest::newest_in_segment;
@@ -54,5 +58,5 @@ pub use serving::{
     begin as begin_serving, end as end_serving, Served, Serving, LONG_SERVING_NS, SERVING,
 };
 pub use source::{ReadAt, ReadLimits, SharedError, READING_BYTES};
-pub use under_way::{Open, OpenEvent, UnderWay, UnderWayPage, UNDER_WAY_BYTES};
+pub use under_way::{Open, OpenEvent, UnderWay};
 pub use write::{Ending, EndingError};

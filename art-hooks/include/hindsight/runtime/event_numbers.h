@@ -198,8 +198,8 @@ inline constexpr std::array<uint64_t, 1> PackUserMark(uint64_t name) {
   return {{name}};
 }
 
-// In a part of a trace: a method that was entered before the part begins was running at this time. It becomes the
-// innermost call. Flags: 1, it is the native part of the method.
+// In a part of a trace, or a ring that follows another one: a method that was entered before it begins was
+// running at this time. It becomes the innermost call. Flags: 1, it is the native part of the method.
 static constexpr uint32_t kEnteredBefore = 0x07au;
 inline constexpr std::array<uint64_t, 2> PackEnteredBefore(uint64_t method, uint64_t flags) {
   return {{method, flags}};
@@ -208,7 +208,8 @@ inline constexpr std::array<uint64_t, 2> PackEnteredBefore(uint64_t method, uint
 // In a part of a trace: the innermost call was running at this time, and its end is not known.
 static constexpr uint32_t kLeftAfter = 0x080u;
 
-// In a part of a trace: the part begins at this time. Present if no other event is as old.
+// In a part of a trace: the part begins at this time. Present if no other event is as old. In a ring that follows
+// another one: from this time on it has all events; older ones began what was under way.
 static constexpr uint32_t kPartBegins = 0x088u;
 
 // The thread begins to wait. `number` counts the thread's waits; the thread that ends the wait names it. The

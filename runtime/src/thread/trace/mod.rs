@@ -463,15 +463,21 @@ impl ThreadTrace {
     /// one. Not for the time while the thread is held: it may record meanwhile, and only the lock is held while a page is written.
     #[cfg(not(feature = "loom"))]
     pub(crate) fn note_under_way(&self, taken: &TakenRing) {
-        if !self.records() {
+        let is_next =
+            |inner: &Inner| !inner.retired && Some(inner.parts) == taken.header.part.checked_add(1);
+        let next = |inner: &Inner| inner.mode().filter(|_| is_next(inner));
+        let begun = {
+            let inner = self.lock();
+            next(&inner).map(|mode| (mode, inner.started_counter))
+        };
+        let Some((mode, started)) = begun else {
             return;
-        }
-        let open = under_way::at_end_of(taken);
+        };
+        let open = under_way::for_mode(under_way::at_end_of(taken), mode);
+        let noted = UnderWay::new(started, &open);
         let inner = self.lock();
-        let is_next = !inner.retired && inner.parts == taken.header.part + 1;
-        if let Some(ring) = inner.ring.as_ref().filter(|_| is_next) {
-            let open = under_way::for_mode(open, ring.mode());
-            ring.note_under_way(&UnderWay::new(inner.started_counter, &open));
+        if let Some(ring) = inner.ring.as_ref().filter(|_| is_next(&inner)) {
+            ring.note_under_way(&noted);
         }
     }
 
