@@ -10,6 +10,7 @@ use std::process::Command;
 
 use common::{native_library, open, traces, until, Program, Socket};
 use hindsight_trace_format::container::Reader;
+use hindsight_trace_format::reverse::EventRef;
 use hindsight_trace_format::slot::{Event, Extension};
 
 /// Compiles methods at their first call and inlines nothing, so that every call of `step` is recorded.
@@ -58,7 +59,9 @@ fn count(file: &Path) -> BTreeMap<String, Count> {
             overwritten: ring.header.position.laps != 0,
             ..Count::default()
         };
-        for event in ring.slots().events() {
+        // What was under way when the thread got the ring, before the last of these marks, is in the file before, too.
+        let is_own = |event: &EventRef<'_>| event.slot.low() != Extension::PartBegins.number();
+        for event in ring.slots().events().take_while(is_own) {
             if let Some(method) = event.entered_method() {
                 count.entries += 1;
                 count.steps += u64::from(steps.contains(&method));

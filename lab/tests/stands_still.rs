@@ -79,6 +79,9 @@ fn reports_about_a_hang(
         let status = service.ask("status").unwrap().concat();
         !has_calls || status.contains(r#""rings_held":1"#)
     });
+    if has_calls {
+        app.ask("bound").unwrap();
+    }
     app.ask("work 5").unwrap();
     app.tell("stuck").unwrap();
     let wait_for = |count: usize| until("a report", || reports(&service).len() >= count);

@@ -191,11 +191,8 @@ fn when_the_system_trims_memory_threads_go_on_in_empty_rings() {
         let ring = reader.ring(rings[0]).unwrap().unwrap();
         assert_eq!((rings.len(), ring.header.tid), (1, worker.tid));
         // No more than what was under way when it began.
-        let events = ring.slots().events();
-        let events: Vec<u32> = events.map(|event| event.slot.low()).collect();
-        let begins = Extension::PartBegins.number();
-        let is_early = events.iter().position(|low| *low == begins);
-        assert!(events.len() < 10 && is_early.is_some(), "{events:x?}");
+        let newest = ring.slots().events().next().map(|event| event.slot.low());
+        assert_eq!(newest, Some(Extension::PartBegins.number()));
         worker.tasks.send(Task::End).unwrap();
     });
 }

@@ -390,7 +390,8 @@ catalogue! {
     /// In a part of a trace: the innermost call was running at this time, and its end is not known.
     LeftAfter = 0x080, "left after", Recording, Semantics, Convert;
     /// In a part of a trace: the part begins at this time. Present if no other event is as old. In a ring that follows another one:
-    /// from this time on it has all events; older ones began what was under way.
+    /// first the time from which on it has all events, while older ones began what was under way; then the time at which the thread
+    /// got the ring.
     PartBegins = 0x088, "part begins", Recording, Semantics, Convert;
     /// The thread begins to wait. `number` counts the thread's waits; the thread that ends the wait names it. The object
     /// is the monitor's (`lock`, `object`), or the blocker that `park` was given.

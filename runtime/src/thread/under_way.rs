@@ -86,7 +86,9 @@ pub(crate) fn at_end_of(taken: &TakenRing) -> Open {
     let noted = taken.open_calls().filter(|_| !reading.is_whole);
     let goes_on = reading.read(taken.slots(), noted.as_ref());
     if let Some(before) = taken.under_way().filter(|_| goes_on) {
-        let words = before.slots();
+        let mut words = before.slots();
+        // The time at which the ring begins: all is known on both sides of it.
+        words.pop();
         let raw: Vec<u8> = words.iter().flat_map(|s| s.0.to_le_bytes()).collect();
         let position = Position {
             laps: 0,

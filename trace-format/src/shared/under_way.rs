@@ -148,7 +148,7 @@ impl UnderWay {
     }
 
     /// The slots with which the ring begins in a file: older events at their own times; the time from which on all is known; the
-    /// calls that began before, and are known to be no younger; and the events since then.
+    /// calls that began before, and are known to be no younger; the events since then; and the time at which the ring itself begins.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.before.iter().copied().map(Slot).collect();
         slots.push(Slot::extension(Extension::PartBegins, self.complete_from));
@@ -156,6 +156,7 @@ impl UnderWay {
         let calls = self.calls.iter();
         slots.extend(calls.flat_map(|method| [Slot(*method), Slot(0), entered]));
         slots.extend(self.since.iter().copied().map(Slot));
+        slots.push(Slot::extension(Extension::PartBegins, self.started));
         slots
     }
 

@@ -209,7 +209,8 @@ inline constexpr std::array<uint64_t, 2> PackEnteredBefore(uint64_t method, uint
 static constexpr uint32_t kLeftAfter = 0x080u;
 
 // In a part of a trace: the part begins at this time. Present if no other event is as old. In a ring that follows
-// another one: from this time on it has all events; older ones began what was under way.
+// another one: first the time from which on it has all events, while older ones began what was under way; then
+// the time at which the thread got the ring.
 static constexpr uint32_t kPartBegins = 0x088u;
 
 // The thread begins to wait. `number` counts the thread's waits; the thread that ends the wait names it. The

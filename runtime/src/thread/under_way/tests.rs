@@ -41,7 +41,7 @@ fn exchange(thread: &TracedThread, mode: RingMode) -> TakenRing {
 }
 
 /// The events with which a ring begins in a file, oldest first, with their payloads: of calls, only the method. All that stands
-/// after `PART_BEGINS` has its own time.
+/// after `BEGINS` has its own time.
 fn begins_with(taken: &TakenRing) -> Vec<(u32, Vec<u64>)> {
     let slots = taken.under_way().unwrap().slots();
     let raw: Vec<u8> = slots.iter().flat_map(|s| s.0.to_le_bytes()).collect();
@@ -61,6 +61,7 @@ fn begins_with(taken: &TakenRing) -> Vec<(u32, Vec<u64>)> {
         })
         .collect();
     events.reverse();
+    assert_eq!(events.pop(), Some(BEGINS), "the ring's own slots begin");
     events
 }
 
