@@ -41,7 +41,7 @@ fn reports(service: &Service) -> Vec<(u64, String)> {
 fn innermost(trace: &Trace) -> Option<(String, u64)> {
     let main = trace.main_thread()?;
     let open = |call: &hindsight_decoder::Call| call.flags.contains(Flags::OPEN_END);
-    let last = main.calls.iter().filter(open).next_back()?;
+    let last = main.calls.iter().rfind(open)?;
     let name = trace.methods.name(last.method).into_owned();
     Some((name, last.end_ns - last.start_ns))
 }
