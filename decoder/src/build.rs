@@ -374,7 +374,10 @@ impl<'a, 'b> Builder<'a, 'b> {
                 }
                 // Only the times of these two matter.
                 // Behind calls it says nothing: they are of the part.
-                PART_BEGINS if first + entry == 0 => self.part_begins_ns = Some(at_ns),
+                // The second one of a ring that follows another one is the ring's own beginning.
+                PART_BEGINS if first + entry == 0 => {
+                    self.part_begins_ns = self.part_begins_ns.or(Some(at_ns));
+                }
                 PART_BEGINS => {}
                 FULL_TIME => {}
                 UNWOUND => {
