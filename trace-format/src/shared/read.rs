@@ -19,7 +19,6 @@ use super::layout::{
     SHARED_VERSION,
 };
 use super::source::{journal_of, read_vec, Copied, ReadAt, ReadLimits, SharedError};
-use super::under_way::UnderWay;
 
 /// Memory for facts about the process, bytes.
 const PROCESS_BYTES: usize = 1 << 18;
@@ -253,10 +252,11 @@ impl<'a, M: ReadAt + ?Sized> SharedReader<'a, M> {
             Err(e) if e.kind() == io::ErrorKind::OutOfMemory => self.unread += 1,
             Err(_) => self.damaged += 1,
             Ok(mut ring) => {
-                if self.has_ring_before(&ring.header) {
-                    let beside = ring.under_way.as_ref();
-                    ring.under_way = beside.map(UnderWay::beside_ring_before);
-                }
+                let all = ring.under_way.take();
+                ring.under_way = all.map(|all| match self.has_ring_before(&ring.header) {
+                    true => all.beside_ring_before(),
+                    false => all,
+                });
                 return Some(ring);
             }
         }
