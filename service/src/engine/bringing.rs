@@ -8,7 +8,6 @@
 //! processes often do not answer is not believed any more.
 
 use super::brought::Counted;
-use super::event::Connection;
 use super::process::{Link, Process};
 use super::state::State;
 
@@ -21,12 +20,7 @@ impl State {
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn bring(
-        &mut self,
-        connection: Connection,
-        process: &mut Process,
-        earlier: Counted,
-    ) -> Result<(), String> {
+    pub(super) fn bring(&mut self, process: &mut Process, earlier: Counted) -> Result<(), String> {
         let rings = process.rings();
         let is_known = earlier.brought == 0 && process.ring_bytes == earlier.ring_bytes;
         if rings == 0 || (is_known && rings <= earlier.rings) {
@@ -41,9 +35,7 @@ impl State {
         }
         process.brought = rings;
         self.check_number(process)?;
-        self.check_bytes(process)?;
-        self.brought.add(connection, uid);
-        Ok(())
+        self.check_bytes(process)
     }
 
     /// Whose processes have not answered, and cannot any more.
@@ -74,8 +66,8 @@ impl State {
         }
     }
 
-    /// A process that comes back with one ring to another instance of the service is believed in any case: the budget may have room
-    /// for no more.
+    /// The first process of a user id that comes back with one ring to another instance of the service is believed in any case: the
+    /// budget may have room for no more.
     fn check_bytes(&self, process: &Process) -> Result<(), String> {
         let uid = process.peer.uid;
         let of_uid = self.brought().filter(|other| other.peer.uid == uid);
@@ -83,7 +75,9 @@ impl State {
         let sum = of_uid.map(bytes).fold(bytes(process), u64::saturating_add);
         let memory = &self.policy.memory;
         let most = memory.budget_bytes.saturating_sub(memory.other_bytes()) / SHARE;
+        let is_first = !self.brought().any(|other| other.peer.uid == uid);
         let is_one = self.is_restart && process.may_hold <= 1 && process.taken <= 1;
+        let is_one = is_one && is_first && self.fits_alone(process);
         match sum <= most || is_one {
             true => Ok(()),
             false => Err(format!(

@@ -94,7 +94,8 @@ impl State {
         };
         let is_on = |crash: &Symptom| self.policy.detectors.is_on(&crash.detector);
         let crash = crash.filter(|crash| is_new(crash) && is_on(crash));
-        self.close(connection, is_killed || crash.is_some());
+        let is_recorded = self.recordings.covers(&process.name);
+        self.close(connection, is_killed || crash.is_some() || is_recorded);
         match crash {
             Some(crash) => self.crashed(connection, crash),
             None if is_killed => self.killed(connection),
@@ -163,7 +164,7 @@ impl State {
 
     /// Nothing more comes from the process. Keeps its reports that can still be made: a process that ends by itself has given
     /// its taken rings back.
-    fn close(&mut self, connection: Connection, is_killed: bool) {
+    fn close(&mut self, connection: Connection, is_worth: bool) {
         let now_ns = self.now_ns();
         let Some(process) = self.processes.get_mut(&connection) else {
             return;
@@ -173,7 +174,7 @@ impl State {
         process.answer_until_ns = None;
         process.is_deferred = false;
         let is_wanted =
-            |pending: &Pending| is_killed || pending.symptom.severity == TriggerSeverity::Fatal;
+            |pending: &Pending| is_worth || pending.symptom.severity == TriggerSeverity::Fatal;
         let label = process.label();
         if let Some(next) = process.next.take_if(|next| !is_wanted(next)) {
             self.drop_next(&label, &next, Outcome::EndedFirst);

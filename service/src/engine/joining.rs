@@ -180,8 +180,11 @@ impl State {
             ));
         }
         let mut process = self.process(peer, hello);
-        self.bring(connection, &mut process, earlier)?;
+        self.bring(&mut process, earlier)?;
         self.make_place(&process)?;
+        if process.brought != 0 {
+            self.brought.add(connection, peer.uid);
+        }
         Ok((version, process))
     }
 

@@ -106,8 +106,11 @@ impl State {
         self.is_unsaved = true;
         let until_ns = self.now_ns().saturating_add(ANSWER_NS);
         if let Some(process) = self.processes.get_mut(&connection) {
-            // Whoever records the process does not find in its rings what this report takes.
-            for reply in self.recordings.replies_of(&process.name) {
+            // Whoever records the process does not find in its rings what this report takes. Those of an earlier instance of the service
+            // were taken before.
+            let were_taken = stage == Stage::Ready && process.link == Link::Connected;
+            let recordings = self.recordings.replies_of(&process.name);
+            for reply in recordings.into_iter().filter(|_| !were_taken) {
                 self.replies.also(reply, report);
             }
             let pending = Pending {
@@ -190,9 +193,10 @@ impl State {
             return;
         };
         process.report = process.next.take();
-        if outcome != Outcome::Kept && process.report.is_none() {
+        let severity = pending.symptom.severity;
+        let has_other = |next: &Pending| next.symptom.severity >= severity;
+        if outcome != Outcome::Kept && !process.report.as_ref().is_some_and(has_other) {
             // Its end is the last chance.
-            let severity = pending.symptom.severity;
             if severity >= TriggerSeverity::Fatal {
                 process.crashed = None;
             }
@@ -242,7 +246,7 @@ impl State {
     pub(super) fn release(&mut self, connection: Connection, taken_as: Report) {
         if let Some(process) = self.processes.get_mut(&connection) {
             process.releasing = process.taken_in_all();
-            process.is_unasked |= process.releasing != 0;
+            process.is_unasked |= process.releasing != 0 || process.is_withdrawn;
             process.taken = 0;
             process.owed = None;
             let report = taken_as;

@@ -15,6 +15,7 @@ use hindsight_trace_format::container::Consent;
 use hindsight_trace_format::protocol::{Configuration, FromService};
 
 use super::event::{Connection, Pressure};
+use super::pending::Stage;
 use super::process::{Link, Process};
 use super::state::{State, ANSWER_NS};
 
@@ -228,16 +229,19 @@ impl State {
         }
         process.unanswered -= 1;
         let most = process.granted.saturating_add(process.taken_in_all());
-        let has_answered_all = process.unanswered == 0;
-        if has_answered_all && rings <= most {
+        if process.unanswered == 0 && rings <= most {
             process.answer_until_ns = None;
             process.may_hold = process.granted;
             process.brought = 0;
             process.releasing = 0;
+            // Rings that are still read are asked for again when it gets them back.
+            let is_read =
+                process.report.as_ref().map(|pending| pending.stage) == Some(Stage::Writing);
+            let has_withdrawn = process.is_withdrawn && !is_read && process.owed.is_none();
             self.brought.answered(connection);
-        }
-        if has_answered_all && process.is_withdrawn {
-            self.has_withdrawn(connection);
+            if has_withdrawn {
+                self.has_withdrawn(connection);
+            }
         }
     }
 }

@@ -70,6 +70,7 @@ pub(super) fn record(
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let left = (left.as_secs_f64().ceil() as u64).clamp(1, most.as_secs());
+        let asked_at = Instant::now();
         let (sender, answer) = mpsc::channel();
         let (asked, name) = (plan.device.clone(), plan.package.to_owned());
         std::thread::spawn(move || {
@@ -90,6 +91,10 @@ pub(super) fn record(
             Some(answer) => answer,
             None => wait_for_end(plan, early, &mut over_at, &answer)?,
         };
+        if asked_at.elapsed() > BACK / 10 {
+            // It was there meanwhile.
+            lost_at = None;
+        }
         match answered {
             Err(DeviceError::NoAnswer { .. })
                 if begun.is_none() && lost_at.get_or_insert_with(Instant::now).elapsed() < BACK =>

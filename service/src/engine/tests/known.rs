@@ -83,7 +83,10 @@ impl Known {
                 let is_lie = *rings > self.rings() + self.taken + self.releasing;
                 let (granted, _) = self.unanswered.remove(0);
                 let is_over = self.unanswered.is_empty();
-                self.is_withdrawn &= !is_over || is_lie;
+                // Rings that are read for a report are not given up yet.
+                let has_all_back = self.unreleased.is_empty();
+                let is_within = *rings <= granted + self.taken + self.releasing;
+                self.is_withdrawn &= !is_over || is_lie || !has_all_back || !is_within;
                 if is_over && *rings <= granted + self.taken + self.releasing {
                     self.answered = granted;
                     self.brought = 0;
@@ -98,6 +101,7 @@ impl Known {
                         *is_answered = true;
                         if *outcome != TakeOutcome::Taken {
                             self.taken = 0;
+                            self.unreleased.remove(report);
                         }
                     }
                 }

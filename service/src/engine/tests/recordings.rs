@@ -139,6 +139,22 @@ fn a_process_that_ends_meanwhile_leaves_its_rings() {
 }
 
 #[test]
+fn a_recorded_process_that_ends_by_itself_while_a_report_of_it_waits_leaves_its_rings() {
+    let mut bench = Bench::of("[reports]\nkilled = \"none\"");
+    record(&mut bench, 7, "com.example.notes", 5);
+    bench.join(1, hello("com.example.notes"));
+    bench.answer_all();
+    assert_eq!(bench.said(1, slow()), [take(1, 1)]);
+    bench.said(1, FromProcess::Farewell);
+    let actions = bench.handle(ended(1));
+    let begun = writes(&actions);
+    assert_eq!(begun.len(), 1, "{begun:?}");
+    bench.handle(kept(1));
+    let actions = bench.wake();
+    assert_eq!(answers(&actions), [(7, Ok(&[written(1, 101)][..]))]);
+}
+
+#[test]
 fn what_cannot_be_recorded_is_an_error_with_its_remedy() {
     let mut bench =
         Bench::of("[[record.override]]\npackage = \"com.example.bank\"\nenabled = false");

@@ -26,6 +26,24 @@ fn answer(actions: &[Action]) -> (u64, Result<&[ProcessReport], &str>) {
 }
 
 #[test]
+fn rings_that_are_read_while_consent_is_withdrawn_are_no_report_of_a_later_consent() {
+    let mut bench = Bench::of("[reports]\nkilled = \"all\"");
+    bench.join(1, hello("com.example.notes"));
+    bench.answer_all();
+    bench.said(1, slow());
+    // It is being written.
+    assert_eq!(writes(&bench.taken(1, 1)).len(), 1);
+    for person in [Person::default(), agreed()] {
+        let actions = bench.engine.set_person(bench.now(), person);
+        bench.seen(actions);
+        bench.answer_all();
+    }
+    // It has answered, and still has what was taken.
+    assert_eq!(writes(&bench.handle(ended(1))), []);
+    assert_eq!(writes(&bench.handle(kept(1))), []);
+}
+
+#[test]
 fn a_process_that_calls_itself_like_the_id_of_another_one_is_not_meant() {
     let mut bench = Bench::of("");
     bench.join(1, hello("com.example.notes"));
