@@ -93,12 +93,6 @@ pub(crate) fn take_rings(
             session.put_back(unused);
         }
     }
-    // When all have been exchanged: long rings take some ms.
-    for (thread, place) in exchanged {
-        if let Some(taken) = rings.get(place) {
-            thread.trace().note_under_way(taken);
-        }
-    }
     // Threads that ended meanwhile: there may be no later file for their rings. If there is one, a file has one ring
     // of each thread.
     let ended = session
@@ -108,6 +102,12 @@ pub(crate) fn take_rings(
     // Last, for threads that end or fill a ring meanwhile.
     let (spooled, dropped) = session.spool.take_all();
     rings.extend(spooled);
+    // When all have been taken: long rings take some ms.
+    for (thread, place) in exchanged {
+        if let Some(taken) = rings.get(place) {
+            thread.trace().note_under_way(taken);
+        }
+    }
     let (_, refused) = session.event_rings();
     let losses = vec![
         (Loss::OldEvents, dropped),

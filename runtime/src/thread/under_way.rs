@@ -82,7 +82,12 @@ fn is_passing(kind: Extension) -> bool {
 
 /// What is open at the end of a ring, from it and from what was under way at its beginning, if that is noted.
 pub(crate) fn at_end_of(taken: &TakenRing) -> Open {
-    let mut reading = Reading::new(taken);
+    at_end_within(taken, MAX_EVENTS)
+}
+
+/// The same, by so many of the newest events at most.
+fn at_end_within(taken: &TakenRing, most: usize) -> Open {
+    let mut reading = Reading::new(taken, most);
     let noted = taken.open_calls().filter(|_| !reading.is_whole);
     let goes_on = reading.read(taken.slots(), noted.as_ref());
     if let Some(before) = taken.under_way().filter(|_| goes_on) {
@@ -117,6 +122,8 @@ struct Reading {
     found: Open,
     /// The ring has all that was recorded since it began.
     is_whole: bool,
+    /// So many events are read at most.
+    most: usize,
     /// Number, since the start of the ring, of its oldest slot.
     first: u64,
     /// The next event is no newer, ticks.
@@ -138,7 +145,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(taken: &TakenRing) -> Self {
+    fn new(taken: &TakenRing, most: usize) -> Self {
         let header = &taken.header;
         let newest = taken.anchors.first().map(|anchor| anchor.counter);
         let written = header.position.slots_written(header.geometry);
@@ -148,6 +155,7 @@ impl Reading {
                 ..Open::default()
             },
             is_whole: header.position.laps == 0,
+            most,
             first: written.saturating_sub(taken.slots().len() as u64),
             limit: newest.unwrap_or(header.stopped_counter),
             since_words: Some(0),
@@ -163,7 +171,12 @@ impl Reading {
     /// Reads these slots, which are older than all before. `noted`: the calls that were open at a place among them. False if
     /// nothing that is older is known to go on.
     fn read(&mut self, slots: Slots<'_>, noted: Option<&OpenCalls>) -> bool {
-        for event in slots.events().take(MAX_EVENTS) {
+        for (count, event) in slots.events().enumerate() {
+            if count == self.most {
+                // What stands between these and the ring's beginning is not known.
+                self.is_whole = false;
+                return false;
+            }
             let number = self.first + event.index as u64;
             if let Some(noted) = noted.filter(|noted| number < noted.slots_written) {
                 self.add_noted(noted);

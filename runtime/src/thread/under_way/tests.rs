@@ -266,3 +266,35 @@ fn the_open_calls_are_right_after_any_program() {
     }
     assert!(wrapped > 10 && deep > 10, "{wrapped}, {deep}");
 }
+
+#[test]
+fn of_a_ring_that_is_too_long_to_be_read_nothing_older_is_taken_to_go_on() {
+    let words = ThreadWords::new();
+    let thread = traced(&words, RingMode::Calls);
+    // SAFETY: this test is the thread.
+    unsafe { thread.record_entry(0x7000_1000) };
+    let first = exchange(&thread, RingMode::Calls);
+    // SAFETY: this test is the thread.
+    unsafe {
+        // The call ends, and more follows than is read.
+        thread.record_exit();
+        for _ in 0..10 {
+            thread.record_entry(0x7000_3000);
+            thread.record_exit();
+        }
+        thread.record_entry(0x7000_5000);
+    }
+    let second = exchange(&thread, RingMode::Calls);
+    assert_eq!(begins_with(&second), calls(&[], &[0x7000_1000]));
+    for most in [1, 2, 21, 1000] {
+        let open = at_end_within(&second, most);
+        let since = open.since.len();
+        assert!(
+            open.before.is_empty() && open.calls.is_empty() && since == 1,
+            "{most}: {open:?}"
+        );
+        let is_all = open.complete_from == second.header.started_counter;
+        assert!(!is_all, "{most}: {open:?}");
+    }
+    drop(first);
+}
