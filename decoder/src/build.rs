@@ -11,6 +11,7 @@ use hindsight_trace_format::slot::{payload_slots, Extension, Slot, TAG_EXIT, TAG
 
 use crate::calls::{Call, Calls, Flags, NO_PARENT};
 use crate::clock::Converter;
+use crate::marks::Marks;
 use crate::methods::{MethodId, Resolver};
 use crate::model::{Stats, ThreadEvent};
 use crate::pages::prefetch;
@@ -63,7 +64,9 @@ pub(crate) struct Builder<'a, 'b> {
     /// The methods of the calls that are open at the oldest slot, outermost first; 0 where that is not known.
     outermost: Vec<u64>,
     latest_ns: u64,
-    part_begins_ns: Option<u64>,
+    marks: Marks,
+    /// How many calls that no slot names were open at the oldest slot.
+    outer: usize,
 }
 
 /// The result of [`Builder::build`].
@@ -76,8 +79,7 @@ pub(crate) struct Built {
     pub(crate) oldest: Option<u64>,
     /// Time of the newest event, ns; 0 if there is none.
     pub(crate) newest_ns: u64,
-    /// From then on the ring has all that the thread recorded; older events say what was still under way, ns.
-    pub(crate) part_begins_ns: Option<u64>,
+    pub(crate) marks: Marks,
     pub(crate) stats: Stats,
 }
 
@@ -107,7 +109,8 @@ impl<'a, 'b> Builder<'a, 'b> {
             oldest: None,
             outermost,
             latest_ns: 0,
-            part_begins_ns: None,
+            marks: Marks::default(),
+            outer: 0,
         }
     }
 
@@ -135,7 +138,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             oldest_ns: self.oldest_ns.unwrap_or(end_ns),
             oldest: self.oldest,
             newest_ns: self.latest_ns,
-            part_begins_ns: self.part_begins_ns,
+            marks: self.marks,
             stats: self.stats,
         }
     }
@@ -151,6 +154,7 @@ impl<'a, 'b> Builder<'a, 'b> {
             self.oldest_ns = Some(first);
             self.oldest = scratch.ticks.first().copied();
             self.begin_stretch(first);
+            self.outer = self.calls.len();
         }
         if block.starts_stretch {
             self.end_stretch(self.latest_ns);
@@ -372,13 +376,12 @@ impl<'a, 'b> Builder<'a, 'b> {
                     entry = self.one(place, TAG_EXIT, entry, scratch);
                     self.stats.open_ends += 1;
                 }
-                // Only the times of these two matter.
-                // Behind calls it says nothing: they are of the part.
-                // The second one of a ring that follows another one is the ring's own beginning.
-                PART_BEGINS if first + entry == 0 => {
-                    self.part_begins_ns = self.part_begins_ns.or(Some(at_ns));
+                PART_BEGINS => {
+                    let calls = first + entry;
+                    let (entered, all_run) = (calls > self.outer, calls == self.height);
+                    self.marks.add(at_ns, self.events.len(), entered, all_run);
                 }
-                PART_BEGINS => {}
+                // Only its time matters.
                 FULL_TIME => {}
                 UNWOUND => {
                     let frames = self.scan.unwound.pop().unwrap_or(0) as usize;

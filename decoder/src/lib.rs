@@ -55,6 +55,7 @@ mod inherited;
 mod key;
 #[cfg(feature = "host")]
 mod mapping;
+mod marks;
 mod methods;
 mod model;
 mod open;

@@ -189,7 +189,8 @@ pub struct ThreadPart {
     /// CLOCK_BOOTTIME when it was taken, ns.
     pub end_ns: u64,
     /// Events between the part before and this one are missing: a ring in between is not in the file, or this one's oldest
-    /// events were overwritten. False for the first part.
+    /// events were overwritten. False for the first part, and for one that says itself that no others were recorded since the newest
+    /// event of the part before.
     pub follows_gap: bool,
     /// The events before the gap whose ends are not before this part either: what they began still went on. Kinds and payloads.
     pub carried: Vec<(Extension, [u64; 4])>,

@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use hindsight_trace_format::container::RingMode;
 
 use crate::calls::{Calls, Flags, NO_PARENT};
+use crate::marks::Marks;
 use crate::model::{Mode, Stats, Thread};
 
 /// A decoded ring with the parts of its header that tell which thread it belongs to.
@@ -14,9 +15,10 @@ pub(crate) struct Part {
     pub(crate) number: u64,
     /// CLOCK_BOOTTIME of the newest event, ns; 0 if there is none.
     pub(crate) newest_ns: u64,
-    /// CLOCK_BOOTTIME of the oldest event, ns; the end of the recording if there is none. Events that only say what was under way
-    /// when recording into the ring began may be older.
+    /// CLOCK_BOOTTIME of the oldest event, ns; the end of the recording if there is none.
     pub(crate) oldest_ns: u64,
+    /// Which events only say what was under way when recording into the ring began.
+    pub(crate) marks: Marks,
 }
 
 /// Joins the rings of each thread. Rings that claim to be of one thread but overlap in time stay apart.
@@ -44,16 +46,21 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
         let mut newest = first.newest_ns;
         for (its_place, mut part) in rest {
             let calls: usize = chain.iter().map(|t| t.calls.len()).sum();
-            let follows = part.oldest_ns >= newest;
+            let begins_ns = part.marks.begins_ns().unwrap_or(part.oldest_ns);
+            let follows = begins_ns >= newest;
             if !follows || calls + part.thread.calls.len() >= NO_PARENT as usize {
                 threads.push((its_place, part.thread));
                 continue;
             }
-            carry_over(&mut part.thread, newest);
-            start_at(&mut part.thread, newest);
-            if let Some(before) = chain.last_mut() {
-                end_at(before, part.thread.start_ns);
+            if let Some(before) = chain.last() {
+                follow(before, &mut part, newest);
             }
+            // An empty ring before may have begun later than what goes on in this one.
+            let start_ns = part.thread.start_ns;
+            let later = chain.iter_mut().rev();
+            later
+                .take_while(|before| before.end_ns > start_ns)
+                .for_each(|before| end_at(before, start_ns));
             newest = newest.max(part.newest_ns);
             place = place.min(its_place);
             chain.push(part.thread);
@@ -67,38 +74,74 @@ pub(crate) fn join(parts: Vec<Part>) -> Vec<Thread> {
 /// So much may be under way at a ring's beginning: a damaged file may claim any number.
 const MOST_CARRIED: usize = 64;
 
-/// Takes out of a part what it says of the time before `newest_ns`, when the parts before had their newest event: what was still
-/// under way. It began in the parts before, and went on over the gap between.
-fn carry_over(thread: &mut Thread, newest_ns: u64) {
-    let old = thread.events.partition_point(|e| e.at_ns < newest_ns);
-    if old == 0 {
-        return;
+/// Lets a part follow the one before. `newest_ns`: the newest event of all parts before.
+fn follow(before: &Thread, part: &mut Part, newest_ns: u64) {
+    carry_over(&mut part.thread, &part.marks, newest_ns);
+    let mut follows_gap = !is_next(before, &part.thread);
+    let start_ns = match part.marks.complete_from_ns() {
+        None => part.thread.start_ns.max(newest_ns),
+        Some(complete_from_ns) => {
+            let is_complete = part.marks.are_both() && complete_from_ns <= newest_ns;
+            follows_gap &= !is_complete;
+            // Up to its end, all is known from the part before.
+            let from_ns = if is_complete {
+                before.end_ns.max(newest_ns)
+            } else {
+                complete_from_ns
+            };
+            let begins_ns = part.marks.begins_ns().unwrap_or(complete_from_ns);
+            oldest_after(&part.thread, newest_ns)
+                .min(from_ns)
+                .min(begins_ns)
+        }
+    };
+    start_at(&mut part.thread, start_ns);
+    if let Some(first) = part.thread.parts.first_mut() {
+        first.follows_gap = follows_gap;
     }
-    let carried: Vec<_> = thread
-        .events
-        .drain(..old)
-        .take(MOST_CARRIED)
-        .map(|e| (e.kind, e.payload))
-        .collect();
-    let oldest = thread.events.first().map(|e| e.at_ns);
-    let call = thread.calls.start_ns.first().copied();
-    let oldest_ns = oldest.into_iter().chain(call).min();
-    thread.start_ns = oldest_ns.unwrap_or(thread.end_ns);
+}
+
+/// Whether no event between the two is missing, by the numbers of their rings.
+fn is_next(before: &Thread, part: &Thread) -> bool {
+    let last = before.parts.last().map(|p| p.number);
+    let first = part.parts.first().map(|p| p.number);
+    let is_whole = part.stats.overwritten_slots == 0 && part.stats.cut_slots == 0;
+    is_whole && first.is_some() && first == last.map(|n| n.wrapping_add(1))
+}
+
+/// Takes out of a part the events that the parts before have as well: what was still under way. It began in the parts before, and
+/// went on over the gap between.
+fn carry_over(thread: &mut Thread, marks: &Marks, newest_ns: u64) {
+    let repeated = thread.events.get(..marks.repeated_events());
+    // What hangs is often the newest event of the part before.
+    let old = repeated.map_or(0, |events| events.partition_point(|e| e.at_ns <= newest_ns));
+    let carried = thread.events.drain(..old).take(MOST_CARRIED);
+    let carried = carried.map(|e| (e.kind, e.payload)).collect();
     if let Some(part) = thread.parts.first_mut() {
-        part.start_ns = thread.start_ns;
         part.carried = carried;
     }
 }
 
-/// Lets a recording start no earlier than `from_ns`, which is not after its oldest event.
+/// The time of the oldest event or call after this one, ns; the largest number if there is none.
+fn oldest_after(thread: &Thread, ns: u64) -> u64 {
+    let calls = &thread.calls.start_ns;
+    let event = thread.events.first().map(|e| e.at_ns.max(ns));
+    let call = calls.get(calls.partition_point(|&start_ns| start_ns <= ns));
+    event
+        .into_iter()
+        .chain(call.copied())
+        .min()
+        .unwrap_or(u64::MAX)
+}
+
+/// Lets a recording start at `from_ns`, which is not after its oldest event. Calls that seem to be older began in earlier parts.
 fn start_at(thread: &mut Thread, from_ns: u64) {
-    if thread.start_ns >= from_ns {
-        return;
+    let old = thread.calls.start_ns.partition_point(|&s| s < from_ns);
+    thread.calls.start_ns[..old].fill(from_ns);
+    for flags in &mut thread.calls.flags[..old] {
+        thread.stats.open_starts += u64::from(!flags.contains(Flags::OPEN_START));
+        *flags = flags.with(Flags::OPEN_START);
     }
-    let starts = thread.calls.start_ns.iter_mut();
-    starts
-        .take_while(|s| **s < from_ns)
-        .for_each(|s| *s = from_ns);
     thread.start_ns = from_ns;
     if let Some(part) = thread.parts.first_mut() {
         part.start_ns = from_ns;
@@ -116,8 +159,10 @@ pub(crate) fn end_at(thread: &mut Thread, until_ns: u64) {
         }
     }
     thread.end_ns = until_ns;
+    thread.start_ns = thread.start_ns.min(until_ns);
     if let Some(part) = thread.parts.last_mut() {
         part.end_ns = until_ns;
+        part.start_ns = part.start_ns.min(until_ns);
     }
 }
 
@@ -127,17 +172,8 @@ fn concatenate(chain: Vec<Thread>) -> Thread {
     let Some(mut thread) = parts.next() else {
         return Thread::default();
     };
-    for mut part in parts {
-        let last = thread.parts.last().map(|p| p.number);
-        let is_next = part
-            .parts
-            .first()
-            .is_some_and(|p| Some(p.number) == last.map(|n| n.wrapping_add(1)));
-        let is_whole = part.stats.overwritten_slots == 0 && part.stats.cut_slots == 0;
-        let follows_gap = !is_next || !is_whole;
-        if let Some(first) = part.parts.first_mut() {
-            first.follows_gap = follows_gap;
-        }
+    for part in parts {
+        let follows_gap = part.parts.first().is_some_and(|p| p.follows_gap);
         append(&mut thread.calls, part.calls);
         thread.events.extend(part.events);
         thread.stats = sum(thread.stats, part.stats);

@@ -9,6 +9,7 @@ use crate::build::Builder;
 use crate::clock::Clock;
 use crate::full_time;
 use crate::key::ThreadKey;
+use crate::marks::Marks;
 use crate::methods::{MethodId, Resolver};
 use crate::model::{Mode, Stats, Thread, ThreadPart};
 use crate::open_calls;
@@ -23,6 +24,7 @@ pub(crate) struct Decoded {
     number: u64,
     newest_ns: u64,
     oldest_ns: u64,
+    marks: Marks,
     /// The whole counter at the oldest event, ticks.
     pub(crate) oldest: Option<u64>,
     pub(crate) methods: Vec<(u64, Option<u32>)>,
@@ -53,6 +55,7 @@ impl Decoded {
             number: self.number,
             newest_ns: self.newest_ns,
             oldest_ns: self.oldest_ns,
+            marks: self.marks,
         }
     }
 }
@@ -152,7 +155,8 @@ pub(crate) fn decode(
         },
         number: header.thread,
         newest_ns: built.newest_ns,
-        oldest_ns: built.part_begins_ns.unwrap_or(built.oldest_ns),
+        oldest_ns: built.oldest_ns,
+        marks: built.marks,
         oldest: built.oldest,
         methods: built.methods,
     }
