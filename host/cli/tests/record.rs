@@ -105,6 +105,23 @@ fn a_device_that_cannot_be_recorded_is_named_before_the_app_is() {
     recorded.stderr(has("cannot use out.pftrace"));
 }
 
+#[test]
+fn the_whole_device_is_copied_also_if_a_report_cannot_be() {
+    let lab = Lab::new();
+    let (_, device) = hindsight_testkit::server();
+    fs::write(lab.path().join("device.pftrace"), device.encode()).unwrap();
+    // In the way of the file.
+    fs::create_dir(lab.path().join("out.hindsight")).unwrap();
+    let recorded = lab.run(&WITH_SYSTEM).failure();
+    recorded
+        .stdout(has("out.pftrace"))
+        .stderr(has("out.hindsight"));
+    assert_eq!(
+        fs::read(lab.path().join("out.pftrace")).unwrap(),
+        device.encode()
+    );
+}
+
 /// A service that records `com.example` until somebody ends it, and says when it has been asked to. `comes`: a process of it is
 /// there from the second status on. Returns the commands but `status`.
 fn service(socket: &Path, comes: bool, asked: Sender<()>) -> JoinHandle<Vec<String>> {

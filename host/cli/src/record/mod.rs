@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `hindsight record`: records the calls of an app for a while.
 
+mod adb;
 mod app;
 mod asking;
 mod system;
@@ -138,9 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     let reports = record(&plan, &early, begun)?;
-    if let Some(system) = &mut system {
-        system.end()?;
-    }
+    let system_ended = system.as_mut().map_or(Ok(()), SystemSession::end);
     for report in &reports {
         if report.written().is_none() {
             anstream::eprintln!("note: {report}");
@@ -152,26 +151,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .output
         .clone()
         .unwrap_or_else(|| default_name(package));
-    for (nth, number) in kept.iter().enumerate() {
-        let path = match nth {
-            0 => output.clone(),
-            _ => numbered(&output, *number),
-        };
-        fetch(&device, *number, &path, arguments.mapping.as_deref())?;
-        anstream::println!("{}", path.display());
-    }
-    if let Some(system) = system {
-        let path = output.with_extension("pftrace");
-        system.fetch(&path)?;
-        anstream::println!("{}", path.display());
-        match crate::system::read(&path) {
-            Ok(trace) => {
-                for missing in trace.missing().words() {
-                    anstream::eprintln!("note: {}: {missing}", path.display());
-                }
-            }
-            Err(e) => anstream::eprintln!("note: {e:#}"),
+    let fetch_reports = || -> Result<()> {
+        for (nth, number) in kept.iter().enumerate() {
+            let path = match nth {
+                0 => output.clone(),
+                _ => numbered(&output, *number),
+            };
+            fetch(&device, *number, &path, arguments.mapping.as_deref())?;
+            anstream::println!("{}", path.display());
         }
+        Ok(())
+    };
+    // If one of both cannot be copied, the other one is copied all the same.
+    let reports_fetched = fetch_reports();
+    let system_fetched = match system {
+        Some(system) => system_ended.and_then(|()| fetch_system(&system, &output)),
+        None => Ok(()),
+    };
+    reports_fetched.and(system_fetched)
+}
+
+/// Copies the trace of the whole device to a file beside the recording, and says what is missing in it.
+fn fetch_system(system: &SystemSession<'_>, recording: &Path) -> Result<()> {
+    let path = recording.with_extension("pftrace");
+    system.fetch(&path)?;
+    anstream::println!("{}", path.display());
+    match crate::system::read(&path) {
+        Ok(trace) => {
+            for missing in trace.missing().words() {
+                anstream::eprintln!("note: {}: {missing}", path.display());
+            }
+        }
+        Err(e) => anstream::eprintln!("note: {e:#}"),
     }
     Ok(())
 }

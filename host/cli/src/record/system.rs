@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{ensure, Context as _, Result};
 use hindsight_control::{adb_command, shell_word};
 
+use super::adb;
 use crate::output::write_file;
 
 /// What is recorded: docs/causality.md explains each line.
@@ -66,7 +67,7 @@ impl<'a> SystemSession<'a> {
         Ok(())
     }
 
-    /// Copies the file, and removes it from the device.
+    /// Copies the file; [`Drop`] removes it from the device.
     pub(super) fn fetch(&self, path: &Path) -> Result<()> {
         ensure!(self.is_ended, "the session goes on");
         let size = shell(self.serial, &format!("stat -c %s {}", self.file))?;
@@ -118,19 +119,7 @@ fn unique() -> String {
 
 /// Runs a line in the device's shell. Returns its output.
 fn shell(serial: Option<&str>, line: &str) -> Result<String> {
-    let output = adb_command(serial)
-        .args(["shell", line])
-        .stdin(Stdio::null())
-        .output()
-        .context("adb cannot be run")?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(
-        output.status.success(),
-        "adb shell: {}",
-        [out.trim(), said.trim()].join(" ").trim()
-    );
-    Ok(out)
+    adb::run(serial, &["shell", line])
 }
 
 #[cfg(test)]
