@@ -14,7 +14,7 @@ use crate::page::{column, Cell, Kind, Page};
 
 /// Longest file, bytes; the service's are shorter.
 const MAX_BYTES: u64 = 4 << 20;
-/// Values before those of metrics in a sample: its begin and end, ms from the report on.
+/// The values of a sample that stand before its metrics: its begin and its end, ms from the report on.
 const TIMES: usize = 2;
 
 /// What is known around a report.

@@ -224,7 +224,7 @@ fn the_time_counts_from_when_the_app_is_there() {
     let service = service(&path, true, channel().0);
     let child = start(&path, &["-t", "1s", "--wait"]);
     assert!(error_of(child).contains("it was ended"));
-    // Until the app is there, more time passes than that of the recording.
+    // The recording is asked for 600 s, as nobody knows when the app comes; its own second begins then.
     let said = service.join().unwrap();
     assert_eq!(said, ["record com.example 600", "record com.example end"]);
 }

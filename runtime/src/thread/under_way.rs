@@ -140,7 +140,7 @@ struct Reading {
     open: Vec<Thing>,
     /// A `LockWait` that comes next belongs to a wait that is open.
     may_be_of_open_wait: bool,
-    /// A stack that comes next is still that of the thread, as far as the events tell.
+    /// As far as the events tell, the thread still has the stack that comes next.
     may_have_stack: bool,
 }
 

@@ -23,8 +23,8 @@ const LOST_GRACE_NS: u64 = 1_000_000_000;
 /// A process that has crashed may live on so long, while the user looks at a dialog or the system writes its stacks: its end then
 /// belongs to the crash. ns.
 const CRASH_NS: u64 = 10 * 60 * 1_000_000_000;
-/// The system stops all threads of a process that a signal ends, and writes their stacks: within this time its end is the one of the
-/// signal. ns.
+/// The system stops all threads of a process that a signal ends, and writes their stacks: if it is gone within this time, it
+/// ended when the signal came. ns.
 const DUMP_NS: u64 = 30 * 1_000_000_000;
 
 impl State {

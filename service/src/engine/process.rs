@@ -167,7 +167,7 @@ impl Process {
     }
 
     /// Whether its rings count in `call-rings`. Those of a process that does not answer, such as one that the system has frozen,
-    /// only need memory: the others go on without them. So do those of a process that only says it has them, and is gone.
+    /// only need memory: the others go on without them. The same holds for rings that a process only says it has, once the process is gone.
     pub(super) fn counts_in_number(&self) -> bool {
         let is_claim = self.brought != 0 && self.link != Link::Connected;
         !self.is_silent && !is_claim

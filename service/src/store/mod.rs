@@ -309,7 +309,7 @@ impl Store {
         let states: u64 = self.states.values().sum();
         let disk = Disk {
             other_bytes: states.saturating_add(bytes),
-            // A few KiB, but for a policy: no report goes because the disk is full of something else.
+            // No report is removed because the disk is full of something else: states have a few KiB, only a policy may have more.
             free_bytes: None,
         };
         if let Err(e) = self.remove_planned(None, disk) {

@@ -149,8 +149,8 @@ impl Shares {
         }
     }
 
-    /// Whether a report of this user id may take the place of one of the other: that has no fewer reports, and no fewer bytes if the
-    /// first one has much. How severe a report is says its process, so that severity alone must not remove those of others.
+    /// Whether a report of this user id may take the place of a report of the other: if the other has at least as many reports, and
+    /// at least as many bytes if the first one has much. A process says how severe its report is, so severity alone must not remove the reports of others.
     fn may_take(&self, uid: u32, other: u32, quota: &Quota) -> bool {
         let of = |uid| self.0.get(&uid).copied().unwrap_or_default();
         let (own, other_share) = (of(uid), of(other));

@@ -86,7 +86,7 @@ impl<W: Write + Seek> Writer<W> {
         self.ring_in_parts(index, header, [&[], slots])
     }
 
-    /// The same, with slots that stand in two places; those of the first one are less than a frame.
+    /// As [`ring`](Self::ring), with slots that stand in two places; the first part is shorter than a frame.
     pub(super) fn ring_in_parts(
         &mut self,
         index: u32,

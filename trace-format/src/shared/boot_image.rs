@@ -177,7 +177,7 @@ impl BootNames {
         (self.checksum, self.bytes) == (image.checksum, image.bytes)
     }
 
-    /// The names of those of these methods, which are sorted, that are in the image, within so many bytes of memory. None if it
+    /// The names of the given methods, which are sorted, as far as the image has them, within so many bytes of memory. None if it
     /// is another one. Also tells how many found no room.
     pub fn symbols(
         &self,

@@ -112,7 +112,7 @@ impl Names {
         names
     }
 
-    /// By address, and then by time; those of one time stay in their order.
+    /// By address, and then by time; entries of the same time stay in their order.
     fn sort(&mut self) {
         self.symbols
             .sort_by_key(|symbol| (symbol.address, symbol.valid_from));

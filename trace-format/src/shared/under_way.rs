@@ -63,11 +63,11 @@ pub struct UnderWay {
     started: u64,
     oldest: u64,
     complete_from: u64,
-    /// The slots of events, oldest first, with their times and then that from which on all is known.
+    /// The slots of events, oldest first, with their times. The time from which on all is known comes last.
     before: Vec<u64>,
     /// The methods of the calls, outermost first.
     calls: Vec<u64>,
-    /// The slots of events, oldest first, with their times and then that of the ring's beginning.
+    /// The slots of events, oldest first, with their times. The time at which the ring begins comes last.
     since: Vec<u64>,
 }
 

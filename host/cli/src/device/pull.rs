@@ -26,7 +26,7 @@ fn file_name(about: &Value) -> String {
     format!("{number}-{process}.hindsight")
 }
 
-/// Copies these reports, or all, or also those of their groups.
+/// Copies these reports, or all reports; or these and all others of their groups.
 pub(super) fn run(
     device: &Device,
     numbers: &[u64],
@@ -128,7 +128,7 @@ impl There {
     }
 }
 
-/// Whether a trace has the process and the reason of a report. Facts of which the service does not tell are the same.
+/// Whether a trace has the process and the reason of a report. A fact that the service does not tell is not compared.
 fn is_of(trace: &Trace, about: &Value) -> bool {
     let facts = &trace.process;
     let is = |field: &str, text: &str| about[field].as_str().is_none_or(|of| of == text);

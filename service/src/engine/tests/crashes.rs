@@ -6,7 +6,7 @@ use hindsight_trace_format::protocol::{FromProcess, Hello, TakeOutcome, TriggerS
 use hindsight_trace_format::shared::{Crash, CrashKind};
 
 use super::support::*;
-use crate::engine::{Action, Event, Facts, Peer};
+use crate::engine::{Action, Asked, Event, Facts, Peer};
 use crate::limits::Limiter;
 use crate::policy::Policy;
 
@@ -307,5 +307,34 @@ fn a_crash_whose_report_the_end_of_the_service_has_cut_off_keeps_its_name() {
         }
         let actions = bench.handle(ended(1));
         assert_eq!(writes(&actions).len(), usize::from(is_other), "{case:?}");
+    }
+}
+
+#[test]
+fn the_note_of_a_crash_counts_if_its_report_fails_while_a_lesser_one_waits() {
+    for (is_kept, expected) in [(false, "native-crash"), (true, "requested")] {
+        let mut bench = Bench::of("");
+        bench.join(1, hello("com.example.notes"));
+        bench.answer_all();
+        bench.said(1, trigger("native-crash", TriggerSeverity::Fatal));
+        bench.taken(1, 1);
+        let process = "com.example.notes".to_owned();
+        let what = Asked::Report {
+            process,
+            reason: "a tester saw it".into(),
+        };
+        bench.handle(Event::Asked { reply: 7, what });
+        bench.handle(Event::Written { report: 1, is_kept });
+        let crash = Crash {
+            kind: CrashKind::Signal(11),
+            tid: 101,
+            at_boottime_ns: bench.now_ns,
+        };
+        bench.handle(Event::Crashed {
+            connection: 1,
+            crash,
+        });
+        let actions = bench.handle(ended(1));
+        assert_eq!(writes(&actions)[0].2, expected);
     }
 }

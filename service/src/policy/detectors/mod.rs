@@ -159,8 +159,8 @@ impl Detectors {
             .filter(|rule| rule.enabled)
     }
 
-    /// Whether the service may act on what this detector of a process finds. The program's own findings, and
-    /// those of a newer build's detectors, count.
+    /// Whether the service may act on what this detector of a process finds. A name that is no detector's counts: it
+    /// is `program` or `other`.
     pub fn is_on(&self, name: &str) -> bool {
         let known = AppDetector::from_name(name);
         known.is_none_or(|detector| self.apps[detector as usize].enabled)

@@ -275,7 +275,7 @@ fn what_runs_when_a_gap_begins_ends_there_unless_its_end_follows() {
                 .event(Extension::MessageDone, &[("message", 2)]);
         },
     );
-    // A window is drawn many times: the end may be that of another traversal.
+    // A window is drawn many times: the end may belong to another traversal.
     assert_eq!(
         found,
         [
