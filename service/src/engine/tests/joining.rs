@@ -223,6 +223,29 @@ fn an_app_that_says_it_has_rings_does_not_keep_others_from_having_any() {
 }
 
 #[test]
+fn after_a_restart_only_the_first_process_of_a_user_id_may_bring_a_ring_beyond_its_share() {
+    let facts = Facts {
+        person: agreed(),
+        is_restart: true,
+        first_report: 1,
+        ..Facts::default()
+    };
+    let mut bench = Bench::with(Policy::default(), Limiter::fresh("boot"), facts);
+    // Of the built-in 256 MiB for rings, a sixth is 42 MiB.
+    let mut join = |connection, uid, mib| {
+        let hello = Hello {
+            held: 1,
+            ring_bytes: mib * MIB,
+            ..hello("com.example.notes")
+        };
+        !configured(&bench.join_as(connection, uid, hello)).is_empty()
+    };
+    assert!(join(1, 10_666, 44));
+    assert!(!join(2, 10_666, 33));
+    assert!(join(3, 10_002, 8), "another user id");
+}
+
+#[test]
 fn a_process_has_its_rings_again_on_its_next_connection() {
     let mut bench = Bench::of("[memory]\ncall-rings = 4\nrings-per-process = 4");
     bench.join(1, hello("com.example.notes"));
